@@ -1,0 +1,59 @@
+# Everything runs from .venv, which each target sets up by itself.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclake/errors.py glue_jobs/cdclake/ports.py \
+	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types check-39 lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: sample shop, full load, changes, proof
+	@$(BIN)/cdclake demo
+
+test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
+	@$(BIN)/python -m pytest
+
+check: lint types check-39 ## Everything of `make test` but the tests
+
+lint: $(VENV)/.test-ready ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.test-ready ## mypy, strict
+	@$(BIN)/mypy
+
+check-39: $(VENV)/.test-ready ## What Glue's Python shell runs must be Python 3.9
+	@$(BIN)/vermin --target=3.9- --no-tips --violations --eval-annotations $(PY39_CODE)
+
+lock: $(VENV)/.test-ready ## Pin all dependencies anew from pyproject.toml
+	@$(PIP_INSTALL) uv==0.9.18
+	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
+		--extra spark --extra local --extra cli -o requirements.txt
+	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
+		--all-extras -c requirements.txt -o requirements-dev.txt
+
+clean: ## Remove the virtual environment and caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info glue_jobs/*.egg-info
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "cdclake needs Python 3.11, and neither python3.11 nor python3 on PATH is one." \
+		"Install it (Debian: apt-get install python3.11-venv), or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-ready: requirements.txt pyproject.toml | $(VENV)/bin/python
+	@echo "Setting up $(VENV) (once; about a minute or two) ..."
+	@$(PIP_INSTALL) -r requirements.txt
+	@$(PIP_INSTALL) --no-deps --editable .
+	@touch $@
+
+$(VENV)/.test-ready: requirements-dev.txt $(VENV)/.demo-ready
+	@echo "Adding the test tools to $(VENV) ..."
+	@$(PIP_INSTALL) -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,100 @@
+"""Every name that operators, jobs and stored state share, spelled once.
+
+The state table, its first eight attributes, their sentinels, the four job names and the job arguments are those of AWS's
+walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue", so that a table and habits made for it carry over.
+"""
+
+from __future__ import annotations
+
+STATE_TABLE = "DMSCDC_Controller"
+
+JOB_CONTROLLER = "DMSCDC_Controller"
+JOB_PROCESS_TABLE = "DMSCDC_ProcessTable"
+JOB_LOAD_INITIAL = "DMSCDC_LoadInitial"
+JOB_LOAD_INCREMENTAL = "DMSCDC_LoadIncremental"
+
+
+class Attribute:
+    """Attributes of a table's item in the state table. All values are strings."""
+
+    PATH = "path"
+    """Key: `<raw bucket>/<prefix><schema>/<table>/`."""
+    BUCKET = "bucket"
+    """Raw bucket."""
+    PREFIX = "prefix"
+    """`<prefix><schema>/` in the raw bucket."""
+    FOLDER = "folder"
+    """`<table>/`."""
+
+    PRIMARY_KEY = "PrimaryKey"
+    """Comma-separated key columns, or `null`: then only inserts are taken. Set by a person."""
+    PARTITION_KEY = "PartitionKey"
+    """Comma-separated partition columns, or `null`. Set by a person."""
+    ACTIVE_FLAG = "ActiveFlag"
+    """`true` lets the jobs work on the table. Set by a person."""
+    SCHEMA = "Schema"
+    """Columns of CSV files that have no header, e.g. `id int, name string`; types for those that have. Set by a person."""
+    CSV_DELIMITER = "CsvDelimiter"
+    """Field delimiter of CSV files; default a comma. Set by a person."""
+    CSV_NULL_VALUE = "CsvNullValue"
+    """What an unquoted or quoted CSV field must equal to be null; default `NULL`. Set by a person."""
+    TARGET_FILE_BYTES = "TargetFileBytes"
+    """Size the lake's data files grow to; default 134217728. Set by a person."""
+
+    LAST_FULL_LOAD_DATE = "LastFullLoadDate"
+    """`yyyy-mm-dd HH:MM:SS` (UTC) of the newest LOAD file applied."""
+    LAST_INCREMENTAL_FILE = "LastIncrementalFile"
+    """`<raw bucket>/<key>` of the last change file applied: the watermark."""
+
+    LAST_RUN_STATE = "LastRunState"
+    """`SUCCEEDED` or `FAILED`: how the last run of this table ended."""
+    LAST_RUN_ID = "LastRunId"
+    """Glue job run id of the ProcessTable run that wrote this."""
+    LAST_RUN_UTC = "LastRunUtc"
+    """When that run ended."""
+    LAST_ERROR = "LastError"
+    """What went wrong, and what to do; empty after a good run."""
+    LAST_CHANGE_ID = "LastChangeId"
+    """Number of the lake table's newest change."""
+
+    LEASE_HOLDER = "LeaseHolder"
+    """Run that may write the table until `LeaseExpiresUtc`; absent when free."""
+    LEASE_EXPIRES_UTC = "LeaseExpiresUtc"
+    """When the lease is anybody's again."""
+    FENCING_TOKEN = "FencingToken"
+    """Counts leases: a later holder has a greater number."""
+    WORK_REQUESTED_UTC = "WorkRequestedUtc"
+    """An event asked for a run that has not yet listed the raw files; absent when nobody is waiting."""
+
+
+class Sentinel:
+    """Values that mean "nothing yet"; accepted for ever."""
+
+    NONE = "null"
+    NEVER_LOADED = "1900-01-01 00:00:00"
+    FIRST_FILE = "0.parquet"
+    """`LastIncrementalFile` of a table without applied changes is its path followed by this."""
+    INACTIVE = "false"
+    ACTIVE = "true"
+
+
+class Argument:
+    """Arguments of the Glue jobs, without the leading dashes."""
+
+    BUCKET = "bucket"
+    PREFIX = "prefix"
+    FOLDER = "folder"
+    OUT_PATH = "out_path"
+    PRIMARY_KEY = "primaryKey"
+    PARTITION_KEY = "partitionKey"
+    LAST_INCREMENTAL_FILE = "lastIncrementalFile"
+    NEW_INCREMENTAL_FILE = "newIncrementalFile"
+    ITEM = "item"
+    """JSON of the table's state item."""
+
+    OUT_BUCKET = "out_bucket"
+    OUT_PREFIX = "out_prefix"
+    STATE_TABLE = "state_table"
+    FENCING_TOKEN = "fencing_token"
+    TABLES = "tables"
+    """Controller only: comma-separated `schema.table` names to limit the run to."""

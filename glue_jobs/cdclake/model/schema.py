@@ -1,0 +1,201 @@
+"""Columns of a table: their types, how two versions of a schema become one, and how partitions are named.
+
+Types are written as Spark and Athena write them: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
+`decimal(p,s)`, `string`, `binary`, `date`, `timestamp`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Iterator, Tuple
+from urllib.parse import quote
+
+from cdclake.errors import ConfigurationError, SchemaMismatchError
+
+OP_COLUMN = "Op"
+INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
+_INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_PLAIN_TYPES = frozenset({*INTEGER_TYPES, "boolean", "float", "double", "string", "binary", "date", "timestamp"})
+_ALIASES = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "bool": "boolean",
+    "text": "string",
+    "datetime": "timestamp",
+    "numeric": "decimal(10,0)",
+    "decimal": "decimal(10,0)",
+}
+_DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),(\d+)\)")
+_LENGTH = re.compile(r"(?:var)?char\(\d+\)")
+MAX_DECIMAL_PRECISION = 38
+
+HIVE_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name as the source spells it, and its type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns in order. Names are looked up without regard to case, as Spark and Athena do."""
+
+    columns: Tuple[Column, ...] = ()
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def names(self) -> list[str]:
+        """Column names in order."""
+        return [column.name for column in self.columns]
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name in any case, or None."""
+        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+    def to_json(self) -> list[list[str]]:
+        """`[[name, type], ...]`."""
+        return [[c.name, c.type] for c in self.columns]
+
+    @classmethod
+    def from_json(cls, columns: list[list[str]]) -> Schema:
+        """Inverse of `to_json`."""
+        return cls(tuple(Column(name, kind) for name, kind in columns))
+
+
+def parse_type(text: str) -> str:
+    """A type's one spelling.
+
+    Raises:
+        ConfigurationError: Not a type we know.
+    """
+    compact = re.sub(r"\s+", "", text).lower()
+    compact = _ALIASES.get(compact, compact)
+    if _LENGTH.fullmatch(compact):
+        return "string"
+    decimal = _DECIMAL.fullmatch(compact)
+    if decimal:
+        precision, scale = int(decimal[1]), int(decimal[2])
+        if 0 < precision <= MAX_DECIMAL_PRECISION and scale <= precision:
+            return f"decimal({precision},{scale})"
+    elif compact in _PLAIN_TYPES:
+        return compact
+    message = f"'{text.strip()}' is not a column type"
+    remedy = f"Use one of {', '.join(sorted(_PLAIN_TYPES))}, decimal(p,s) or varchar(n)"
+    raise ConfigurationError(message, remedy=remedy)
+
+
+def parse_columns(text: str) -> Schema:
+    """Read `id int, fullname string, price decimal(10,2)`.
+
+    Raises:
+        ConfigurationError: A part is not `name type`, or a name comes twice.
+    """
+    columns = []
+    for part in re.split(r",(?![^()]*\))", text):
+        match = re.fullmatch(r"\s*(`[^`]+`|\S+)\s+(.+?)\s*", part)
+        if not match:
+            message = f"'{part.strip()}' in Schema is not a column name and a type"
+            raise ConfigurationError(message, remedy="Write it as in: id int, name string")
+        columns.append(Column(match[1].strip("`"), parse_type(match[2])))
+    schema = Schema(tuple(columns))
+    if len({name.lower() for name in schema.names}) != len(columns):
+        raise ConfigurationError("Schema names a column twice", remedy="Correct the Schema attribute")
+    return schema
+
+
+def decimal_parts(kind: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type; None for other types."""
+    match = _DECIMAL.fullmatch(kind)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def wider_type(left: str, right: str) -> str | None:
+    """The narrowest type that holds every value of both; None if there is none.
+
+    Text is not a way out: a column that was a number never silently becomes text.
+    """
+    if left == right:
+        return left
+    pair = {left, right}
+    if pair <= set(INTEGER_TYPES):
+        return max(left, right, key=INTEGER_TYPES.index)
+    if pair == {"float", "double"}:
+        return "double"
+    if pair <= {"tinyint", "smallint", "float"}:
+        return "float"
+    if pair <= {"tinyint", "smallint", "int", "float", "double"}:
+        return "double"
+    decimals = [decimal_parts(kind) or _integer_as_decimal(kind) for kind in (left, right)]
+    first, second = decimals
+    if first is None or second is None:
+        return None
+    scale = max(first[1], second[1])
+    precision = max(first[0] - first[1], second[0] - second[1]) + scale
+    return f"decimal({precision},{scale})" if precision <= MAX_DECIMAL_PRECISION else None
+
+
+def _integer_as_decimal(kind: str) -> tuple[int, int] | None:
+    digits = _INTEGER_DIGITS.get(kind)
+    return (digits, 0) if digits else None
+
+
+def merge_schemas(lake: Schema, incoming: Schema, file: str) -> Schema:
+    """The lake's columns, each wide enough for the incoming ones, then the columns that are new.
+
+    A column that is missing from `incoming` stays.
+
+    Args:
+        lake: Columns of the table so far; empty for a new table.
+        incoming: Columns of a raw file.
+        file: That file, for the error.
+
+    Raises:
+        SchemaMismatchError: A column's two types have no common type.
+    """
+    merged = {column.name.lower(): column for column in lake}
+    for column in incoming:
+        known = merged.get(column.name.lower())
+        if known is None:
+            merged[column.name.lower()] = column
+            continue
+        kind = wider_type(known.type, column.type)
+        if kind is None:
+            message = f"Column {known.name} is {known.type} in the lake and {column.type} in a raw file"
+            remedy = "Set the column's type in the Schema attribute, mend it at the source, or reload the table"
+            raise SchemaMismatchError(message, remedy=remedy, column=known.name, file=file)
+        merged[column.name.lower()] = Column(known.name, kind)
+    return Schema(tuple(merged.values()))
+
+
+def partition_folder(names: tuple[str, ...], values: tuple[str | None, ...]) -> str:
+    """Folder of one partition below the table's folder, with a trailing slash; empty for no partition columns.
+
+    Values are escaped as Hive escapes them (a superset: everything but letters, digits and `-_. ~`), so that `/`, `=` and the
+    rest survive and every reader undoes it.
+
+    Example:
+        >>> partition_folder(("day", "shop"), ("2024-03-05", "a/b"))
+        'day=2024-03-05/shop=a%2Fb/'
+    """
+    return "".join(f"{_escape(name)}={_escape_value(value)}/" for name, value in zip(names, values))
+
+
+def _escape_value(value: str | None) -> str:
+    return HIVE_NULL_PARTITION if value is None or value == "" else _escape(value)
+
+
+def _escape(text: str) -> str:
+    return quote(text, safe=" ")

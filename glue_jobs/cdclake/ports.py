@@ -1,0 +1,170 @@
+"""What the core needs of the outside: object stores, the state table, jobs, the clock.
+
+Adapters implement these; the core never imports an adapter. Each port has one contract test, run on all its adapters.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.table import TableState
+
+Clock = Callable[[], datetime]
+"""Gives the time now, in UTC."""
+
+
+class ObjectReader(Protocol):
+    """Listings of one bucket or folder. Keys are `/`-separated and relative to it.
+
+    Every method raises `ConfigurationError` when the bucket does not exist or may not be read.
+    """
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        """Every object whose key begins with `prefix` and sorts after `start_after`, by key, through all pages."""
+        ...
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """Every distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
+        ...
+
+
+class ObjectStore(ObjectReader, Protocol):
+    """One bucket or folder that can be written."""
+
+    def get(self, key: str) -> bytes | None:
+        """Content of an object; None if there is none."""
+        ...
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an object, replacing any."""
+        ...
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Write an object unless there is one already; False if there is. Of concurrent callers exactly one gets True.
+
+        Raises:
+            CommitStateUnknownError: It cannot be told whether this call wrote it.
+        """
+        ...
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object within the store, whole or not at all; the target appears complete. Any size."""
+        ...
+
+    def delete(self, keys: list[str]) -> None:
+        """Delete objects for good as far as readers see; an absent one is no error."""
+        ...
+
+    def retire(self, key: str, keep_as: str) -> None:
+        """Take a data file out of readers' sight in a way that can be undone; no error if that happened already.
+
+        Args:
+            key: The data file.
+            keep_as: Where to keep it, in a store that keeps no versions of its own.
+        """
+        ...
+
+
+class StateStore(Protocol):
+    """The state table. Nothing here ever overwrites an attribute that a person sets, but `set_by_person`."""
+
+    def all(self, path_prefix: str = "") -> Iterator[TableState]:
+        """Every table's state whose path begins with `path_prefix`, through all pages, any order."""
+        ...
+
+    def get(self, path: str) -> TableState | None:
+        """One table's state; None if it is not registered. A failed read is an error, never None."""
+        ...
+
+    def register(self, state: TableState) -> bool:
+        """Add a table unless it is there already; False if it is."""
+        ...
+
+    def set_by_person(self, path: str, attributes: Mapping[str, str]) -> None:
+        """Change settings of a registered table.
+
+        Raises:
+            UnknownTableError: No such item.
+        """
+        ...
+
+    def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
+        """Write the outcome of a run (watermark, last change, error...) to a registered table's item."""
+        ...
+
+    def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
+        """Leave the mark that somebody wants this table looked at. True if the caller should start the run.
+
+        False if a mark younger than `stale_after_seconds` is there: a run that has not listed yet will see the caller's
+        file as well.
+        """
+        ...
+
+    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> int:
+        """Take the right to write a table for `seconds`; returns the fencing token, greater than any before.
+
+        Raises:
+            LeaseHeldError: Another holder's lease has not expired.
+            UnknownTableError: No such item.
+        """
+        ...
+
+    def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
+        """Extend the lease; False if it is no longer this holder's."""
+        ...
+
+    def clear_request(self, path: str) -> None:
+        """Take the mark of `request_work` away, before listing: a file that comes later leaves a new one."""
+        ...
+
+    def release_lease(self, path: str, token: int, *, even_if_requested: bool) -> bool:
+        """Give the lease back.
+
+        Returns:
+            False if `even_if_requested` is false and a mark of `request_work` has been left meanwhile: the lease is kept and
+            the holder should look again. True otherwise, also if the lease was no longer this token's.
+        """
+        ...
+
+
+class JobState(Enum):
+    """How a job run stands."""
+
+    ACTIVE = "ACTIVE"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+
+class JobRun(NamedTuple):
+    """A job run as asked for.
+
+    Attributes:
+        state: Active, succeeded, or any kind of failed.
+        detail: The service's own word for the state (`RUNNING`, `TIMEOUT`, ...).
+        error: What the service says went wrong.
+    """
+
+    run_id: str
+    state: JobState
+    detail: str = ""
+    error: str = ""
+
+
+class JobRunner(Protocol):
+    """Starts Glue jobs and tells how they stand."""
+
+    def start(self, job: str, arguments: Mapping[str, str]) -> str:
+        """Start a run and return its id. Argument names come without dashes.
+
+        Raises:
+            JobRunError: It could not be started; says why.
+        """
+        ...
+
+    def get(self, job: str, run_id: str) -> JobRun:
+        """How a run stands."""
+        ...
