@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.table import TableState
 
@@ -125,8 +127,8 @@ class StateStore(Protocol):
         """Give the lease back.
 
         Returns:
-            False if `even_if_requested` is false and a mark of `request_work` has been left meanwhile: the lease is kept and
-            the holder should look again. True otherwise, also if the lease was no longer this token's.
+            False if `even_if_requested` is false and a mark of `request_work` has been left meanwhile: the lease is
+            kept and the holder should look again. True otherwise, also if the lease was no longer this token's.
         """
         ...
 

@@ -68,7 +68,7 @@ class LakeLayout:
         return f"{self.changes_prefix}{change:0{CHANGE_DIGITS}d}.json"
 
     def snapshot_key(self, change: int, run_id: str) -> str:
-        """Key of a snapshot. Two runs that try for the same change number write two snapshots; the record names its own."""
+        """Key of a snapshot. Two runs that try for one change number write two; the change record names its own."""
         return f"{self.control_prefix}snapshots/{change:0{CHANGE_DIGITS}d}-{run_id}.json.gz"
 
     def published_key(self, change: int) -> str:

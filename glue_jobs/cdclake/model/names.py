@@ -1,7 +1,8 @@
 """Every name that operators, jobs and stored state share, spelled once.
 
-The state table, its first eight attributes, their sentinels, the four job names and the job arguments are those of AWS's
-walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue", so that a table and habits made for it carry over.
+The state table, its first eight attributes, their sentinels, the four job names and the job arguments are those of
+AWS's walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue", so that a state table made for it, and the
+habits, carry over.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Attribute:
     ACTIVE_FLAG = "ActiveFlag"
     """`true` lets the jobs work on the table. Set by a person."""
     SCHEMA = "Schema"
-    """Columns of CSV files that have no header, e.g. `id int, name string`; types for those that have. Set by a person."""
+    """Columns and types, e.g. `id int, name string`: needed for CSV without a header. Set by a person."""
     CSV_DELIMITER = "CsvDelimiter"
     """Field delimiter of CSV files; default a comma. Set by a person."""
     CSV_NULL_VALUE = "CsvNullValue"

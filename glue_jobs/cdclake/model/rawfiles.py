@@ -1,16 +1,20 @@
 """Names of the files AWS DMS writes, and their order.
 
-Facts from the DMS user guide ("Using Amazon S3 as a target"): full-load files are `LOAD` and eight upper-case hex digits
-counted from 1; change files are named by the time they were written, `yyyymmdd-HHMMSSfff`, and may lie in date folders.
+Facts from the DMS user guide ("Using Amazon S3 as a target"): full-load files are `LOAD` and eight upper-case hex
+digits counted from 1; change files are named by the time they were written, `yyyymmdd-HHMMSSfff`, and may lie in date
+folders.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
-from typing import Iterable, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
 
 _EXTENSION = r"\.(?P<extension>csv\.gz|csv|parquet)"
 _FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]{8})" + _EXTENSION)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Iterator, Tuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from cdclake.errors import ConfigurationError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OP_COLUMN = "Op"
 INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
@@ -48,7 +51,7 @@ class Column:
 class Schema:
     """Columns in order. Names are looked up without regard to case, as Spark and Athena do."""
 
-    columns: Tuple[Column, ...] = ()
+    columns: tuple[Column, ...] = ()
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -183,8 +186,8 @@ def merge_schemas(lake: Schema, incoming: Schema, file: str) -> Schema:
 def partition_folder(names: tuple[str, ...], values: tuple[str | None, ...]) -> str:
     """Folder of one partition below the table's folder, with a trailing slash; empty for no partition columns.
 
-    Values are escaped as Hive escapes them (a superset: everything but letters, digits and `-_. ~`), so that `/`, `=` and the
-    rest survive and every reader undoes it.
+    Values are escaped as Hive escapes them (a superset: everything but letters, digits, space and `-_.~`), so that `/`,
+    `=` and the rest survive and every reader undoes it.
 
     Example:
         >>> partition_folder(("day", "shop"), ("2024-03-05", "a/b"))

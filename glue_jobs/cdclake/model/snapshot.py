@@ -1,7 +1,7 @@
 """Change records and snapshots: what the lake's change log holds.
 
-Both are JSON. A change record is one committed step of a table; the snapshot of the same number is the complete list of its
-live data files after that step, with what the next run needs to route change rows without reading the table.
+Both are JSON. A change record is one committed step of a table; the snapshot of the same number is the complete list of
+its live data files after that step, with what the next run needs to route change rows without reading the table.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import gzip
 import json
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, Dict, List, Mapping, Tuple, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from cdclake.errors import BooksError
 from cdclake.model.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FORMAT = 1
 
@@ -44,7 +47,7 @@ class DataFile:
     path: str
     rows: int
     bytes: int
-    partition: Tuple[str | None, ...] = ()
+    partition: tuple[str | None, ...] = ()
     key_min: KeyValue = None
     key_max: KeyValue = None
 
@@ -72,13 +75,13 @@ class Snapshot:
 
     change: int = 0
     schema: Schema = field(default_factory=Schema)
-    primary_key: Tuple[str, ...] = ()
-    partition_key: Tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    partition_key: tuple[str, ...] = ()
     watermark: str = ""
-    applied_files: Tuple[str, ...] = ()
-    full_load_files: Tuple[str, ...] = ()
+    applied_files: tuple[str, ...] = ()
+    full_load_files: tuple[str, ...] = ()
     full_load_utc: str = ""
-    files: Tuple[DataFile, ...] = ()
+    files: tuple[DataFile, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -94,7 +97,7 @@ class Snapshot:
     @classmethod
     def from_bytes(cls, data: bytes) -> Snapshot:
         """Inverse of `to_bytes`."""
-        read: Dict[str, Any] = json.loads(gzip.decompress(data))
+        read: dict[str, Any] = json.loads(gzip.decompress(data))
         del read["format"]
         read["schema"] = Schema.from_json(read["schema"])
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
@@ -107,9 +110,10 @@ class Snapshot:
 class Books:
     """The row counts of one change, which must balance.
 
-    `read_*` count rows of raw files by operation (a full-load row counts as an insert). Each row read is applied, superseded
-    (an equal or later row of its key is known), or ignored (a table without a key takes inserts alone). What was applied
-    inserted, updated or deleted a row, or was `absent`: the delete of a row that is not there.
+    `read_*` count rows of raw files by operation (a full-load row counts as an insert). Each row read is applied,
+    superseded (an equal or later row of its key is known), or ignored (a table without a key takes inserts alone). What
+    was applied inserted, updated or deleted a row, or was `absent`: the delete of a row that is not there. `replaced`
+    counts the rows that a reload took away.
     """
 
     read_insert: int = 0
@@ -122,6 +126,7 @@ class Books:
     updated: int = 0
     deleted: int = 0
     absent: int = 0
+    replaced: int = 0
     rows_before: int = 0
     rows_after: int = 0
 
@@ -140,7 +145,8 @@ class Books:
             "rows read = applied + superseded + ignored": self.read - self.applied - self.superseded - self.ignored,
             "applied = inserted + updated + deleted + absent": self.applied
             - (self.inserted + self.updated + self.deleted + self.absent),
-            "rows before + inserted - deleted = rows after": self.rows_before
+            "rows before - replaced + inserted - deleted = rows after": self.rows_before
+            - self.replaced
             + self.inserted
             - self.deleted
             - self.rows_after,
@@ -186,10 +192,10 @@ class ChangeRecord:
     created_utc: str
     run_id: str
     fencing_token: int
-    raw_files: Tuple[str, ...]
+    raw_files: tuple[str, ...]
     books: Books
-    added: Tuple[StagedFile, ...]
-    retired: Tuple[str, ...]
+    added: tuple[StagedFile, ...]
+    retired: tuple[str, ...]
     snapshot_key: str
     bytes_added: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -202,11 +208,11 @@ class ChangeRecord:
     @classmethod
     def from_bytes(cls, data: bytes) -> ChangeRecord:
         """Inverse of `to_bytes`."""
-        read: Dict[str, Any] = json.loads(data)
+        read: dict[str, Any] = json.loads(data)
         del read["format"]
         read["kind"] = ChangeKind(read["kind"])
         read["books"] = Books(**read["books"])
-        added: List[Dict[str, str]] = read["added"]
+        added: list[dict[str, str]] = read["added"]
         read["added"] = tuple(StagedFile(**file) for file in added)
         for name in ("raw_files", "retired"):
             read[name] = tuple(read[name])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, ClassVar, Dict, Mapping, Tuple
+from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cdclake.model.schema import Schema
 
-Item = Dict[str, str]
+Item = dict[str, str]
 """One item of the state table: attribute name to value, all strings."""
 
 DEFAULT_TARGET_FILE_BYTES = 128 * 1024 * 1024
@@ -149,8 +151,8 @@ class TableSettings:
     Empty `primary_key` means that only inserts are taken; empty `partition_key`, an unpartitioned lake table.
     """
 
-    primary_key: Tuple[str, ...] = ()
-    partition_key: Tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    partition_key: tuple[str, ...] = ()
     schema: Schema | None = None
     csv_delimiter: str = ","
     csv_null_value: str = "NULL"
@@ -189,7 +191,7 @@ def _value(item: Mapping[str, str], attribute: str) -> str:
     return "" if text == Sentinel.NONE else text
 
 
-def _columns(item: Mapping[str, str], attribute: str) -> Tuple[str, ...]:
+def _columns(item: Mapping[str, str], attribute: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in _value(item, attribute).split(",") if name.strip())
     if len({name.lower() for name in names}) != len(names):
         message = f"{attribute} names a column twice"
