@@ -1,0 +1,275 @@
+"""The ports in memory: for tests, and for trying things out. Safe to share between threads."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from threading import Lock
+from typing import TYPE_CHECKING, Callable, NamedTuple, Union
+
+from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table, utc_text
+from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError
+from cdclake.model.names import Attribute
+from cdclake.model.rawfiles import ListedObject
+from cdclake.model.table import TableState
+from cdclake.ports import JobRun, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from cdclake.model.table import Item
+    from cdclake.ports import Clock
+
+
+class ManualClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, start: datetime = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)) -> None:
+        self.now = start
+
+    def __call__(self) -> datetime:
+        """The time now."""
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock."""
+        self.now += timedelta(seconds=seconds)
+
+
+class _Stored(NamedTuple):
+    data: bytes
+    modified_utc: datetime
+
+
+class MemoryStore:
+    """An `ObjectStore` in memory that keeps no versions.
+
+    Args:
+        clock: Gives each written object its time.
+    """
+
+    def __init__(self, clock: Clock = lambda: datetime.now(timezone.utc)) -> None:
+        self._clock = clock
+        self._objects: dict[str, _Stored] = {}
+        self._lock = Lock()
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        """See `ObjectReader.list`. The listing is that of the moment of the call."""
+        with self._lock:
+            found = [
+                ListedObject(key, len(stored.data), stored.modified_utc)
+                for key, stored in self._objects.items()
+                if key.startswith(prefix) and key > start_after
+            ]
+        return iter(sorted(found))
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """See `ObjectReader.list_folders`."""
+        with self._lock:
+            below = [key[len(prefix) :] for key in self._objects if key.startswith(prefix)]
+        return iter(sorted({f"{prefix}{rest.split('/', 1)[0]}/" for rest in below if "/" in rest}))
+
+    def get(self, key: str) -> bytes | None:
+        """See `ObjectStore.get`."""
+        with self._lock:
+            stored = self._objects.get(key)
+        return stored.data if stored else None
+
+    def put(self, key: str, data: bytes) -> None:
+        """See `ObjectStore.put`."""
+        with self._lock:
+            self._objects[key] = _Stored(data, self._clock())
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """See `ObjectStore.put_if_absent`."""
+        with self._lock:
+            if key in self._objects:
+                return False
+            self._objects[key] = _Stored(data, self._clock())
+            return True
+
+    def copy(self, source: str, target: str) -> None:
+        """See `ObjectStore.copy`."""
+        with self._lock:
+            if source not in self._objects:
+                raise IntegrityError("An object to copy is not there", file=source)
+            self._objects[target] = _Stored(self._objects[source].data, self._clock())
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """See `ObjectStore.delete`."""
+        with self._lock:
+            for key in keys:
+                self._objects.pop(key, None)
+
+    def retire(self, key: str, keep_as: str) -> None:
+        """See `ObjectStore.retire`."""
+        with self._lock:
+            stored = self._objects.pop(key, None)
+            if stored:
+                self._objects[keep_as] = stored
+
+
+class MemoryState:
+    """A `StateStore` in memory.
+
+    Args:
+        states: Tables that are registered from the start.
+    """
+
+    def __init__(self, states: Iterable[TableState] = ()) -> None:
+        self._items: dict[str, Item] = {state.path: dict(state.item) for state in states}
+        self._lock = Lock()
+
+    def all(self, path_prefix: str = "") -> Iterator[TableState]:
+        """See `StateStore.all`."""
+        with self._lock:
+            return iter([TableState(dict(item)) for path, item in self._items.items() if path.startswith(path_prefix)])
+
+    def get(self, path: str) -> TableState | None:
+        """See `StateStore.get`."""
+        with self._lock:
+            return TableState(dict(self._items[path])) if path in self._items else None
+
+    def register(self, state: TableState) -> bool:
+        """See `StateStore.register`."""
+        with self._lock:
+            if state.path in self._items:
+                return False
+            self._items[state.path] = dict(state.item)
+            return True
+
+    def set_by_person(self, path: str, attributes: Mapping[str, str]) -> None:
+        """See `StateStore.set_by_person`."""
+        check_settings(attributes)
+        with self._lock:
+            self._registered(path).update(attributes)
+
+    def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
+        """See `StateStore.record_run`."""
+        check_outcome(attributes)
+        with self._lock:
+            self._registered(path).update(attributes)
+
+    def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
+        """See `StateStore.request_work`."""
+        stale = utc_text(now - timedelta(seconds=stale_after_seconds))
+        with self._lock:
+            item = self._registered(path)
+            if item.get(Attribute.WORK_REQUESTED_UTC, "") > stale:
+                return False
+            item[Attribute.WORK_REQUESTED_UTC] = utc_text(now)
+            return True
+
+    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> int:
+        """See `StateStore.acquire_lease`."""
+        with self._lock:
+            item = self._registered(path)
+            held_by = item.get(Attribute.LEASE_HOLDER, holder)
+            if held_by != holder and item[Attribute.LEASE_EXPIRES_UTC] > utc_text(now):
+                raise LeaseHeldError(
+                    "Another run is writing the table",
+                    path=path,
+                    holder=held_by,
+                    until=item[Attribute.LEASE_EXPIRES_UTC],
+                )
+            token = int(item.get(Attribute.FENCING_TOKEN, "0")) + 1
+            item[Attribute.LEASE_HOLDER] = holder
+            item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
+            item[Attribute.FENCING_TOKEN] = str(token)
+            return token
+
+    def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
+        """See `StateStore.renew_lease`."""
+        with self._lock:
+            item = self._registered(path)
+            if not _holds(item, token) or item[Attribute.LEASE_HOLDER] != holder:
+                return False
+            item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
+            return True
+
+    def clear_request(self, path: str) -> None:
+        """See `StateStore.clear_request`."""
+        with self._lock:
+            self._registered(path).pop(Attribute.WORK_REQUESTED_UTC, None)
+
+    def release_lease(self, path: str, token: int, *, even_if_requested: bool) -> bool:
+        """See `StateStore.release_lease`."""
+        with self._lock:
+            item = self._registered(path)
+            if not _holds(item, token):
+                return True
+            if Attribute.WORK_REQUESTED_UTC in item and not even_if_requested:
+                return False
+            del item[Attribute.LEASE_HOLDER], item[Attribute.LEASE_EXPIRES_UTC]
+            return True
+
+    def _registered(self, path: str) -> Item:
+        if path not in self._items:
+            raise unknown_table(path)
+        return self._items[path]
+
+
+def _holds(item: Item, token: int) -> bool:
+    return Attribute.LEASE_HOLDER in item and item[Attribute.FENCING_TOKEN] == str(token)
+
+
+class Start(NamedTuple):
+    """A start that was asked of `MemoryJobs`."""
+
+    job: str
+    arguments: Mapping[str, str]
+    run_id: str
+
+
+JobScript = Callable[[str, "Mapping[str, str]"], Union[JobRun, "Sequence[JobState]"]]
+"""What becomes of a run of a job with these arguments.
+
+Either how it stands from the start on (the run id is filled in), or one state for each look at it, of which the last
+stays. It may do the job's work, and may raise what `JobRunner.start` raises.
+"""
+
+
+def succeed(job: str, arguments: Mapping[str, str]) -> JobRun:  # noqa: ARG001 - the shape of a JobScript
+    """The script of a service where everything works at once."""
+    return JobRun("", JobState.SUCCEEDED, JobState.SUCCEEDED.value)
+
+
+class MemoryJobs:
+    """A `JobRunner` that records what it is asked to start.
+
+    Args:
+        script: Says how each run goes; called by `start`.
+
+    Attributes:
+        started: The starts so far, in order.
+    """
+
+    def __init__(self, script: JobScript = succeed) -> None:
+        self._script = script
+        self._runs: dict[tuple[str, str], list[JobRun]] = {}
+        self._lock = Lock()
+        self._count = 0
+        self.started: list[Start] = []
+
+    def start(self, job: str, arguments: Mapping[str, str]) -> str:
+        """See `JobRunner.start`."""
+        with self._lock:
+            self._count += 1
+            run_id = f"jr_{self._count:06d}"
+        course = self._script(job, dict(arguments))
+        runs = [course._replace(run_id=run_id)] if isinstance(course, JobRun) else _as_runs(run_id, course)
+        with self._lock:
+            self.started.append(Start(job, dict(arguments), run_id))
+            self._runs[job, run_id] = runs
+        return run_id
+
+    def get(self, job: str, run_id: str) -> JobRun:
+        """See `JobRunner.get`."""
+        with self._lock:
+            runs = self._runs.get((job, run_id))
+            if not runs:
+                raise JobRunError("There is no such job run", job=job, run=run_id)
+            return runs.pop(0) if len(runs) > 1 else runs[0]
+
+
+def _as_runs(run_id: str, states: Sequence[JobState]) -> list[JobRun]:
+    return [JobRun(run_id, state, state.value) for state in states]

@@ -1,0 +1,77 @@
+"""What every state store agrees on: how times are written, and which attributes are whose."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from cdclake.errors import ConfigurationError, UnknownTableError
+from cdclake.model.names import Attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+OUTCOME_PREFIX = "Last"
+"""Attributes that tell how far the runs came begin with this."""
+KEPT_BY_STORE = frozenset(
+    {
+        Attribute.PATH,
+        Attribute.LEASE_HOLDER,
+        Attribute.LEASE_EXPIRES_UTC,
+        Attribute.FENCING_TOKEN,
+        Attribute.WORK_REQUESTED_UTC,
+    }
+)
+"""Attributes that only the store itself writes."""
+_UTC_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def utc_text(moment: datetime) -> str:
+    """Write a time as `yyyy-mm-ddTHH:MM:SSZ`, fractions cut off; the order of such texts is the order of the times.
+
+    Raises:
+        ValueError: The time has no time zone.
+    """
+    if moment.tzinfo is None:
+        message = f"{moment.isoformat()} has no time zone"
+        raise ValueError(message)
+    return moment.astimezone(timezone.utc).strftime(_UTC_FORMAT)
+
+
+def expiry_text(now: datetime, seconds: int) -> str:
+    """When something that lasts `seconds` from `now` is over, rounded up: never a moment too early."""
+    end = now + timedelta(seconds=seconds)
+    return utc_text(end + timedelta(seconds=1) if end.microsecond else end)
+
+
+def check_outcome(attributes: Iterable[str]) -> None:
+    """Refuse to write as a run's outcome what a person sets or the store keeps.
+
+    Raises:
+        ValueError: Names the attributes.
+    """
+    foreign = sorted(name for name in attributes if not name.startswith(OUTCOME_PREFIX))
+    if foreign:
+        message = f"not attributes of a run's outcome: {', '.join(foreign)}"
+        raise ValueError(message)
+
+
+def check_settings(attributes: Iterable[str]) -> None:
+    """Refuse to let a person write what the store keeps.
+
+    Raises:
+        ConfigurationError: Names the attributes.
+    """
+    kept = sorted(KEPT_BY_STORE.intersection(attributes))
+    if kept:
+        message = f"{', '.join(kept)} cannot be set"
+        raise ConfigurationError(message, remedy="The jobs keep these attributes themselves; leave them out")
+
+
+def unknown_table(path: str) -> UnknownTableError:
+    """The error for a path that is not registered."""
+    return UnknownTableError(
+        "The table is not registered in the state table",
+        remedy="Look at the spelling; the Controller registers a table once its raw folder exists",
+        path=path,
+    )
