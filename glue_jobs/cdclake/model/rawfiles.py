@@ -112,6 +112,11 @@ def raw_files(objects: Iterable[ListedObject], raw_prefix: str) -> tuple[list[Ra
     return full_load, changes
 
 
+def is_data_folder(folder: str) -> bool:
+    """Whether a schema's or table's folder, `<name>/`, may hold source data: not DMS's control tables or validation."""
+    return not _NOT_DATA.match(folder)
+
+
 class RawKey(NamedTuple):
     """A raw object's key taken apart."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,6 +110,10 @@ class TableState:
     def active(self) -> bool:
         """Whether a person has turned the table on."""
         return self.item.get(Attribute.ACTIVE_FLAG, Sentinel.INACTIVE).strip().lower() == Sentinel.ACTIVE
+
+    def leased(self, now: datetime) -> bool:
+        """Whether some run has the right to write the table at that moment."""
+        return Attribute.LEASE_HOLDER in self.item and self.item[Attribute.LEASE_EXPIRES_UTC] > utc_text(now)
 
     @property
     def settings(self) -> TableSettings:
