@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from cdclake.errors import ConfigurationError, UnknownTableError
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
 OUTCOME_PREFIX = "Last"
 """Attributes that tell how far the runs came begin with this."""
@@ -23,6 +24,7 @@ KEPT_BY_STORE = frozenset(
     }
 )
 """Attributes that only the store itself writes."""
+_NAME = re.compile(r"\w+", re.ASCII)
 _UTC_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -44,24 +46,32 @@ def expiry_text(now: datetime, seconds: int) -> str:
     return utc_text(end + timedelta(seconds=1) if end.microsecond else end)
 
 
-def check_outcome(attributes: Iterable[str]) -> None:
+def check_outcome(attributes: Collection[str]) -> None:
     """Refuse to write as a run's outcome what a person sets or the store keeps.
 
     Raises:
-        ValueError: Names the attributes.
+        ValueError: Names the attributes; or there are none.
     """
+    if not attributes:
+        raise ValueError("a run's outcome has no attributes")
     foreign = sorted(name for name in attributes if not name.startswith(OUTCOME_PREFIX))
     if foreign:
         message = f"not attributes of a run's outcome: {', '.join(foreign)}"
         raise ValueError(message)
 
 
-def check_settings(attributes: Iterable[str]) -> None:
+def check_settings(attributes: Collection[str]) -> None:
     """Refuse to let a person write what the store keeps.
 
     Raises:
-        ConfigurationError: Names the attributes.
+        ConfigurationError: Names the attributes; or there are none.
     """
+    if not attributes:
+        raise ConfigurationError("There is nothing to set", remedy="Give at least one attribute and its value")
+    odd = sorted(name for name in attributes if not _NAME.fullmatch(name))
+    if odd:
+        message = f"{', '.join(map(repr, odd))} cannot be an attribute's name"
+        raise ConfigurationError(message, remedy="Use letters, digits and underscores")
     kept = sorted(KEPT_BY_STORE.intersection(attributes))
     if kept:
         message = f"{', '.join(kept)} cannot be set"

@@ -1,0 +1,167 @@
+"""Clients of AWS services, set up in one place, and what their errors mean to a reader."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    ClientError,
+    ConnectionError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+)
+
+from cdclake import __version__
+from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_glue import GlueClient
+    from mypy_boto3_s3 import S3Client
+
+NO_ANSWER = (HTTPClientError, ConnectionError, IncompleteReadError)
+"""What botocore raises when a request got no whole answer; it may have been carried out all the same."""
+
+# Adaptive retries slow this client down when the service throttles it. S3 and a state table answer within a second or
+# so; the read timeout is for the slow end of a large server-side copy.
+# Nothing is said of S3 addressing: botocore addresses buckets by host on AWS, and by path once an endpoint URL is set.
+_CONFIG = Config(
+    retries={"mode": "adaptive", "total_max_attempts": 8},
+    connect_timeout=5,
+    read_timeout=60,
+    max_pool_connections=32,
+    user_agent_extra=f"cdclake/{__version__}",
+)
+
+_NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
+_DENIED = frozenset(
+    {
+        "403",
+        "AccessDenied",
+        "AccessDeniedException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+_MISSING = frozenset({"NoSuchBucket", "ResourceNotFoundException", "EntityNotFoundException"})
+_TRANSIENT = frozenset(
+    {
+        "LimitExceededException",
+        "OperationTimeoutException",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestTimeout",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+    }
+)
+
+
+def session() -> boto3.session.Session:
+    """The process's boto3 session, which honours `AWS_PROFILE`, `AWS_REGION` and the other settings of the AWS SDKs."""
+    if boto3.DEFAULT_SESSION is None:
+        boto3.setup_default_session()
+    assert boto3.DEFAULT_SESSION is not None
+    return boto3.DEFAULT_SESSION
+
+
+@overload
+def client(service: Literal["s3"]) -> S3Client: ...
+@overload
+def client(service: Literal["dynamodb"]) -> DynamoDBClient: ...
+@overload
+def client(service: Literal["glue"]) -> GlueClient: ...
+def client(service: Literal["s3", "dynamodb", "glue"]) -> S3Client | DynamoDBClient | GlueClient:
+    """A client of a service, from the default session; safe to share between threads.
+
+    `AWS_ENDPOINT_URL` (or `AWS_ENDPOINT_URL_S3`, ...) points it to another endpoint than AWS's own.
+
+    Raises:
+        ConfigurationError: No region is configured.
+    """
+    try:
+        return session().client(service, config=_CONFIG)
+    except NoRegionError as error:
+        raise ConfigurationError(
+            "No AWS region is configured", remedy="Set AWS_REGION, or a region in the profile"
+        ) from error
+
+
+def error_code(error: ClientError) -> str:
+    """The service's word for an error, e.g. `NoSuchKey`; the bare HTTP status for an answer without a body."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def http_status(error: ClientError) -> int:
+    """HTTP status of an error; 0 if unknown."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def is_transient(error: ClientError) -> bool:
+    """Whether the service only asks to come again: it is busy, or had a fault of its own."""
+    return http_status(error) >= 500 or error_code(error) in _TRANSIENT
+
+
+class Remedies(NamedTuple):
+    """What to do about the errors a person can mend.
+
+    Attributes:
+        missing: There is no such bucket, table or job.
+        denied: The caller may not do this.
+    """
+
+    missing: str
+    denied: str
+
+
+@contextmanager
+def translated_errors(remedies: Remedies, **where: object) -> Iterator[None]:
+    """Turn what boto3 raises within the block into errors of `cdclake.errors`.
+
+    Args:
+        remedies: Advice for missing things and missing permissions.
+        where: Details for the error: `bucket`, `file`, ...
+
+    Raises:
+        ConfigurationError: Something does not exist, is not permitted, or there are no credentials.
+        RetryableError: The service throttles, has a fault, or does not answer, and botocore's own retries are used up.
+        CdclakeError: The service refuses for another reason, which is given.
+    """
+    try:
+        yield
+    except ClientError as error:
+        raise _from_answer(error, remedies, where) from error
+    except _NO_CREDENTIALS as error:
+        raise ConfigurationError(
+            "There are no AWS credentials to use", remedy="Set a profile, a role or access keys", reason=error, **where
+        ) from error
+    except NO_ANSWER as error:
+        raise RetryableError(
+            "AWS did not answer", remedy="Run again; look at the network if it stays", reason=error, **where
+        ) from error
+
+
+def _from_answer(error: ClientError, remedies: Remedies, where: dict[str, object]) -> CdclakeError:
+    code = error_code(error)
+    message = f"AWS answered {code} to {error.operation_name}: {error.response.get('Error', {}).get('Message', '')}"
+    if code in _MISSING:
+        return ConfigurationError(message, remedy=remedies.missing, **where)
+    if code in _DENIED:
+        return ConfigurationError(message, remedy=remedies.denied, **where)
+    if is_transient(error):
+        return RetryableError(message, remedy="Run again", **where)
+    return CdclakeError(message, remedy="Look the code up in the AWS reference of that operation", **where)

@@ -1,0 +1,183 @@
+"""A plain folder as an object store: the lake on a laptop's disk.
+
+Every object appears whole, by a rename or a link within the folder. That holds when a process dies at any moment;
+nothing is forced to the disk, so it does not hold when the power goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Callable
+
+from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.model.rawfiles import ListedObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+TEMPORARY_FOLDER = ".cdclake-temporary"
+"""Where objects are written before they appear; no key may begin with it."""
+
+
+class FolderStore:
+    """An `ObjectStore` on a folder that keeps no versions.
+
+    Keys are paths below the folder; no key and no symbolic link leads out of it.
+
+    Args:
+        root: The folder.
+
+    Raises:
+        ConfigurationError: There is no such folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._check_root()
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        """See `ObjectReader.list`; sorted like S3's, by the bytes of the whole key."""
+        found = [entry for entry in self._entries(prefix) if entry.key > start_after]
+        return iter(sorted(found))
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """See `ObjectReader.list_folders`; a folder without any object below it is not there, as on S3."""
+        rests = (entry.key[len(prefix) :] for entry in self._entries(prefix))
+        return iter(sorted({f"{prefix}{rest.split('/', 1)[0]}/" for rest in rests if "/" in rest}))
+
+    def get(self, key: str) -> bytes | None:
+        """See `ObjectStore.get`."""
+        path = self._path(key)
+        with self._usable(key):
+            try:
+                return path.read_bytes()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
+
+    def put(self, key: str, data: bytes) -> None:
+        """See `ObjectStore.put`."""
+        with self._temporary(key, lambda temporary: temporary.write_bytes(data)) as (temporary, path):
+            temporary.replace(path)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """See `ObjectStore.put_if_absent`: linking fails if the name is taken, and of several callers one succeeds."""
+        with self._temporary(key, lambda temporary: temporary.write_bytes(data)) as (temporary, path):
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                if path.is_dir():
+                    raise
+                return False
+            return True
+
+    def copy(self, source: str, target: str) -> None:
+        """See `ObjectStore.copy`."""
+        origin = self._path(source)
+        if not origin.is_file():
+            raise IntegrityError("An object to copy is not there", folder=self.root, file=source)
+        with self._temporary(target, lambda temporary: shutil.copyfile(origin, temporary)) as (temporary, path):
+            temporary.replace(path)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """See `ObjectStore.delete`."""
+        for key in keys:
+            path = self._path(key)
+            with self._usable(key):
+                if path.is_file():
+                    path.unlink(missing_ok=True)
+
+    def retire(self, key: str, keep_as: str) -> None:
+        """See `ObjectStore.retire`: the file is renamed."""
+        path, kept = self._path(key), self._path(keep_as)
+        if not path.is_file():
+            return
+        with self._usable(key):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # somebody else just did it
+                path.replace(kept)
+
+    def _entries(self, prefix: str) -> Iterator[ListedObject]:
+        """Every object whose key begins with `prefix`, in no order."""
+        self._check_root()
+        folder = prefix.rpartition("/")[0]
+        if folder and not _is_plain(folder):
+            return  # no key has such a beginning
+        with self._usable(prefix):
+            yield from (entry for entry in self._walk(folder) if entry.key.startswith(prefix))
+
+    def _walk(self, folder: str) -> Iterator[ListedObject]:
+        try:
+            with os.scandir(self.root / folder) as entries:
+                found = list(entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for entry in found:
+            key = f"{folder}/{entry.name}" if folder else entry.name
+            if key == TEMPORARY_FOLDER:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._walk(key)
+            elif entry.is_file(follow_symlinks=False):
+                try:
+                    stat = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # deleted since the folder was read
+                    continue
+                yield ListedObject(key, stat.st_size, datetime.fromtimestamp(stat.st_mtime, timezone.utc))
+
+    @contextmanager
+    def _temporary(self, key: str, write: Callable[[Path], object]) -> Iterator[tuple[Path, Path]]:
+        """A finished file, and the path of `key` where it belongs; it is removed if it has not been moved there."""
+        path = self._path(key)
+        temporary = self.root / TEMPORARY_FOLDER / uuid.uuid4().hex
+        with self._usable(key):
+            temporary.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                write(temporary)
+                yield temporary, path
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        """Where an object lies.
+
+        Raises:
+            ConfigurationError: The key leads out of the folder, or is no path of plain names.
+        """
+        self._check_root()
+        path = self.root / key
+        if not _is_plain(key) or not path.resolve().is_relative_to(self.root):
+            raise ConfigurationError(
+                "A key does not name a file below the folder",
+                remedy="Use names separated by single slashes, without '.', '..' and links that lead elsewhere",
+                folder=self.root,
+                file=repr(key),
+            )
+        return path
+
+    def _check_root(self) -> None:
+        if not self.root.is_dir():
+            raise ConfigurationError("There is no such folder", remedy=f"Create {self.root}, or correct its name")
+
+    @contextmanager
+    def _usable(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except (PermissionError, FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+            message = f"The system refuses: {error.strerror}"
+            raise ConfigurationError(
+                message,
+                remedy="Let this user read and write the folder, and give no file the name of a folder",
+                folder=self.root,
+                file=key,
+            ) from error
+
+
+def _is_plain(key: str) -> bool:
+    parts = key.split("/")
+    return "\0" not in key and parts[0] != TEMPORARY_FOLDER and not any(part in {"", ".", ".."} for part in parts)

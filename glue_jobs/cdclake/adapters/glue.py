@@ -1,0 +1,82 @@
+"""AWS Glue as the runner of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from cdclake.adapters.aws import Remedies, error_code, translated_errors
+from cdclake.errors import JobRunError
+from cdclake.ports import JobRun, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from mypy_boto3_glue import GlueClient
+
+_STATES = {
+    "STARTING": JobState.ACTIVE,
+    "RUNNING": JobState.ACTIVE,
+    "STOPPING": JobState.ACTIVE,
+    "WAITING": JobState.ACTIVE,
+    "SUCCEEDED": JobState.SUCCEEDED,
+    "STOPPED": JobState.FAILED,
+    "FAILED": JobState.FAILED,
+    "TIMEOUT": JobState.FAILED,
+    "ERROR": JobState.FAILED,
+    "EXPIRED": JobState.FAILED,
+}
+"""Every `JobRunState` of the Glue API."""
+
+_REMEDY_WHEN_FULL = {
+    "ConcurrentRunsExceededException": "Run again when a run has ended, or raise the job's maximum concurrency",
+    "ResourceNumberLimitExceededException": "Run again when other jobs have ended, or ask AWS for a higher Glue quota",
+}
+
+
+class GlueJobs:
+    """A `JobRunner` on AWS Glue.
+
+    Args:
+        client: Glue client, see `cdclake.adapters.aws.client`.
+    """
+
+    def __init__(self, client: GlueClient) -> None:
+        self._client = client
+
+    def start(self, job: str, arguments: Mapping[str, str]) -> str:
+        """See `JobRunner.start`.
+
+        Raises:
+            JobRunError: As many runs are active as the job or the account may have.
+            ConfigurationError: There is no such job, or it may not be started.
+        """
+        dashed = {f"--{name}": value for name, value in arguments.items()}
+        with _errors(job):
+            try:
+                return self._client.start_job_run(JobName=job, Arguments=dashed)["JobRunId"]
+            except ClientError as error:
+                remedy = _REMEDY_WHEN_FULL.get(error_code(error))
+                if remedy is None:
+                    raise
+                raise JobRunError("Glue has no room for another run now", remedy=remedy, job=job) from error
+
+    def get(self, job: str, run_id: str) -> JobRun:
+        """See `JobRunner.get`."""
+        with _errors(job, run_id):
+            run = self._client.get_job_run(JobName=job, RunId=run_id)["JobRun"]
+        word = run.get("JobRunState", "")
+        if word not in _STATES:
+            message = f"Glue reports the unknown state '{word}'"
+            raise JobRunError(message, remedy="Look at the run in the Glue console", job=job, run=run_id)
+        return JobRun(run_id, _STATES[word], word, run.get("ErrorMessage", ""))
+
+
+def _errors(job: str, run_id: str | None = None) -> AbstractContextManager[None]:
+    remedies = Remedies(
+        missing=f"Deploy the job {job} in this region and account, or correct its name",
+        denied=f"Grant the caller glue:StartJobRun and glue:GetJobRun on the job {job}",
+    )
+    return translated_errors(remedies, job=job, run=run_id)
