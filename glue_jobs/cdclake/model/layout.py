@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdclake.errors import ConfigurationError
+from cdclake.model.schema import partition_folder
 from cdclake.model.table import TableName
 
 CONTROL_FOLDER = "_cdclake"
@@ -87,6 +88,7 @@ class LakeLayout:
         """Key of a data file."""
         return self.table_prefix + path
 
-    def data_file_name(self, change: int, number: int) -> str:
-        """Name of a new data file; never reused, as change numbers are not."""
-        return f"{change:0{CHANGE_DIGITS}d}-{number:05d}.parquet"
+    @staticmethod
+    def data_path(change: int, number: int, partition_key: tuple[str, ...], partition: tuple[str | None, ...]) -> str:
+        """Relative path of a new data file. The name is never used again, as change numbers are not."""
+        return f"{partition_folder(partition_key, partition)}{change:0{CHANGE_DIGITS}d}-{number:05d}.parquet"

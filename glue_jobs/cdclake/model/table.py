@@ -93,12 +93,12 @@ class TableState:
     @property
     def bucket(self) -> str:
         """Raw bucket."""
-        return self.item[Attribute.BUCKET]
+        return self.item.get(Attribute.BUCKET) or self.path.partition("/")[0]
 
     @property
     def raw_prefix(self) -> str:
         """Key prefix of all raw files of the table, with a trailing slash."""
-        return self.item[Attribute.PREFIX] + self.item[Attribute.FOLDER]
+        return self.path[len(self.bucket) + 1 :]
 
     @property
     def name(self) -> TableName:

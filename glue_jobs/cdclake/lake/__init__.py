@@ -1,0 +1,1 @@
+"""The data work: Spark distributes, Arrow reads, merges and writes."""

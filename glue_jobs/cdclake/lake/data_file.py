@@ -1,0 +1,182 @@
+"""Reads and writes the lake's data files: plain Parquet, one at a time, in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdclake.errors import IntegrityError
+from cdclake.lake.arrow_types import arrow_schema, partition_column, to_arrow
+from cdclake.lake.keys import KEY, ROUTE, bounds, row_keys
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.schema import OP_COLUMN, Schema
+from cdclake.model.snapshot import DataFile, KeyValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.lake.decide import Partition
+
+ROW_GROUP_ROWS = 1 << 19
+COMPRESSION = "snappy"  # what every reader of Parquet has had from the start
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """What a table's rows look like.
+
+    Attributes:
+        schema: The source's columns, partition columns included.
+        primary_key: Key columns; may be empty.
+        partition_key: Partition columns; they lie in the folder names, not in the files.
+    """
+
+    schema: Schema
+    primary_key: tuple[str, ...]
+    partition_key: tuple[str, ...]
+
+    @property
+    def stored(self) -> pa.Schema:
+        """Arrow schema of a data file."""
+        folders = {name.lower() for name in self.partition_key}
+        kept = Schema(tuple(c for c in self.schema if c.name.lower() not in folders))
+        return arrow_schema(kept).append(pa.field(OP_COLUMN, pa.string())).append(pa.field(POSITION, pa.string()))
+
+    @property
+    def in_flight(self) -> pa.Schema:
+        """Arrow schema of rows on their way: all columns, `Op`, position, and route and key if there is a key."""
+        full = (
+            arrow_schema(self.schema).append(pa.field(OP_COLUMN, pa.string())).append(pa.field(POSITION, pa.string()))
+        )
+        if self.primary_key:
+            route, key = row_keys([pa.array([], to_arrow(kind)) for kind in self._key_types()])
+            full = full.append(pa.field(ROUTE, route.type)).append(pa.field(KEY, key.type))
+        return full
+
+    def _key_types(self) -> list[str]:
+        return [column.type for name in self.primary_key if (column := self.schema.find(name))]
+
+    def key_columns_stored(self) -> list[str]:
+        """Key columns that lie in the files."""
+        folders = {name.lower() for name in self.partition_key}
+        return [c.name for name in self.primary_key if (c := self.schema.find(name)) and name.lower() not in folders]
+
+    def keys_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> tuple[pa.Array, pa.Array]:
+        """Route and key of rows of a data file.
+
+        Args:
+            rows: The file's rows, with at least the key columns stored; those a file was written without are null.
+            partition: The file's partition.
+        """
+        values = dict(zip((name.lower() for name in self.partition_key), partition, strict=True))
+        parts = []
+        for name in self.primary_key:
+            column = self.schema.find(name)
+            if column is None:
+                raise IntegrityError(
+                    "The key of a lake table is not among its columns", remedy="Reload it", column=name
+                )
+            if name.lower() in values:
+                parts.append(partition_column(values[name.lower()], column.type, rows.num_rows))
+            else:
+                stored = rows.column(column.name)
+                stored = stored.combine_chunks() if isinstance(stored, pa.ChunkedArray) else stored
+                parts.append(stored.cast(to_arrow(column.type)))
+        return row_keys(parts)
+
+
+def read_batches(fs: FileSystem, key: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """A data file's rows, a row group at a time.
+
+    Args:
+        key: Key of the file in the lake bucket.
+        columns: Columns to read, in any case of the letters; None for all.
+    """
+    with fs.open_input_file(key) as source:
+        parquet = pq.ParquetFile(source)
+        wanted = None if columns is None else {name.lower() for name in columns}
+        names = None if wanted is None else [name for name in parquet.schema_arrow.names if name.lower() in wanted]
+        for group in range(parquet.num_row_groups):
+            yield parquet.read_row_group(group, columns=names, use_threads=False)
+
+
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with exactly these columns and types: a missing column is null, a narrower type is widened."""
+    names = {name.lower(): i for i, name in enumerate(rows.schema.names)}
+    columns = []
+    for column in schema:
+        i = names.get(column.name.lower())
+        columns.append(pa.nulls(rows.num_rows, column.type) if i is None else rows.column(i).cast(column.type))
+    return pa.table(columns, schema=schema)
+
+
+class DataFileWriter:
+    """Writes rows to one or more staged files of about equal row counts.
+
+    Args:
+        fs: Lake file system.
+        keys: Staged keys to write to, in order; as many files come of it as are needed, at most one for each.
+        shape: Shape of the table.
+        partition: Partition of the rows.
+        rows_per_file: Rows after which the next file begins, while there is another key.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        keys: Sequence[str],
+        shape: TableShape,
+        partition: Partition,
+        rows_per_file: int,
+    ) -> None:
+        self._fs, self._keys, self._shape, self._partition = fs, list(keys), shape, partition
+        self._rows_per_file = max(1, rows_per_file)
+        self._writer: pq.ParquetWriter | None = None
+        self._sink: pa.NativeFile | None = None
+        self._rows = 0
+        self._bounds: list[KeyValue] = []
+        self.written: list[DataFile] = []
+        """Files finished so far; `path` is the staged key."""
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows (at least the stored columns; route may be absent)."""
+        while rows.num_rows:
+            room = self._rows_per_file - self._rows if len(self.written) + 1 < len(self._keys) else rows.num_rows
+            self._append(rows.slice(0, room))
+            rows = rows.slice(room)
+            if rows.num_rows:
+                self.close()
+
+    def _append(self, rows: pa.Table) -> None:
+        stored = self._shape.stored
+        if self._writer is None:
+            self._sink = self._fs.open_output_stream(self._keys[len(self.written)])
+            self._writer = pq.ParquetWriter(self._sink, stored, compression=COMPRESSION, store_schema=False)
+        self._writer.write_table(conform(rows, stored), row_group_size=ROW_GROUP_ROWS)
+        self._rows += rows.num_rows
+        if self._shape.primary_key:
+            route, _ = self._shape.keys_of(rows, self._partition)
+            self._bounds += [bound for bound in bounds(route) if bound is not None]
+
+    def close(self) -> None:
+        """Finish the file being written, if any."""
+        if self._writer is None or self._sink is None:
+            return
+        self._writer.close()
+        size_bytes = self._sink.tell()
+        self._sink.close()
+        low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
+        key = self._keys[len(self.written)]
+        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high))
+        self._writer, self._sink, self._rows, self._bounds = None, None, 0, []
+
+
+def matches(keys: pa.Array, wanted: pa.Array) -> pa.Array:
+    """Whether each key is among the wanted ones; true or false, never null."""
+    return pc.fill_null(pc.is_in(keys, value_set=wanted), False)

@@ -1,0 +1,275 @@
+"""LoadInitial and LoadIncremental: what is new in the raw folder becomes one committed, visible change."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from cdclake.commit.publish import publish, roll_forward
+from cdclake.errors import ConfigurationError, InputError
+from cdclake.lake import raw_reader
+from cdclake.lake.data_file import TableShape
+from cdclake.lake.engine import Engine, Request, Result
+from cdclake.lake.tasks import Staging
+from cdclake.model.rawfiles import file_order, raw_files
+from cdclake.model.schema import Schema, merge_schemas
+from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord, DataFile, Snapshot, StagedFile
+from cdclake.model.table import TableState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark import SparkContext
+
+    from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake.commit.log import ChangeLog
+    from cdclake.model.layout import LakeLayout
+    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.table import TableSettings
+    from cdclake.ports import Clock, ObjectReader
+
+CONCURRENT_LOOKS = 16
+
+
+@dataclass(frozen=True)
+class TableRun:
+    """One table and everything a run needs to work on it.
+
+    Attributes:
+        raw: Listing of the raw bucket; `raw_fs` reads its files inside tasks.
+        log: The lake table's change log.
+        lake_fs: The lake bucket inside tasks.
+        raw_prefix: The table's folder in the raw bucket.
+        run_id: The job run's id; names its staging folder.
+        fencing_token: Number of the lease the run works under.
+    """
+
+    raw: ObjectReader
+    raw_fs: FileSystemSpec
+    raw_prefix: str
+    log: ChangeLog
+    lake_fs: FileSystemSpec
+    settings: TableSettings
+    run_id: str
+    fencing_token: int
+    clock: Clock
+
+    @property
+    def layout(self) -> LakeLayout:
+        """Where the lake table lies."""
+        return self.log.layout
+
+
+def load_initial(run: TableRun, spark: SparkContext) -> dict[str, Any]:
+    """Replace the lake table by the full load in the raw folder.
+
+    A second call with the same full load does nothing.
+
+    Returns:
+        Summary of the change for a log or a program; `change` is None if nothing was to be done.
+
+    Raises:
+        InputError: There is no full load, or it cannot be taken.
+    """
+    before = _current(run)
+    full_load, changes = raw_files(run.raw.list(run.raw_prefix), run.raw_prefix)
+    if not full_load:
+        remedy = "Confirm that the DMS task does a full load of this table into this folder"
+        raise InputError("The raw folder holds no full-load files", remedy=remedy, file=run.raw_prefix)
+    newest = max(file.modified_utc for file in full_load).strftime(TableState.DATE_FORMAT)
+    names = tuple(file.relative for file in full_load)
+    if (before.full_load_files, before.full_load_utc) == (names, newest):
+        return _nothing(run, before, "this full load is in the lake already")
+
+    looks = _inspect(run, full_load)
+    shape = _shape(run, _merged(Schema(), full_load, looks))
+    parts = tuple(part for look in looks for part in look.parts)
+    result = _compute(run, spark, before, shape, parts, full_load=True)
+    # A change written before this full load began is in it already. On the first load nothing is known to be older.
+    oldest = min(file.modified_utc for file in full_load)
+    passed_over = [f.relative for f in changes if before.change and f.modified_utc < oldest]
+    after = replace(
+        _snapshot(before, shape, result, kept=()),
+        full_load_files=names,
+        full_load_utc=newest,
+        watermark=max((before.watermark, *passed_over), key=file_order),
+    )
+    return _finish(run, before, after, result, ChangeKind.FULL_LOAD, names)
+
+
+def load_incremental(run: TableRun, spark: SparkContext, last_file: str, new_file: str) -> dict[str, Any]:
+    """Apply the change files after the lake's watermark, up to a given one.
+
+    The lake's own watermark counts; `last_file` is used only while the lake has none. A second call with the same
+    arguments does nothing.
+
+    Args:
+        last_file: Watermark of the state table, relative to the table's raw folder; empty for none.
+        new_file: Last change file to apply, relative; empty for all there are.
+
+    Returns:
+        Summary of the change for a log or a program; `change` is None if nothing was to be done.
+
+    Raises:
+        InputError: A change file cannot be taken.
+        ConfigurationError: The table's keys are not those that the lake table was made with.
+    """
+    before = _current(run)
+    start = file_order(before.watermark if before.change else last_file)
+    end = file_order(new_file)
+    _, changes = raw_files(run.raw.list(run.raw_prefix), run.raw_prefix)
+    pending = [file for file in changes if file.order > start and (not end or file.order <= end)]
+    if not pending:
+        return _nothing(run, before, "every change file is in the lake already")
+
+    looks = _inspect(run, pending)
+    shape = _shape(run, _merged(before.schema, pending, looks))
+    _require_same_keys(before, shape)
+    parts = tuple(part for look in looks for part in look.parts)
+    result = _compute(run, spark, before, shape, parts, full_load=False)
+    gone = set(result.rewritten)
+    kept = tuple(file for i, file in enumerate(before.files) if i not in gone)
+    after = replace(_snapshot(before, shape, result, kept), watermark=pending[-1].relative)
+    return _finish(run, before, after, result, ChangeKind.INCREMENTAL, tuple(f.relative for f in pending))
+
+
+def _current(run: TableRun) -> Snapshot:
+    change = roll_forward(run.log)
+    if change == 0 and any(True for _ in run.log.store.list(run.layout.table_prefix)):
+        message = f"The lake folder of {run.layout.name} holds files that cdclake did not write"
+        remedy = "Empty the folder, or choose another lake prefix"
+        raise ConfigurationError(message, remedy=remedy, folder=run.layout.table_prefix)
+    return run.log.snapshot(change)
+
+
+def _inspect(run: TableRun, files: Sequence[RawFile]) -> list[raw_reader.Inspection]:
+    fs = run.raw_fs.open()
+    with ThreadPoolExecutor(CONCURRENT_LOOKS) as pool:
+        return list(pool.map(lambda file: raw_reader.inspect(fs, file, run.raw_prefix, run.settings), files))
+
+
+def _merged(schema: Schema, files: Sequence[RawFile], looks: Sequence[raw_reader.Inspection]) -> Schema:
+    pairs = zip(files, looks, strict=True)
+    return reduce(lambda merged, pair: merge_schemas(merged, pair[1].schema, pair[0].relative), pairs, schema)
+
+
+def _shape(run: TableRun, schema: Schema) -> TableShape:
+    for name in (*run.settings.primary_key, *run.settings.partition_key):
+        if schema.find(name) is None:
+            message = f"{run.layout.name} has no column {name}"
+            remedy = f"Correct PrimaryKey or PartitionKey; the columns are {', '.join(schema.names)}"
+            raise ConfigurationError(message, remedy=remedy)
+    return TableShape(schema, run.settings.primary_key, run.settings.partition_key)
+
+
+def _require_same_keys(before: Snapshot, shape: TableShape) -> None:
+    made_with = (before.primary_key, before.partition_key)
+    if before.change and made_with != (shape.primary_key, shape.partition_key):
+        message = (
+            f"The lake table was made with PrimaryKey '{','.join(before.primary_key)}' "
+            f"and PartitionKey '{','.join(before.partition_key)}', and the settings say otherwise"
+        )
+        raise ConfigurationError(message, remedy="Set them back, or have DMS load the table again")
+
+
+def _compute(
+    run: TableRun,
+    spark: SparkContext,
+    before: Snapshot,
+    shape: TableShape,
+    parts: tuple[raw_reader.Slice, ...],
+    *,
+    full_load: bool,
+) -> Result:
+    staging = Staging(run.lake_fs, run.layout.table_prefix, run.layout.staging_prefix(before.change + 1, run.run_id))
+    files = () if full_load else before.files
+    return Engine(spark).run(Request(parts, files, shape, run.settings, run.raw_fs, staging, full_load))
+
+
+def _snapshot(before: Snapshot, shape: TableShape, result: Result, kept: tuple[DataFile, ...]) -> Snapshot:
+    """The table after the change; new files still carry their staged key as path."""
+    return replace(
+        before,
+        change=before.change + 1,
+        schema=shape.schema,
+        primary_key=shape.primary_key,
+        partition_key=shape.partition_key,
+        files=(*kept, *result.written),
+    )
+
+
+def _finish(
+    run: TableRun,
+    before: Snapshot,
+    after: Snapshot,
+    result: Result,
+    kind: ChangeKind,
+    raw: tuple[str, ...],
+) -> dict[str, Any]:
+    started = time.perf_counter()
+    staged = {file.path for file in result.written}
+    numbers = iter(range(1, len(staged) + 1))
+    added: list[StagedFile] = []
+    live: list[DataFile] = []
+    for file in after.files:
+        if file.path in staged:
+            path = run.layout.data_path(after.change, next(numbers), after.partition_key, file.partition)
+            added.append(StagedFile(file.path, path))
+            live.append(replace(file, path=path))
+        else:
+            live.append(file)
+    still = {file.path for file in live}
+    after = replace(after, files=tuple(live))
+    record = ChangeRecord(
+        change=after.change,
+        kind=kind,
+        created_utc=run.clock().isoformat(timespec="seconds"),
+        run_id=run.run_id,
+        fencing_token=run.fencing_token,
+        raw_files=raw,
+        books=_books(before, after, result, kind),
+        added=tuple(added),
+        retired=tuple(file.path for file in before.files if file.path not in still),
+        snapshot_key=run.log.write_snapshot(after, run.run_id),
+        bytes_added=sum(file.bytes for file in result.written),
+        seconds=result.seconds,
+    )
+    run.log.commit(record)
+    committed = time.perf_counter()
+    publish(run.log, record)
+    seconds = {
+        **result.seconds,
+        "commit": round(committed - started, 3),
+        "publish": round(time.perf_counter() - committed, 3),
+    }
+    return {
+        "table": str(run.layout.name),
+        "change": record.change,
+        "kind": kind.value,
+        "raw_files": len(raw),
+        "files_added": len(record.added),
+        "files_retired": len(record.retired),
+        "files_before": len(before.files),
+        "books": asdict(record.books),
+        "seconds": seconds,
+    }
+
+
+def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) -> Books:
+    counts = asdict(result.decision.counts)
+    return Books(
+        read_insert=result.read.inserts,
+        read_update=result.read.updates,
+        read_delete=result.read.deletes,
+        replaced=before.rows if kind is ChangeKind.FULL_LOAD else 0,
+        rows_before=before.rows,
+        rows_after=after.rows,
+        **counts,
+    )
+
+
+def _nothing(run: TableRun, before: Snapshot, reason: str) -> dict[str, Any]:
+    return {"table": str(run.layout.name), "change": None, "reason": reason, "newest_change": before.change}
