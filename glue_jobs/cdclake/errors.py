@@ -85,6 +85,10 @@ class LeaseHeldError(RetryableError):
     """Another run is writing this table."""
 
 
+class LeaseLostError(RetryableError):
+    """Another run took the table over while this one still held it for its own."""
+
+
 class JobRunError(RetryableError):
     """A Glue job could not be started, or did not end well."""
 
