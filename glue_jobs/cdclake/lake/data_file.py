@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdclake.adapters.filesystem import open_output
 from cdclake.errors import IntegrityError
 from cdclake.lake.arrow_types import arrow_schema, partition_column, to_arrow
 from cdclake.lake.keys import KEY, ROUTE, bounds, row_keys
@@ -156,7 +157,7 @@ class DataFileWriter:
     def _append(self, rows: pa.Table) -> None:
         stored = self._shape.stored
         if self._writer is None:
-            self._sink = self._fs.open_output_stream(self._keys[len(self.written)])
+            self._sink = open_output(self._fs, self._keys[len(self.written)])
             self._writer = pq.ParquetWriter(self._sink, stored, compression=COMPRESSION, store_schema=False)
         self._writer.write_table(conform(rows, stored), row_group_size=ROW_GROUP_ROWS)
         self._rows += rows.num_rows

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel, TaskContext
 
 from cdclake.lake import tasks
+from cdclake.lake.decide import Counts
 from cdclake.lake.rewrite_plan import plan_rewrite
 from cdclake.lake.routing import quantiles
+from cdclake.lake.task_errors import Carried, raising_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark import RDD, SparkContext
 
@@ -93,7 +95,7 @@ class Engine:
             read: tasks.ReadStats = self._sum(batches.map(_first), tasks.ReadStats())
         with _timed(seconds, "decide"):
             decisions = self._decide(request, batches, read).persist(StorageLevel.MEMORY_AND_DISK)
-            nothing = tasks.Decision(tasks.Counts())
+            nothing = tasks.Decision(Counts())
             decision: tasks.Decision = self._sum(decisions.map(_summary), nothing)
         with _timed(seconds, "rewrite"):
             settings = request.settings
@@ -105,19 +107,19 @@ class Engine:
 
     def _read(self, request: Request) -> RDD[Any]:
         groups = _balanced(request.parts, self._spark.defaultParallelism * 2)
-        read = partial(tasks.read_slices, raw=request.raw, shape=request.shape, settings=request.settings)
+        read = _task(tasks.read_slices, raw=request.raw, shape=request.shape, settings=request.settings)
         return self._spark.parallelize(groups, max(1, len(groups))).flatMap(read).persist(StorageLevel.MEMORY_AND_DISK)
 
     def _decide(self, request: Request, batches: RDD[Any], read: tasks.ReadStats) -> RDD[Any]:
         shape = request.shape
         if request.full_load or not shape.primary_key:
-            return batches.map(partial(tasks.take_inserts, shape=shape, full_load=request.full_load))
+            return batches.map(_task(tasks.take_inserts, shape=shape, full_load=request.full_load))
         bounds = quantiles(read.samples, ceil(read.rows / ROWS_PER_BUCKET) or 1)
         buckets = len(bounds) + 1
         changed = batches.flatMap(partial(tasks.route_to_buckets, bounds=bounds)).mapValues(_of_change)
         entries = changed
         if request.files:
-            probe = partial(
+            probe = _task(
                 tasks.probe_files,
                 lake=request.staging.lake,
                 table_prefix=request.staging.table_prefix,
@@ -132,23 +134,31 @@ class Engine:
                 .mapValues(_of_lake)
             )
             entries = changed.union(located)
-        return entries.partitionBy(buckets, int).mapPartitions(partial(tasks.decide_bucket, shape=shape))
+        return entries.partitionBy(buckets, int).mapPartitions(_task(tasks.decide_bucket, shape=shape))
 
     def _write(self, request: Request, decisions: RDD[Any], plan: RewritePlan) -> list[DataFile]:
         if not plan.tasks:
             return []
-        write = partial(_write_partition, plan=plan, files=request.files, shape=request.shape, staging=request.staging)
-        written: list[DataFile] = (
+        write = _task(_write_partition, plan=plan, files=request.files, shape=request.shape, staging=request.staging)
+        written = (
             decisions.flatMap(partial(tasks.route_to_writers, plan=plan))
             .partitionBy(len(plan.tasks), int)
             .mapPartitionsWithIndex(write)
-            .collect()
         )
-        return written
+        return _collect(written)
 
     @staticmethod
     def _sum(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
-        return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
+        return reduce(add, _collect(values.mapPartitions(partial(_sum_partition, zero=zero))), zero)
+
+
+def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: ANN401 - passed on
+    return Carried(partial(function, **arguments))
+
+
+def _collect(values: RDD[Any]) -> list[Any]:
+    with raising_ours():
+        return values.collect()
 
 
 def _write_partition(

@@ -77,9 +77,7 @@ def merge(
     return writer.written
 
 
-def _kept(
-    fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.ChunkedArray | None
-) -> Iterator[pa.Table]:
+def _kept(fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.ChunkedArray | None) -> Iterator[pa.Table]:
     if job.base_key is None:
         return
     wanted = removals.combine_chunks() if removals is not None else None

@@ -1,0 +1,67 @@
+"""From a Spark job's command line to the table run it asks for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.stores import store
+from cdclake.commit.log import ChangeLog
+from cdclake.control.arguments import item_json, parse_arguments, parse_item
+from cdclake.control.entry import job_run_id
+from cdclake.lake.jobs import TableRun
+from cdclake.model.layout import LakeLayout
+from cdclake.model.names import Argument, Attribute, Sentinel
+from cdclake.model.table import TableSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+_REQUIRED = (Argument.BUCKET, Argument.PREFIX, Argument.FOLDER, Argument.OUT_PATH)
+_OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentinel.NONE, Argument.FENCING_TOKEN: "0"}
+
+
+def table_run(argv: Sequence[str], required: Collection[str] = ()) -> tuple[TableRun, Mapping[str, str]]:
+    """Read a Spark job's arguments and connect to the raw and the lake bucket.
+
+    `item` carries the table's settings; `primaryKey` and `partitionKey`, which the walkthrough passes, count if it does
+    not name them.
+
+    Args:
+        argv: The job's command line.
+        required: Names of arguments needed besides those that both jobs need.
+
+    Returns:
+        The run, and the value of each argument.
+
+    Raises:
+        ConfigurationError: An argument is missing or wrong.
+    """
+    arguments = parse_arguments(argv, (*_REQUIRED, *required), {**_OPTIONAL, Argument.ITEM: ""})
+    bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
+    given = arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})
+    item = {
+        Attribute.PRIMARY_KEY: arguments[Argument.PRIMARY_KEY],
+        Attribute.PARTITION_KEY: arguments[Argument.PARTITION_KEY],
+        **parse_item(given),
+    }
+    layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
+    run = TableRun(
+        raw=store(bucket),
+        raw_fs=lake_filesystem(bucket),
+        raw_prefix=raw_prefix,
+        log=ChangeLog(store(layout.bucket), layout),
+        lake_fs=lake_filesystem(layout.bucket),
+        settings=TableSettings.from_item(item),
+        run_id=job_run_id(argv),
+        fencing_token=int(arguments[Argument.FENCING_TOKEN]),
+        clock=lambda: datetime.now(timezone.utc),
+    )
+    return run, arguments
+
+
+def relative_file(argument: str, bucket: str, raw_prefix: str) -> str:
+    """A change file named as `<bucket>/<key>`, relative to the table's raw folder; empty for the sentinels."""
+    relative = argument.removeprefix(f"{bucket}/{raw_prefix}")
+    return "" if relative in {Sentinel.FIRST_FILE, Sentinel.NONE} else relative
