@@ -1,0 +1,96 @@
+"""Arguments of the jobs, read by name. Glue's Python shell has no `awsglue` on Python 3.9, so nothing of it is used."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from cdclake.errors import ConfigurationError
+from cdclake.model.names import Argument, Attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from cdclake.model.table import Item
+
+_DASHES = "--"
+
+
+def parse_arguments(
+    argv: Sequence[str],
+    required: Collection[str],
+    optional: Mapping[str, str] | None = None,
+    may_be_empty: Collection[str] = (),
+) -> dict[str, str]:
+    """Read `--name value` and `--name=value`; of a name given twice the last counts.
+
+    Names that are not asked for are passed over: Glue hands its own to the script (`--JOB_NAME`, `--extra-py-files`, ...).
+
+    Args:
+        argv: The command line, script name first or not.
+        required: Names that must be given.
+        optional: Names that may be given, with their defaults.
+        may_be_empty: Which of the names may have an empty value.
+
+    Returns:
+        A value for every name in `required` and `optional`.
+
+    Raises:
+        ConfigurationError: An argument is missing or empty; names it.
+    """
+    given = _given(argv)
+    values = {**(optional or {}), **{name: given[name] for name in {*required, *(optional or {})} if name in given}}
+    for name in required:
+        if name not in values:
+            message = f"The argument --{name} is missing"
+            raise ConfigurationError(message, remedy=f"Pass it as --{name} value", argument=name)
+    for name in given:
+        if name in values and not values[name] and name not in may_be_empty:
+            message = f"The argument --{name} is empty"
+            raise ConfigurationError(message, remedy=f"Pass it as --{name} value", argument=name)
+    return values
+
+
+def _given(argv: Sequence[str]) -> dict[str, str]:
+    given = {}
+    for place, token in enumerate(argv):
+        if not token.startswith(_DASHES):
+            continue
+        name, equals, value = token[len(_DASHES) :].partition("=")
+        if not equals:
+            following = argv[place + 1] if place + 1 < len(argv) else _DASHES
+            value = "" if following.startswith(_DASHES) else following
+        given[name] = value
+    return given
+
+
+def folder_prefix(text: str) -> str:
+    """A key prefix as the code wants it: empty, or with a trailing slash and no leading one."""
+    stripped = text.strip().strip("/")
+    return f"{stripped}/" if stripped else ""
+
+
+def item_json(item: Mapping[str, str]) -> str:
+    """An item of the state table as the argument `item`: JSON with DynamoDB's types, as the walkthrough passes it."""
+    return json.dumps({name: {"S": value} for name, value in item.items()})
+
+
+def parse_item(text: str) -> Item:
+    """Read the argument `item`: JSON, either with DynamoDB's types (`{"path": {"S": "..."}}`) or plain strings.
+
+    Raises:
+        ConfigurationError: It is neither, or has no `path`.
+    """
+    try:
+        data = json.loads(text)
+        item = {name: value["S"] if isinstance(value, dict) else value for name, value in data.items()}
+    except (ValueError, AttributeError, KeyError) as error:
+        raise _bad_item(text) from error
+    if not item.get(Attribute.PATH) or not all(isinstance(value, str) for value in item.values()):
+        raise _bad_item(text)
+    return item
+
+
+def _bad_item(text: str) -> ConfigurationError:
+    message = f"The argument --{Argument.ITEM} is not an item of the state table: {text[:200]}"
+    return ConfigurationError(message, remedy='Pass JSON as {"path": {"S": "<raw bucket>/<prefix><schema>/<table>/"}}')

@@ -1,0 +1,62 @@
+"""Brings a table's item in the state table in line with the lake, which is the truth; the item is a view of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.errors import IntegrityError
+from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.table import TableState
+
+if TYPE_CHECKING:
+    from cdclake.model.snapshot import Snapshot
+
+
+def last_change(state: TableState) -> int:
+    """Number of the newest change the item knows of; 0 if none."""
+    text = state.item.get(Attribute.LAST_CHANGE_ID, "")
+    return int(text) if text.isdigit() else 0
+
+
+def lake_attributes(state: TableState, snapshot: Snapshot) -> dict[str, str]:
+    """What the item must say after the change that made this snapshot.
+
+    What the snapshot does not know (no full load or no change file was ever applied) is left as the item has it.
+    """
+    attributes = {Attribute.LAST_CHANGE_ID: str(snapshot.change)}
+    if snapshot.watermark:
+        attributes[Attribute.LAST_INCREMENTAL_FILE] = state.path + snapshot.watermark
+    if snapshot.full_load_utc:
+        attributes[Attribute.LAST_FULL_LOAD_DATE] = snapshot.full_load_utc
+    return attributes
+
+
+def check_not_ahead(state: TableState, change: int) -> None:
+    """Refuse an item that knows more than the lake: the run would work on a wrong or emptied lake table.
+
+    An item that knows of changes the lake lacks is ahead, and so is one that knows of a full load of a lake table
+    without any change.
+
+    Args:
+        state: The item.
+        change: Number of the lake's newest change.
+
+    Raises:
+        IntegrityError: The item is ahead.
+    """
+    loaded = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
+    if last_change(state) > change:
+        what = f"change {last_change(state)}"
+    elif change == 0 and loaded != Sentinel.NEVER_LOADED:
+        what = f"a full load of {loaded}"
+    else:
+        return
+    message = (
+        f"The state table knows of {what} of {state.name}, but the newest change in the lake is {change or 'none'}"
+    )
+    remedy = (
+        "Check the lake bucket and prefix of the job. To load the table anew, set "
+        f"{Attribute.LAST_CHANGE_ID} to 0, {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED} "
+        f"and {Attribute.LAST_INCREMENTAL_FILE} to {state.path}{Sentinel.FIRST_FILE}"
+    )
+    raise IntegrityError(message, remedy=remedy)

@@ -1,0 +1,264 @@
+"""ProcessTable: brings one lake table up to date, under the table's lease, by running the Spark jobs it needs.
+
+A run goes in rounds. Each looks at the raw files, runs the jobs that are due and writes down the outcome; when somebody
+asked for the table meanwhile, the lease is kept and there is another round. See `cdclake.control.wake`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Callable
+
+from cdclake import logs
+from cdclake.commit.log import ChangeLog
+from cdclake.commit.publish import roll_forward
+from cdclake.control.arguments import item_json
+from cdclake.control.entry import error_line
+from cdclake.control.job_runs import check_succeeded, wait_for_run
+from cdclake.control.lake_state import check_not_ahead, lake_attributes, last_change
+from cdclake.control.planning import Decision, plan_table
+from cdclake.control.wake import wake_table
+from cdclake.errors import JobRunError, LeaseHeldError, LeaseLostError, UnknownTableError
+from cdclake.model.layout import LakeLayout
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, Sentinel
+from cdclake.model.rawfiles import raw_files
+from cdclake.model.times import utc_text
+
+if TYPE_CHECKING:
+    from cdclake.model.table import TableState
+    from cdclake.ports import Clock, JobRunner, ObjectStore, StateStore
+
+LEASE_SECONDS = 300
+"""Renewed at each look at a job run, so it only has to outlast a listing, and is soon over if the run dies."""
+MOST_ROUNDS = 20
+"""A table that never comes to rest is handed to a fresh run before the job's time limit ends this one."""
+RUN_SUCCEEDED, RUN_FAILED = "SUCCEEDED", "FAILED"
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a run needs of the outside.
+
+    Attributes:
+        open_bucket: Gives the store of a bucket.
+        sleep: Pauses for so many seconds.
+    """
+
+    states: StateStore
+    jobs: JobRunner
+    open_bucket: Callable[[str], ObjectStore]
+    clock: Clock
+    sleep: Callable[[float], None]
+
+
+@dataclass
+class StartedJob:
+    """A job that a round started, and how it ended."""
+
+    job: str
+    run_id: str
+    outcome: str = ""
+
+
+@dataclass
+class Round:
+    """One look at the table: what was decided, run and committed.
+
+    Attributes:
+        changes: Numbers of the changes that are new in the lake since the item was last written.
+    """
+
+    decision: Decision
+    jobs: list[StartedJob] = field(default_factory=list)
+    changes: list[int] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, object]:
+        """Good for JSON."""
+        return {"decision": self.decision.to_json(), "jobs": [asdict(j) for j in self.jobs], "changes": self.changes}
+
+
+@dataclass
+class Report:
+    """What a run did.
+
+    Attributes:
+        outcome: `done`, `inactive`, `busy: ...`, or `handed on` to the run `follow_up`.
+    """
+
+    table: str
+    run_id: str
+    outcome: str = "done"
+    rounds: list[Round] = field(default_factory=list)
+    follow_up: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Good for JSON."""
+        return {**asdict(self), "rounds": [one.to_json() for one in self.rounds]}
+
+
+def process_table(path: str, out_bucket: str, out_prefix: str, run_id: str, outside: Outside) -> Report:
+    """Bring one lake table up to date.
+
+    A table that is inactive, or that another run is working on, is left alone; neither is an error.
+
+    Args:
+        path: Key of the table's item.
+        out_bucket: Lake bucket.
+        out_prefix: Lake prefix, empty or with a trailing slash.
+        run_id: Holder of the lease.
+        outside: State table, jobs, buckets, time.
+
+    Raises:
+        UnknownTableError: The table is not registered.
+        LeaseLostError: Another run took the table over while this one waited.
+        CdclakeError: What went wrong; it stands in the item as well.
+    """
+    state = _read(outside.states, path)
+    report = Report(str(state.name), run_id)
+    if not state.active:
+        outside.states.clear_request(path)  # or it would hold up the first event after somebody turns the table on
+        report.outcome = "inactive"
+        return report
+    try:
+        token = outside.states.acquire_lease(path, run_id, outside.clock(), LEASE_SECONDS)
+    except LeaseHeldError as error:
+        report.outcome = f"busy: leased by {error.details.get('holder')} until {error.details.get('until')}"
+        return report
+    layout = LakeLayout(out_bucket, out_prefix, state.name)
+    if not _LeasedRun(path, token, layout, outside, report).rounds():
+        outside.states.clear_request(path)
+        woken = wake_table(outside.states, outside.jobs, path, outside.clock(), even_if_requested=True)
+        report.outcome, report.follow_up = "handed on", woken.run_id
+    return report
+
+
+def _read(states: StateStore, path: str) -> TableState:
+    state = states.get(path)
+    if state is None:
+        message = f"No table with the path {path} is registered"
+        raise UnknownTableError(message, remedy="Run the Controller, which registers the tables it finds")
+    return state
+
+
+class _LeasedRun:
+    """The part of a run that holds the lease."""
+
+    def __init__(self, path: str, token: int, layout: LakeLayout, outside: Outside, report: Report) -> None:
+        self._path = path
+        self._token = token
+        self._layout = layout
+        self._outside = outside
+        self._states = outside.states
+        self._report = report
+        self._changes = ChangeLog(outside.open_bucket(layout.bucket), layout)
+        self._log = logs.bind(__name__, table=str(layout.name))
+
+    def rounds(self) -> bool:
+        """Go round until nobody asks for more, and give the lease back. False if there is still more to do."""
+        try:
+            for _ in range(MOST_ROUNDS):
+                self._round()
+                if self._states.release_lease(self._path, self._token, even_if_requested=False):
+                    return True
+            self._states.release_lease(self._path, self._token, even_if_requested=True)
+        except LeaseLostError:
+            raise  # the item is the other run's now
+        except BaseException as error:
+            self._record_end(RUN_FAILED, error_line(error))
+            # A mark that was left meanwhile stays, and so holds the events of a broken table to one try each quarter
+            # of an hour; the hourly Controller tries as well.
+            self._states.release_lease(self._path, self._token, even_if_requested=True)
+            raise
+        return False
+
+    def _round(self) -> None:
+        self._states.clear_request(self._path)  # before listing: a file that comes later leaves a new mark
+        state = _read(self._states, self._path)
+        if not state.active:
+            self._report.rounds.append(Round(plan_table(state, (), ())))
+            return
+        known = last_change(state)
+        state = self._in_line_with_lake(state, roll_forward(self._changes))
+        raw = self._outside.open_bucket(state.bucket)
+        files = raw_files(raw.list(state.raw_prefix), state.raw_prefix)
+        decision = plan_table(state, *files)
+        this_round = Round(decision)
+        self._report.rounds.append(this_round)
+        self._log.info(decision.kind.value, extra={"reason": decision.reason})
+        if decision.full_load:
+            state = self._load(JOB_LOAD_INITIAL, state, decision, this_round)
+            decision = plan_table(state, *files)  # the lake tells which change files the full load passed over
+        if decision.incremental and not decision.full_load:
+            state = self._load(JOB_LOAD_INCREMENTAL, state, decision, this_round)
+            decision = plan_table(state, *files)
+        this_round.changes = list(range(known + 1, last_change(state) + 1))
+        if decision.work:
+            message = f"The jobs ended well, but the lake lacks what they were to load: {decision.reason}"
+            raise JobRunError(message, remedy="Look in the log of the last job; the next run tries again")
+        self._record_end(RUN_SUCCEEDED, "")
+
+    def _in_line_with_lake(self, state: TableState, change: int) -> TableState:
+        """Catch up with a run that died between commit and state.
+
+        An item that knows the newest change is left as it is: a person may have set it back to have a table reloaded.
+        """
+        check_not_ahead(state, change)
+        return self._record_lake(state, change) if last_change(state) < change else state
+
+    def _load(self, job: str, state: TableState, decision: Decision, this_round: Round) -> TableState:
+        """Run one job to its end; returns the item as the lake then has it."""
+        self._keep_lease()
+        jobs = self._outside.jobs
+        started = StartedJob(job, jobs.start(job, job_arguments(job, state, decision, self._layout, self._token)))
+        this_round.jobs.append(started)
+        self._log.info("started %s", job, extra={"started": started.run_id})
+        run = wait_for_run(jobs, job, started.run_id, self._outside.sleep, self._keep_lease)
+        started.outcome = run.detail or run.state.value
+        self._log.info("%s ended as %s", job, started.outcome, extra={"started": started.run_id})
+        check_succeeded(job, run)
+        return self._record_lake(state, self._changes.head())
+
+    def _record_lake(self, state: TableState, change: int) -> TableState:
+        if change == 0:
+            return state
+        self._keep_lease()
+        attributes = lake_attributes(state, self._changes.snapshot(change))
+        self._states.record_run(self._path, attributes)
+        return state.with_attributes(**attributes)
+
+    def _record_end(self, outcome: str, error: str) -> None:
+        self._states.record_run(
+            self._path,
+            {
+                Attribute.LAST_RUN_STATE: outcome,
+                Attribute.LAST_RUN_ID: self._report.run_id,
+                Attribute.LAST_RUN_UTC: utc_text(self._outside.clock()),
+                Attribute.LAST_ERROR: error,
+            },
+        )
+
+    def _keep_lease(self) -> None:
+        now = self._outside.clock()
+        if not self._states.renew_lease(self._path, self._report.run_id, self._token, now, LEASE_SECONDS):
+            message = f"The lease of {self._layout.name} is no longer this run's"
+            raise LeaseLostError(message, remedy="Nothing to do: the run that has it now does the work")
+
+
+def job_arguments(
+    job: str, state: TableState, decision: Decision, layout: LakeLayout, fencing_token: int
+) -> dict[str, str]:
+    """Arguments of a Spark job's run, the walkthrough's and ours beside them."""
+    arguments = {
+        Argument.BUCKET: state.bucket,
+        Argument.PREFIX: state.raw_prefix,
+        Argument.FOLDER: f"{state.name.table}/",
+        Argument.OUT_PATH: layout.out_path,
+        Argument.PARTITION_KEY: state.item.get(Attribute.PARTITION_KEY, Sentinel.NONE),
+        Argument.PRIMARY_KEY: state.item.get(Attribute.PRIMARY_KEY, Sentinel.NONE),
+        Argument.ITEM: item_json(state.item),
+        Argument.FENCING_TOKEN: str(fencing_token),
+    }
+    if job == JOB_LOAD_INCREMENTAL:
+        arguments[Argument.LAST_INCREMENTAL_FILE] = state.last_incremental_file
+        arguments[Argument.NEW_INCREMENTAL_FILE] = state.path + decision.new_watermark
+    return arguments

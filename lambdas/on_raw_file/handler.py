@@ -1,0 +1,126 @@
+"""Lambda behind the raw bucket's object-created events: gets the tables that the new files belong to looked at.
+
+A burst of events ends in one ProcessTable run for each table, see `cdclake.control.wake`. Events may come twice, late
+and in any order, as S3 delivers them; what they say is only that a table is worth a look.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote_plus
+
+from cdclake import logs
+from cdclake.adapters.aws import client
+from cdclake.adapters.dynamodb import DynamoState
+from cdclake.adapters.glue import GlueJobs
+from cdclake.control.arguments import folder_prefix
+from cdclake.control.entry import error_line
+from cdclake.control.wake import wake_table
+from cdclake.errors import ConfigurationError, JobRunError
+from cdclake.model.rawfiles import split_raw_key
+from cdclake.model.table import TableState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cdclake.ports import JobRunner, StateStore
+
+RAW_PREFIX, STATE_TABLE, PROCESS_TABLE_JOB = "RAW_PREFIX", "STATE_TABLE", "PROCESS_TABLE_JOB"
+"""Environment: prefix of the schemas' folders in the raw bucket (may be empty), the state table, the job to start."""
+
+
+class Surroundings(NamedTuple):
+    """What the function works with; made once for each container."""
+
+    states: StateStore
+    jobs: JobRunner
+    raw_prefix: str
+    process_table_job: str
+
+
+def handler(event: Mapping[str, Any], context: object) -> dict[str, str]:  # noqa: ARG001 - Lambda passes both
+    """What Lambda calls. Returns what became of each table, see `handle`."""
+    return handle(event, _surroundings(), datetime.now(timezone.utc))
+
+
+def handle(event: Mapping[str, Any], surroundings: Surroundings, now: datetime) -> dict[str, str]:
+    """Get every table looked at that an event's files belong to.
+
+    Args:
+        event: S3's event.
+        surroundings: State table, jobs, names.
+        now: The time.
+
+    Returns:
+        For each table's path, what was done: `registered`, `inactive`, `started`, `collapsed` or `busy`.
+
+    Raises:
+        JobRunError: A table failed; raised after all were tried, so that Lambda delivers the event again, and at last
+            to its dead-letter queue. To try again is safe: what went well collapses or finds nothing new.
+    """
+    done: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for table in tables_of(event, surroundings.raw_prefix):
+        log = logs.bind(__name__, table=str(table.name))
+        try:
+            done[table.path] = _wake(table, surroundings, now)
+            log.info(done[table.path])
+        except Exception as error:
+            log.exception("failed")
+            failed[table.path] = error_line(error)
+    if failed:
+        message = (
+            f"{len(failed)} of {len(done) + len(failed)} tables could not be seen to: {'; '.join(failed.values())}"
+        )
+        raise JobRunError(message, remedy="Lambda tries again by itself; the hourly Controller sees to what is left")
+    return done
+
+
+def tables_of(event: Mapping[str, Any], raw_prefix: str) -> list[TableState]:
+    """The tables that an event's new objects belong to, each once, as the state of a table seen for the first time.
+
+    Objects that are no raw data of a table are passed over, and so are events of other kinds (S3 sends an
+    `s3:TestEvent` without records when the notification is set up).
+
+    Args:
+        event: S3's event. Keys in it are URL-encoded, a space as `+` (S3 user guide, "Event message structure").
+        raw_prefix: Prefix of the schemas' folders, empty or with a trailing slash.
+    """
+    tables: dict[str, TableState] = {}
+    for record in event.get("Records", ()):
+        if not record.get("eventName", "").startswith("ObjectCreated:"):
+            continue
+        key = split_raw_key(unquote_plus(record["s3"]["object"]["key"]), raw_prefix)
+        if key:
+            table = TableState.new(record["s3"]["bucket"]["name"], key.schema_prefix, key.folder)
+            tables[table.path] = table
+    return list(tables.values())
+
+
+def _wake(table: TableState, surroundings: Surroundings, now: datetime) -> str:
+    states = surroundings.states
+    state = states.get(table.path)
+    if state is None:
+        states.register(table)  # inactive: a person looks first
+        return "registered"
+    if not state.active:
+        return "inactive"
+    return wake_table(states, surroundings.jobs, table.path, now, job=surroundings.process_table_job).wake.value
+
+
+@lru_cache(maxsize=1)
+def _surroundings() -> Surroundings:
+    logs.configure()
+    missing = [name for name in (RAW_PREFIX, STATE_TABLE, PROCESS_TABLE_JOB) if name not in os.environ]
+    if missing:
+        message = f"The function's environment lacks {', '.join(missing)}"
+        raise ConfigurationError(message, remedy="Set it in the function's configuration")
+    return Surroundings(
+        states=DynamoState(client("dynamodb"), os.environ[STATE_TABLE]),
+        jobs=GlueJobs(client("glue")),
+        raw_prefix=folder_prefix(os.environ[RAW_PREFIX]),
+        process_table_job=os.environ[PROCESS_TABLE_JOB],
+    )
