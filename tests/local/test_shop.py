@@ -129,7 +129,7 @@ def test_round_two_touches_every_day_and_holds_every_sequence_of_one_key_in_one_
     late, twice = (parquet(f).to_pylist() for f in shop.round_two() if f.key.startswith("shop/productorder/"))
     assert {before[row["id"]]["orderdate"] for row in late} >= days
     assert any(row["Op"] == "U" and row["orderdate"] != before[row["id"]]["orderdate"] for row in late)
-    operations = {}
+    operations: dict[int, list[str]] = {}
     for row in twice:
         operations.setdefault(row["id"], []).append(row["Op"])
     assert set(Counter("".join(ops) for ops in operations.values())) == {"IU", "ID", "UD", "DI"}

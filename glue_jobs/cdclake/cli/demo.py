@@ -1,0 +1,131 @@
+"""`cdclake demo`: the whole pipeline on this machine, with proof."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.run import STEP_COLUMNS, failure, step_record
+from cdclake.errors import CdclakeError, IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.cli.output import ProgressBar
+    from cdclake.local import EmbeddedAws
+    from cdclake.local.demo import DemoReport
+
+_DEFAULT_ORDERS = 300_000
+_MIN_ORDERS = 1_000
+
+_STEP_COLUMNS = (
+    Column("table", "Table"),
+    Column("step", "Step"),
+    Column("started_by", "Started by"),
+    *STEP_COLUMNS,
+    Column("equal", "Equal to the source"),
+)
+_PROOF_COLUMNS = (
+    Column("table", "Table"),
+    Column("rows", "Rows in the lake", number=True),
+    Column("source_rows", "in the source", number=True),
+    Column("checksum", "Checksum of the lake"),
+    Column("source_checksum", "of the source"),
+    Column("equal", "Equal"),
+)
+
+
+def demo(
+    *,
+    orders: Annotated[int, typer.Option(min=_MIN_ORDERS, help="Orders in the sample shop.")] = _DEFAULT_ORDERS,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Run the whole pipeline on this machine: a sample shop, full load, changes, and proof that the lake is equal.
+
+    Nothing outside this machine is used, and no AWS account.
+    """
+    from cdclake.local import EmbeddedAws  # heavy, and --help needs none of it
+
+    with _kept_on_failure() as data_dir, progress("Starting the embedded AWS") as bar, EmbeddedAws(0, data_dir) as aws:
+        try:
+            report = _run(aws, orders, bar)
+        except CdclakeError as error:
+            raise _with_log(error, aws) from error
+    show(report, output)
+    if not report.equal:
+        different = [f"{table}: {', '.join(proof.differences)}" for table, proof in report.last_proofs().items()]
+        raise IntegrityError("The lake does not equal the source", remedy="Report this", tables="; ".join(different))
+
+
+def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> DemoReport:
+    from cdclake.cli.pipeline import Pipeline
+    from cdclake.cli.services import Services
+    from cdclake.cli.target import Target
+    from cdclake.local import Deployment, deploy
+    from cdclake.local.demo import STAGES, Demo
+    from cdclake.local.shop import Shop
+
+    deployment = Deployment()
+    deploy(aws, deployment)
+    target = Target(
+        endpoint_url=aws.endpoint,
+        region=aws.region,
+        raw_bucket=deployment.raw_bucket,
+        raw_prefix=deployment.raw_prefix,
+        lake_bucket=deployment.lake_bucket,
+        lake_prefix=deployment.lake_prefix,
+        state_table=deployment.state_table,
+    )
+    pipeline = Pipeline(Services(target, aws.client), target)
+
+    def run_hourly() -> None:
+        outcome = pipeline.run()
+        if outcome.failed:
+            raise failure(outcome)
+
+    bar.expect(STAGES)
+    shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
+    return Demo(aws, deployment, shop, run_hourly, bar.stage).run()
+
+
+def show(report: DemoReport, output: OutputFormat) -> None:
+    """Print what was done and whether the lake equals the source: two tables, or one JSON object."""
+    shown = output_for(output)
+    if output is OutputFormat.JSON:
+        shown.records("Demo", (), [report.to_json()])
+        return
+    steps = [{"table": step.table, **step_record(step.to_json())} for step in report.steps]
+    shown.remark(
+        f"The Controller registered {', '.join(report.registered)} as inactive; keys were set, then all activated.\n"
+    )
+    shown.records("What was done (seconds: work on the data, without the start of Spark)", _STEP_COLUMNS, steps)
+    proofs = [{"table": table, **proof.to_json()} for table, proof in report.last_proofs().items()]
+    shown.records("Proof after the last step", _PROOF_COLUMNS, proofs)
+    shown.remark(f"Equal to the source: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
+
+
+@contextmanager
+def _kept_on_failure() -> Iterator[Path]:
+    """A folder for logs, which is deleted unless something fails."""
+    folder = Path(tempfile.mkdtemp(prefix="cdclake-demo-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)  # leftovers in the temporary folder hurt nobody
+
+
+def _with_log(error: CdclakeError, aws: EmbeddedAws) -> CdclakeError:
+    """The error, with where the job that caused it wrote its log, and the end of that."""
+    from cdclake.local.demo_logs import failed_runs
+
+    runs = failed_runs(aws)
+    if not runs:
+        return type(error)(error.message, remedy=error.remedy or f"Look at the logs in {aws.logs_dir}", **error.details)
+    first = runs[0]
+    typer.echo("\n".join((f"Last lines of {first.job}, run {first.run_id}:", *first.last_lines)), err=True)
+    return type(error)(error.message, remedy=f"The log of {first.job} is {first.log}", **error.details)

@@ -1,0 +1,27 @@
+"""The `cdclake` command: puts the verbs together."""
+
+from __future__ import annotations
+
+import typer
+
+from cdclake.cli import demo, local, plan, run, tables
+from cdclake.cli.errors import ErrorReportingGroup
+
+app = typer.Typer(
+    name="cdclake",
+    cls=ErrorReportingGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Keep a data lake on S3 equal to the databases behind it, from AWS DMS files.",
+)
+app.command()(demo.demo)
+app.command()(run.run)
+app.command()(plan.plan)
+app.add_typer(tables.app, name="tables")
+app.add_typer(local.app, name="local")
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()

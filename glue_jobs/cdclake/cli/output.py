@@ -1,0 +1,147 @@
+"""What commands print: tables for people, or one JSON object a line for programs, behind one interface.
+
+Answers go to stdout, progress and remarks to stderr. Colours and progress are for terminals only.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Record = Mapping[str, Any]
+
+_PIPED_WIDTH = 240
+
+
+class OutputFormat(str, Enum):
+    """How answers are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[
+    OutputFormat, typer.Option("--output", "-o", help="Tables to read, or one JSON object a line.")
+]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a printed table.
+
+    Attributes:
+        key: Of the records.
+        header: Above the column.
+        number: Whether to align right and group digits.
+    """
+
+    key: str
+    header: str
+    number: bool = False
+
+    def text(self, record: Record) -> str:
+        """The cell of a record."""
+        value = record.get(self.key)
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, float):
+            return f"{value:,.1f}"
+        return f"{value:,}" if self.number and isinstance(value, int) else str(value)
+
+
+class Output(Protocol):
+    """Where a command's answers go."""
+
+    def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
+        """Print records. A table shows the columns named; JSON holds everything."""
+        ...
+
+    def remark(self, text: str) -> None:
+        """Tell a person something beside the answer."""
+        ...
+
+
+class TextOutput:
+    """Readable tables."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        if not self._console.is_terminal:
+            self._console = Console(highlight=False, width=_PIPED_WIDTH)
+
+    def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
+        """See `Output.records`."""
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in columns:
+            table.add_column(column.header, justify="right" if column.number else "left", overflow="fold")
+        for record in records:
+            table.add_row(*(Text(column.text(record)) for column in columns))
+        self._console.print(table)
+
+    def remark(self, text: str) -> None:
+        """See `Output.remark`."""
+        self._console.print(text, markup=False)
+
+
+class JsonOutput:
+    """One JSON object a line."""
+
+    def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:  # noqa: ARG002
+        """See `Output.records`."""
+        for record in records:
+            typer.echo(json.dumps(record, ensure_ascii=False, default=str))
+
+    def remark(self, text: str) -> None:
+        """See `Output.remark`: kept off stdout."""
+        typer.echo(text, err=True)
+
+
+def output_for(kind: OutputFormat) -> Output:
+    """The output of a format."""
+    return JsonOutput() if kind is OutputFormat.JSON else TextOutput()
+
+
+class ProgressBar:
+    """Tells on a terminal what is going on, and how far it is if the number of stages is known."""
+
+    def __init__(self, bar: Progress, text: str) -> None:
+        self._bar = bar
+        self._task = bar.add_task(text, total=None)
+        self._begun = 0
+
+    def expect(self, stages: int) -> None:
+        """Say how many stages there will be."""
+        self._bar.update(self._task, total=stages)
+
+    def stage(self, text: str) -> None:
+        """Begin a stage; the ones before it are done."""
+        self._bar.update(self._task, description=text, completed=self._begun)
+        self._begun += 1
+
+    def say(self, text: str) -> None:
+        """Show something else of the same stage."""
+        self._bar.update(self._task, description=text)
+
+
+@contextmanager
+def progress(text: str) -> Iterator[ProgressBar]:
+    """Show on a terminal (stderr) that work goes on. Shows nothing when piped."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield ProgressBar(bar, text)

@@ -1,0 +1,170 @@
+"""Runs the pipeline as the hourly workflow does: the Controller job, and every ProcessTable run that it starts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
+
+from cdclake.commit.report import ChangeSummary, summaries
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.ports import JobRun, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cdclake.cli.target import Target
+    from cdclake.commit.log import ChangeLog
+    from cdclake.model.table import TableName, TableState
+    from cdclake.ports import JobRunner, StateStore
+
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
+
+Say = Callable[[str], None]
+"""Takes a short text on what is going on now."""
+
+
+class StartedRun(NamedTuple):
+    """A ProcessTable run: the path of its table, and its id."""
+
+    path: str
+    run_id: str
+
+
+class History(Protocol):
+    """Knows the ProcessTable runs."""
+
+    def since(self, controller_run_id: str) -> Sequence[StartedRun]:
+        """Runs started since that run of the Controller was, and those that are still active; the newest first."""
+        ...
+
+
+class Services(Protocol):
+    """What the pipeline works with."""
+
+    @property
+    def state(self) -> StateStore:
+        """The state table."""
+        ...
+
+    @property
+    def jobs(self) -> JobRunner:
+        """The Glue jobs."""
+        ...
+
+    @property
+    def history(self) -> History:
+        """Their runs."""
+        ...
+
+    def log(self, name: TableName) -> ChangeLog:
+        """A lake table's change log."""
+        ...
+
+
+@dataclass(frozen=True)
+class TableOutcome:
+    """What a run of the pipeline did to one table.
+
+    Attributes:
+        outcome: `changed`, `nothing new`, `inactive` or `failed`.
+        error: What went wrong, and what to do.
+        run_id: Of the ProcessTable run, if there was one.
+        changes: The changes that the run committed.
+    """
+
+    name: TableName
+    outcome: str
+    error: str = ""
+    run_id: str = ""
+    changes: tuple[ChangeSummary, ...] = ()
+
+
+@dataclass(frozen=True)
+class PipelineOutcome:
+    """What a run of the pipeline did.
+
+    Attributes:
+        controller: The Controller's run.
+        tables: By name.
+    """
+
+    controller: JobRun
+    tables: tuple[TableOutcome, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything went wrong."""
+        return self.controller.state is not JobState.SUCCEEDED or any(t.outcome == "failed" for t in self.tables)
+
+
+class Pipeline:
+    """The pipeline of one target.
+
+    Args:
+        services: Where it runs.
+        target: What it works on.
+        say: Is told what is going on.
+        sleep: Waits a number of seconds.
+    """
+
+    def __init__(
+        self, services: Services, target: Target, say: Say = lambda _: None, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._services = services
+        self._target = target
+        self._say = say
+        self._sleep = sleep
+
+    def run(self, tables: tuple[TableName, ...] = ()) -> PipelineOutcome:
+        """Start the Controller and wait for it and for all that it starts.
+
+        Args:
+            tables: Limit the run to these; empty for all.
+
+        Raises:
+            JobRunError: The Controller could not be started.
+        """
+        heads = {state.name: self._services.log(state.name).head() for state in self._states(tables)}
+        limit = {Argument.TABLES: ",".join(map(str, tables))} if tables else {}
+        self._say("Controller looks for new files")
+        run_id = self._services.jobs.start(JOB_CONTROLLER, {**self._target.job_arguments, **limit})
+        controller = self._wait(JOB_CONTROLLER, run_id)
+        runs = self._wait_for_tables(run_id)
+        after = [self._outcome(state, runs.get(state.path), heads.get(state.name, 0)) for state in self._states(tables)]
+        return PipelineOutcome(controller, tuple(sorted(after, key=lambda table: table.name)))
+
+    def _states(self, tables: tuple[TableName, ...]) -> list[TableState]:
+        found = self._services.state.all(self._target.state_prefix)
+        return [state for state in found if not tables or state.name in tables]
+
+    def _wait(self, job: str, run_id: str) -> JobRun:
+        pause_seconds = _FIRST_PAUSE_SECONDS
+        while (run := self._services.jobs.get(job, run_id)).state is JobState.ACTIVE:
+            self._sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+        return run
+
+    def _wait_for_tables(self, controller_run_id: str) -> dict[str, JobRun]:
+        """How the newest run of each table ended, by path.
+
+        The Controller is not the only one to start runs, and starts none for a table that is being worked on: so runs
+        that an event started are waited for as well, as they do what the Controller found to do.
+        """
+        ended: dict[str, JobRun] = {}
+        for path, run_id in self._services.history.since(controller_run_id):
+            if path.startswith(self._target.state_prefix):
+                self._say(f"ProcessTable works on {path}")
+                ended.setdefault(path, self._wait(JOB_PROCESS_TABLE, run_id))
+        return ended
+
+    def _outcome(self, state: TableState, run: JobRun | None, head_before: int) -> TableOutcome:
+        changes = tuple(summaries(self._services.log(state.name), head_before))
+        run_id = run.run_id if run else ""
+        if run and run.state is JobState.FAILED:
+            error = state.item.get(Attribute.LAST_ERROR) or run.error or run.detail
+            return TableOutcome(state.name, "failed", error, run_id, changes)
+        if changes:
+            return TableOutcome(state.name, "changed", "", run_id, changes)
+        return TableOutcome(state.name, "nothing new" if state.active else "inactive", "", run_id)

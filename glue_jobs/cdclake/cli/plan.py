@@ -1,0 +1,45 @@
+"""`cdclake plan`: what a run would do now. Nothing is changed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.target import Target, with_target
+from cdclake.errors import RetryableError
+
+_COLUMNS = (
+    Column("table", "Table"),
+    Column("action", "Action"),
+    Column("kind", "Work"),
+    Column("files", "Raw files", number=True),
+    Column("bytes", "Bytes", number=True),
+    Column("reason", "Why"),
+)
+
+
+@with_target
+def plan(
+    *,
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="SCHEMA.TABLE", help="Only this table; may be repeated.")
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Show what a run would do now, table by table, and why. Changes nothing."""
+    from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
+    from cdclake.control import controller
+
+    services = connect(target)
+    planned = controller.plan(services.raw, services.state, target.raw_bucket, target.raw_folder, table)
+    records = [entry.to_json() for entry in planned.tables]
+    output_for(output).records(
+        "Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records]
+    )
+    failed = [entry for entry in planned.tables if entry.error]
+    if failed:
+        message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error}"
+        raise RetryableError(message, table=failed[0].state.name)

@@ -1,0 +1,96 @@
+"""`cdclake run`: what the hourly workflow does, now, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.target import Target, with_target
+from cdclake.errors import JobRunError
+from cdclake.model.table import TableName
+from cdclake.ports import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from cdclake.cli.pipeline import PipelineOutcome, TableOutcome
+
+STEP_COLUMNS = (
+    Column("rows", "Rows", number=True),
+    Column("inserted", "Inserted", number=True),
+    Column("updated", "Updated", number=True),
+    Column("deleted", "Deleted", number=True),
+    Column("files", "Files rewritten", number=True),
+    Column("seconds", "Seconds", number=True),
+)
+"""Columns for `step_record`."""
+
+_COLUMNS = (Column("table", "Table"), Column("outcome", "Outcome"), Column("kind", "Change"), *STEP_COLUMNS)
+
+
+@with_target
+def run(
+    *,
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="SCHEMA.TABLE", help="Only this table; may be repeated.")
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Apply what is new in the raw bucket, and wait for it."""
+    from cdclake.cli.pipeline import Pipeline  # boto3 takes a while, and --help needs none
+    from cdclake.cli.services import connect
+
+    names = tuple(TableName.parse(name) for name in table or ())
+    with progress("Starting the Controller") as bar:
+        outcome = Pipeline(connect(target), target, bar.say).run(names)
+    show(outcome, output)
+    if outcome.failed:
+        raise failure(outcome)
+
+
+def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
+    """Print what became of each table: a line for each change, or a JSON object for each table."""
+    shown = output_for(output)
+    if output is OutputFormat.JSON:
+        shown.records("Run", (), [table_record(table) for table in outcome.tables])
+        return
+    shown.records("Run", _COLUMNS, [record for table in outcome.tables for record in _lines(table)])
+    if any(table.outcome == "inactive" for table in outcome.tables):
+        shown.remark("Inactive tables wait for a person: cdclake tables set ..., then cdclake tables activate ...")
+
+
+def table_record(table: TableOutcome) -> dict[str, object]:
+    """What became of a table, as JSON holds it."""
+    return {
+        "table": str(table.name),
+        "outcome": table.outcome,
+        "error": table.error or None,
+        "run_id": table.run_id or None,
+        "steps": [step_record(asdict(change)) for change in table.changes],
+    }
+
+
+def step_record(change: Mapping[str, object]) -> dict[str, object]:
+    """A change's figures as printed: with `files`, e.g. `3 of 90`."""
+    return {**change, "files": f"{change['files_rewritten']} of {change['files_before']}"}
+
+
+def _lines(table: TableOutcome) -> Iterable[dict[str, object]]:
+    start: dict[str, object] = {"table": str(table.name), "outcome": table.outcome}
+    return [{**start, **step_record(asdict(change))} for change in table.changes] or [start]
+
+
+def failure(outcome: PipelineOutcome) -> JobRunError:
+    """The error for a run in which something went wrong."""
+    failed = [table for table in outcome.tables if table.outcome == "failed"]
+    if failed:
+        text = "; ".join(f"{table.name}: {table.error}" for table in failed)
+        return JobRunError(f"{len(failed)} of {len(outcome.tables)} tables failed: {text}")
+    controller = outcome.controller
+    message = f"The Controller job did not end well: {controller.error or controller.detail}"
+    remedy = "Look at the run's log"
+    return JobRunError(message, remedy="" if controller.state is JobState.SUCCEEDED else remedy, run=controller.run_id)

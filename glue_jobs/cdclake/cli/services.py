@@ -1,0 +1,88 @@
+"""The AWS services a command talks to."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Callable
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+
+from cdclake.adapters.dynamodb import DynamoState
+from cdclake.adapters.glue import GlueJobs
+from cdclake.adapters.s3 import S3Store
+from cdclake.cli.history import GlueHistory
+from cdclake.commit.log import ChangeLog
+
+if TYPE_CHECKING:
+    from cdclake.cli.target import Target
+    from cdclake.model.table import TableName
+
+# A person waits: fewer and shorter tries than the jobs make.
+_CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=5, read_timeout=60)
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Services:
+    """Adapters for a target, made when first used.
+
+    Args:
+        target: What the command works on.
+        client: Makes a boto3 client of a service.
+    """
+
+    def __init__(self, target: Target, client: Callable[[str], Any]) -> None:
+        self._target = target
+        self._client = client
+
+    @cached_property
+    def state(self) -> DynamoState:
+        """The state table."""
+        return DynamoState(self._client("dynamodb"), self._target.state_table)
+
+    @cached_property
+    def raw(self) -> S3Store:
+        """The raw bucket."""
+        return S3Store(self._client("s3"), self._target.raw_bucket)
+
+    @cached_property
+    def lake(self) -> S3Store:
+        """The lake bucket."""
+        return S3Store(self._client("s3"), self._target.lake_bucket)
+
+    @cached_property
+    def jobs(self) -> GlueJobs:
+        """The Glue jobs."""
+        return GlueJobs(self._client("glue"))
+
+    @cached_property
+    def history(self) -> GlueHistory:
+        """Their runs."""
+        return GlueHistory(self._client("glue"))
+
+    def log(self, name: TableName) -> ChangeLog:
+        """A lake table's change log."""
+        return ChangeLog(self.lake, self._target.layout(name))
+
+
+def connect(target: Target) -> Services:
+    """The services of a target, with the credentials that the AWS CLI would use.
+
+    Raises:
+        botocore.exceptions.BotoCoreError: There is no such profile.
+    """
+    endpoint_url = target.endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or None
+    session = boto3.Session(profile_name=target.profile, region_name=target.region)
+    if urlsplit(endpoint_url or "").hostname in _LOOPBACK:
+        session = _with_anything_missing(session, target.profile)
+    return Services(target, partial(session.client, endpoint_url=endpoint_url, config=_CONFIG))
+
+
+def _with_anything_missing(session: boto3.Session, profile: str | None) -> boto3.Session:
+    """The embedded AWS on this machine takes any credentials and region, so having none is no reason to stop."""
+    region = session.region_name or "us-east-1"
+    if session.get_credentials() is None:
+        return boto3.Session("local", "local", region_name=region)
+    return boto3.Session(profile_name=profile, region_name=region)

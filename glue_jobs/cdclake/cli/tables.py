@@ -1,0 +1,169 @@
+"""`cdclake tables`: the tables in the state table, their settings, on and off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.target import Target, with_target
+from cdclake.errors import ConfigurationError, UnknownTableError
+from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.table import TableName, TableSettings
+
+if TYPE_CHECKING:
+    from cdclake.model.table import TableState
+    from cdclake.ports import StateStore
+
+app = typer.Typer(help="List the tables, set their keys, turn them on and off.")
+
+SETTABLE = (
+    Attribute.PRIMARY_KEY,
+    Attribute.PARTITION_KEY,
+    Attribute.SCHEMA,
+    Attribute.CSV_DELIMITER,
+    Attribute.CSV_NULL_VALUE,
+    Attribute.TARGET_FILE_BYTES,
+    Attribute.ACTIVE_FLAG,
+)
+"""Attributes that a person sets."""
+
+_COLUMNS = (
+    Column("table", "Table"),
+    Column("active", "Active"),
+    Column("primary_key", "Primary key"),
+    Column("partition_key", "Partition key"),
+    Column("last_full_load", "Full load (UTC)"),
+    Column("last_incremental_file", "Last change file"),
+    Column("last_change", "Change"),
+    Column("last_run", "Last run"),
+)
+
+TableArgument = Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", help="The table.")]
+
+
+@app.callback(invoke_without_command=True)
+@with_target
+def tables(context: typer.Context, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """List the tables if no other verb is given."""
+    if context.invoked_subcommand is None:
+        _list(target, output)
+
+
+@app.command("list")
+@with_target
+def list_tables(*, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """List the tables that the Controller has registered."""
+    _list(target, output)
+
+
+@app.command("set")
+@with_target
+def set_table(
+    table: TableArgument,
+    *,
+    primary_key: Annotated[str | None, typer.Option(help="Key columns, comma-separated; null for none.")] = None,
+    partition_key: Annotated[
+        str | None, typer.Option(help="Partition columns, comma-separated; null for none.")
+    ] = None,
+    schema: Annotated[str | None, typer.Option(help='Columns of CSV files, e.g. "id int, name string".')] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting; may be repeated.")
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Change a table's settings. What is not named stays as it is."""
+    attributes = parse_settings(settings or [])
+    named = {Attribute.PRIMARY_KEY: primary_key, Attribute.PARTITION_KEY: partition_key, Attribute.SCHEMA: schema}
+    attributes.update({name: value for name, value in named.items() if value is not None})
+    if not attributes:
+        raise ConfigurationError("Nothing to set", remedy="Give --primary-key, --partition-key, --schema or --set")
+    _change(target, table, attributes, output)
+
+
+@app.command()
+@with_target
+def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Let the jobs work on a table."""
+    _change(target, table, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE}, output)
+
+
+@app.command()
+@with_target
+def pause(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Keep the jobs off a table. Its lake table stays, and activate goes on from there."""
+    _change(target, table, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE}, output)
+
+
+def parse_settings(settings: list[str]) -> dict[str, str]:
+    """Read `Attribute=Value` texts.
+
+    Raises:
+        ConfigurationError: There is no `=`, or no such setting.
+    """
+    attributes = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in SETTABLE:
+            message = f"'{setting}' does not set anything"
+            raise ConfigurationError(message, remedy=f"Write ATTRIBUTE=VALUE with one of {', '.join(SETTABLE)}")
+        attributes[name] = value
+    return attributes
+
+
+def find_table(state: StateStore, target: Target, table: str) -> TableState:
+    """The state of `schema.table`.
+
+    Raises:
+        ConfigurationError: Not a table name.
+        UnknownTableError: The Controller has not registered it.
+    """
+    name = TableName.parse(table)
+    path = target.new_state(name).path
+    found = state.get(path)
+    if found is None:
+        remedy = "cdclake tables shows the registered ones; cdclake run registers what it finds in the raw bucket"
+        raise UnknownTableError("The table is not registered", remedy=remedy, table=name, path=path)
+    return found
+
+
+def state_record(state: TableState) -> dict[str, object]:
+    """A table's state as printed."""
+    item = state.item
+    return {
+        "table": str(state.name),
+        "active": state.active,
+        "primary_key": item.get(Attribute.PRIMARY_KEY),
+        "partition_key": item.get(Attribute.PARTITION_KEY),
+        "last_full_load": item.get(Attribute.LAST_FULL_LOAD_DATE),
+        "last_incremental_file": state.watermark or None,
+        "last_change": item.get(Attribute.LAST_CHANGE_ID),
+        "last_run": item.get(Attribute.LAST_RUN_STATE),
+        "last_error": item.get(Attribute.LAST_ERROR),
+        "item": dict(item),
+    }
+
+
+def _list(target: Target, output: OutputFormat) -> None:
+    from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
+
+    states = sorted(connect(target).state.all(target.state_prefix), key=lambda state: state.name)
+    shown = output_for(output)
+    shown.records("Tables", _COLUMNS, [state_record(state) for state in states])
+    if not states:
+        shown.remark(
+            f"No tables of {target.state_prefix} are registered. cdclake run looks for them and registers them."
+        )
+
+
+def _change(target: Target, table: str, attributes: dict[str, str], output: OutputFormat) -> None:
+    from cdclake.cli.services import connect
+
+    state = connect(target).state
+    before = find_table(state, target, table)
+    after = before.with_attributes(**attributes)
+    TableSettings.from_item(after.item)  # refuses what the jobs could not read
+    state.set_by_person(before.path, attributes)
+    output_for(output).records("Tables", _COLUMNS, [state_record(after)])

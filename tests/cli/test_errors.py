@@ -1,0 +1,89 @@
+"""Expected errors are one clear message on stderr and an exit status; nothing else is swallowed."""
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, TokenRetrievalError
+
+from cdclake.cli.errors import explain
+from cdclake.errors import BadRowError, CdclakeError, ConfigurationError, RetryableError
+
+NOWHERE = "http://127.0.0.1:1"
+
+
+def client_error(code):
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetItem")
+
+
+def test_an_endpoint_that_does_not_answer_is_named_with_what_to_do(cdclake):
+    result = cdclake("tables", "--endpoint-url", NOWHERE)
+    assert result.exit_code == ConfigurationError.exit_code
+    assert result.stdout == ""
+    assert "Nothing answers at the AWS endpoint" in result.stderr
+    assert NOWHERE in result.stderr
+    assert "cdclake local serve" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_endpoint_of_the_environment_counts(cdclake):
+    result = cdclake("run", AWS_ENDPOINT_URL=NOWHERE)
+    assert result.exit_code == ConfigurationError.exit_code
+    assert NOWHERE in result.stderr
+
+
+def test_missing_credentials_are_told(cdclake):
+    result = cdclake("plan", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
+    assert result.exit_code == ConfigurationError.exit_code
+    assert "no AWS credentials" in result.stderr
+    assert "--profile" in result.stderr
+
+
+def test_a_missing_region_is_told(cdclake, monkeypatch):
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    result = cdclake("tables")
+    assert result.exit_code == ConfigurationError.exit_code
+    assert "--region" in result.stderr
+
+
+def test_an_unknown_profile_is_told(cdclake):
+    result = cdclake("tables", "--profile", "nobody")
+    assert result.exit_code == ConfigurationError.exit_code
+    assert "nobody" in result.stderr
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException"])
+def test_expired_credentials_are_told_even_below_an_adapters_error(code):
+    error = CdclakeError("AWS answered")
+    error.__cause__ = client_error(code)
+    for shown in (explain(error), explain(client_error(code))):
+        assert isinstance(shown, ConfigurationError)
+        assert "expired" in str(shown)
+
+
+def test_a_lapsed_login_is_told():
+    shown = explain(TokenRetrievalError(provider="sso", error_msg="Token has expired"))
+    assert isinstance(shown, ConfigurationError)
+    assert "Log in again" in str(shown)
+
+
+def test_our_own_errors_keep_their_message_and_exit_status():
+    error = BadRowError("Op is 'X'", remedy="Correct the raw file", row=7)
+    assert explain(error) is error
+
+
+def test_a_known_cause_that_is_not_awss_does_not_hide_the_error():
+    error = RetryableError("AWS did not answer")
+    error.__cause__ = ValueError("other")
+    assert explain(error) is error
+
+
+def test_other_answers_of_aws_are_shown_as_they_are():
+    assert "AWS answered Throttled to GetItem: no" in str(explain(client_error("Throttled")))
+
+
+def test_what_nobody_expected_is_not_explained():
+    assert explain(ValueError("defect")) is None
+
+
+def test_no_answer_below_an_adapters_error_names_the_endpoint():
+    error = RetryableError("AWS did not answer")
+    error.__cause__ = EndpointConnectionError(endpoint_url=NOWHERE, error="refused")
+    assert NOWHERE in str(explain(error))

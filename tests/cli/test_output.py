@@ -1,0 +1,64 @@
+"""Answers go to stdout as a table or as JSON lines; a pipe gets neither colours nor cut-off cells."""
+
+import json
+
+import pytest
+
+from cdclake.cli.output import Column, JsonOutput, OutputFormat, TextOutput, output_for, progress
+
+COLUMNS = (Column("name", "Name"), Column("rows", "Rows", number=True), Column("ok", "Good"))
+RECORDS: list[dict[str, object]] = [
+    {"name": "shop.[bold]store[/bold] é", "rows": 1345, "ok": True, "more": [1]},
+    {"name": "b", "rows": None},
+]
+
+
+def test_text_groups_digits_and_shows_nothing_for_null(capsys):
+    TextOutput().records("Tables", COLUMNS, RECORDS)
+    out = capsys.readouterr().out
+    assert "1,345" in out
+    assert "yes" in out
+    assert "None" not in out
+
+
+def test_names_are_never_taken_for_markup(capsys):
+    TextOutput().records("Tables", COLUMNS, RECORDS)
+    TextOutput().remark("[red]x[/red]")
+    out = capsys.readouterr().out
+    assert "shop.[bold]store[/bold] é" in out
+    assert "[red]x[/red]" in out
+
+
+def test_piped_text_has_no_colours_and_keeps_long_values_on_one_line(capsys):
+    long_name = "s" * 100
+    TextOutput().records("T", COLUMNS, [{"name": long_name, "rows": 1, "ok": False}])
+    out = capsys.readouterr().out
+    assert long_name in out
+    assert "\x1b" not in out
+
+
+def test_json_holds_everything_one_object_a_line(capsys):
+    JsonOutput().records("Tables", COLUMNS, RECORDS)
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line) for line in lines] == RECORDS
+
+
+def test_remarks_stay_off_stdout_with_json(capsys):
+    JsonOutput().remark("note")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "note" in captured.err
+
+
+@pytest.mark.parametrize(("kind", "made"), [(OutputFormat.JSON, JsonOutput), (OutputFormat.TABLE, TextOutput)])
+def test_output_is_of_the_format_asked_for(kind, made):
+    assert isinstance(output_for(kind), made)
+
+
+def test_progress_shows_nothing_when_piped(capsys):
+    with progress("working") as bar:
+        bar.expect(2)
+        bar.stage("first")
+        bar.say("still working")
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""

@@ -1,0 +1,221 @@
+"""`cdclake run`: starts the Controller, waits for all that it starts, and tells per table what came of it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
+from cdclake.cli.output import OutputFormat
+from cdclake.cli.pipeline import Pipeline, StartedRun
+from cdclake.cli.run import failure, show
+from cdclake.cli.target import Target
+from cdclake.commit.log import ChangeLog
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord, DataFile, StagedFile
+from cdclake.model.table import TableName, TableState
+from cdclake.ports import JobRun, JobState
+
+TARGET = Target()
+STORE, PRODUCT = TableName("shop", "store"), TableName("shop", "product")
+SUCCEEDED = JobRun("", JobState.SUCCEEDED, "SUCCEEDED")
+
+
+def registered(name, *, active=True):
+    return TARGET.new_state(name).with_attributes(ActiveFlag=str(active).lower())
+
+
+def commit(log, *, rows, rewritten=()):
+    before = log.snapshot(log.head())
+    files = (
+        *(file for file in before.files if file.path not in rewritten),
+        DataFile(f"{before.change + 1}.parquet", rows, 9),
+    )
+    after = replace(before, change=before.change + 1, files=files)
+    gone = sum(file.rows for file in before.files if file.path in rewritten)
+    books = Books(
+        read_insert=rows, applied=rows, inserted=rows, replaced=gone, rows_before=before.rows, rows_after=after.rows
+    )
+    staged = (StagedFile("staged", files[-1].path),)
+    key = log.write_snapshot(after, "run")
+    seconds = {"read": 0.25, "rewrite": 1.5}
+    log.commit(
+        ChangeRecord(
+            after.change, ChangeKind.INCREMENTAL, "now", "run", 1, ("f",), books, staged, rewritten, key, 9, seconds
+        )
+    )
+
+
+@dataclass
+class World:
+    """A pipeline in memory, whose Controller starts a ProcessTable run for each table that has `work`."""
+
+    states: list[TableState]
+    work: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    controller_run: JobRun = SUCCEEDED
+    lake: MemoryStore = field(default_factory=MemoryStore)
+    state: MemoryState = field(init=False)
+    jobs: MemoryJobs = field(init=False)
+
+    def __post_init__(self):
+        self.state = MemoryState(self.states)
+        self.jobs = MemoryJobs(self.script)
+
+    def script(self, job, arguments):
+        if job == JOB_PROCESS_TABLE:
+            return self.work[arguments["path"]]()
+        only = arguments.get(Argument.TABLES, "").split(",")
+        for state in self.state.all():
+            if state.path in self.work and (only == [""] or str(state.name) in only):
+                self.jobs.start(JOB_PROCESS_TABLE, {"path": state.path})
+        return self.controller_run
+
+    def log(self, name):
+        return ChangeLog(self.lake, TARGET.layout(name))
+
+    @property
+    def history(self):
+        return self
+
+    def since(self, controller_run_id):
+        started = [start for start in self.jobs.started if start.job == JOB_PROCESS_TABLE]
+        return [StartedRun(start.arguments["path"], start.run_id) for start in reversed(started)]
+
+    def run(self, *tables):
+        return Pipeline(self, TARGET, sleep=lambda seconds: None).run(tables)
+
+
+def path(name):
+    return TARGET.new_state(name).path
+
+
+def test_changes_of_the_run_are_reported_and_earlier_ones_are_not():
+    world = World([registered(STORE)])
+    commit(world.log(STORE), rows=8)
+
+    def work():
+        commit(world.log(STORE), rows=9, rewritten=("1.parquet",))
+        return [JobState.ACTIVE, JobState.ACTIVE, JobState.SUCCEEDED]
+
+    world.work[path(STORE)] = work
+    outcome = world.run()
+    assert not outcome.failed
+    (table,) = outcome.tables
+    assert (table.name, table.outcome) == (STORE, "changed")
+    (change,) = table.changes
+    assert (change.change, change.rows, change.inserted) == (2, 9, 9)
+    assert (change.files_rewritten, change.files_before, change.files_added) == (1, 1, 1)
+    assert change.seconds == 1.75
+
+
+def test_tables_without_work_are_nothing_new_or_inactive():
+    outcome = World([registered(STORE), registered(PRODUCT, active=False)]).run()
+    assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "inactive"), (STORE, "nothing new")]
+    assert not outcome.failed
+
+
+def test_a_table_that_the_controller_registers_is_reported_as_inactive():
+    world = World([])
+    script = world.script
+
+    def register(job, arguments):
+        world.state.register(registered(STORE, active=False))
+        return script(job, arguments)
+
+    world.jobs = MemoryJobs(register)
+    assert [table.outcome for table in world.run().tables] == ["inactive"]
+
+
+def test_a_failed_table_fails_the_run_and_the_others_are_reported():
+    world = World([registered(STORE), registered(PRODUCT)])
+
+    def fails():
+        world.state.record_run(path(STORE), {Attribute.LAST_ERROR: "BadRowError: row 7 of file x. Correct it"})
+        return JobRun("", JobState.FAILED, "FAILED", "exit 3")
+
+    def works():
+        commit(world.log(PRODUCT), rows=5)
+        return SUCCEEDED
+
+    world.work = {path(STORE): fails, path(PRODUCT): works}
+    outcome = world.run()
+    assert outcome.failed
+    assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "changed"), (STORE, "failed")]
+    error = failure(outcome)
+    assert "1 of 2 tables failed: shop.store: BadRowError: row 7 of file x" in str(error)
+    assert error.exit_code != 0
+
+
+def test_a_failed_controller_fails_the_run_even_if_all_tables_are_well():
+    world = World(
+        [registered(STORE)], controller_run=JobRun("", JobState.FAILED, "FAILED", "the raw location is empty")
+    )
+    outcome = world.run()
+    assert outcome.failed
+    assert "the raw location is empty" in str(failure(outcome))
+
+
+def test_a_run_can_be_limited_to_tables():
+    world = World([registered(STORE), registered(PRODUCT)])
+    world.work = {path(STORE): lambda: SUCCEEDED, path(PRODUCT): lambda: SUCCEEDED}
+    outcome = world.run(STORE)
+    assert [table.name for table in outcome.tables] == [STORE]
+    controller = next(start for start in world.jobs.started if start.job == JOB_CONTROLLER)
+    assert controller.arguments[Argument.TABLES] == "shop.store"
+    assert controller.arguments[Argument.BUCKET] == "cdclake-raw"
+    assert [start.arguments["path"] for start in world.jobs.started if start.job == JOB_PROCESS_TABLE] == [path(STORE)]
+
+
+def test_the_newest_run_of_a_table_tells_how_it_ended():
+    world = World([registered(STORE)])
+    first = JobRun("", JobState.FAILED, "FAILED", "lease held")
+    ends = iter([first, SUCCEEDED])
+    world.work[path(STORE)] = lambda: next(ends)
+    world.jobs.start(JOB_PROCESS_TABLE, {"path": path(STORE)})
+    assert world.run().tables[0].outcome == "nothing new"
+
+
+@pytest.fixture
+def changed():
+    world = World([registered(STORE), registered(PRODUCT, active=False)])
+
+    def work():
+        commit(world.log(STORE), rows=1_345)
+        return SUCCEEDED
+
+    world.work[path(STORE)] = work
+    return world.run()
+
+
+def test_json_is_one_object_for_each_table(changed, capsys):
+    show(changed, OutputFormat.JSON)
+    product, store = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert product == {"table": "shop.product", "outcome": "inactive", "error": None, "run_id": None, "steps": []}
+    assert store["steps"] == [
+        {
+            "change": 1,
+            "kind": "incremental",
+            "raw_files": 1,
+            "rows_read": 1345,
+            "rows": 1345,
+            "inserted": 1345,
+            "updated": 0,
+            "deleted": 0,
+            "files_rewritten": 0,
+            "files_before": 0,
+            "files_added": 1,
+            "seconds": 1.75,
+            "files": "0 of 0",
+        }
+    ]
+
+
+def test_text_has_a_line_for_each_change_and_says_what_inactive_tables_wait_for(changed, capsys):
+    show(changed, OutputFormat.TABLE)
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    (line,) = [line for line in out.splitlines() if "shop.store" in line]
+    assert line.split() == ["shop.store", "changed", "incremental", "1,345", "1,345", "0", "0", "0", "of", "0", "1.8"]
+    assert "cdclake tables activate" in out

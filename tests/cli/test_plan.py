@@ -1,0 +1,59 @@
+"""`cdclake plan` shows what a run would do, and does none of it."""
+
+import json
+
+import boto3
+
+
+def put(*keys):
+    for key in keys:
+        boto3.client("s3").put_object(Bucket="cdclake-raw", Key=key, Body=b"x")
+
+
+def test_plan_tells_new_inactive_and_due_tables_apart_and_changes_nothing(cdclake, state):
+    put("shop/store/LOAD00000001.csv", "shop/product/LOAD00000001.parquet", "shop/productorder/LOAD00000001.parquet")
+    assert cdclake("tables", "activate", "shop.store").exit_code == 0
+    before = {table.path: dict(table.item) for table in state.all()}
+    result = cdclake("plan", "--output", "json")
+    assert result.exit_code == 0, result.output
+    plan = {record["table"]: record for record in map(json.loads, result.stdout.splitlines())}
+    assert {table: record["action"] for table, record in plan.items()} == {
+        "shop.product": "none",
+        "shop.productorder": "register",
+        "shop.store": "start",
+    }
+    assert plan["shop.store"]["kind"] == "full load"
+    assert {table.path: dict(table.item) for table in state.all()} == before
+
+
+def test_plan_as_a_table_gives_the_reason(cdclake, state):
+    put("shop/store/LOAD00000001.csv")
+    result = cdclake("plan", "--table", "shop.store")
+    assert result.exit_code == 0
+    assert "inactive" in result.stdout
+    assert "ActiveFlag" in result.stdout
+    assert "shop.product" not in result.stdout
+
+
+def test_a_table_that_cannot_be_planned_fails_the_command_and_is_shown(cdclake, state):
+    put("shop/store/LOAD00000001.csv", "shop/product/LOAD00000001.parquet")
+    path = "cdclake-raw/shop/store/"
+    cdclake("tables", "activate", "shop.store")
+    state.record_run(path, {"LastFullLoadDate": "yesterday"})
+    result = cdclake("plan")
+    assert result.exit_code != 0
+    assert "shop.product" in result.stdout
+    assert "yesterday" in result.stderr
+
+
+def test_an_unknown_table_is_an_error(cdclake, state):
+    put("shop/store/LOAD00000001.csv")
+    result = cdclake("plan", "--table", "shop.none")
+    assert result.exit_code == 2
+    assert "shop.none" in result.stderr
+
+
+def test_a_missing_bucket_is_an_error(cdclake, state):
+    result = cdclake("plan", "--raw-bucket", "no-such-bucket")
+    assert result.exit_code == 2
+    assert "no-such-bucket" in result.stderr

@@ -1,0 +1,110 @@
+"""`cdclake tables`: what is listed, what can be set, and what is refused."""
+
+import json
+
+import boto3
+import pytest
+
+from cdclake.model.names import Attribute
+from cdclake.model.table import TableState
+
+STORE = "cdclake-raw/shop/store/"
+
+
+def test_list_shows_every_table_by_name(cdclake, state):
+    result = cdclake("tables")
+    assert result.exit_code == 0
+    assert result.stdout.index("shop.product") < result.stdout.index("shop.store")
+    assert cdclake("tables", "list").stdout == result.stdout
+
+
+def test_json_is_one_object_a_line(cdclake, state):
+    lines = cdclake("tables", "--output", "json").stdout.splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [record["table"] for record in records] == ["shop.product", "shop.store"]
+    assert records[1]["active"] is False
+    assert records[1]["item"][Attribute.PATH] == STORE
+
+
+def test_tables_of_another_raw_location_are_not_listed(cdclake, state):
+    state.register(TableState.new("other-raw", "shop/", "store/"))
+    listed = cdclake("tables", "-o", "json").stdout.splitlines()
+    assert len(listed) == 2
+    (other,) = cdclake("tables", "-o", "json", "--raw-bucket", "other-raw").stdout.splitlines()
+    assert json.loads(other)["item"][Attribute.BUCKET] == "other-raw"
+
+
+def test_raw_location_comes_from_the_environment_too(cdclake, state):
+    state.register(TableState.new("other-raw", "dms/shop/", "store/"))
+    result = cdclake("tables", "-o", "json", CDCLAKE_RAW_BUCKET="other-raw", CDCLAKE_RAW_PREFIX="/dms")
+    assert json.loads(result.stdout)["table"] == "shop.store"
+
+
+def test_an_empty_state_table_says_what_to_do(cdclake, state):
+    result = cdclake("tables", "--raw-bucket", "nothing-here")
+    assert result.exit_code == 0
+    assert "cdclake run" in result.output
+
+
+def test_set_changes_what_is_named_and_nothing_else(cdclake, state):
+    before = dict(state.get(STORE).item)
+    result = cdclake(
+        "tables",
+        "set",
+        "shop.store",
+        "--primary-key",
+        "id",
+        "--partition-key",
+        "country,city",
+        "--schema",
+        "id int, price decimal(10,2)",
+        "--set",
+        "CsvDelimiter=;",
+    )
+    assert result.exit_code == 0, result.output
+    assert dict(state.get(STORE).item) == {
+        **before,
+        Attribute.PRIMARY_KEY: "id",
+        Attribute.PARTITION_KEY: "country,city",
+        Attribute.SCHEMA: "id int, price decimal(10,2)",
+        Attribute.CSV_DELIMITER: ";",
+    }
+
+
+def test_activate_and_pause_turn_a_table_on_and_off(cdclake, state):
+    assert cdclake("tables", "activate", "shop.store").exit_code == 0
+    assert state.get(STORE).active
+    assert not state.get("cdclake-raw/shop/product/").active
+    assert cdclake("tables", "pause", "shop.store").exit_code == 0
+    assert not state.get(STORE).active
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["set", "shop.store"], "Nothing to set"),
+        (["set", "shop.store", "--set", "Primarykey=id"], "does not set anything"),
+        (["set", "shop.store", "--set", "FencingToken=9"], "does not set anything"),
+        (["set", "shop.store", "--set", "PrimaryKey"], "does not set anything"),
+        (["set", "shop.store", "--schema", "id integre"], "is not a column type"),
+        (["set", "shop.store", "--primary-key", "id,ID"], "names a column twice"),
+        (["set", "shop.store", "--set", "TargetFileBytes=big"], "TargetFileBytes is 'big'"),
+        (["set", "store", "--primary-key", "id"], "is not a table name"),
+        (["activate", "shop.orders"], "not registered"),
+    ],
+)
+def test_what_the_jobs_could_not_read_is_refused_and_changes_nothing(cdclake, state, arguments, message):
+    before = dict(state.get(STORE).item)
+    result = cdclake("tables", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    assert dict(state.get(STORE).item) == before
+
+
+def test_no_state_table_is_told_with_its_name(cdclake, aws):
+    result = cdclake("tables", "--state-table", "Elsewhere")
+    assert result.exit_code == 2
+    assert "Elsewhere" in result.stderr
+    assert boto3.client("dynamodb").list_tables()["TableNames"] == []
