@@ -89,6 +89,10 @@ class Engine:
             InputError: A raw file or row cannot be taken.
             IntegrityError: The lake's files are not what the snapshot says.
         """
+        with raising_ours():
+            return self._run(request)
+
+    def _run(self, request: Request) -> Result:
         seconds: dict[str, float] = {}
         with _timed(seconds, "read"):
             batches = self._read(request)
@@ -140,25 +144,21 @@ class Engine:
         if not plan.tasks:
             return []
         write = _task(_write_partition, plan=plan, files=request.files, shape=request.shape, staging=request.staging)
-        written = (
+        written: list[DataFile] = (
             decisions.flatMap(partial(tasks.route_to_writers, plan=plan))
             .partitionBy(len(plan.tasks), int)
             .mapPartitionsWithIndex(write)
+            .collect()
         )
-        return _collect(written)
+        return written
 
     @staticmethod
     def _sum(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
-        return reduce(add, _collect(values.mapPartitions(partial(_sum_partition, zero=zero))), zero)
+        return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
 
 
 def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: ANN401 - passed on
     return Carried(partial(function, **arguments))
-
-
-def _collect(values: RDD[Any]) -> list[Any]:
-    with raising_ours():
-        return values.collect()
 
 
 def _write_partition(

@@ -40,11 +40,11 @@ class Carried:
 
 @contextmanager
 def raising_ours() -> Iterator[None]:
-    """Around a Spark action on the driver: raises a task's error as what it was."""
+    """Around Spark's work on the driver: raises a task's error as what it was."""
     try:
         yield
-    except Py4JJavaError as error:
-        found = _CARRIED.search(str(error.java_exception))
+    except (Py4JJavaError, CarriedError) as error:
+        found = _CARRIED.search(str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error))
         if found is None:
             raise
         data = json.loads(found[1])

@@ -1,0 +1,76 @@
+"""The part of Spark's RDD interface that the engine uses, in this process and at once.
+
+For tests that need thousands of runs, and for a look at the steps in a debugger. Nothing is pickled and nothing
+runs in parallel, so it shows that the steps are right; that Spark can carry them out is for tests on Spark.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+class InProcessRdd:
+    """Partitions of values, each a list."""
+
+    def __init__(self, partitions: Sequence[Iterable[Any]]) -> None:
+        self._partitions = [list(partition) for partition in partitions]
+
+    def map(self, function: Callable[[Any], Any]) -> InProcessRdd:
+        """As in Spark."""
+        return InProcessRdd([[function(value) for value in partition] for partition in self._partitions])
+
+    def mapValues(self, function: Callable[[Any], Any]) -> InProcessRdd:
+        """As in Spark."""
+        return self.map(lambda pair: (pair[0], function(pair[1])))
+
+    def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> InProcessRdd:
+        """As in Spark."""
+        return InProcessRdd([chain.from_iterable(map(function, partition)) for partition in self._partitions])
+
+    def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]]) -> InProcessRdd:
+        """As in Spark."""
+        return InProcessRdd([function(iter(partition)) for partition in self._partitions])
+
+    def mapPartitionsWithIndex(
+        self, function: Callable[[int, Iterable[Any]], Iterable[Any]]
+    ) -> InProcessRdd:
+        """As in Spark."""
+        return InProcessRdd([function(i, iter(partition)) for i, partition in enumerate(self._partitions)])
+
+    def partitionBy(self, count: int, function: Callable[[Any], int]) -> InProcessRdd:
+        """As in Spark."""
+        partitions: list[list[Any]] = [[] for _ in range(count)]
+        for pair in chain.from_iterable(self._partitions):
+            partitions[function(pair[0]) % count].append(pair)
+        return InProcessRdd(partitions)
+
+    def union(self, other: InProcessRdd) -> InProcessRdd:
+        """As in Spark."""
+        return InProcessRdd(self._partitions + other._partitions)
+
+    def persist(self, level: object) -> InProcessRdd:  # noqa: ARG002 - everything is in memory
+        """As in Spark."""
+        return self
+
+    def unpersist(self) -> InProcessRdd:
+        """As in Spark."""
+        return self
+
+    def collect(self) -> list[Any]:
+        """As in Spark."""
+        return list(chain.from_iterable(self._partitions))
+
+
+class InProcessSpark:
+    """Stands in for a SparkContext."""
+
+    def __init__(self, parallelism: int = 2) -> None:
+        self.defaultParallelism = parallelism
+
+    def parallelize(self, values: Sequence[Any], count: int) -> InProcessRdd:
+        """As in Spark; `count` partitions, filled in turn."""
+        return InProcessRdd([values[i::count] for i in range(count)])

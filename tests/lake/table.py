@@ -1,0 +1,126 @@
+"""A source table's raw folder and its lake table, on disk, for tests of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.stores import store
+from cdclake.commit.log import ChangeLog
+from cdclake.lake.in_process import InProcessSpark
+from cdclake.lake.jobs import TableRun, load_incremental, load_initial
+from cdclake.model.layout import LakeLayout
+from cdclake.model.position import position
+from cdclake.model.schema import HIVE_NULL_PARTITION
+from cdclake.model.table import TableName, TableSettings
+from cdclake.oracle import ChangeRow, LakeRow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RAW_PREFIX = "shop/orders/"
+NAME = TableName("shop", "orders")
+
+
+@dataclass
+class Table:
+    """Writes raw files, runs the jobs, reads the lake table back.
+
+    Attributes:
+        root: Empty folder.
+        columns: The source's columns.
+        item: Settings as the state table holds them (`PrimaryKey`, ...).
+        spark: What runs the engine.
+    """
+
+    root: Path
+    columns: pa.Schema
+    item: dict[str, str] = field(default_factory=dict)
+    spark: Any = field(default_factory=InProcessSpark)
+
+    def __post_init__(self) -> None:
+        self.raw, self.lake = self.root / "raw", self.root / "lake"
+        (self.raw / RAW_PREFIX).mkdir(parents=True)
+        self.lake.mkdir(parents=True)
+        self.loads: list[dict[str, Any]] = []
+        self.changes: list[ChangeRow] = []
+        self.runs = 0
+
+    @property
+    def layout(self) -> LakeLayout:
+        return LakeLayout("lake", "", NAME)
+
+    @property
+    def log(self) -> ChangeLog:
+        return ChangeLog(store(self.lake.as_uri()), self.layout)
+
+    def put(self, relative: str, content: bytes) -> None:
+        path = self.raw / RAW_PREFIX / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    def write_load(self, rows: list[dict[str, Any]], number: int = 1) -> None:
+        """A full-load file as DMS writes it."""
+        path = self.raw / RAW_PREFIX / f"LOAD{number:08X}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, self.columns), path)
+        self.loads += rows
+
+    def write_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
+        """A change file as DMS writes it: `Op`, then the source's columns."""
+        path = self.raw / RAW_PREFIX / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        schema = self.columns.insert(0, pa.field("Op", pa.string()))
+        pq.write_table(pa.Table.from_pylist([{"Op": op, **row} for op, row in rows], schema), path)
+        self.changes += [ChangeRow(position(relative, i), op, row) for i, (op, row) in enumerate(rows)]
+
+    def run(self) -> TableRun:
+        self.runs += 1
+        raw, lake = self.raw.as_uri(), self.lake.as_uri()
+        return TableRun(
+            raw=store(raw),
+            raw_fs=lake_filesystem(raw),
+            raw_prefix=RAW_PREFIX,
+            log=self.log,
+            lake_fs=lake_filesystem(lake),
+            settings=TableSettings.from_item(self.item),
+            run_id=f"run-{self.runs}",
+            fencing_token=self.runs,
+            clock=lambda: datetime(2024, 3, 5, tzinfo=timezone.utc),
+        )
+
+    def load_initial(self) -> dict[str, Any]:
+        return load_initial(self.run(), self.spark)
+
+    def load_incremental(self, last: str = "", new: str = "") -> dict[str, Any]:
+        return load_incremental(self.run(), self.spark, last, new)
+
+    def files(self) -> list[str]:
+        """Relative paths of everything a reader of the table's folder sees."""
+        folder = self.lake / self.layout.table_prefix
+        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+    def rows(self) -> list[LakeRow]:
+        """Rows of the table as a reader sees them, by position in the folder and file."""
+        found: list[LakeRow] = []
+        for relative in self.files():
+            data = pq.read_table(self.lake / self.layout.table_prefix / relative, partitioning=None)
+            parts = [piece.split("=", 1) for piece in relative.split("/")[:-1]]
+            texts = {unquote(name): None if text == HIVE_NULL_PARTITION else unquote(text) for name, text in parts}
+            for row in data.to_pylist():
+                op, place = row.pop("Op"), row.pop("_cdc_position")
+                for name, text in texts.items():
+                    kind = self.columns.field(name).type
+                    row[name] = pa.scalar(text, pa.string()).cast(kind).as_py()
+                found.append(LakeRow({name: row[name] for name in self.columns.names}, op, place))
+        return found
+
+
+def by_key(rows: list[LakeRow], key: tuple[str, ...]) -> list[LakeRow]:
+    """Rows in the order of the oracle."""
+    return sorted(rows, key=lambda found: tuple(found.row[name] for name in key))
