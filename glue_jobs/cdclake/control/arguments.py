@@ -24,7 +24,7 @@ def parse_arguments(
 ) -> dict[str, str]:
     """Read `--name value` and `--name=value`; of a name given twice the last counts.
 
-    Names that are not asked for are passed over: Glue hands its own to the script (`--JOB_NAME`, `--extra-py-files`, ...).
+    Names that are not asked for are passed over: Glue hands its own to the script, such as `--JOB_NAME`.
 
     Args:
         argv: The command line, script name first or not.

@@ -224,6 +224,7 @@ class _LeasedRun:
         self._keep_lease()
         attributes = lake_attributes(state, self._changes.snapshot(change))
         self._states.record_run(self._path, attributes)
+        self._log.info("the item is in line with the lake", extra={"change": change})
         return state.with_attributes(**attributes)
 
     def _record_end(self, outcome: str, error: str) -> None:

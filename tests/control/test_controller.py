@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.control.arguments import parse_item
+from cdclake.control.controller import Action, Summary, execute, plan
+from cdclake.errors import JobRunError, UnknownTableError
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
+from tests.control.world import ORDERS, RAW
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tests.control.world import World
+
+ITEMS = f"{RAW}/dms/shop/items/"
+CHANGE = "20240305-100001000.parquet"
+
+
+def run(world: World, only: Collection[str] | None = None) -> Summary:
+    return execute(plan(world.raw, world.states, RAW, "dms/", only), world.states, world.jobs, world.clock())
+
+
+def test_a_new_table_is_registered_inactive_and_not_started(world: World):
+    world.put("LOAD00000001.parquet")
+    summary = run(world)
+    assert summary.tables[0].outcome == "registered"
+    assert world.state().item[Attribute.ACTIVE_FLAG] == "false"
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == f"{ORDERS}0.parquet"
+    assert world.jobs.started == []
+
+
+def test_planning_changes_nothing(world: World):
+    world.put("LOAD00000001.parquet")
+    world.put(CHANGE, ITEMS)
+    before = world.register(ITEMS).item
+    plan(world.raw, world.states, RAW, "dms/")
+    assert world.states.get(ORDERS) is None
+    assert world.state(ITEMS).item == before
+    assert world.jobs.started == []
+
+
+def test_what_a_person_set_is_never_overwritten(world: World):
+    world.put(CHANGE)
+    item = world.register(PrimaryKey="id", ActiveFlag="false", Schema="id int").item
+    run(world)
+    run(world)
+    assert world.state().item == item
+
+
+def test_a_table_registered_between_plan_and_execution_keeps_its_item(world: World):
+    world.put(CHANGE)
+    planned = plan(world.raw, world.states, RAW, "dms/")
+    item = world.register(PrimaryKey="id").item
+    summary = execute(planned, world.states, world.jobs, world.clock())
+    assert summary.tables[0].outcome == "registered meanwhile"
+    assert world.state().item == item
+
+
+def test_one_run_is_started_for_an_active_table_with_work_and_names_its_item(world: World):
+    world.put(CHANGE)
+    item = world.register(PrimaryKey="id").item
+    summary = run(world)
+    (start,) = world.jobs.started
+    assert start.job == JOB_PROCESS_TABLE
+    assert json.loads(start.arguments[Argument.ITEM])[Attribute.PATH] == {"S": ORDERS}
+    assert item.items() <= parse_item(start.arguments[Argument.ITEM]).items()
+    assert (summary.tables[0].outcome, summary.tables[0].run_id) == ("started", start.run_id)
+    assert not summary.failed
+
+
+def test_an_active_table_without_work_is_left_alone(world: World):
+    world.put(CHANGE)
+    world.register(LastIncrementalFile=ORDERS + CHANGE)
+    run(world)
+    assert world.jobs.started == []
+
+
+def test_execution_does_exactly_what_the_plan_prints(world: World):
+    for number in range(30):
+        path = f"{RAW}/dms/shop/t{number:02d}/"
+        world.put(CHANGE, path)
+        if number % 3:
+            world.register(path, ActiveFlag="true" if number % 3 == 1 else "false")
+    planned = plan(world.raw, world.states, RAW, "dms/")
+    printed = json.loads(json.dumps(planned.to_json()))["tables"]
+    execute(planned, world.states, world.jobs, world.clock())
+    started = [parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] for start in world.jobs.started]
+    assert started == [table["path"] for table in printed if table["action"] == "start"]
+    registered = [table["path"] for table in printed if table["action"] == "register"]
+    assert len(started) == len(registered) == 10
+    assert all(world.states.get(path) for path in registered)
+
+
+def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(world: World):
+    for name in ("bad", "full", "good", "odd"):
+        world.put("LOAD00000001.csv", f"{RAW}/dms/shop/{name}/")
+    world.register(f"{RAW}/dms/shop/bad/", LastFullLoadDate="yesterday")
+    for name in ("full", "good", "odd"):
+        world.register(f"{RAW}/dms/shop/{name}/")
+
+    def no_room_for_full(job: str, arguments: Mapping[str, str]) -> None:
+        if "shop/full/" in arguments[Argument.ITEM]:
+            raise JobRunError("Glue has no room for another run now", remedy="Run again")
+
+    world.before_start = no_room_for_full
+    summary = run(world)
+    outcomes = {table.planned.state.name.table: table.outcome for table in summary.tables}
+    assert outcomes == {"bad": "", "full": "", "good": "started", "odd": "started"}
+    assert [table.error.split(":")[0] for table in summary.failed] == ["ConfigurationError", "JobRunError"]
+    printed = json.loads(json.dumps(summary.to_json()))
+    assert "2 of 4 tables failed: shop.bad, shop.full" in printed["error"]
+    assert Attribute.WORK_REQUESTED_UTC not in world.state(f"{RAW}/dms/shop/full/").item
+
+
+def test_the_summary_of_a_good_run_has_no_error(world: World):
+    world.put(CHANGE)
+    assert run(world).to_json()["error"] == ""
+
+
+def test_a_run_can_be_limited_to_some_tables(world: World):
+    world.put(CHANGE)
+    world.put(CHANGE, ITEMS)
+    planned = plan(world.raw, world.states, RAW, "dms/", ["shop.items"])
+    assert [table.state.path for table in planned.tables] == [ITEMS]
+
+
+def test_an_unknown_table_name_is_an_error_and_nothing_is_done(world: World):
+    world.put(CHANGE)
+    with pytest.raises(UnknownTableError, match=r"shop\.itmes"):
+        run(world, ["shop.orders", "shop.itmes"])
+    assert world.states.get(ORDERS) is None
+
+
+def test_a_registered_table_whose_raw_folder_is_gone_has_nothing_new(world: World):
+    world.put(CHANGE)
+    world.register(ITEMS)
+    gone = plan(world.raw, world.states, RAW, "dms/", ["shop.items"]).tables[0]
+    assert gone.action is Action.NONE
+    assert gone.decision
+    assert gone.decision.reason == "there are no raw files"
+
+
+def test_folders_without_raw_files_are_neither_planned_nor_registered(world: World):
+    world.put("readme.txt", ITEMS)
+    world.put(CHANGE)
+    assert [table.state.path for table in plan(world.raw, world.states, RAW, "dms/").tables] == [ORDERS]
+
+
+def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_will_look_again(world: World):
+    world.put(CHANGE)
+    world.register()
+    token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+    assert run(world).tables[0].outcome == "busy"
+    assert world.jobs.started == []
+    assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
+
+
+def test_the_controller_starts_a_run_even_if_a_dead_one_was_asked_for_a_moment_ago(world: World):
+    world.put(CHANGE)
+    world.register()
+    assert world.states.request_work(ORDERS, world.clock(), 900)
+    assert run(world).tables[0].outcome == "started"
+
+
+def test_more_than_a_thousand_tables_are_all_planned(world: World):
+    for number in range(1100):
+        world.put(CHANGE, f"{RAW}/dms/shop/t{number:04d}/")
+    summary = run(world)
+    assert len(summary.tables) == 1100
+    assert sum(1 for _ in world.states.all()) == 1100

@@ -1,0 +1,405 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.memory import MemoryState
+from cdclake.control import process_table as module
+from cdclake.control.arguments import parse_item
+from cdclake.control.entry import StoppedError
+from cdclake.errors import IntegrityError, JobRunError, LeaseLostError, UnknownTableError
+from cdclake.model.names import (
+    JOB_LOAD_INCREMENTAL,
+    JOB_LOAD_INITIAL,
+    JOB_PROCESS_TABLE,
+    Argument,
+    Attribute,
+)
+from cdclake.ports import JobState
+from tests.control.world import ORDERS, RAW
+
+if TYPE_CHECKING:
+    from tests.control.world import World
+
+LOAD = "LOAD00000001.parquet"
+CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
+RAW_PREFIX = ORDERS.partition("/")[2]
+ACTIVE, SUCCEEDED = JobState.ACTIVE, JobState.SUCCEEDED
+
+
+def is_free(world: World) -> bool:
+    return Attribute.LEASE_HOLDER not in world.state().item
+
+
+def outcome(world: World) -> dict[str, str]:
+    return {name: value for name, value in world.state().item.items() if name.startswith("Last")}
+
+
+def test_a_new_table_is_loaded_and_its_changes_applied_in_one_run(world: World):
+    world.register()
+    world.put(LOAD)
+    world.put(CHANGE_1)
+    report = world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
+    item = world.state().item
+    assert item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
+    assert item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
+    assert item[Attribute.LAST_CHANGE_ID] == "2"
+    assert (item[Attribute.LAST_RUN_STATE], item[Attribute.LAST_RUN_ID]) == ("SUCCEEDED", "run-1")
+    assert (item[Attribute.LAST_RUN_UTC], item[Attribute.LAST_ERROR]) == ("2024-03-05T10:00:00Z", "")
+    assert is_free(world)
+    assert [one.changes for one in report.rounds] == [[1, 2]]
+
+
+def test_the_spark_jobs_get_the_walkthroughs_arguments_and_ours(world: World):
+    world.register(PrimaryKey="id", PartitionKey="region", CsvDelimiter=";")
+    world.put(LOAD)
+    world.put(CHANGE_1)
+    world.process()
+    initial, incremental = (dict(start.arguments) for start in world.jobs.started)
+    item = parse_item(initial.pop(Argument.ITEM))
+    assert item["CsvDelimiter"] == ";"
+    assert initial == {
+        "bucket": RAW,
+        "prefix": "dms/shop/orders/",
+        "folder": "orders/",
+        "out_path": "s3://lake-bucket/lake/shop/",
+        "partitionKey": "region",
+        "primaryKey": "id",
+        "fencing_token": "1",
+    }
+    assert parse_item(incremental.pop(Argument.ITEM))[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
+    further = {"lastIncrementalFile": f"{ORDERS}0.parquet", "newIncrementalFile": ORDERS + CHANGE_1}
+    assert incremental == {**initial, **further}
+
+
+def test_a_second_run_finds_nothing_new_and_starts_nothing(world: World):
+    world.register()
+    world.put(LOAD)
+    world.process()
+    world.jobs.started.clear()
+    report = world.process(run_id="run-2")
+    assert world.jobs.started == []
+    assert report.rounds[0].decision.kind.value == "nothing new"
+    assert world.state().item[Attribute.LAST_RUN_ID] == "run-2"
+
+
+def test_no_incremental_after_a_failed_full_load(world: World):
+    world.register()
+    world.put(LOAD)
+    world.put(CHANGE_1)
+    world.failures[JOB_LOAD_INITIAL] = "SchemaMismatchError: Column a is gone. Reload the table"
+    with pytest.raises(JobRunError, match="Column a is gone"):
+        world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+    item = world.state().item
+    assert item[Attribute.LAST_RUN_STATE] == "FAILED"
+    assert "Column a is gone. Reload the table" in item[Attribute.LAST_ERROR]
+    assert item[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
+    assert is_free(world)
+
+
+def test_a_good_run_clears_the_last_error(world: World):
+    world.register()
+    world.put(LOAD)
+    world.failures[JOB_LOAD_INITIAL] = "boom"
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+    world.process()
+    assert world.state().item[Attribute.LAST_ERROR] == ""
+
+
+def test_a_full_load_that_went_well_is_kept_when_the_incremental_fails(world: World):
+    world.register()
+    world.put(LOAD)
+    world.put(CHANGE_1)
+    world.failures[JOB_LOAD_INCREMENTAL] = "boom"
+    with pytest.raises(JobRunError):
+        world.process()
+    assert world.state().item[Attribute.LAST_CHANGE_ID] == "1"
+    world.failures.clear()
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_LOAD_INCREMENTAL]
+
+
+def test_on_a_reload_the_incremental_takes_only_what_the_full_load_did_not_pass_over(world: World):
+    world.register()
+    world.put(LOAD)
+    world.process()
+    world.put(CHANGE_1)
+    world.clock.advance(60)
+    world.put(LOAD)
+    world.clock.advance(60)
+    world.put(CHANGE_2)
+    world.jobs.started.clear()
+    world.process()
+    initial, incremental = world.jobs.started
+    assert (initial.job, incremental.job) == (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
+    assert incremental.arguments[Argument.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
+    assert incremental.arguments[Argument.NEW_INCREMENTAL_FILE] == ORDERS + CHANGE_2
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_run_that_died_between_commit_and_state_is_caught_up_with_before_planning(world: World, published: bool):
+    world.register()
+    world.put(LOAD)
+    world.process()
+    world.put(CHANGE_1)
+    world.load(JOB_LOAD_INCREMENTAL, world.log(), RAW_PREFIX, and_publish=published)
+    world.jobs.started.clear()
+    report = world.process(run_id="run-2")
+    assert world.jobs.started == []
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
+    assert world.state().item[Attribute.LAST_CHANGE_ID] == "2"
+    assert report.rounds[0].changes == [2]
+    assert world.log().is_published(2)
+
+
+def test_a_run_that_died_with_the_lease_is_taken_over_once_the_lease_is_over(world: World):
+    world.register()
+    world.put(LOAD)
+    world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
+    assert world.process().outcome.startswith("busy: leased by dead until 2024-03-05T10:05:00Z")
+    world.clock.advance(301)
+    assert world.process().outcome == "done"
+    assert world.jobs.started[0].arguments[Argument.FENCING_TOKEN] == "2"
+
+
+def test_a_busy_table_is_left_alone_and_the_mark_stays_for_the_holder(world: World):
+    world.register()
+    world.put(LOAD)
+    token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+    world.states.request_work(ORDERS, world.clock(), 900)
+    before = world.state().item
+    assert world.process().outcome.startswith("busy")
+    assert world.state().item == before
+    assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
+
+
+def test_an_inactive_table_is_left_alone(world: World):
+    world.register(ActiveFlag="false")
+    world.put(LOAD)
+    world.states.request_work(ORDERS, world.clock(), 900)
+    assert world.process().outcome == "inactive"
+    assert world.jobs.started == []
+    assert Attribute.WORK_REQUESTED_UTC not in world.state().item
+
+
+def test_a_table_turned_off_during_a_run_gets_no_further_round(world: World):
+    world.register()
+    world.put(LOAD)
+
+    def turn_off_and_ask() -> None:
+        world.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "false"})
+        world.put(CHANGE_1)
+        world.states.request_work(ORDERS, world.clock(), 900)
+
+    world.during_job = turn_off_and_ask
+    report = world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+    assert [one.decision.kind.value for one in report.rounds] == ["full load", "inactive"]
+    assert is_free(world)
+
+
+def test_settings_are_read_from_the_table_and_not_from_the_argument(world: World):
+    world.register(PrimaryKey="id")
+    world.put(LOAD)
+    world.states.set_by_person(ORDERS, {Attribute.PRIMARY_KEY: "id,line"})
+    world.process()
+    assert world.jobs.started[0].arguments[Argument.PRIMARY_KEY] == "id,line"
+
+
+def test_an_unknown_table_is_an_error(world: World):
+    with pytest.raises(UnknownTableError, match="shop/orders"):
+        world.process()
+
+
+def test_a_request_during_a_run_leads_to_a_second_round(world: World):
+    world.register()
+    world.put(CHANGE_1)
+    arrivals = iter([CHANGE_2])
+
+    def a_file_comes() -> None:
+        for name in arrivals:
+            world.put(name)
+            world.states.request_work(ORDERS, world.clock(), 900)
+
+    world.after_job = a_file_comes
+    report = world.process()
+    assert [one.decision.new_watermark for one in report.rounds] == [CHANGE_1, CHANGE_2]
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
+    assert is_free(world)
+    assert Attribute.WORK_REQUESTED_UTC not in world.state().item
+
+
+def test_a_file_that_comes_right_after_the_listing_leads_to_a_second_round(world: World):
+    world.register()
+    world.put(CHANGE_1)
+    arrivals = iter([CHANGE_2])
+
+    def a_file_comes() -> None:
+        for name in arrivals:
+            world.put(name)
+            world.states.request_work(ORDERS, world.clock(), 900)
+
+    world.raw.after_listing = a_file_comes
+    assert len(world.process().rounds) == 2
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
+
+
+def test_a_table_that_never_comes_to_rest_is_handed_to_a_fresh_run(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "MOST_ROUNDS", 2)
+    world.register()
+    names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
+    world.put(next(names))
+
+    def a_file_comes() -> None:
+        world.put(next(names))
+        world.states.request_work(ORDERS, world.clock(), 900)
+
+    world.after_job = a_file_comes
+    report = world.process()
+    assert (len(report.rounds), report.outcome) == (2, "handed on")
+    last = world.jobs.started[-1]
+    assert (last.job, last.run_id) == (JOB_PROCESS_TABLE, report.follow_up)
+    assert parse_item(last.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
+    assert is_free(world)
+
+
+def test_a_fresh_run_that_cannot_be_started_leaves_no_mark_that_holds_up_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "MOST_ROUNDS", 1)
+    world.register()
+    world.put(CHANGE_1)
+    world.after_job = lambda: assert_true(world.states.request_work(ORDERS, world.clock(), 900))
+
+    def refuse(job: str, arguments: object) -> None:
+        if job == JOB_PROCESS_TABLE:
+            raise JobRunError("Glue has no room for another run now")
+
+    world.before_start = refuse
+    with pytest.raises(JobRunError, match="no room"):
+        world.process()
+    assert Attribute.WORK_REQUESTED_UTC not in world.state().item
+    assert is_free(world)
+
+
+def assert_true(value: object) -> None:
+    assert value
+
+
+def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World):
+    world.register()
+    world.put(LOAD)
+    world.states_of_job = [ACTIVE] * 60 + [SUCCEEDED]
+    world.process()
+    assert sum(world.slept) > module.LEASE_SECONDS
+    assert world.slept[:6] == [1, 2, 4, 8, 15, 15]
+    assert max(world.slept) == 15
+
+
+def test_a_lost_lease_ends_the_waiting_and_leaves_the_item_to_the_new_holder(world: World):
+    world.register()
+    world.put(LOAD)
+    world.states_of_job = [ACTIVE] * 3 + [SUCCEEDED]
+
+    def sleep_too_long(seconds: float) -> None:
+        world.clock.advance(module.LEASE_SECONDS + 1)
+        world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+
+    world.sleep = sleep_too_long  # type: ignore[method-assign]  # the process was frozen
+    with pytest.raises(LeaseLostError, match=r"shop\.orders"):
+        world.process()
+    item = world.state().item
+    assert item[Attribute.LEASE_HOLDER] == "other"
+    assert Attribute.LAST_RUN_STATE not in item
+
+
+@pytest.mark.parametrize("error", [StoppedError("told to stop"), KeyboardInterrupt(), ZeroDivisionError("defect")])
+def test_a_run_that_is_stopped_or_breaks_gives_the_lease_back_and_writes_down_why(world: World, error: BaseException):
+    world.register()
+    world.put(LOAD)
+    world.states_of_job = [ACTIVE, SUCCEEDED]
+
+    def interrupted(seconds: float) -> None:
+        raise error
+
+    world.sleep = interrupted  # type: ignore[method-assign]  # a signal arrives while the run waits
+    with pytest.raises(type(error)):
+        world.process()
+    assert is_free(world)
+    item = world.state().item
+    assert item[Attribute.LAST_RUN_STATE] == "FAILED"
+    assert item[Attribute.LAST_ERROR].startswith(type(error).__name__)
+
+
+def test_a_mark_left_during_a_failed_run_stays(world: World):
+    world.register()
+    world.put(LOAD)
+    world.failures[JOB_LOAD_INITIAL] = "boom"
+    world.before_start = lambda *_: assert_true(world.states.request_work(ORDERS, world.clock(), 900))
+    with pytest.raises(JobRunError):
+        world.process()
+    assert is_free(world)
+    assert Attribute.WORK_REQUESTED_UTC in world.state().item
+
+
+def test_a_job_that_ends_well_but_leaves_its_work_undone_is_an_error(world: World):
+    world.register()
+    world.put(CHANGE_1)
+    world.load = lambda *_, **__: None  # type: ignore[method-assign]  # a job that does nothing
+    with pytest.raises(JobRunError, match="lake lacks"):
+        world.process()
+    assert world.state().item[Attribute.LAST_RUN_STATE] == "FAILED"
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"LastChangeId": "7"}, {"LastFullLoadDate": "2024-03-05 10:00:00"}], ids=["change", "full load"]
+)
+def test_an_item_ahead_of_the_lake_stops_the_table(world: World, attributes: dict[str, str]):
+    world.register(**attributes)
+    world.put(CHANGE_1)
+    with pytest.raises(IntegrityError, match="Check the lake bucket"):
+        world.process()
+    assert world.jobs.started == []
+    assert is_free(world)
+
+
+def test_a_person_can_have_a_table_reloaded_by_setting_its_date_back(world: World):
+    world.register()
+    world.put(LOAD)
+    world.process()
+    world.states.set_by_person(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
+    world.jobs.started.clear()
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+    assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
+
+
+def test_the_state_table_can_be_rebuilt_from_the_lake(world: World):
+    world.register()
+    world.put(LOAD)
+    world.put(CHANGE_1)
+    world.process()
+    before = outcome(world)
+    world.states = MemoryState()
+    world.register()
+    world.jobs.started.clear()
+    world.process()
+    assert world.jobs.started == []
+    assert outcome(world) == before
+
+
+def test_the_report_is_good_for_json(world: World):
+    world.register()
+    world.put(LOAD)
+    printed = json.loads(json.dumps(world.process().to_json()))
+    assert (printed["table"], printed["outcome"], printed["follow_up"]) == ("shop.orders", "done", "")
+    (only,) = printed["rounds"]
+    assert only["decision"]["kind"] == "full load"
+    assert only["jobs"] == [{"job": JOB_LOAD_INITIAL, "run_id": "jr_000001", "outcome": "SUCCEEDED"}]
+    assert only["changes"] == [1]

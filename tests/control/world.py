@@ -1,0 +1,131 @@
+"""A small world for the control tests: raw and lake bucket, state table, and Spark jobs that only keep the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
+from cdclake.commit.log import ChangeLog
+from cdclake.commit.publish import publish
+from cdclake.control.process_table import Outside, Report, process_table
+from cdclake.model.layout import LakeLayout
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
+from cdclake.model.rawfiles import file_order, raw_files
+from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord, Snapshot
+from cdclake.model.table import TableState
+from cdclake.ports import JobRun, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from cdclake.adapters.memory import ManualClock
+    from cdclake.model.rawfiles import ListedObject
+
+RAW, LAKE, LAKE_PREFIX = "raw-bucket", "lake-bucket", "lake/"
+ORDERS = f"{RAW}/dms/shop/orders/"
+
+
+class RawBucket(MemoryStore):
+    """A bucket in which something may happen right after it was listed."""
+
+    after_listing: Callable[[], None] = staticmethod(lambda: None)
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        listed = super().list(prefix, start_after)
+        self.after_listing()
+        return listed
+
+
+class World:
+    """Everything a Controller or ProcessTable run touches, in memory.
+
+    The Spark jobs commit one change each, as the real ones do, but move no rows.
+
+    Attributes:
+        failures: What a job says it died of, by job name.
+        before_start: Called with each start of a job; what it raises prevents it.
+        during_job: Called while a Spark job runs.
+        after_job: Called when a Spark job has listed and committed.
+        states_of_job: How a Spark job stands at each look.
+    """
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.raw = RawBucket(clock)
+        self.lake = MemoryStore(clock)
+        self.states = MemoryState()
+        self.jobs = MemoryJobs(self.run_job)
+        self.slept: list[float] = []
+        self.failures: dict[str, str] = {}
+        self.before_start: Callable[[str, Mapping[str, str]], None] = lambda _job, _arguments: None
+        self.during_job: Callable[[], None] = lambda: None
+        self.after_job: Callable[[], None] = lambda: None
+        self.states_of_job: list[JobState] = [JobState.SUCCEEDED]
+
+    @property
+    def outside(self) -> Outside:
+        return Outside(self.states, self.jobs, self.open_bucket, self.clock, self.sleep)
+
+    def open_bucket(self, bucket: str) -> MemoryStore:
+        return {RAW: self.raw, LAKE: self.lake}[bucket]
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.clock.advance(seconds)
+
+    def register(self, path: str = ORDERS, **attributes: str) -> TableState:
+        bucket, _, rest = path.partition("/")
+        schema_prefix, table = rest.rstrip("/").rsplit("/", 1)
+        state = TableState.new(bucket, f"{schema_prefix}/", f"{table}/")
+        state = state.with_attributes(**{Attribute.ACTIVE_FLAG: "true", **attributes})
+        assert self.states.register(state)
+        return state
+
+    def put(self, relative: str, path: str = ORDERS) -> None:
+        """DMS writes a raw file, now."""
+        self.raw.put(path.partition("/")[2] + relative, b"rows")
+
+    def state(self, path: str = ORDERS) -> TableState:
+        state = self.states.get(path)
+        assert state
+        return state
+
+    def log(self, path: str = ORDERS) -> ChangeLog:
+        return ChangeLog(self.lake, LakeLayout(LAKE, LAKE_PREFIX, self.state(path).name))
+
+    def process(self, path: str = ORDERS, run_id: str = "run-1") -> Report:
+        return process_table(path, LAKE, LAKE_PREFIX, run_id, self.outside)
+
+    def spark_starts(self) -> list[str]:
+        return [start.job for start in self.jobs.started if start.job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)]
+
+    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+        self.before_start(job, arguments)
+        if job in self.failures:
+            return JobRun("", JobState.FAILED, "FAILED", self.failures[job])
+        if job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL):
+            self.during_job()
+            layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
+            self.load(job, ChangeLog(self.lake, layout), arguments[Argument.PREFIX])
+            self.after_job()
+        return self.states_of_job
+
+    def load(self, job: str, log: ChangeLog, raw_prefix: str, *, and_publish: bool = True) -> None:
+        """Commit what a Spark job would, if there is anything."""
+        before = log.snapshot(log.head())
+        loads, changes = raw_files(self.raw.list(raw_prefix), raw_prefix)
+        watermark, written = before.watermark, before.full_load_utc
+        if job == JOB_LOAD_INITIAL:
+            written = max(file.modified_utc for file in loads).strftime(TableState.DATE_FORMAT)
+            first = min(file.modified_utc for file in loads)
+            changes = [file for file in changes if file.modified_utc < first] if before.change else []
+        watermark = max([watermark, *(file.relative for file in changes)], key=file_order)
+        if (watermark, written) == (before.watermark, before.full_load_utc):
+            return
+        number = before.change + 1
+        key = log.write_snapshot(Snapshot(change=number, watermark=watermark, full_load_utc=written), f"jr-{number}")
+        kind = ChangeKind.FULL_LOAD if job == JOB_LOAD_INITIAL else ChangeKind.INCREMENTAL
+        record = ChangeRecord(number, kind, self.clock().isoformat(), f"jr-{number}", 1, (), Books(), (), (), key)
+        log.commit(record)
+        if and_publish:
+            publish(log, record)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake.adapters.aws import client
+from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.adapters.memory import MemoryJobs, MemoryState
+from cdclake.control.arguments import parse_item
+from cdclake.errors import ConfigurationError, JobRunError
+from cdclake.model.names import Argument, Attribute
+from cdclake.model.table import TableState
+from cdclake.ports import JobState
+from on_raw_file import handler as module
+from on_raw_file.handler import Surroundings, handle, handler, tables_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from cdclake.adapters.memory import ManualClock
+
+EVENTS = Path(__file__).parent.parent / "events"
+JOB = "DMSCDC_ProcessTable"
+ORDERS, ITEMS = "raw-bucket/dms/shop/orders/", "raw-bucket/dms/shop/items/"
+
+
+def event(name: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((EVENTS / f"{name}.json").read_text(encoding="utf-8"))
+    return read
+
+
+def table(folder: str, active: str = "true") -> TableState:
+    return TableState.new("raw-bucket", "dms/shop/", folder).with_attributes(ActiveFlag=active)
+
+
+def running(job: str, arguments: Mapping[str, str]) -> list[JobState]:
+    return [JobState.ACTIVE]
+
+
+def around(*states: TableState, jobs: MemoryJobs | None = None) -> Surroundings:
+    return Surroundings(MemoryState(states), jobs or MemoryJobs(running), "dms/", JOB)
+
+
+@pytest.mark.parametrize(
+    ("name", "paths"),
+    [
+        ("change_file", [ORDERS]),
+        ("full_load_multipart", [ORDERS]),
+        ("encoded_key", ["raw-bucket/dms/große läden/order lines+more/"]),
+        ("many_records", [ORDERS, ITEMS]),
+        ("removed", []),
+        ("test_event", []),
+    ],
+)
+def test_each_table_with_raw_data_is_found_once(name: str, paths: list[str]):
+    assert [found.path for found in tables_of(event(name), "dms/")] == paths
+
+
+def test_every_sample_event_is_tested():
+    assert {path.stem for path in EVENTS.glob("*.json")} == {
+        "change_file",
+        "full_load_multipart",
+        "encoded_key",
+        "many_records",
+        "removed",
+        "test_event",
+    }
+
+
+def test_a_bucket_without_prefix_has_its_schemas_at_the_top():
+    record = event("change_file")
+    record["Records"][0]["s3"]["object"]["key"] = "shop/orders/LOAD00000001.csv"
+    assert [found.path for found in tables_of(record, "")] == ["raw-bucket/shop/orders/"]
+
+
+def test_an_active_tables_run_is_started_with_its_item(clock: ManualClock):
+    jobs = MemoryJobs(running)
+    surroundings = around(table("orders/"), jobs=jobs)
+    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "started"}
+    (start,) = jobs.started
+    assert start.job == JOB
+    assert parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
+
+
+def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock):
+    jobs = MemoryJobs(running)
+    surroundings = around(table("orders/"), jobs=jobs)
+    outcomes = []
+    for _ in range(1000):
+        outcomes.append(handle(event("change_file"), surroundings, clock())[ORDERS])
+        clock.advance(0.1)
+    assert outcomes == ["started"] + ["collapsed"] * 999
+    assert len(jobs.started) == 1
+
+
+def test_a_thousand_records_of_one_event_start_one_run(clock: ManualClock):
+    jobs = MemoryJobs(running)
+    surroundings = around(table("orders/"), jobs=jobs)
+    handle({"Records": event("change_file")["Records"] * 1000}, surroundings, clock())
+    assert len(jobs.started) == 1
+
+
+def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualClock):
+    jobs = MemoryJobs(running)
+    surroundings = around(jobs=jobs)
+    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "registered"}
+    state = surroundings.states.get(ORDERS)
+    assert state == TableState.new("raw-bucket", "dms/shop/", "orders/")
+    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "inactive"}
+    assert surroundings.states.get(ORDERS) == state
+    assert jobs.started == []
+
+
+def test_while_a_run_works_the_event_is_left_to_it(clock: ManualClock):
+    jobs = MemoryJobs(running)
+    surroundings = around(table("orders/"), jobs=jobs)
+    token = surroundings.states.acquire_lease(ORDERS, "run-1", clock(), 300)
+    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "busy"}
+    assert jobs.started == []
+    assert not surroundings.states.release_lease(ORDERS, token, even_if_requested=False)
+
+
+def test_a_start_that_fails_is_raised_after_all_tables_were_tried_and_does_not_block_the_retry(clock: ManualClock):
+    full = {"now": True}
+
+    def room_for_items_only(job: str, arguments: Mapping[str, str]) -> list[JobState]:
+        if full["now"] and "orders" in arguments[Argument.ITEM]:
+            raise JobRunError("Glue has no room for another run now", remedy="Run again when a run has ended")
+        return [JobState.ACTIVE]
+
+    surroundings = around(table("orders/"), table("items/"), jobs=MemoryJobs(room_for_items_only))
+    with pytest.raises(JobRunError, match=r"1 of 2 tables .* no room"):
+        handle(event("many_records"), surroundings, clock())
+    full["now"] = False
+    assert handle(event("many_records"), surroundings, clock()) == {ORDERS: "started", ITEMS: "collapsed"}
+
+
+@pytest.fixture
+def deployed(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoState]:
+    """The function's surroundings on the embedded AWS."""
+    create_state_table(client("dynamodb"), "DMSCDC_Controller")
+    client("glue").create_job(
+        Name=JOB,
+        Role="arn:aws:iam::123456789012:role/jobs",
+        Command={"Name": "pythonshell", "ScriptLocation": "s3://code/process_table.py"},
+    )
+    for name, value in {"RAW_PREFIX": "dms", "STATE_TABLE": "DMSCDC_Controller", "PROCESS_TABLE_JOB": JOB}.items():
+        monkeypatch.setenv(name, value)
+    module._surroundings.cache_clear()
+    yield DynamoState(client("dynamodb"), "DMSCDC_Controller")
+    module._surroundings.cache_clear()
+
+
+@pytest.mark.aws
+@pytest.mark.usefixtures("own_logging")
+def test_the_function_registers_and_then_starts_on_aws(deployed: DynamoState):
+    assert handler(event("change_file"), None) == {ORDERS: "registered"}
+    deployed.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    assert handler(event("change_file"), None) == {ORDERS: "started"}
+    assert handler(event("change_file"), None) == {ORDERS: "collapsed"}
+    (run,) = client("glue").get_job_runs(JobName=JOB)["JobRuns"]
+    assert parse_item(run["Arguments"]["--item"])[Attribute.PATH] == ORDERS
+
+
+@pytest.mark.aws
+@pytest.mark.usefixtures("own_logging", "deployed")
+def test_a_missing_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("STATE_TABLE")
+    with pytest.raises(ConfigurationError, match="STATE_TABLE"):
+        handler(event("change_file"), None)
