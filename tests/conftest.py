@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import pytest
 from moto import mock_aws
+from moto.core.botocore_stubber import BotocoreStubber
 
 from cdclake.adapters.memory import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from botocore.awsrequest import AWSPreparedRequest
 
 REGION = "eu-central-1"
 
@@ -23,9 +27,22 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """AWS embedded in this process, empty; boto3 finds made-up credentials and a region."""
+    """AWS embedded in this process, empty; boto3 finds made-up credentials and a region.
+
+    One request is carried out at a time: moto checks a condition and then writes, and lets other threads in between.
+    """
+    lock = RLock()
+    process_request = BotocoreStubber.process_request
+
+    def process_alone(stubber: BotocoreStubber, request: AWSPreparedRequest) -> object:
+        with lock:
+            return process_request(stubber, request)
+
+    monkeypatch.setattr(BotocoreStubber, "process_request", process_alone)
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "made-up")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     with mock_aws():
         yield

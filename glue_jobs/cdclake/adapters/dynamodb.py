@@ -235,7 +235,7 @@ class DynamoState:
             "Key": {Attribute.PATH: {"S": path}},
             "UpdateExpression": update,
             "ConditionExpression": condition.text,
-            "ExpressionAttributeNames": {f"#{name}": name for name in _NAME.findall(update + condition.text)},
+            "ExpressionAttributeNames": {f"#{name}": name for name in _NAME.findall(f"{update} {condition.text}")},
             "ReturnValues": "ALL_NEW",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }

@@ -1,0 +1,75 @@
+"""The adapters of each port, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from moto.moto_api import state_manager
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.adapters.folder import FolderStore
+from cdclake.adapters.memory import MemoryState, MemoryStore
+from cdclake.adapters.s3 import S3Store
+from cdclake.model.names import JOB_LOAD_INITIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mypy_boto3_glue import GlueClient
+    from mypy_boto3_s3 import S3Client
+
+    from cdclake.ports import ObjectStore, StateStore
+
+BUCKET = "lake-of-tests"
+
+
+@pytest.fixture
+def s3(aws: None) -> S3Client:
+    client = aws_clients.client("s3")
+    client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    return client
+
+
+@pytest.fixture
+def versioned_s3(s3: S3Client) -> S3Client:
+    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    return s3
+
+
+@pytest.fixture(params=["memory", "folder", "s3", "versioned_s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    """Each kind of object store, empty."""
+    if request.param == "memory":
+        return MemoryStore()
+    if request.param == "folder":
+        return FolderStore(tmp_path)
+    return S3Store(request.getfixturevalue(request.param), BUCKET)
+
+
+@pytest.fixture
+def glue(aws: None) -> Iterator[GlueClient]:
+    """A client of Glue with one job that may run three times at once; each look at a run moves it on by one state."""
+    client = aws_clients.client("glue")
+    client.create_job(
+        Name=JOB_LOAD_INITIAL,
+        Role="arn:aws:iam::123456789012:role/glue",
+        Command={"Name": "glueetl", "ScriptLocation": "s3://code/load_initial.py"},
+        ExecutionProperty={"MaxConcurrentRuns": 3},
+    )
+    state_manager.set_transition("glue::job_run", {"progression": "manual", "times": 1})
+    yield client
+    state_manager.unset_transition("glue::job_run")
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def state(request: pytest.FixtureRequest) -> StateStore:
+    """Each kind of state store, empty."""
+    if request.param == "memory":
+        return MemoryState()
+    request.getfixturevalue("aws")
+    client = aws_clients.client("dynamodb")
+    create_state_table(client, "DMSCDC_Controller")
+    return DynamoState(client, "DMSCDC_Controller")

@@ -1,0 +1,122 @@
+"""What is particular to DynamoDB: attribute types, retries, the table itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.adapters.faults import Faults
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.errors import ConfigurationError, UnknownTableError
+from cdclake.model.names import STATE_TABLE, Attribute
+from cdclake.model.table import TableState
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from cdclake.adapters.memory import ManualClock
+
+TABLE = TableState.new("raw", "dms/shop/", "product/")
+PATH = TABLE.path
+
+
+@pytest.fixture
+def client(aws: None) -> DynamoDBClient:
+    return aws_clients.client("dynamodb")
+
+
+@pytest.fixture
+def registered(client: DynamoDBClient) -> DynamoState:
+    create_state_table(client, STATE_TABLE)
+    state = DynamoState(client, STATE_TABLE)
+    state.register(TABLE)
+    return state
+
+
+def item(state: DynamoState) -> dict[str, str]:
+    found = state.get(PATH)
+    assert found is not None
+    return dict(found.item)
+
+
+def test_the_state_table_is_created_on_demand_with_the_key_path(client: DynamoDBClient) -> None:
+    create_state_table(client, STATE_TABLE)
+    table = client.describe_table(TableName=STATE_TABLE)["Table"]
+    assert table["KeySchema"] == [{"AttributeName": "path", "KeyType": "HASH"}]
+    assert table["AttributeDefinitions"] == [{"AttributeName": "path", "AttributeType": "S"}]
+    assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+
+
+def test_creating_the_state_table_again_leaves_it_alone(client: DynamoDBClient, registered: DynamoState) -> None:
+    create_state_table(client, STATE_TABLE)
+    assert item(registered) == dict(TABLE.item)
+
+
+def test_the_first_eight_attributes_are_stored_as_text(client: DynamoDBClient, registered: DynamoState) -> None:
+    stored = client.get_item(TableName=STATE_TABLE, Key={"path": {"S": PATH}})["Item"]
+    assert stored == {
+        "path": {"S": "raw/dms/shop/product/"},
+        "bucket": {"S": "raw"},
+        "prefix": {"S": "dms/shop/"},
+        "folder": {"S": "product/"},
+        "PrimaryKey": {"S": "null"},
+        "PartitionKey": {"S": "null"},
+        "LastFullLoadDate": {"S": "1900-01-01 00:00:00"},
+        "LastIncrementalFile": {"S": "raw/dms/shop/product/0.parquet"},
+        "ActiveFlag": {"S": "false"},
+    }
+
+
+def test_attributes_of_any_type_are_read_as_text(client: DynamoDBClient, registered: DynamoState) -> None:
+    client.update_item(
+        TableName=STATE_TABLE,
+        Key={"path": {"S": PATH}},
+        UpdateExpression="SET ActiveFlag = :true, PrimaryKey = :null, TargetFileBytes = :number, Tags = :list",
+        ExpressionAttributeValues={
+            ":true": {"BOOL": True},
+            ":null": {"NULL": True},
+            ":number": {"N": "1048576"},
+            ":list": {"L": [{"S": "a"}]},
+        },
+    )
+    (found,) = registered.all()
+    assert found.active
+    assert found.settings.primary_key == ()
+    assert found.settings.target_file_bytes == 1048576
+    assert found.item["Tags"] == '{"L": [{"S": "a"}]}'
+    assert item(registered) == dict(found.item)
+
+
+def test_a_lease_whose_answer_got_lost_is_taken_by_the_retry(
+    client: DynamoDBClient, registered: DynamoState, clock: ManualClock
+) -> None:
+    updates = Faults(client, "UpdateItem")
+    updates.lose_answer()
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    assert updates.sent == 2
+    assert item(registered)[Attribute.FENCING_TOKEN] == str(token)
+    assert registered.renew_lease(PATH, "a", token, clock(), 60)
+
+
+def test_a_release_whose_answer_got_lost_is_done(
+    client: DynamoDBClient, registered: DynamoState, clock: ManualClock
+) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    Faults(client, "UpdateItem").lose_answer()
+    assert registered.release_lease(PATH, token, even_if_requested=False)
+    assert Attribute.LEASE_HOLDER not in item(registered)
+
+
+def test_a_missing_state_table_is_an_error_that_says_what_to_do(client: DynamoDBClient, clock: ManualClock) -> None:
+    state = DynamoState(client, "no_such_table")
+    for use in (
+        lambda: list(state.all()),
+        lambda: state.get(PATH),
+        lambda: state.register(TABLE),
+        lambda: state.acquire_lease(PATH, "a", clock(), 60),
+    ):
+        with pytest.raises(ConfigurationError, match="Create the state table no_such_table") as raised:
+            use()
+        assert not isinstance(raised.value, UnknownTableError)

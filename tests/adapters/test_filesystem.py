@@ -1,0 +1,99 @@
+"""The lake as pyarrow sees it: the same keys and contents as the object store sees."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from moto.server import ThreadedMotoServer
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.filesystem import FileSystemSpec, lake_filesystem, open_output
+from cdclake.adapters.stores import store
+from cdclake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BUCKET = "lake-of-tests"
+
+
+@pytest.fixture
+def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An S3 endpoint with one bucket, found by the AWS SDKs' variables."""
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    for name, value in {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_SESSION_TOKEN": "token",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    aws_clients.client("s3").create_bucket(Bucket=BUCKET)
+    yield endpoint
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Each kind of place that pyarrow opens."""
+    if request.param == "folder":
+        return tmp_path.as_uri()
+    request.getfixturevalue("s3_server")
+    return BUCKET
+
+
+def test_what_pyarrow_writes_is_what_the_object_store_lists(location: str) -> None:
+    filesystem = lake_filesystem(location).open()
+    table = pa.table({"id": [1, 2, 3], "name": ["a", "b", None]})
+    path = "_cdclake/shop/product/staging/day=2024-03-05 10%3A00/1.parquet"
+    with open_output(filesystem, path) as output:
+        pq.write_table(table, output)
+
+    objects = store(location)
+    (found,) = objects.list("")  # and no empty object for a folder
+    assert found.key == path
+    assert found.size_bytes > 0
+    objects.copy(path, "shop/product/1.parquet")
+    assert pq.read_table("shop/product/1.parquet", filesystem=filesystem) == table
+
+
+def test_a_spec_works_after_a_trip_to_another_process(location: str) -> None:
+    store(location).put("a/b", b"content")
+    spec = pickle.loads(pickle.dumps(lake_filesystem(location)))
+    with spec.open().open_input_stream("a/b") as stream:
+        assert stream.read() == b"content"
+
+
+def test_a_spec_holds_endpoint_and_region_but_no_secret(s3_server: str) -> None:
+    spec = lake_filesystem(f"s3://{BUCKET}")
+    assert spec == FileSystemSpec("s3", BUCKET, s3_server, "us-east-1")
+    assert b"secret" not in pickle.dumps(spec)
+
+
+def test_the_endpoint_of_s3_beats_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://general:1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://s3:1")
+    assert lake_filesystem(BUCKET).endpoint == "http://s3:1"
+
+
+def test_missing_credentials_are_an_error_that_says_so(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    with pytest.raises(ConfigurationError, match="no AWS credentials"):
+        lake_filesystem(BUCKET).open()

@@ -1,0 +1,137 @@
+"""What is particular to a plain folder: keys that are paths, whole files, other people's files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.folder import TEMPORARY_FOLDER, FolderStore
+from cdclake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with a secret beside it."""
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "lake").mkdir()
+    return tmp_path / "lake"
+
+
+USES: list[Callable[[FolderStore, str], object]] = [
+    lambda store, key: store.get(key),
+    lambda store, key: store.put(key, b"x"),
+    lambda store, key: store.put_if_absent(key, b"x"),
+    lambda store, key: store.copy(key, "inside"),
+    lambda store, key: store.copy("inside", key),
+    lambda store, key: store.delete([key]),
+    lambda store, key: store.retire(key, "kept"),
+    lambda store, key: store.retire("inside", key),
+]
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    "key", ["../secret", "a/../../secret", "/secret", "", "a//b", "./a", "a/", "a\0b", "link/secret"]
+)
+def test_no_key_leads_out_of_the_folder(root: Path, use: Callable[[FolderStore, str], object], key: str) -> None:
+    (root / "link").symlink_to(root.parent)
+    store = FolderStore(root)
+    store.put("inside", b"inside")
+    with pytest.raises(ConfigurationError, match="does not name a file below the folder"):
+        use(store, key)
+    assert (root.parent / "secret").read_bytes() == b"secret"
+    assert store.get("inside") == b"inside"
+    assert sorted(path.name for path in root.parent.iterdir()) == ["lake", "secret"]
+
+
+def test_links_are_not_listed(root: Path) -> None:
+    (root / "link").symlink_to(root.parent)
+    (root / "file").symlink_to(root.parent / "secret")
+    assert list(FolderStore(root).list("")) == []
+
+
+@pytest.mark.parametrize("use", USES)
+def test_the_folder_of_temporary_files_is_no_place_for_objects(
+    root: Path, use: Callable[[FolderStore, str], object]
+) -> None:
+    store = FolderStore(root)
+    store.put("inside", b"inside")
+    with pytest.raises(ConfigurationError):
+        use(store, f"{TEMPORARY_FOLDER}/x")
+
+
+def test_no_temporary_file_is_listed_or_left(root: Path) -> None:
+    store = FolderStore(root)
+    (root / TEMPORARY_FOLDER).mkdir()
+    (root / TEMPORARY_FOLDER / "left by a process that was killed").write_bytes(b"half")
+    store.put("a", b"1")
+    store.put_if_absent("a", b"2")
+    store.put_if_absent("b", b"2")
+    store.copy("a", "c")
+    assert [found.key for found in store.list("")] == ["a", "b", "c"]
+    assert list(store.list_folders("")) == []
+    assert len(list((root / TEMPORARY_FOLDER).iterdir())) == 1
+
+
+def test_a_failed_write_leaves_the_old_object_and_nothing_else(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FolderStore(root)
+    store.put("a", b"old")
+    write_bytes = Path.write_bytes
+
+    def write_half(path: Path, data: bytes) -> int:
+        write_bytes(path, data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write_half)
+    with pytest.raises(OSError, match="No space left"):
+        store.put("a", b"new content")
+    with pytest.raises(OSError, match="No space left"):
+        store.put_if_absent("b", b"new content")
+    assert [(found.key, store.get(found.key)) for found in store.list("")] == [("a", b"old")]
+    assert list((root / TEMPORARY_FOLDER).iterdir()) == []
+
+
+def test_a_copy_is_independent_of_its_source(root: Path) -> None:
+    store = FolderStore(root)
+    store.put("a", b"1")
+    store.copy("a", "b")
+    (root / "a").write_bytes(b"changed in place by somebody")
+    assert store.get("b") == b"1"
+
+
+@pytest.mark.parametrize("key", ["a", "a/b/c"])
+def test_one_name_cannot_be_both_file_and_folder(root: Path, key: str) -> None:
+    store = FolderStore(root)
+    store.put("a/b", b"1")
+    for use in (store.put, store.put_if_absent):
+        with pytest.raises(ConfigurationError, match="no file the name of a folder"):
+            use(key, b"2")
+    assert [found.key for found in store.list("")] == ["a/b"]
+
+
+def test_a_missing_folder_is_an_error_that_names_it(root: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nowhere"):
+        FolderStore(root / "nowhere")
+    store = FolderStore(root)
+    root.rmdir()
+    for use in (lambda: list(store.list("")), lambda: list(store.list_folders("")), lambda: store.get("a")):
+        with pytest.raises(ConfigurationError, match="no such folder"):
+            use()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_forbidden_folder_is_an_error_that_says_so(root: Path) -> None:
+    store = FolderStore(root)
+    store.put("a/b", b"1")
+    (root / "a").chmod(0)
+    try:
+        with pytest.raises(ConfigurationError, match="Let this user read"):
+            list(store.list(""))
+    finally:
+        (root / "a").chmod(0o700)

@@ -1,0 +1,62 @@
+"""What is particular to Glue: argument names, states, limits."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+from mypy_boto3_glue.literals import JobRunStateType
+from tests.adapters.faults import Faults
+
+from cdclake.adapters.glue import GlueJobs
+from cdclake.errors import ConfigurationError, JobRunError
+from cdclake.model.names import JOB_LOAD_INITIAL
+from cdclake.ports import JobRun, JobState
+
+if TYPE_CHECKING:
+    from mypy_boto3_glue import GlueClient
+
+
+def test_arguments_get_their_dashes(glue: GlueClient) -> None:
+    run_id = GlueJobs(glue).start(JOB_LOAD_INITIAL, {"bucket": "raw", "partitionKey": "null"})
+    run = glue.get_job_run(JobName=JOB_LOAD_INITIAL, RunId=run_id)["JobRun"]
+    assert run["Arguments"] == {"--bucket": "raw", "--partitionKey": "null"}
+
+
+def test_too_many_runs_ask_to_run_again(glue: GlueClient) -> None:
+    jobs = GlueJobs(glue)
+    for _ in range(3):
+        jobs.start(JOB_LOAD_INITIAL, {})
+    with pytest.raises(JobRunError, match="maximum concurrency"):
+        jobs.start(JOB_LOAD_INITIAL, {})
+
+
+def test_a_full_account_asks_to_run_again(glue: GlueClient) -> None:
+    body = json.dumps({"__type": "ResourceNumberLimitExceededException", "Message": "no"}).encode()
+    Faults(glue, "StartJobRun").give_answer(400, body)
+    with pytest.raises(JobRunError, match="quota"):
+        GlueJobs(glue).start(JOB_LOAD_INITIAL, {})
+
+
+def test_a_missing_job_is_an_error_that_says_what_to_do(glue: GlueClient) -> None:
+    with pytest.raises(ConfigurationError, match="Deploy the job no_such_job"):
+        GlueJobs(glue).start("no_such_job", {})
+
+
+ACTIVE = {"STARTING", "RUNNING", "STOPPING", "WAITING"}
+
+
+@pytest.mark.parametrize("word", sorted(get_args(JobRunStateType)))
+def test_every_state_of_the_service_has_a_meaning(glue: GlueClient, word: str) -> None:
+    run = {"JobRun": {"Id": "jr_1", "JobRunState": word, "ErrorMessage": "why"}}
+    Faults(glue, "GetJobRun").give_answer(200, json.dumps(run).encode())
+    state = JobState.ACTIVE if word in ACTIVE else JobState.FAILED
+    expected = JobRun("jr_1", JobState.SUCCEEDED if word == "SUCCEEDED" else state, word, "why")
+    assert GlueJobs(glue).get(JOB_LOAD_INITIAL, "jr_1") == expected
+
+
+def test_a_state_nobody_knows_is_neither_success_nor_failure(glue: GlueClient) -> None:
+    Faults(glue, "GetJobRun").give_answer(200, b'{"JobRun": {"Id": "jr_1", "JobRunState": "DREAMING"}}')
+    with pytest.raises(JobRunError, match="DREAMING"):
+        GlueJobs(glue).get(JOB_LOAD_INITIAL, "jr_1")

@@ -1,0 +1,237 @@
+"""What is particular to S3: lost answers, refusals, versions, large objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable
+
+import pytest
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from tests.adapters.faults import Faults
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters import s3 as s3_adapter
+from cdclake.adapters.s3 import S3Store
+from cdclake.errors import CdclakeError, CommitStateUnknownError, ConfigurationError, RetryableError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+BUCKET = "lake-of-tests"
+KEY = "changes/000000000001.json"
+
+
+@pytest.fixture
+def impatient(s3: S3Client) -> S3Client:
+    """A client that sends every request once, so that a test says what becomes of each."""
+    return aws_clients.session().client("s3", config=Config(retries={"total_max_attempts": 1}))
+
+
+@pytest.fixture
+def puts(impatient: S3Client) -> Faults:
+    return Faults(impatient, "PutObject")
+
+
+@pytest.fixture
+def store(impatient: S3Client) -> S3Store:
+    return S3Store(impatient, BUCKET, sleep=lambda seconds: None)
+
+
+def content(client: S3Client, key: str = KEY) -> bytes:
+    return client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+
+
+def test_a_lost_answer_of_a_write_that_happened_is_a_win(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    puts.lose_answer()
+    assert store.put_if_absent(KEY, b"mine")
+    assert puts.sent == 1
+    assert content(s3) == b"mine"
+
+
+def test_botocores_own_retry_does_not_take_its_first_try_for_somebody_elses(s3: S3Client) -> None:
+    puts = Faults(s3, "PutObject")
+    puts.lose_answer()
+    assert S3Store(s3, BUCKET).put_if_absent(KEY, b"mine")
+    assert puts.sent == 2
+    assert content(s3) == b"mine"
+
+
+def test_a_server_fault_after_the_write_is_a_win(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    puts.replace_answer(500, "InternalError")
+    assert store.put_if_absent(KEY, b"mine")
+    assert content(s3) == b"mine"
+
+
+def test_a_lost_request_is_sent_again(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    puts.lose_request()
+    assert store.put_if_absent(KEY, b"mine")
+    assert puts.sent == 2
+    assert content(s3) == b"mine"
+
+
+def test_a_lost_answer_of_a_write_that_lost_is_a_defeat(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    other = S3Store(s3, BUCKET)
+    puts.lose_answer_after(lambda: other.put_if_absent(KEY, b"theirs"))
+    assert not store.put_if_absent(KEY, b"mine")
+    assert content(s3) == b"theirs"
+
+
+def test_equal_content_of_another_writer_is_a_defeat(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    puts.lose_answer_after(lambda: s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"same"))
+    assert not store.put_if_absent(KEY, b"same")
+
+
+def test_a_conflict_with_a_write_under_way_is_tried_again(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    puts.refuse(409, "ConditionalRequestConflict", times=2)
+    assert store.put_if_absent(KEY, b"mine")
+    assert puts.sent == 3
+    assert content(s3) == b"mine"
+
+
+def test_a_conflict_with_a_write_that_won_is_a_defeat(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"theirs")
+    puts.refuse(409, "ConditionalRequestConflict")
+    assert not store.put_if_absent(KEY, b"mine")
+    assert puts.sent == 1
+
+
+def test_a_refusal_after_a_lost_answer_does_not_hide_the_write(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    """As when the credentials expire between two tries."""
+    heads = Faults(store._client, "HeadObject")
+    heads.refuse(404, "NoSuchKey")  # not there yet when first looked for
+    puts.lose_answer()
+    puts.refuse(403, "ExpiredToken")
+    assert store.put_if_absent(KEY, b"mine")
+
+
+def test_an_answer_lost_for_good_is_an_unknown_outcome(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    puts.lose_answer()
+    Faults(store._client, "HeadObject").lose_request()
+    with pytest.raises(CommitStateUnknownError, match=KEY) as raised:
+        store.put_if_absent(KEY, b"mine")
+    assert "Run again" in raised.value.remedy
+    assert content(s3) == b"mine"
+
+
+def test_requests_that_never_arrive_end_as_an_unknown_outcome(store: S3Store, puts: Faults) -> None:
+    puts.lose_request(times=100)
+    with pytest.raises(CommitStateUnknownError):
+        store.put_if_absent(KEY, b"mine")
+    assert 1 < puts.sent < 10
+
+
+def test_a_plain_refusal_is_no_unknown_outcome(store: S3Store, puts: Faults) -> None:
+    puts.refuse(403, "AccessDenied", times=100)
+    with pytest.raises(ConfigurationError, match="s3:PutObject"):
+        store.put_if_absent(KEY, b"mine")
+    assert puts.sent == 1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: list(store.list("")),
+        lambda store: list(store.list_folders("")),
+        lambda store: store.get("a"),
+        lambda store: store.put("a", b""),
+        lambda store: store.put_if_absent("a", b""),
+        lambda store: store.delete(["a"]),
+        lambda store: store.retire("a", "b"),
+    ],
+)
+def test_a_missing_bucket_is_an_error_that_says_what_to_do(aws: None, use: Callable[[S3Store], object]) -> None:
+    with pytest.raises(ConfigurationError, match="Create the bucket no-such-bucket"):
+        use(S3Store(aws_clients.client("s3"), "no-such-bucket"))
+
+
+def test_a_forbidden_read_names_the_permissions(store: S3Store) -> None:
+    Faults(store._client, "GetObject").refuse(403, "AccessDenied")
+    with pytest.raises(ConfigurationError, match="s3:GetObject") as raised:
+        store.get("table/1")
+    assert raised.value.details == {"bucket": BUCKET, "file": "table/1"}
+
+
+def test_faults_of_the_service_and_the_network_ask_to_run_again(store: S3Store) -> None:
+    reads = Faults(store._client, "GetObject")
+    reads.refuse(503, "SlowDown")
+    reads.lose_request()
+    for _ in range(2):
+        with pytest.raises(RetryableError):
+            store.get("table/1")
+
+
+def test_another_refusal_is_told_in_the_services_words(store: S3Store) -> None:
+    Faults(store._client, "GetObject").refuse(400, "InvalidObjectState")
+    with pytest.raises(CdclakeError, match="InvalidObjectState") as raised:
+        store.get("table/1")
+    assert type(raised.value) is CdclakeError
+
+
+@pytest.mark.parametrize(("code", "kind"), [("AccessDenied", ConfigurationError), ("InternalError", RetryableError)])
+def test_a_key_that_was_not_deleted_is_an_error(store: S3Store, code: str, kind: type[CdclakeError]) -> None:
+    body = f"<DeleteResult><Error><Key>a</Key><Code>{code}</Code><Message>no</Message></Error></DeleteResult>".encode()
+    Faults(store._client, "DeleteObjects").give_answer(200, body)
+    with pytest.raises(kind, match=f"{code}.*file a"):
+        store.delete(["a", "b"])
+
+
+def test_retire_on_a_versioned_bucket_keeps_the_version_and_copies_nothing(versioned_s3: S3Client) -> None:
+    store = S3Store(versioned_s3, BUCKET)
+    store.put("table/1", b"x")
+    store.retire("table/1", "retired/1")
+    store.retire("table/1", "retired/1")
+    listing = versioned_s3.list_object_versions(Bucket=BUCKET)
+    (version,) = listing["Versions"]
+    assert (version["Key"], version["IsLatest"]) == ("table/1", False)
+    assert [marker["Key"] for marker in listing["DeleteMarkers"]] == ["table/1"]
+
+
+@pytest.mark.parametrize("status", [None, "Suspended"])
+def test_retire_on_an_unversioned_bucket_keeps_a_copy(s3: S3Client, status: str | None) -> None:
+    if status == "Suspended":
+        s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Suspended"})
+    store = S3Store(s3, BUCKET)
+    store.put("table/1", b"x")
+    store.retire("table/1", "retired/1")
+    assert [found.key for found in store.list("")] == ["retired/1"]
+    assert store.get("retired/1") == b"x"
+
+
+def test_a_retire_that_died_between_copy_and_delete_can_be_done_again(s3: S3Client) -> None:
+    store = S3Store(s3, BUCKET)
+    store.put("table/1", b"x")
+    store.copy("table/1", "retired/1")
+    store.retire("table/1", "retired/1")
+    assert [found.key for found in store.list("")] == ["retired/1"]
+
+
+def test_versioning_is_asked_for_once(s3: S3Client) -> None:
+    asked = Faults(s3, "GetBucketVersioning")
+    store = S3Store(s3, BUCKET)
+    for number in range(3):
+        store.retire(f"table/{number}", f"retired/{number}")
+    assert asked.sent == 1
+
+
+def test_a_large_object_is_copied_in_parts(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        s3_adapter, "_COPY", TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
+    )
+    parts = Faults(s3, "UploadPartCopy")
+    store = S3Store(s3, BUCKET)
+    data = bytes(range(256)) * (11 * 1024**2 // 256)
+    store.put("staging/1", data)
+    store.copy("staging/1", "table/1")
+    assert store.get("table/1") == data
+    assert parts.sent == 3
+
+
+def test_objects_up_to_the_limit_of_one_copy_are_copied_at_once(s3: S3Client) -> None:
+    five_gb = 5 * 1024**3
+    assert s3_adapter._COPY.multipart_threshold <= five_gb
+    assert s3_adapter._COPY.multipart_chunksize <= five_gb
+    copies = Faults(s3, "CopyObject")
+    store = S3Store(s3, BUCKET)
+    store.put("staging/1", b"x" * 9 * 1024**2)  # more than boto3's own threshold
+    store.copy("staging/1", "table/1")
+    assert copies.sent == 1

@@ -1,0 +1,342 @@
+"""What every state store does, run on all of them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.errors import ConfigurationError, LeaseHeldError, UnknownTableError
+from cdclake.model.names import Attribute
+from cdclake.model.table import TableState
+
+if TYPE_CHECKING:
+    from cdclake.adapters.memory import ManualClock
+    from cdclake.ports import StateStore
+
+TABLE = TableState.new("raw", "dms/shop/", "product/")
+PATH = TABLE.path
+UNKNOWN = "raw/dms/shop/nothing/"
+
+
+def item(state: StateStore, path: str = PATH) -> dict[str, str]:
+    found = state.get(path)
+    assert found is not None
+    return dict(found.item)
+
+
+@pytest.fixture
+def registered(state: StateStore) -> StateStore:
+    """A state store with one table."""
+    assert state.register(TABLE)
+    return state
+
+
+def test_a_table_is_unknown_until_it_is_registered(state: StateStore) -> None:
+    assert state.get(PATH) is None
+    assert state.register(TABLE)
+    assert item(state) == dict(TABLE.item)
+
+
+def test_register_leaves_a_registered_table_alone(registered: StateStore) -> None:
+    registered.set_by_person(PATH, {Attribute.ACTIVE_FLAG: "true", Attribute.PRIMARY_KEY: "id"})
+    before = item(registered)
+    assert not registered.register(TABLE)
+    assert item(registered) == before
+
+
+def test_register_keeps_a_token_that_was_counted_before(state: StateStore, clock: ManualClock) -> None:
+    assert state.register(TABLE.with_attributes(FencingToken="41"))
+    assert item(state)[Attribute.FENCING_TOKEN] == "41"
+    assert state.acquire_lease(PATH, "a", clock(), 60) == 42
+
+
+def test_of_16_racing_registers_one_wins(state: StateStore) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        won = list(threads.map(lambda _: state.register(TABLE), range(16)))
+    assert won.count(True) == 1
+
+
+def test_all_gives_every_table_below_a_prefix(state: StateStore) -> None:
+    tables = [TableState.new("raw", f"dms/{schema}/", f"t{number}/") for schema in ("a", "ab") for number in range(3)]
+    for table in tables:
+        state.register(table)
+    assert sorted(found.path for found in state.all()) == sorted(table.path for table in tables)
+    assert sorted(found.path for found in state.all("raw/dms/a/")) == [f"raw/dms/a/t{number}/" for number in range(3)]
+    assert list(state.all("other/")) == []
+
+
+def test_all_goes_through_all_pages(state: StateStore) -> None:
+    # DynamoDB scans 1 MB a page.
+    paths = [f"raw/dms/shop/t{number}/" for number in range(12)]
+    for number in range(12):
+        state.register(TableState.new("raw", "dms/shop/", f"t{number}/").with_attributes(Schema="x" * 200_000))
+    assert sorted(found.path for found in state.all()) == sorted(paths)
+
+
+def test_what_a_person_set_survives_everything_else(registered: StateStore, clock: ManualClock) -> None:
+    settings = {
+        Attribute.PRIMARY_KEY: "id",
+        Attribute.ACTIVE_FLAG: "true",
+        Attribute.SCHEMA: "id int",
+        "Remark": "ours",
+    }
+    registered.set_by_person(PATH, settings)
+    registered.register(TABLE)
+    registered.request_work(PATH, clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    registered.renew_lease(PATH, "a", token, clock(), 60)
+    registered.clear_request(PATH)
+    registered.record_run(
+        PATH, {Attribute.LAST_RUN_STATE: "SUCCEEDED", Attribute.LAST_INCREMENTAL_FILE: PATH + "2.csv"}
+    )
+    registered.release_lease(PATH, token, even_if_requested=True)
+    after = item(registered)
+    assert {name: after[name] for name in settings} == settings
+    assert after[Attribute.LAST_INCREMENTAL_FILE] == PATH + "2.csv"
+    assert after[Attribute.PARTITION_KEY] == TABLE.item[Attribute.PARTITION_KEY]
+
+
+def test_an_empty_text_is_kept(registered: StateStore) -> None:
+    registered.record_run(PATH, {Attribute.LAST_ERROR: ""})
+    assert item(registered)[Attribute.LAST_ERROR] == ""
+
+
+@pytest.mark.parametrize("name", [Attribute.PRIMARY_KEY, Attribute.ACTIVE_FLAG, Attribute.PATH, Attribute.LEASE_HOLDER])
+def test_record_run_refuses_what_is_not_an_outcome(registered: StateStore, name: str) -> None:
+    before = item(registered)
+    with pytest.raises(ValueError, match=name):
+        registered.record_run(PATH, {Attribute.LAST_ERROR: "x", name: "x"})
+    assert item(registered) == before
+
+
+@pytest.mark.parametrize("name", [Attribute.PATH, Attribute.FENCING_TOKEN, "a-b", "", "a = :x, b"])
+def test_a_person_cannot_set_what_the_store_keeps_or_what_is_no_name(registered: StateStore, name: str) -> None:
+    before = item(registered)
+    with pytest.raises(ConfigurationError):
+        registered.set_by_person(PATH, {Attribute.PRIMARY_KEY: "id", name: "x"})
+    assert item(registered) == before
+
+
+def test_setting_nothing_is_an_error(registered: StateStore) -> None:
+    with pytest.raises(ConfigurationError, match="nothing to set"):
+        registered.set_by_person(PATH, {})
+    with pytest.raises(ValueError, match="no attributes"):
+        registered.record_run(PATH, {})
+
+
+def test_nothing_registers_a_table_by_accident(registered: StateStore, clock: ManualClock) -> None:
+    for use in (
+        lambda: registered.set_by_person(UNKNOWN, {Attribute.PRIMARY_KEY: "id"}),
+        lambda: registered.record_run(UNKNOWN, {Attribute.LAST_ERROR: "x"}),
+        lambda: registered.request_work(UNKNOWN, clock(), 60),
+        lambda: registered.acquire_lease(UNKNOWN, "a", clock(), 60),
+        lambda: registered.renew_lease(UNKNOWN, "a", 1, clock(), 60),
+        lambda: registered.clear_request(UNKNOWN),
+        lambda: registered.release_lease(UNKNOWN, 1, even_if_requested=True),
+    ):
+        with pytest.raises(UnknownTableError, match=UNKNOWN):
+            use()
+    assert [found.path for found in registered.all()] == [PATH]
+
+
+def test_a_lease_keeps_others_out_until_it_expires(registered: StateStore, clock: ManualClock) -> None:
+    registered.acquire_lease(PATH, "a", clock(), 60)
+    clock.advance(59)
+    with pytest.raises(LeaseHeldError, match="holder a"):
+        registered.acquire_lease(PATH, "b", clock(), 60)
+    clock.advance(1)
+    registered.acquire_lease(PATH, "b", clock(), 60)
+    assert item(registered)[Attribute.LEASE_HOLDER] == "b"
+
+
+def test_a_lease_never_expires_early_by_parts_of_a_second(registered: StateStore, clock: ManualClock) -> None:
+    clock.advance(0.7)
+    registered.acquire_lease(PATH, "a", clock(), 60)
+    clock.advance(59.9)
+    with pytest.raises(LeaseHeldError):
+        registered.acquire_lease(PATH, "b", clock(), 60)
+
+
+def test_times_are_stored_in_utc_to_the_second(registered: StateStore, clock: ManualClock) -> None:
+    registered.acquire_lease(PATH, "a", clock(), 60)
+    registered.request_work(PATH, clock(), 60)
+    assert item(registered)[Attribute.LEASE_EXPIRES_UTC] == "2024-03-05T10:01:00Z"
+    assert item(registered)[Attribute.WORK_REQUESTED_UTC] == "2024-03-05T10:00:00Z"
+
+
+def test_a_time_without_zone_is_refused(registered: StateStore, clock: ManualClock) -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        registered.acquire_lease(PATH, "a", clock().replace(tzinfo=None), 60)
+
+
+def test_a_free_lease_leaves_only_the_token(registered: StateStore, clock: ManualClock) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    assert registered.release_lease(PATH, token, even_if_requested=False)
+    assert item(registered) == {**TABLE.item, Attribute.FENCING_TOKEN: str(token)}
+
+
+def test_every_lease_has_a_greater_token(registered: StateStore, clock: ManualClock) -> None:
+    tokens = []
+    for holder in ("a", "b", "b", "a"):  # the second b asks again, as if it had no answer
+        tokens.append(registered.acquire_lease(PATH, holder, clock(), 60))
+        if len(tokens) != 2:
+            registered.release_lease(PATH, tokens[-1], even_if_requested=True)
+    for _ in range(10):  # past 9, where the order of texts and of numbers part
+        clock.advance(61)
+        tokens.append(registered.acquire_lease(PATH, str(len(tokens)), clock(), 60))
+    assert tokens == sorted(set(tokens))
+    assert item(registered)[Attribute.FENCING_TOKEN] == str(tokens[-1])
+
+
+def test_of_16_racing_holders_one_gets_the_lease(registered: StateStore, clock: ManualClock) -> None:
+    barrier = Barrier(16)
+
+    def attempt(number: int) -> int | None:
+        barrier.wait()
+        try:
+            return registered.acquire_lease(PATH, f"holder {number}", clock(), 60)
+        except LeaseHeldError:
+            return None
+
+    with ThreadPoolExecutor(16) as threads:
+        tokens = list(threads.map(attempt, range(16)))
+    winners = [number for number, token in enumerate(tokens) if token is not None]
+    assert len(winners) == 1
+    assert item(registered)[Attribute.LEASE_HOLDER] == f"holder {winners[0]}"
+
+
+def test_renewal_extends_the_holders_lease(registered: StateStore, clock: ManualClock) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    clock.advance(40)
+    assert registered.renew_lease(PATH, "a", token, clock(), 60)
+    clock.advance(59)
+    with pytest.raises(LeaseHeldError):
+        registered.acquire_lease(PATH, "b", clock(), 60)
+
+
+def test_a_lapsed_lease_can_be_renewed_while_nobody_took_it(registered: StateStore, clock: ManualClock) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    clock.advance(600)
+    assert registered.renew_lease(PATH, "a", token, clock(), 60)
+
+
+def test_a_late_holder_cannot_renew(registered: StateStore, clock: ManualClock) -> None:
+    late = registered.acquire_lease(PATH, "a", clock(), 60)
+    clock.advance(61)
+    registered.acquire_lease(PATH, "b", clock(), 60)
+    before = item(registered)
+    assert not registered.renew_lease(PATH, "a", late, clock(), 60)
+    assert item(registered) == before
+
+
+@pytest.mark.parametrize(("holder", "token"), [("a", 2), ("b", 1), ("b", 2)])
+def test_renewal_needs_both_holder_and_token(
+    registered: StateStore, clock: ManualClock, holder: str, token: int
+) -> None:
+    assert registered.acquire_lease(PATH, "a", clock(), 60) == 1
+    assert not registered.renew_lease(PATH, holder, token, clock(), 600)
+
+
+def test_a_released_lease_cannot_be_renewed(registered: StateStore, clock: ManualClock) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    registered.release_lease(PATH, token, even_if_requested=True)
+    assert not registered.renew_lease(PATH, "a", token, clock(), 60)
+
+
+def test_a_late_release_leaves_the_new_holders_lease(registered: StateStore, clock: ManualClock) -> None:
+    late = registered.acquire_lease(PATH, "a", clock(), 60)
+    clock.advance(61)
+    registered.acquire_lease(PATH, "b", clock(), 60)
+    registered.request_work(PATH, clock(), 60)
+    for even_if_requested in (False, True):
+        assert registered.release_lease(PATH, late, even_if_requested=even_if_requested)
+    assert item(registered)[Attribute.LEASE_HOLDER] == "b"
+
+
+def test_release_twice_is_as_good_as_once(registered: StateStore, clock: ManualClock) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    assert registered.release_lease(PATH, token, even_if_requested=False)
+    assert registered.release_lease(PATH, token, even_if_requested=False)
+
+
+def test_a_burst_of_requests_starts_one_run(registered: StateStore, clock: ManualClock) -> None:
+    assert registered.request_work(PATH, clock(), 300)
+    for _ in range(5):
+        clock.advance(10)
+        assert not registered.request_work(PATH, clock(), 300)
+
+
+def test_of_16_racing_requests_one_starts_the_run(registered: StateStore, clock: ManualClock) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        starts = list(threads.map(lambda _: registered.request_work(PATH, clock(), 300), range(16)))
+    assert starts.count(True) == 1
+
+
+def test_a_request_that_was_taken_lets_the_next_one_start(registered: StateStore, clock: ManualClock) -> None:
+    registered.request_work(PATH, clock(), 300)
+    registered.clear_request(PATH)
+    assert registered.request_work(PATH, clock(), 300)
+
+
+def test_a_stale_request_lets_the_next_one_start(registered: StateStore, clock: ManualClock) -> None:
+    registered.request_work(PATH, clock(), 300)
+    clock.advance(299)
+    assert not registered.request_work(PATH, clock(), 300)
+    clock.advance(1)
+    assert registered.request_work(PATH, clock(), 300)
+    assert not registered.request_work(PATH, clock(), 300)
+
+
+def test_clearing_no_request_is_no_error(registered: StateStore) -> None:
+    registered.clear_request(PATH)
+    assert item(registered) == dict(TABLE.item)
+
+
+def test_a_holder_keeps_the_lease_if_somebody_asked_meanwhile(registered: StateStore, clock: ManualClock) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    registered.clear_request(PATH)
+    registered.request_work(PATH, clock(), 300)
+    assert not registered.release_lease(PATH, token, even_if_requested=False)
+    assert item(registered)[Attribute.LEASE_HOLDER] == "a"
+    registered.clear_request(PATH)
+    assert registered.release_lease(PATH, token, even_if_requested=False)
+
+
+def test_a_holder_that_gives_up_leaves_the_request_for_others(registered: StateStore, clock: ManualClock) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    registered.request_work(PATH, clock(), 300)
+    assert registered.release_lease(PATH, token, even_if_requested=True)
+    assert Attribute.LEASE_HOLDER not in item(registered)
+    assert Attribute.WORK_REQUESTED_UTC in item(registered)
+
+
+def test_no_request_is_lost_between_a_release_and_a_racing_request(registered: StateStore, clock: ManualClock) -> None:
+    """Either the holder is told to look again, or the one who asks finds the lease free for the run it starts."""
+    for _ in range(30):
+        token = registered.acquire_lease(PATH, "holder", clock(), 60)
+        registered.clear_request(PATH)
+        barrier = Barrier(2)
+
+        def ask(barrier: Barrier = barrier) -> bool:
+            barrier.wait()
+            assert registered.request_work(PATH, clock(), 300)
+            try:
+                started = registered.acquire_lease(PATH, "asker", clock(), 60)
+            except LeaseHeldError:
+                return False
+            registered.release_lease(PATH, started, even_if_requested=True)
+            return True
+
+        with ThreadPoolExecutor(1) as thread:
+            asked = thread.submit(ask)
+            barrier.wait()
+            released = registered.release_lease(PATH, token, even_if_requested=False)
+            asker_got_the_lease = asked.result()
+        assert asker_got_the_lease == released
+        assert Attribute.WORK_REQUESTED_UTC in item(registered)
+        if not released:
+            registered.clear_request(PATH)
+            assert registered.release_lease(PATH, token, even_if_requested=False)

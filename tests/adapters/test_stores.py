@@ -1,0 +1,53 @@
+"""From a written place to a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.folder import FolderStore
+from cdclake.adapters.s3 import S3Store
+from cdclake.adapters.stores import Location, parse_location, store
+from cdclake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("my-lake.eu", Location("s3", "my-lake.eu")),
+        ("s3://my-lake", Location("s3", "my-lake")),
+        ("s3://my-lake/", Location("s3", "my-lake")),
+        ("file:///tmp/my lake", Location("file", "/tmp/my lake")),
+        ("file:///tmp/my%20lake", Location("file", "/tmp/my lake")),
+        ("file://localhost/tmp", Location("file", "/tmp")),
+    ],
+)
+def test_buckets_and_folders_are_told_apart(text: str, expected: Location) -> None:
+    assert parse_location(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "/tmp/lake", "lake/prefix", "s3://lake/prefix", "s3://", "file://host/tmp", "file:tmp", "gs://lake", "a b"],
+)
+def test_anything_else_is_an_error_that_says_what_to_write(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="Write bucket, s3://bucket, or file:///path"):
+        parse_location(text)
+
+
+def test_a_path_as_url_opens_that_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder with 100% ä"
+    folder.mkdir()
+    opened = store(folder.as_uri())
+    assert isinstance(opened, FolderStore)
+    assert opened.root == folder
+
+
+def test_a_bucket_opens_on_s3(aws: None) -> None:
+    opened = store("s3://my-lake")
+    assert isinstance(opened, S3Store)
+    assert opened.bucket == "my-lake"
