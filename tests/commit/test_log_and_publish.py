@@ -1,0 +1,151 @@
+"""Commit, publish and roll forward, on a plain folder and in memory."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.folder import FolderStore
+from cdclake.adapters.memory import MemoryStore
+from cdclake.commit.log import ChangeLog
+from cdclake.commit.publish import publish, roll_forward
+from cdclake.errors import BooksError, CommitConflictError, IntegrityError
+from cdclake.model.layout import LakeLayout
+from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord, DataFile, Snapshot, StagedFile
+from cdclake.model.table import TableName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdclake.ports import ObjectStore
+
+LAYOUT = LakeLayout("lake", "", TableName("shop", "orders"))
+
+
+@pytest.fixture(params=["memory", "folder"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> ChangeLog:
+    store: ObjectStore = MemoryStore() if request.param == "memory" else FolderStore(tmp_path)
+    return ChangeLog(store, LAYOUT)
+
+
+def staged_change(log: ChangeLog, number: int, run_id: str = "run", retired: tuple[str, ...] = ()) -> ChangeRecord:
+    """A change of one new file with one row, staged and ready to commit."""
+    staged = LAYOUT.staging_prefix(number, run_id) + "0.parquet"
+    log.store.put(staged, f"rows of {number} by {run_id}".encode())
+    path = LAYOUT.data_path(number, 1, ("day",), ("2024-03-05",))
+    schema = Schema((Column("id", "bigint"), Column("day", "date")))
+    file = DataFile(path, 1, 10, ("2024-03-05",), 1, 9)
+    snapshot = Snapshot(number, schema, ("id",), ("day",), "20240305-101500000.parquet", files=(file,))
+    before = log.snapshot(number - 1).rows
+    return ChangeRecord(
+        change=number,
+        kind=ChangeKind.INCREMENTAL,
+        created_utc="2024-03-05T10:15:00+00:00",
+        run_id=run_id,
+        fencing_token=number,
+        raw_files=("20240305-101500000.parquet",),
+        books=Books(read_insert=1, applied=1, inserted=1, rows_before=before, replaced=before, rows_after=1),
+        added=(StagedFile(staged, path),),
+        retired=retired,
+        snapshot_key=log.write_snapshot(snapshot, run_id),
+    )
+
+
+def visible(log: ChangeLog) -> list[str]:
+    return [entry.key for entry in log.store.list(LAYOUT.table_prefix)]
+
+
+def test_a_table_without_changes_has_an_empty_snapshot(log: ChangeLog) -> None:
+    assert log.head() == 0
+    assert log.snapshot(0) == Snapshot()
+    assert roll_forward(log) == 0
+
+
+def test_a_published_change_is_visible_and_leaves_no_staging(log: ChangeLog) -> None:
+    record = staged_change(log, 1)
+    log.commit(record)
+    assert visible(log) == []
+    publish(log, record)
+    assert visible(log) == ["shop/orders/day=2024-03-05/000000000001-00001.parquet"]
+    assert [key.key for key in log.store.list(LAYOUT.control_prefix + "staging/")] == []
+    assert log.record(1) == record
+    assert log.snapshot(1).files[0].key_max == 9
+
+
+def test_a_replaced_file_is_retired_when_the_new_one_is_visible(log: ChangeLog) -> None:
+    first = staged_change(log, 1)
+    log.commit(first)
+    publish(log, first)
+    second = staged_change(log, 2, retired=(first.added[0].path,))
+    log.commit(second)
+    publish(log, second)
+    assert visible(log) == ["shop/orders/day=2024-03-05/000000000002-00001.parquet"]
+
+
+def test_the_next_run_finishes_a_change_whose_run_died_before_publishing(log: ChangeLog) -> None:
+    log.commit(staged_change(log, 1))
+    assert roll_forward(log) == 1
+    assert len(visible(log)) == 1
+    assert roll_forward(log) == 1
+    assert len(visible(log)) == 1
+
+
+def test_the_next_run_finishes_a_change_whose_run_died_in_the_middle_of_publishing(log: ChangeLog) -> None:
+    first = staged_change(log, 1)
+    log.commit(first)
+    publish(log, first)
+    second = staged_change(log, 2, retired=(first.added[0].path,))
+    log.commit(second)
+    log.store.copy(second.added[0].staged_key, LAYOUT.data_key(second.added[0].path))
+    log.store.retire(LAYOUT.data_key(first.added[0].path), LAYOUT.retired_key(2, first.added[0].path))
+    assert roll_forward(log) == 2
+    assert visible(log) == ["shop/orders/day=2024-03-05/000000000002-00001.parquet"]
+
+
+def test_of_two_runs_that_commit_one_number_the_second_gets_a_conflict_and_shows_nothing(log: ChangeLog) -> None:
+    ours, theirs = staged_change(log, 1, "ours"), staged_change(log, 1, "theirs")
+    log.commit(theirs)
+    with pytest.raises(CommitConflictError):
+        log.commit(ours)
+    roll_forward(log)
+    (key,) = visible(log)
+    assert log.store.get(key) == b"rows of 1 by theirs"
+    assert [entry.key for entry in log.store.list(LAYOUT.control_prefix + "staging/")] == []
+
+
+def test_of_sixteen_runs_that_commit_one_number_exactly_one_wins(log: ChangeLog) -> None:
+    records = [staged_change(log, 1, f"run-{i}") for i in range(16)]
+
+    def attempt(record: ChangeRecord) -> bool:
+        try:
+            log.commit(record)
+        except CommitConflictError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(attempt, records)) == 1
+
+
+def test_books_that_do_not_balance_are_not_committed(log: ChangeLog) -> None:
+    record = staged_change(log, 1)
+    for wrong in (
+        replace(record.books, read_insert=2),
+        replace(record.books, inserted=0),
+        replace(record.books, rows_after=2),
+    ):
+        with pytest.raises(BooksError, match="off by"):
+            log.commit(replace(record, books=wrong))
+    assert log.head() == 0
+
+
+def test_a_missing_snapshot_is_an_error_that_names_it(log: ChangeLog) -> None:
+    record = staged_change(log, 1)
+    log.commit(record)
+    log.store.delete([record.snapshot_key])
+    with pytest.raises(IntegrityError, match="snapshots/000000000001-run"):
+        log.snapshot(1)

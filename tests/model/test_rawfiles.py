@@ -1,0 +1,99 @@
+"""Names of DMS's files, their order, and the table a key belongs to."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from cdclake.model.position import position
+from cdclake.model.rawfiles import (
+    ListedObject,
+    RawFormat,
+    RawKind,
+    file_order,
+    parse_raw_file,
+    raw_files,
+    split_raw_key,
+)
+
+NOW = datetime(2024, 3, 5, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("relative", "kind", "written_as"),
+    [
+        ("LOAD00000001.parquet", RawKind.FULL_LOAD, RawFormat.PARQUET),
+        ("LOAD0000000A.csv", RawKind.FULL_LOAD, RawFormat.CSV),
+        ("LOAD00000010.csv.gz", RawKind.FULL_LOAD, RawFormat.CSV_GZ),
+        ("part0/LOAD00000001.parquet", RawKind.FULL_LOAD, RawFormat.PARQUET),
+        ("SEGMENT1_LOAD00000001.parquet", RawKind.FULL_LOAD, RawFormat.PARQUET),
+        ("20240305-101500123.parquet", RawKind.CHANGE, RawFormat.PARQUET),
+        ("20240305-1015001234.csv", RawKind.CHANGE, RawFormat.CSV),
+        ("2024/03/05/20240305-101500123.csv.gz", RawKind.CHANGE, RawFormat.CSV_GZ),
+        ("03-2024-05-05/20240305-101500123.csv", RawKind.CHANGE, RawFormat.CSV),
+    ],
+)
+def test_the_names_dms_writes_are_recognised(relative: str, kind: RawKind, written_as: RawFormat) -> None:
+    file = parse_raw_file(relative, 1, NOW)
+    assert file is not None
+    assert (file.kind, file.format) == (kind, written_as)
+
+
+@pytest.mark.parametrize(
+    "relative",
+    ["", "0.parquet", "LOAD1.parquet", "LOAD00000001.parquet.tmp", "20240305-1015.csv", "2024/03/05/", "notes.txt"],
+)
+def test_anything_else_is_no_raw_file(relative: str) -> None:
+    assert parse_raw_file(relative, 1, NOW) is None
+
+
+def test_change_files_are_ordered_by_time_whatever_folder_they_lie_in() -> None:
+    names = [
+        "20240305-101500123.parquet",
+        "05032024/20240305-1015001235.csv",
+        "2024/03/05/20240305-111500000.csv",
+        "01042024/20240401-000000000.csv",
+        "20240402-000000000.csv",
+    ]
+    objects = [ListedObject(f"s/t/{name}", 1, NOW) for name in reversed(names)]
+    _, changes = raw_files(objects, "s/t/")
+    assert [file.relative for file in changes] == names
+
+
+def test_the_order_of_files_is_the_order_of_their_rows_positions() -> None:
+    names = [
+        "20240305-101500123.csv",
+        "20240305-101500123.parquet",
+        "a/20240305-101500123.csv",
+        "20240305-1015001230.csv",
+        "b/20240305-1015001230.csv",
+        "20240305-101500124.csv",
+    ]
+    assert sorted(names, key=file_order) == names
+    positions = [position(name, row) for name in names for row in (0, 1, 9, 10, 123_456)]
+    assert sorted(positions) == positions
+
+
+def test_a_sentinel_sorts_before_every_change_file() -> None:
+    assert file_order("0.parquet") == file_order("") == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "prefix", "expected"),
+    [
+        ("shop/orders/LOAD00000001.csv", "", ("shop/", "orders/", "LOAD00000001.csv")),
+        (
+            "dms/shop/orders/2024/03/05/20240305-101500123.csv",
+            "dms/",
+            ("dms/shop/", "orders/", "2024/03/05/20240305-101500123.csv"),
+        ),
+        ("shop/orders/LOAD00000001.csv", "dms/", None),
+        ("shop/LOAD00000001.csv", "", None),
+        ("shop/orders/notes.txt", "", None),
+        ("s3_validation_failures/orders/LOAD00000001.csv", "", None),
+        ("shop/awsdms_apply_exceptions/LOAD00000001.csv", "", None),
+    ],
+)
+def test_a_key_tells_its_table(key: str, prefix: str, expected: tuple[str, str, str] | None) -> None:
+    assert split_raw_key(key, prefix) == expected
