@@ -54,7 +54,11 @@ class ObjectStore(ObjectReader, Protocol):
         ...
 
     def copy(self, source: str, target: str) -> None:
-        """Copy an object within the store, whole or not at all; the target appears complete. Any size."""
+        """Copy an object within the store, whole or not at all; the target appears complete. Any size.
+
+        Raises:
+            IntegrityError: There is no source.
+        """
         ...
 
     def delete(self, keys: list[str]) -> None:
@@ -95,7 +99,15 @@ class StateStore(Protocol):
         ...
 
     def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
-        """Write the outcome of a run (watermark, last change, error...) to a registered table's item."""
+        """Write the outcome of a run (watermark, last change, error...) to a registered table's item.
+
+        Args:
+            path: The table.
+            attributes: At least one, and only attributes whose names begin with `Last`.
+
+        Raises:
+            UnknownTableError: No such item.
+        """
         ...
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
@@ -103,6 +115,9 @@ class StateStore(Protocol):
 
         False if a mark younger than `stale_after_seconds` is there: a run that has not listed yet will see the caller's
         file as well.
+
+        Raises:
+            UnknownTableError: No such item.
         """
         ...
 

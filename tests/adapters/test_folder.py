@@ -125,13 +125,20 @@ def test_a_missing_folder_is_an_error_that_names_it(root: Path) -> None:
             use()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_forbidden_folder_is_an_error_that_says_so(root: Path) -> None:
+@pytest.mark.parametrize(
+    "use",
+    [lambda store: list(store.list("")), lambda store: list(store.list_folders("a/")), lambda store: store.get("a/b")],
+)
+def test_a_forbidden_folder_is_an_error_that_says_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[FolderStore], object]
+) -> None:
     store = FolderStore(root)
     store.put("a/b", b"1")
-    (root / "a").chmod(0)
-    try:
-        with pytest.raises(ConfigurationError, match="Let this user read"):
-            list(store.list(""))
-    finally:
-        (root / "a").chmod(0o700)
+
+    def forbid(*_: object, **__: object) -> None:  # not by its mode, as root may read everything
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", forbid)
+    monkeypatch.setattr(Path, "read_bytes", forbid)
+    with pytest.raises(ConfigurationError, match="Let this user read"):
+        use(store)
