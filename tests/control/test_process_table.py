@@ -296,6 +296,13 @@ def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World
     world.register()
     world.put(LOAD)
     world.states_of_job = [ACTIVE] * 60 + [SUCCEEDED]
+    sleep = world.sleep
+
+    def still_leased_after(seconds: float) -> None:
+        sleep(seconds)
+        assert world.state().leased(world.clock())
+
+    world.sleep = still_leased_after  # type: ignore[method-assign]  # looks whenever the run pauses
     world.process()
     assert sum(world.slept) > module.LEASE_SECONDS
     assert world.slept[:6] == [1, 2, 4, 8, 15, 15]
@@ -308,12 +315,14 @@ def test_a_lost_lease_ends_the_waiting_and_leaves_the_item_to_the_new_holder(wor
     world.states_of_job = [ACTIVE] * 3 + [SUCCEEDED]
 
     def sleep_too_long(seconds: float) -> None:
+        world.slept.append(seconds)
         world.clock.advance(module.LEASE_SECONDS + 1)
         world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
 
     world.sleep = sleep_too_long  # type: ignore[method-assign]  # the process was frozen
     with pytest.raises(LeaseLostError, match=r"shop\.orders"):
         world.process()
+    assert len(world.slept) == 1
     item = world.state().item
     assert item[Attribute.LEASE_HOLDER] == "other"
     assert Attribute.LAST_RUN_STATE not in item
