@@ -142,6 +142,22 @@ def test_on_a_reload_the_incremental_takes_only_what_the_full_load_did_not_pass_
     assert incremental.arguments[Argument.NEW_INCREMENTAL_FILE] == ORDERS + CHANGE_2
 
 
+def test_changes_written_since_a_full_load_began_are_applied_again_when_more_of_it_comes(world: World):
+    world.register()
+    world.put(LOAD)
+    world.clock.advance(60)
+    world.put(CHANGE_1)
+    world.process()
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
+    world.clock.advance(60)
+    world.put("LOAD00000002.parquet")
+    world.jobs.started.clear()
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
+    assert world.jobs.started[1].arguments[Argument.LAST_INCREMENTAL_FILE] == f"{ORDERS}0.parquet"
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
+
+
 @pytest.mark.parametrize("published", [True, False])
 def test_a_run_that_died_between_commit_and_state_is_caught_up_with_before_planning(world: World, published: bool):
     world.register()

@@ -119,6 +119,7 @@ class World:
             written = max(file.modified_utc for file in loads).strftime(TableState.DATE_FORMAT)
             first = min(file.modified_utc for file in loads)
             changes = [file for file in changes if file.modified_utc < first] if before.change else []
+            watermark = ""  # changes written since the load began are applied to it again
         watermark = max([watermark, *(file.relative for file in changes)], key=file_order)
         if (watermark, written) == (before.watermark, before.full_load_utc):
             return

@@ -21,14 +21,14 @@ def last_change(state: TableState) -> int:
 def lake_attributes(state: TableState, snapshot: Snapshot) -> dict[str, str]:
     """What the item must say after the change that made this snapshot.
 
-    What the snapshot does not know (no full load or no change file was ever applied) is left as the item has it.
+    A lake table that no change file was applied to gets the sentinel, also if the item said otherwise: a full load may
+    go back behind the watermark, so that changes written after it began are applied to it again.
     """
-    attributes = {Attribute.LAST_CHANGE_ID: str(snapshot.change)}
-    if snapshot.watermark:
-        attributes[Attribute.LAST_INCREMENTAL_FILE] = state.path + snapshot.watermark
-    if snapshot.full_load_utc:
-        attributes[Attribute.LAST_FULL_LOAD_DATE] = snapshot.full_load_utc
-    return attributes
+    return {
+        Attribute.LAST_CHANGE_ID: str(snapshot.change),
+        Attribute.LAST_INCREMENTAL_FILE: state.path + (snapshot.watermark or Sentinel.FIRST_FILE),
+        Attribute.LAST_FULL_LOAD_DATE: snapshot.full_load_utc or Sentinel.NEVER_LOADED,
+    }
 
 
 def check_not_ahead(state: TableState, change: int) -> None:
