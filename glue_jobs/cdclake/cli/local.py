@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="An AWS of one's own on this machine.", no_args_is_help=True)
-
-
-@app.callback()
-def local() -> None:
-    """S3, DynamoDB, Glue and Lambda on this machine, with cdclake deployed in them."""
+app = typer.Typer(help="An AWS of one's own on this machine, and a sample shop to try it with.", no_args_is_help=True)
 
 
 @app.command()
@@ -27,3 +23,22 @@ def serve(
     from cdclake.local.service import serve as serve_until_stopped  # heavy, and --help needs none of it
 
     serve_until_stopped(port, data_dir)
+
+
+@app.command()
+def sample(
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to; made if it is not there.")],
+    *,
+    orders: Annotated[int, typer.Option(min=1_000, help="Orders in the sample shop.")] = 10_000,
+) -> None:
+    """Write the sample shop's raw files, as AWS DMS would, to folders full-load, round-one and round-two."""
+    from cdclake.local.shop import Shop  # heavy, and --help needs none of it
+
+    shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
+    for name, make in (("full-load", shop.full_load), ("round-one", shop.round_one), ("round-two", shop.round_two)):
+        files = make()
+        for file in files:
+            path = folder / name / file.key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.data)
+        typer.echo(f"{folder / name}: {len(files)} files")

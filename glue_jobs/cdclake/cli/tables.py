@@ -13,6 +13,8 @@ from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableName, TableSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cdclake.model.table import TableState
     from cdclake.ports import StateStore
 
@@ -135,15 +137,20 @@ def state_record(state: TableState) -> dict[str, object]:
     return {
         "table": str(state.name),
         "active": state.active,
-        "primary_key": item.get(Attribute.PRIMARY_KEY),
-        "partition_key": item.get(Attribute.PARTITION_KEY),
-        "last_full_load": item.get(Attribute.LAST_FULL_LOAD_DATE),
+        "primary_key": _set_value(item, Attribute.PRIMARY_KEY),
+        "partition_key": _set_value(item, Attribute.PARTITION_KEY),
+        "last_full_load": _set_value(item, Attribute.LAST_FULL_LOAD_DATE),
         "last_incremental_file": state.watermark or None,
         "last_change": item.get(Attribute.LAST_CHANGE_ID),
         "last_run": item.get(Attribute.LAST_RUN_STATE),
-        "last_error": item.get(Attribute.LAST_ERROR),
+        "last_error": item.get(Attribute.LAST_ERROR) or None,
         "item": dict(item),
     }
+
+
+def _set_value(item: Mapping[str, str], attribute: str) -> str | None:
+    value = item.get(attribute)
+    return None if value in (Sentinel.NONE, Sentinel.NEVER_LOADED) else value
 
 
 def _list(target: Target, output: OutputFormat) -> None:

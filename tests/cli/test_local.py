@@ -1,0 +1,27 @@
+"""`cdclake local`: the sample files; the service itself is tested with the embedded AWS."""
+
+from pathlib import Path
+
+from cdclake.model.rawfiles import split_raw_key
+
+
+def test_sample_writes_raw_files_of_each_round_to_upload(cdclake, tmp_path):
+    result = cdclake("local", "sample", str(tmp_path / "new" / "files"), "--orders", "1000")
+    assert result.exit_code == 0, result.output
+    found = {round_.name: list(keys(round_)) for round_ in (tmp_path / "new" / "files").iterdir()}
+    assert {name: len(files) for name, files in found.items()} == {"full-load": 6, "round-one": 3, "round-two": 4}
+    assert all(split_raw_key(key, "") for files in found.values() for key in files)
+
+
+def test_sample_refuses_a_file_as_folder(cdclake, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = cdclake("local", "sample", str(tmp_path / "file"))
+    assert result.exit_code == 2
+
+
+def test_serve_refuses_what_is_no_port(cdclake):
+    assert cdclake("local", "serve", "--port", "70000").exit_code == 2
+
+
+def keys(folder: Path):
+    return (path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
