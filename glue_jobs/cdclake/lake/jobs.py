@@ -88,14 +88,15 @@ def load_initial(run: TableRun, spark: SparkContext) -> dict[str, Any]:
     shape = _shape(run, _merged(Schema(), full_load, looks))
     parts = tuple(part for look in looks for part in look.parts)
     result = _compute(run, spark, before, shape, parts, full_load=True)
-    # A change written before this full load began is in it already. On the first load nothing is known to be older.
+    # A change file written before this full load began is in it already; one written since must be applied, again if
+    # need be. On the first load nothing is known to be older.
     oldest = min(file.modified_utc for file in full_load)
     passed_over = [f.relative for f in changes if before.change and f.modified_utc < oldest]
     after = replace(
         _snapshot(before, shape, result, kept=()),
         full_load_files=names,
         full_load_utc=newest,
-        watermark=max((before.watermark, *passed_over), key=file_order),
+        watermark=max(passed_over, key=file_order, default=""),
     )
     return _finish(run, before, after, result, ChangeKind.FULL_LOAD, names)
 

@@ -1,0 +1,70 @@
+"""A second full load replaces the table, and neither loses nor repeats changes around it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from tests.lake.table import RAW_PREFIX, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+HOUR = 3600
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+
+
+def written_at(table: Table, relative: str, hour: int) -> None:
+    os.utime(table.raw / RAW_PREFIX / relative, (hour * HOUR, hour * HOUR))
+
+
+def load(table: Table, hour: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    table.write_load(rows)
+    written_at(table, "LOAD00000001.parquet", hour)
+    return table.load_initial()
+
+
+def change(table: Table, hour: int, op: str, row: dict[str, Any]) -> None:
+    relative = f"20240305-{hour:02d}0000000.parquet"
+    table.write_changes(relative, [(op, row)])
+    written_at(table, relative, hour)
+
+
+def names(table: Table) -> dict[int, str]:
+    return {found.row["id"]: found.row["name"] for found in table.rows()}
+
+
+def test_a_reload_replaces_all_rows_and_its_books_say_so(table: Table) -> None:
+    load(table, 1, [{"id": 1, "name": "old"}, {"id": 2, "name": "gone"}])
+    summary = load(table, 5, [{"id": 1, "name": "new"}])
+    assert names(table) == {1: "new"}
+    assert summary["change"] == 2
+    assert (summary["books"]["rows_before"], summary["books"]["replaced"], summary["books"]["rows_after"]) == (2, 2, 1)
+    assert table.load_initial()["change"] is None
+
+
+def test_changes_older_than_a_reload_are_not_applied_after_it(table: Table) -> None:
+    load(table, 1, [{"id": 1, "name": "first"}])
+    change(table, 2, "U", {"id": 1, "name": "applied before"})
+    table.load_incremental()
+    change(table, 3, "U", {"id": 1, "name": "waiting, and older than the reload"})
+    load(table, 5, [{"id": 1, "name": "reloaded"}])
+    assert table.load_incremental()["change"] is None
+    assert names(table) == {1: "reloaded"}
+
+
+def test_a_change_newer_than_a_reload_is_applied_again_though_it_had_been_before(table: Table) -> None:
+    load(table, 1, [{"id": 1, "name": "first"}])
+    change(table, 7, "U", {"id": 1, "name": "newest"})
+    table.load_incremental()
+    load(table, 5, [{"id": 1, "name": "read from the source at five"}])
+    table.load_incremental()
+    assert names(table) == {1: "newest"}
