@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import io
 import os
 import socket
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,11 +21,13 @@ from pyarrow import fs
 
 from cdclake.errors import ConfigurationError
 from cdclake.local import EmbeddedAws
+from cdclake.local.web import Gate
 from tests.local.workbench import BUCKET, WAIT_SECONDS, Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 pytestmark = pytest.mark.aws
 
@@ -102,6 +106,42 @@ def test_second_one_in_a_process_is_refused(bench: Workbench) -> None:
     assert bench.s3.list_buckets()["Buckets"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "most_at_once"),
+    [
+        ({"HTTP_IF_NONE_MATCH": "*"}, 1),
+        ({"HTTP_IF_MATCH": "etag"}, 1),
+        ({"HTTP_X_AMZ_TARGET": "DynamoDB_20120810.PutItem"}, 1),
+        ({}, 4),
+    ],
+)
+def test_requests_with_a_condition_go_one_at_a_time(condition: dict[str, str], most_at_once: int) -> None:
+    all_in = threading.Barrier(4)
+    inside = [0]
+    seen = []
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        inside[0] += 1
+        seen.append(inside[0])
+        with suppress(threading.BrokenBarrierError):
+            all_in.wait(0.2)  # long enough for the others to come in, if they may
+        inside[0] -= 1
+        return [environ["wsgi.input"].read()]
+
+    def no_response(*_: object) -> Callable[[bytes], object]:
+        raise AssertionError("the app answers by itself")
+
+    gate = Gate(app)
+
+    def ask(number: int) -> None:
+        body = str(number).encode()
+        environ = {"REQUEST_METHOD": "PUT", "HTTP_HOST": "localhost", "CONTENT_LENGTH": "1", **condition}
+        assert gate({**environ, "wsgi.input": io.BytesIO(body)}, no_response) == [body]
+
+    at_once(4, ask)
+    assert max(seen) == most_at_once
+
+
 @pytest.mark.usefixtures("impatient_threads")
 def test_of_many_puts_of_an_absent_object_one_wins(bench: Workbench) -> None:
     for turn in range(15):
@@ -109,13 +149,13 @@ def test_of_many_puts_of_an_absent_object_one_wins(bench: Workbench) -> None:
 
         def put(number: int, key: str = f"once-{turn}", winners: list[int] = winners) -> None:
             try:
-                bench.s3.put_object(Bucket=BUCKET, Key=key, Body=str(number), IfNoneMatch="*")
+                bench.s3.put_object(Bucket=BUCKET, Key=key, Body=f"{number:<300000}", IfNoneMatch="*")
                 winners.append(number)
             except ClientError as error:
                 assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 412
 
         at_once(12, put)
-        assert [str(number).encode() for number in winners] == [bench.get(f"once-{turn}")]
+        assert winners == [int(bench.get(f"once-{turn}"))]
 
 
 @pytest.mark.usefixtures("impatient_threads")
@@ -155,10 +195,10 @@ def test_listing_while_objects_arrive_gives_their_true_hashes(bench: Workbench) 
 
     def put_or_list(number: int) -> None:
         if number == 0:
-            for turn in range(5):
+            for turn in range(12):
                 bench.s3.put_object(Bucket=BUCKET, Key=f"hashed/{turn}", Body=body)
         else:
-            for _ in range(20):
+            for _ in range(40):
                 listed = bench.s3.list_objects_v2(Bucket=BUCKET, Prefix="hashed/").get("Contents", [])
                 assert {item["ETag"] for item in listed} <= {true}
 
@@ -193,6 +233,7 @@ def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
 import sys, threading
 from pathlib import Path
 from cdclake.local import EmbeddedAws
+from cdclake.local.web import Gate
 for turn in range(2):
     with EmbeddedAws() as aws:
         assert not aws.client("s3").list_buckets()["Buckets"], "state of the one before"

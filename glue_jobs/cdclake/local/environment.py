@@ -16,6 +16,13 @@ HOST = "127.0.0.1"
 DEFAULT_REGION = "us-east-1"
 DUMMY_KEY = "local"
 
+# Runs here are short. Without Java's second compiler a small one costs 6.4 instead of 10.5 seconds of processor time.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+_SPARK_DEFAULTS = f"""\
+spark.ui.enabled false
+spark.ui.showConsoleProgress false
+spark.driver.extraJavaOptions {_QUICK_JAVA}
+"""
 _DROPPED_PREFIXES = ("AWS_", "SPARK_", "PYSPARK_", "JAVA_", "JDK_", "HADOOP_", "PYTHON")
 
 
@@ -71,11 +78,12 @@ def spark_environment(run_folder: Path, python: str) -> dict[str, str]:
     conf_dir = run_folder / "spark-conf"
     local_dirs.mkdir()
     conf_dir.mkdir()
-    (conf_dir / "spark-defaults.conf").write_text("spark.ui.enabled false\nspark.ui.showConsoleProgress false\n")
+    (conf_dir / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
     return {
         "JAVA_HOME": str(JAVA_HOME),
         "PYSPARK_PYTHON": python,
         "SPARK_CONF_DIR": str(conf_dir),
+        "SPARK_LAUNCHER_OPTS": _QUICK_JAVA,
         "SPARK_LOCAL_DIRS": str(local_dirs),
         "SPARK_LOCAL_IP": HOST,
     }
