@@ -35,9 +35,7 @@ class InProcessRdd:
         """As in Spark."""
         return InProcessRdd([function(iter(partition)) for partition in self._partitions])
 
-    def mapPartitionsWithIndex(
-        self, function: Callable[[int, Iterable[Any]], Iterable[Any]]
-    ) -> InProcessRdd:
+    def mapPartitionsWithIndex(self, function: Callable[[int, Iterable[Any]], Iterable[Any]]) -> InProcessRdd:
         """As in Spark."""
         return InProcessRdd([function(i, iter(partition)) for i, partition in enumerate(self._partitions)])
 

@@ -161,7 +161,7 @@ def _csv_columns(fs: FileSystem, part: Slice, settings: TableSettings) -> tuple[
     """Names of a CSV file's columns, and whether its first record is a header."""
     with fs.open_input_stream(part.key) as stream:  # undoes .gz by the name
         head = stream.read(FIRST_RECORD_BYTES).decode("utf-8", errors="replace")
-    first = next(csv.reader(io.StringIO(head), delimiter=settings.csv_delimiter), [])
+    first = next(csv.reader(io.StringIO(head), delimiter=settings.csv.delimiter), [])
     if not first:
         raise UnreadableFileError(
             "A raw CSV file is empty",
@@ -189,10 +189,10 @@ def _csv_batches(fs: FileSystem, part: Slice, settings: TableSettings) -> Iterat
         yield from pa_csv.open_csv(
             stream,
             read_options=pa_csv.ReadOptions(column_names=names, skip_rows_after_names=int(header), use_threads=False),
-            parse_options=pa_csv.ParseOptions(delimiter=settings.csv_delimiter, newlines_in_values=True),
+            parse_options=pa_csv.ParseOptions(delimiter=settings.csv.delimiter, newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
-                null_values=[settings.csv_null_value],
+                null_values=[settings.csv.null_value],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),

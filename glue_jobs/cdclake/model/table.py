@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.schema import Schema, parse_columns
 from cdclake.model.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cdclake.model.schema import Schema
 
 Item = dict[str, str]
 """One item of the state table: attribute name to value, all strings."""
 
 DEFAULT_TARGET_FILE_BYTES = 128 * 1024 * 1024
+DEFAULT_LATE_WINDOW_HOURS = 72
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
@@ -150,17 +151,47 @@ class TableState:
 
 
 @dataclass(frozen=True)
+class CsvDialect:
+    """How a table's CSV files are written.
+
+    Attributes:
+        delimiter: One character between fields.
+        row_delimiter: What ends a row; a newline also stands for carriage return and newline.
+        null_value: An unquoted field equal to this is null.
+        no_sup_value: A field equal to this was not sent: the lake's value stays. None: there is no such value.
+        quoting: Whether fields may be quoted (RFC 4180).
+    """
+
+    delimiter: str = ","
+    row_delimiter: str = "\n"
+    null_value: str = "NULL"
+    no_sup_value: str | None = None
+    quoting: bool = True
+
+
+@dataclass(frozen=True)
 class TableSettings:
     """What a person can set about a table, parsed.
 
-    Empty `primary_key` means that only inserts are taken; empty `partition_key`, an unpartitioned lake table.
+    Attributes:
+        primary_key: Key columns; empty: only inserts are taken.
+        partition_key: Partition columns; empty: the lake table is not partitioned.
+        schema: Columns and types as declared; None if they are not.
+        order_column: Column that orders change rows before file and row do; empty for none.
+        late_window_hours: How much older than the newest applied change file a late one may be.
+        max_quarantined_rows: Bad rows that one change may put aside before it stops instead.
+        cdc_path: Folder of transaction files below the raw prefix, without slashes at its ends; empty for none.
+        target_file_bytes: Size that the lake's data files grow to.
     """
 
     primary_key: tuple[str, ...] = ()
     partition_key: tuple[str, ...] = ()
     schema: Schema | None = None
-    csv_delimiter: str = ","
-    csv_null_value: str = "NULL"
+    csv: CsvDialect = CsvDialect()
+    order_column: str = ""
+    late_window_hours: int = DEFAULT_LATE_WINDOW_HOURS
+    max_quarantined_rows: int = 0
+    cdc_path: str = ""
     target_file_bytes: int = DEFAULT_TARGET_FILE_BYTES
 
     @classmethod
@@ -170,25 +201,56 @@ class TableSettings:
         Raises:
             ConfigurationError: A value does not parse; names the attribute.
         """
-        from cdclake.model.schema import parse_columns  # here, as schema.py needs nothing of this module
-
         schema_text = _value(item, Attribute.SCHEMA)
-        delimiter = item.get(Attribute.CSV_DELIMITER, ",").replace("\\t", "\t")
-        if len(delimiter) != 1:
-            message = f"{Attribute.CSV_DELIMITER} is '{delimiter}'"
-            raise ConfigurationError(message, remedy="Set it to one character, or \\t", table=item.get(Attribute.PATH))
-        size_text = item.get(Attribute.TARGET_FILE_BYTES, str(DEFAULT_TARGET_FILE_BYTES))
-        if not size_text.isdigit() or int(size_text) == 0:
-            message = f"{Attribute.TARGET_FILE_BYTES} is '{size_text}'"
-            raise ConfigurationError(message, remedy="Set it to a number of bytes", table=item.get(Attribute.PATH))
         return cls(
             primary_key=_columns(item, Attribute.PRIMARY_KEY),
             partition_key=_columns(item, Attribute.PARTITION_KEY),
             schema=parse_columns(schema_text) if schema_text else None,
-            csv_delimiter=delimiter,
-            csv_null_value=item.get(Attribute.CSV_NULL_VALUE, "NULL"),
-            target_file_bytes=int(size_text),
+            csv=_csv_dialect(item),
+            order_column=_value(item, Attribute.ORDER_COLUMN),
+            late_window_hours=_number(item, Attribute.LATE_WINDOW_HOURS, DEFAULT_LATE_WINDOW_HOURS),
+            max_quarantined_rows=_number(item, Attribute.MAX_QUARANTINED_ROWS, 0),
+            cdc_path=_value(item, Attribute.CDC_PATH).strip("/"),
+            target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
         )
+
+
+def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:
+    delimiter = _unescaped(item.get(Attribute.CSV_DELIMITER, ","))
+    row_delimiter = _unescaped(item.get(Attribute.CSV_ROW_DELIMITER, "\n"))
+    if len(delimiter) != 1:
+        raise _wrong(item, Attribute.CSV_DELIMITER, "one character, or \\t")
+    if not row_delimiter or row_delimiter == delimiter:
+        raise _wrong(item, Attribute.CSV_ROW_DELIMITER, "what ends a row, such as \\n")
+    quoting = item.get(Attribute.RFC4180, "true").strip().lower()
+    if quoting not in {"true", "false"}:
+        raise _wrong(item, Attribute.RFC4180, "true or false")
+    return CsvDialect(
+        delimiter=delimiter,
+        row_delimiter=row_delimiter,
+        null_value=item.get(Attribute.CSV_NULL_VALUE, "NULL"),
+        no_sup_value=item.get(Attribute.CSV_NO_SUP_VALUE),
+        quoting=quoting == "true",
+    )
+
+
+def _unescaped(text: str) -> str:
+    """Delimiters are often written as DMS's own settings have them: a backslash and a letter."""
+    for escaped, character in (("\\t", "\t"), ("\\r", "\r"), ("\\n", "\n")):
+        text = text.replace(escaped, character)
+    return text
+
+
+def _number(item: Mapping[str, str], attribute: str, default: int, least: int = 0) -> int:
+    text = item.get(attribute, str(default)).strip()
+    if not text.isdigit() or int(text) < least:
+        raise _wrong(item, attribute, f"a whole number, {least} or more")
+    return int(text)
+
+
+def _wrong(item: Mapping[str, str], attribute: str, wanted: str) -> ConfigurationError:
+    message = f"{attribute} is {item.get(attribute)!r}"
+    return ConfigurationError(message, remedy=f"Set it to {wanted}", table=item.get(Attribute.PATH))
 
 
 def _value(item: Mapping[str, str], attribute: str) -> str:
