@@ -86,6 +86,8 @@ def test_activate_and_pause_turn_a_table_on_and_off(cdclake, state):
         (["set", "shop.store", "--set", "Primarykey=id"], "does not set anything"),
         (["set", "shop.store", "--set", "FencingToken=9"], "does not set anything"),
         (["set", "shop.store", "--set", "PrimaryKey"], "does not set anything"),
+        (["set", "shop.store", "--set", "LastChangeId=0"], "does not set anything"),
+        (["set", "shop.store", "--set", "LastFullLoadDate=yesterday"], "LastFullLoadDate is 'yesterday'"),
         (["set", "shop.store", "--schema", "id integre"], "is not a column type"),
         (["set", "shop.store", "--primary-key", "id,ID"], "names a column twice"),
         (["set", "shop.store", "--set", "TargetFileBytes=big"], "TargetFileBytes is 'big'"),

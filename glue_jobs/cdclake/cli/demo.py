@@ -53,15 +53,26 @@ def demo(
     """
     from cdclake.local import EmbeddedAws  # heavy, and --help needs none of it
 
-    with _kept_on_failure() as data_dir, progress("Starting the embedded AWS") as bar, EmbeddedAws(0, data_dir) as aws:
+    with _kept_on_failure() as data_dir, EmbeddedAws(0, data_dir) as aws:
         try:
-            report = _run(aws, orders, bar)
+            with progress("Deploying cdclake in an embedded AWS") as bar:
+                report = _run(aws, orders, bar)
         except CdclakeError as error:
             raise _with_log(error, aws) from error
-    show(report, output)
-    if not report.equal:
-        different = [f"{table}: {', '.join(proof.differences)}" for table, proof in report.last_proofs().items()]
-        raise IntegrityError("The lake does not equal the source", remedy="Report this", tables="; ".join(different))
+        show(report, output)
+        if not report.equal:
+            raise _difference(report, aws)
+
+
+def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
+    found = [
+        f"{step.table} after {step.step}: {', '.join(step.proof.differences)}"
+        for step in report.steps
+        if not step.proof.equal
+    ]
+    return IntegrityError(
+        f"The lake is not equal to the source: {'; '.join(found)}", remedy=f"Logs are in {aws.logs_dir}"
+    )
 
 
 def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> DemoReport:

@@ -85,7 +85,7 @@ def print_error(error: CdclakeError) -> None:
     console.print("Error: ", style="bold red", end="")
     console.print(text, markup=False)
     if error.remedy:
-        console.print(f"  {error.remedy}.", markup=False)
+        console.print(f"  {error.remedy}", markup=False)
 
 
 class ErrorReportingGroup(TyperGroup):

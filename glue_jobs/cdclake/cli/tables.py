@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.adapters.state_rules import KEPT_BY_STORE
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target, with_target
 from cdclake.errors import ConfigurationError, UnknownTableError
@@ -20,16 +21,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List the tables, set their keys, turn them on and off.")
 
-SETTABLE = (
-    Attribute.PRIMARY_KEY,
-    Attribute.PARTITION_KEY,
-    Attribute.SCHEMA,
-    Attribute.CSV_DELIMITER,
-    Attribute.CSV_NULL_VALUE,
-    Attribute.TARGET_FILE_BYTES,
-    Attribute.ACTIVE_FLAG,
-)
-"""Attributes that a person sets."""
+_OF_THE_JOBS = KEPT_BY_STORE | {
+    Attribute.BUCKET,
+    Attribute.PREFIX,
+    Attribute.FOLDER,
+    Attribute.LAST_RUN_STATE,
+    Attribute.LAST_RUN_ID,
+    Attribute.LAST_RUN_UTC,
+    Attribute.LAST_ERROR,
+    Attribute.LAST_CHANGE_ID,
+}
+SETTABLE = tuple(value for name, value in vars(Attribute).items() if name.isupper() and value not in _OF_THE_JOBS)
+"""Attributes that a person sets, or sets back to have something done again."""
 
 _COLUMNS = (
     Column("table", "Table"),
@@ -171,6 +174,12 @@ def _change(target: Target, table: str, attributes: dict[str, str], output: Outp
     state = connect(target).state
     before = find_table(state, target, table)
     after = before.with_attributes(**attributes)
-    TableSettings.from_item(after.item)  # refuses what the jobs could not read
+    _refuse_unreadable(after)
     state.set_by_person(before.path, attributes)
     output_for(output).records("Tables", _COLUMNS, [state_record(after)])
+
+
+def _refuse_unreadable(state: TableState) -> None:
+    """Let the jobs' own code read what they will read: whatever it refuses is refused here already."""
+    TableSettings.from_item(state.item)
+    state.last_full_load_utc  # noqa: B018 - read for its check
