@@ -25,7 +25,7 @@ def spark() -> Iterator[SparkContext]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
     }
-    context = SparkContext(conf=SparkConf().setMaster("local[2]").setAll(settings.items()))
+    context = SparkContext(conf=SparkConf().setMaster("local[2]").setAll(list(settings.items())))
     context.setLogLevel("OFF")
     yield context
     context.stop()

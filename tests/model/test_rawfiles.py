@@ -35,7 +35,7 @@ NOW = datetime(2024, 3, 5, tzinfo=timezone.utc)
     ],
 )
 def test_the_names_dms_writes_are_recognised(relative: str, kind: RawKind, written_as: RawFormat) -> None:
-    file = parse_raw_file(relative, 1, NOW)
+    file = parse_raw_file(ListedObject(f"s/t/{relative}", 1, NOW), "s/t/")
     assert file is not None
     assert (file.kind, file.format) == (kind, written_as)
 
@@ -45,7 +45,7 @@ def test_the_names_dms_writes_are_recognised(relative: str, kind: RawKind, writt
     ["", "0.parquet", "LOAD1.parquet", "LOAD00000001.parquet.tmp", "20240305-1015.csv", "2024/03/05/", "notes.txt"],
 )
 def test_anything_else_is_no_raw_file(relative: str) -> None:
-    assert parse_raw_file(relative, 1, NOW) is None
+    assert parse_raw_file(ListedObject(f"s/t/{relative}", 1, NOW), "s/t/") is None
 
 
 def test_change_files_are_ordered_by_time_whatever_folder_they_lie_in() -> None:

@@ -14,10 +14,11 @@ from cdclake.lake import raw_reader
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.engine import Engine, Request, Result
 from cdclake.lake.tasks import Staging
-from cdclake.model.rawfiles import file_order, raw_files
+from cdclake.model.rawfiles import file_order
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord, DataFile, Snapshot, StagedFile
 from cdclake.model.table import TableState
+from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ def load_initial(run: TableRun, spark: SparkContext) -> dict[str, Any]:
         InputError: There is no full load, or it cannot be taken.
     """
     before = _current(run)
-    full_load, changes = raw_files(run.raw.list(run.raw_prefix), run.raw_prefix)
+    full_load, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
     if not full_load:
         remedy = "Confirm that the DMS task does a full load of this table into this folder"
         raise InputError("The raw folder holds no full-load files", remedy=remedy, file=run.raw_prefix)
@@ -121,7 +122,7 @@ def load_incremental(run: TableRun, spark: SparkContext, last_file: str, new_fil
     before = _current(run)
     start = file_order(before.watermark if before.change else last_file)
     end = file_order(new_file)
-    _, changes = raw_files(run.raw.list(run.raw_prefix), run.raw_prefix)
+    _, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
     pending = [file for file in changes if file.order > start and (not end or file.order <= end)]
     if not pending:
         return _nothing(run, before, "every change file is in the lake already")
@@ -149,7 +150,7 @@ def _current(run: TableRun) -> Snapshot:
 def _inspect(run: TableRun, files: Sequence[RawFile]) -> list[raw_reader.Inspection]:
     fs = run.raw_fs.open()
     with ThreadPoolExecutor(CONCURRENT_LOOKS) as pool:
-        return list(pool.map(lambda file: raw_reader.inspect(fs, file, run.raw_prefix, run.settings), files))
+        return list(pool.map(lambda file: raw_reader.inspect(fs, file, run.settings), files))
 
 
 def _merged(schema: Schema, files: Sequence[RawFile], looks: Sequence[raw_reader.Inspection]) -> Schema:

@@ -39,14 +39,12 @@ class Slice:
     """A part of a raw file that one task reads.
 
     Attributes:
-        key: Key in the raw bucket.
         row_groups: Parquet row groups to read; None for the whole file.
         first_row: Number of the first row in the file.
         size_bytes: Size of the part, for balancing.
     """
 
     file: RawFile
-    key: str
     size_bytes: int
     row_groups: tuple[int, ...] | None = None
     first_row: int = 0
@@ -65,7 +63,7 @@ class Inspection:
     parts: tuple[Slice, ...]
 
 
-def inspect(fs: FileSystem, file: RawFile, raw_prefix: str, settings: TableSettings) -> Inspection:
+def inspect(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspection:
     """Look at a raw file's columns and size without reading its rows.
 
     Raises:
@@ -73,10 +71,10 @@ def inspect(fs: FileSystem, file: RawFile, raw_prefix: str, settings: TableSetti
         SchemaMismatchError: Its columns cannot be kept, or cannot be named.
         InputError: It is gone.
     """
-    whole = Slice(file, raw_prefix + file.relative, file.size_bytes)
+    whole = Slice(file, file.size_bytes)
     with _reading(file):
         if file.format is RawFormat.PARQUET:
-            with fs.open_input_file(whole.key) as source:
+            with fs.open_input_file(file.key) as source:
                 parquet = pq.ParquetFile(source)
                 raw_schema = schema_of(parquet.schema_arrow, file.relative)
                 groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
@@ -153,13 +151,13 @@ def _source_columns(raw: Schema, settings: TableSettings) -> Schema:
 
 
 def _parquet_batches(fs: FileSystem, part: Slice) -> Iterator[pa.RecordBatch]:
-    with fs.open_input_file(part.key) as source:
+    with fs.open_input_file(part.file.key) as source:
         yield from pq.ParquetFile(source).iter_batches(BATCH_ROWS, row_groups=part.row_groups, use_threads=False)
 
 
 def _csv_columns(fs: FileSystem, part: Slice, settings: TableSettings) -> tuple[list[str], bool]:
     """Names of a CSV file's columns, and whether its first record is a header."""
-    with fs.open_input_stream(part.key) as stream:  # undoes .gz by the name
+    with fs.open_input_stream(part.file.key) as stream:  # undoes .gz by the name
         head = stream.read(FIRST_RECORD_BYTES).decode("utf-8", errors="replace")
     first = next(csv.reader(io.StringIO(head), delimiter=settings.csv.delimiter), [])
     if not first:
@@ -185,7 +183,7 @@ def _csv_columns(fs: FileSystem, part: Slice, settings: TableSettings) -> tuple[
 
 def _csv_batches(fs: FileSystem, part: Slice, settings: TableSettings) -> Iterator[pa.RecordBatch]:
     names, header = _csv_columns(fs, part, settings)
-    with fs.open_input_stream(part.key) as stream:
+    with fs.open_input_stream(part.file.key) as stream:
         yield from pa_csv.open_csv(
             stream,
             read_options=pa_csv.ReadOptions(column_names=names, skip_rows_after_names=int(header), use_threads=False),

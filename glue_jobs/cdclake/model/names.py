@@ -40,7 +40,7 @@ class Attribute:
     CSV_ROW_DELIMITER = "CsvRowDelimiter"
     """Row delimiter of CSV files; default a newline. As the DMS endpoint setting. Set by a person."""
     CSV_NULL_VALUE = "CsvNullValue"
-    """What an unquoted CSV field must equal to be null; default `NULL`. As the DMS endpoint setting. Set by a person."""
+    """What an unquoted CSV field must equal to be null; default `NULL`. As DMS's endpoint setting. Set by a person."""
     CSV_NO_SUP_VALUE = "CsvNoSupValue"
     """What a CSV field must equal to mean "not sent": the lake's value stays. Unset: no such value. Set by a person."""
     RFC4180 = "Rfc4180"

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
 _EXTENSION = r"\.(?P<extension>csv\.gz|csv|parquet)"
 _FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]{8})" + _EXTENSION)
 _CHANGE = re.compile(r"(?:[^/]+/)*?(?P<stamp>\d{8}-\d{9,10})" + _EXTENSION)
+TRANSACTIONS_NAME = "CDC_TXN-"
+_TRANSACTIONS = re.compile(TRANSACTIONS_NAME + r"(?P<day>\d{8})(?P<time>\d{9,10})" + _EXTENSION)
 _NOT_DATA = re.compile(r"^(s3_validation_failures|awsdms_[^/]*)/", re.IGNORECASE)
 
 
@@ -50,17 +52,21 @@ class RawFile:
     """One full-load or change file of a table.
 
     Attributes:
-        relative: Key relative to the table's raw folder.
+        key: Key in the raw bucket.
+        relative: Key relative to the table's raw folder; the name alone for a transaction file, which lies elsewhere.
         stamp: `yyyymmdd-HHMMSSfff` of a change file; the eight digits of a full-load file.
         modified_utc: When the object was last written.
+        transactions: Whether the file holds whole transactions, with rows of many tables.
     """
 
+    key: str
     relative: str
     kind: RawKind
     format: RawFormat
     stamp: str
     size_bytes: int
     modified_utc: datetime
+    transactions: bool = False
 
     @property
     def order(self) -> str:
@@ -79,37 +85,82 @@ def file_order(relative: str) -> str:
         '20240305-101500123.parquet'
         >>> file_order("05032024/20240305-101500123.parquet")
         '20240305-101500123/05032024/20240305-101500123.parquet'
+        >>> file_order("CDC_TXN-20240305101500123.csv")
+        '20240305-101500123/CDC_TXN-20240305101500123.csv'
     """
+    transactions = _TRANSACTIONS.fullmatch(relative)
+    if transactions:
+        return f"{transactions['day']}-{transactions['time']}/{relative}"
     match = _CHANGE.fullmatch(relative)
     if not match:
         return ""
     return relative if match.start("stamp") == 0 else f"{match['stamp']}/{relative}"
 
 
-def parse_raw_file(relative: str, size_bytes: int, modified_utc: datetime) -> RawFile | None:
-    """Recognise a raw file by its key relative to the table's folder; None for anything else (folders, other files)."""
+def stamp_time(order: str) -> datetime | None:
+    """The time that `file_order` begins with, to the second; None for the empty order.
+
+    The zone is DMS's DatePartitionTimezone, UTC unless set; times are only ever compared with each other.
+    """
+    return datetime.strptime(order[:15], "%Y%m%d-%H%M%S").replace(tzinfo=timezone.utc) if order else None
+
+
+def parse_raw_file(entry: ListedObject, raw_prefix: str) -> RawFile | None:
+    """Recognise a raw file of a table by its key; None for anything else (folders, other files).
+
+    Args:
+        entry: An object of the table's raw folder, or of the transaction files' folder.
+        raw_prefix: Key prefix of the table's folder, with a trailing slash.
+    """
+    if not entry.key.startswith(raw_prefix):
+        relative = entry.key.rpartition("/")[2]
+        match = _TRANSACTIONS.fullmatch(relative)
+        return _raw_file(entry, relative, RawKind.CHANGE, match, f"{match['day']}-{match['time']}") if match else None
+    relative = entry.key[len(raw_prefix) :]
     for pattern, kind, group in ((_FULL_LOAD, RawKind.FULL_LOAD, "number"), (_CHANGE, RawKind.CHANGE, "stamp")):
         match = pattern.fullmatch(relative)
         if match:
-            return RawFile(relative, kind, RawFormat(match["extension"]), match[group], size_bytes, modified_utc)
+            return _raw_file(entry, relative, kind, match, match[group])
     return None
 
 
+def _raw_file(entry: ListedObject, relative: str, kind: RawKind, match: re.Match[str], stamp: str) -> RawFile:
+    written_as = RawFormat(match["extension"])
+    transactions = match.re is _TRANSACTIONS
+    return RawFile(entry.key, relative, kind, written_as, stamp, entry.size_bytes, entry.modified_utc, transactions)
+
+
 def raw_files(objects: Iterable[ListedObject], raw_prefix: str) -> tuple[list[RawFile], list[RawFile]]:
-    """Split a listing of a table's raw folder.
+    """Split a listing of a table's raw folder, and of the transaction files' folder if there is one.
 
     Args:
         objects: Listing, any order.
-        raw_prefix: Key prefix of the folder, with a trailing slash.
+        raw_prefix: Key prefix of the table's folder, with a trailing slash.
 
     Returns:
         Full-load files by name, and change files in the order they are applied.
     """
-    parsed = [parse_raw_file(o.key[len(raw_prefix) :], o.size_bytes, o.modified_utc) for o in objects]
+    parsed = [parse_raw_file(entry, raw_prefix) for entry in objects]
     found = [file for file in parsed if file]
     full_load = sorted((f for f in found if f.kind is RawKind.FULL_LOAD), key=lambda f: f.relative)
     changes = sorted((f for f in found if f.kind is RawKind.CHANGE), key=lambda f: f.order)
     return full_load, changes
+
+
+def transactions_prefix(raw_prefix: str, cdc_path: str) -> str:
+    """Key prefix of the transaction files that hold a table's changes among those of others.
+
+    Args:
+        raw_prefix: `<prefix><schema>/<table>/`.
+        cdc_path: Their folder below the prefix, without slashes at its ends; not empty.
+    """
+    root = "".join(f"{part}/" for part in raw_prefix.split("/")[:-3])
+    return f"{root}{cdc_path}/{TRANSACTIONS_NAME}"
+
+
+def is_transactions_key(key: str) -> bool:
+    """Whether a key in the raw bucket is that of a transaction file."""
+    return bool(_TRANSACTIONS.fullmatch(key.rpartition("/")[2]))
 
 
 def is_data_folder(folder: str) -> bool:

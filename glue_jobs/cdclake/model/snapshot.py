@@ -58,6 +58,25 @@ class DataFile:
 
 
 @dataclass(frozen=True)
+class TombstoneFile:
+    """One file of remembered deletes, in the control area.
+
+    Attributes:
+        key: Key in the lake bucket.
+        rows: Number of deletes.
+        newest: Greatest `file_order` of the change files that they came from.
+        key_min: Smallest value of the first key column.
+        key_max: Largest.
+    """
+
+    key: str
+    rows: int
+    newest: str
+    key_min: KeyValue
+    key_max: KeyValue
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The state of a lake table after a change.
 
@@ -66,8 +85,11 @@ class Snapshot:
         schema: Columns of the table in order, partition columns included, without `Op` and the position.
         primary_key: Key columns; empty if only inserts are taken.
         partition_key: Partition columns.
+        order_column: Column that orders change rows; empty if file and row alone do.
         watermark: Relative key of the change file latest in order that was applied; empty if none.
-        applied_files: Relative keys of the change files applied or passed over, back to the late window.
+        applied_files: Relative keys of the change files applied, back to the late window, in order.
+        floor: Relative key; change files up to it in order are in the full load, and never late. Empty if none is.
+        tombstones: Deletes back to the late window.
         full_load_files: Relative keys of the full-load files the table was last loaded from.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.
@@ -77,8 +99,11 @@ class Snapshot:
     schema: Schema = field(default_factory=Schema)
     primary_key: tuple[str, ...] = ()
     partition_key: tuple[str, ...] = ()
+    order_column: str = ""
     watermark: str = ""
     applied_files: tuple[str, ...] = ()
+    floor: str = ""
+    tombstones: tuple[TombstoneFile, ...] = ()
     full_load_files: tuple[str, ...] = ()
     full_load_utc: str = ""
     files: tuple[DataFile, ...] = ()
@@ -101,6 +126,7 @@ class Snapshot:
         del read["format"]
         read["schema"] = Schema.from_json(read["schema"])
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
+        read["tombstones"] = tuple(TombstoneFile(**file) for file in read["tombstones"])
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):
             read[name] = tuple(read[name])
         return cls(**read)
@@ -111,17 +137,22 @@ class Books:
     """The row counts of one change, which must balance.
 
     `read_*` count rows of raw files by operation (a full-load row counts as an insert). Each row read is applied,
-    superseded (an equal or later row of its key is known), or ignored (a table without a key takes inserts alone). What
-    was applied inserted, updated or deleted a row, or was `absent`: the delete of a row that is not there. `replaced`
-    counts the rows that a reload took away.
+    superseded (an equal or later row of its key is known), ignored (a table without a key takes inserts alone), or put
+    into quarantine; `read_unknown` counts those of the last that have no operation to be counted by. What was applied
+    inserted, updated or deleted a row, or was `absent`: the delete of a row that is not there. `derived` counts the
+    deletes of old keys that updates of keys stand for, beside the rows read. `replaced` counts the rows that a reload
+    took away.
     """
 
     read_insert: int = 0
     read_update: int = 0
     read_delete: int = 0
+    read_unknown: int = 0
+    derived: int = 0
     applied: int = 0
     superseded: int = 0
     ignored: int = 0
+    quarantined: int = 0
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
@@ -133,7 +164,7 @@ class Books:
     @property
     def read(self) -> int:
         """Rows read."""
-        return self.read_insert + self.read_update + self.read_delete
+        return self.read_insert + self.read_update + self.read_delete + self.read_unknown
 
     def check(self) -> None:
         """Refuse books that do not balance.
@@ -142,7 +173,9 @@ class Books:
             BooksError: Says which sum is off.
         """
         sums = {
-            "rows read = applied + superseded + ignored": self.read - self.applied - self.superseded - self.ignored,
+            "rows read + derived = applied + superseded + ignored + quarantined": self.read
+            + self.derived
+            - (self.applied + self.superseded + self.ignored + self.quarantined),
             "applied = inserted + updated + deleted + absent": self.applied
             - (self.inserted + self.updated + self.deleted + self.absent),
             "rows before - replaced + inserted - deleted = rows after": self.rows_before
@@ -183,6 +216,8 @@ class ChangeRecord:
         added: New data files.
         retired: Relative paths of the data files they replace.
         snapshot_key: Key of the snapshot written for it.
+        too_late: Relative keys of change files that came after the late window and were left out.
+        quarantine: Keys of the files of bad rows put aside.
         bytes_added: Size of the new data files.
         seconds: Duration of each phase.
     """
@@ -197,6 +232,8 @@ class ChangeRecord:
     added: tuple[StagedFile, ...]
     retired: tuple[str, ...]
     snapshot_key: str
+    too_late: tuple[str, ...] = ()
+    quarantine: tuple[str, ...] = ()
     bytes_added: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -214,6 +251,6 @@ class ChangeRecord:
         read["books"] = Books(**read["books"])
         added: list[dict[str, str]] = read["added"]
         read["added"] = tuple(StagedFile(**file) for file in added)
-        for name in ("raw_files", "retired"):
+        for name in ("raw_files", "retired", "too_late", "quarantine"):
             read[name] = tuple(read[name])
         return cls(**read)
