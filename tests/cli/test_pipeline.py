@@ -40,10 +40,19 @@ def commit(log, *, rows, rewritten=()):
     )
     staged = (StagedFile("staged", files[-1].path),)
     key = log.write_snapshot(after, "run")
-    seconds = {"read": 0.25, "rewrite": 1.5}
     log.commit(
         ChangeRecord(
-            after.change, ChangeKind.INCREMENTAL, "now", "run", 1, ("f",), books, staged, rewritten, key, 9, seconds
+            change=after.change,
+            kind=ChangeKind.INCREMENTAL,
+            created_utc="2024-03-05T10:00:00+00:00",
+            run_id="run",
+            fencing_token=1,
+            raw_files=("20240305-100000000.parquet",),
+            books=books,
+            added=staged,
+            retired=rewritten,
+            snapshot_key=key,
+            seconds={"read": 0.25, "rewrite": 1.5},
         )
     )
 
@@ -217,5 +226,18 @@ def test_text_has_a_line_for_each_change_and_says_what_inactive_tables_wait_for(
     out = capsys.readouterr().out
     assert "\x1b" not in out
     (line,) = [line for line in out.splitlines() if "shop.store" in line]
-    assert line.split() == ["shop.store", "changed", "incremental", "1,345", "1,345", "0", "0", "0", "of", "0", "1.8"]
+    assert line.split() == ["shop.store", "incremental", "1,345", "1,345", "0", "0", "0", "of", "0", "1.8"]
     assert "cdclake tables activate" in out
+
+
+def test_text_shows_a_tables_changes_and_its_failure(capsys):
+    world = World([registered(STORE)])
+
+    def works_then_fails():
+        commit(world.log(STORE), rows=3)
+        return JobRun("", JobState.FAILED, "FAILED", "exit 3")
+
+    world.work[path(STORE)] = works_then_fails
+    show(world.run(), OutputFormat.TABLE)
+    lines = [line.split()[1] for line in capsys.readouterr().out.splitlines() if "shop.store" in line]
+    assert lines == ["incremental", "failed"]

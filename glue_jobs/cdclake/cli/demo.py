@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,23 +22,17 @@ if TYPE_CHECKING:
     from cdclake.cli.output import ProgressBar
     from cdclake.local import EmbeddedAws
     from cdclake.local.demo import DemoReport
+    from cdclake.local.shop_check import Comparison
 
 _DEFAULT_ORDERS = 300_000
 _MIN_ORDERS = 1_000
 
-_STEP_COLUMNS = (
-    Column("table", "Table"),
-    Column("step", "Step"),
-    Column("started_by", "Started by"),
-    *STEP_COLUMNS,
-    Column("equal", "Equal to the source"),
-)
+_STEP_COLUMNS = (Column("table", "Table"), *STEP_COLUMNS, Column("equal", "Equal"))
 _PROOF_COLUMNS = (
     Column("table", "Table"),
-    Column("rows", "Rows in the lake", number=True),
-    Column("source_rows", "in the source", number=True),
-    Column("checksum", "Checksum of the lake"),
-    Column("source_checksum", "of the source"),
+    Column("side", "Of"),
+    Column("rows", "Rows", number=True),
+    Column("checksum", "Checksum"),
     Column("equal", "Equal"),
 )
 
@@ -112,14 +107,21 @@ def show(report: DemoReport, output: OutputFormat) -> None:
     if output is OutputFormat.JSON:
         shown.records("Demo", (), [report.to_json()])
         return
-    steps = [{"table": step.table, **step_record(step.to_json())} for step in report.steps]
-    shown.remark(
-        f"The Controller registered {', '.join(report.registered)} as inactive; keys were set, then all activated.\n"
-    )
-    shown.records("What was done (seconds: work on the data, without the start of Spark)", _STEP_COLUMNS, steps)
-    proofs = [{"table": table, **proof.to_json()} for table, proof in report.last_proofs().items()]
-    shown.records("Proof after the last step", _PROOF_COLUMNS, proofs)
+    registered = ", ".join(report.registered)
+    shown.remark(f"The Controller registered {registered} as inactive. Keys were set, then all were activated.\n")
+    for (name, started_by), steps in groupby(report.steps, key=lambda step: (step.step, step.started_by)):
+        records = [{"table": step.table, **step_record(step.to_json())} for step in steps]
+        shown.records(f"{name.capitalize()}, started by: {started_by}", _STEP_COLUMNS, records)
+    proofs = [line for table, proof in report.last_proofs().items() for line in _proof_lines(table, proof)]
+    shown.records("Lake and source after the last step", _PROOF_COLUMNS, proofs)
     shown.remark(f"Equal to the source: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
+
+
+def _proof_lines(table: str, proof: Comparison) -> list[dict[str, object]]:
+    return [
+        {"table": table, "side": "lake", "rows": proof.rows, "checksum": proof.checksum, "equal": proof.equal},
+        {"side": "source", "rows": proof.source_rows, "checksum": proof.source_checksum},
+    ]
 
 
 @contextmanager

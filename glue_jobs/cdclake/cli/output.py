@@ -86,7 +86,7 @@ class TextOutput:
 
     def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
         """See `Output.records`."""
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for column in columns:
             table.add_column(column.header, justify="right" if column.number else "left", overflow="fold")
         for record in records:

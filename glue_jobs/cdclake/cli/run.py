@@ -23,12 +23,12 @@ STEP_COLUMNS = (
     Column("inserted", "Inserted", number=True),
     Column("updated", "Updated", number=True),
     Column("deleted", "Deleted", number=True),
-    Column("files", "Files rewritten", number=True),
-    Column("seconds", "Seconds", number=True),
+    Column("files", "Files\nrewritten", number=True),
+    Column("seconds", "Secs", number=True),
 )
 """Columns for `step_record`."""
 
-_COLUMNS = (Column("table", "Table"), Column("outcome", "Outcome"), Column("kind", "Change"), *STEP_COLUMNS)
+_COLUMNS = (Column("table", "Table"), Column("what", "What"), *STEP_COLUMNS)
 
 
 @with_target
@@ -80,8 +80,12 @@ def step_record(change: Mapping[str, object]) -> dict[str, object]:
 
 
 def _lines(table: TableOutcome) -> Iterable[dict[str, object]]:
-    start: dict[str, object] = {"table": str(table.name), "outcome": table.outcome}
-    return [{**start, **step_record(asdict(change))} for change in table.changes] or [start]
+    """A line for each change, and one for an outcome that the changes do not tell."""
+    name = str(table.name)
+    for change in table.changes:
+        yield {"table": name, "what": change.kind, **step_record(asdict(change))}
+    if table.outcome != "changed":
+        yield {"table": name, "what": table.outcome}
 
 
 def failure(outcome: PipelineOutcome) -> JobRunError:
