@@ -27,7 +27,7 @@ def registered(name, *, active=True):
     return TARGET.new_state(name).with_attributes(ActiveFlag=str(active).lower())
 
 
-def commit(log, *, rows, rewritten=()):
+def commit(log, *, rows, rewritten=(), quarantined=0):
     before = log.snapshot(log.head())
     files = (
         *(file for file in before.files if file.path not in rewritten),
@@ -36,7 +36,13 @@ def commit(log, *, rows, rewritten=()):
     after = replace(before, change=before.change + 1, files=files)
     gone = sum(file.rows for file in before.files if file.path in rewritten)
     books = Books(
-        read_insert=rows, applied=rows, inserted=rows, replaced=gone, rows_before=before.rows, rows_after=after.rows
+        read_insert=rows + quarantined,
+        applied=rows,
+        quarantined=quarantined,
+        inserted=rows,
+        replaced=gone,
+        rows_before=before.rows,
+        rows_after=after.rows,
     )
     staged = (StagedFile("staged", files[-1].path),)
     key = log.write_snapshot(after, "run")
@@ -212,6 +218,9 @@ def test_json_is_one_object_for_each_table(changed, capsys):
             "inserted": 1345,
             "updated": 0,
             "deleted": 0,
+            "superseded": 0,
+            "quarantined": 0,
+            "too_late_files": 0,
             "files_rewritten": 0,
             "files_before": 0,
             "files_added": 1,
@@ -241,3 +250,17 @@ def test_text_shows_a_tables_changes_and_its_failure(capsys):
     show(world.run(), OutputFormat.TABLE)
     lines = [line.split()[1] for line in capsys.readouterr().out.splitlines() if "shop.store" in line]
     assert lines == ["incremental", "failed"]
+
+
+def test_text_tells_of_rows_that_were_put_aside(capsys):
+    world = World([registered(STORE)])
+
+    def work():
+        commit(world.log(STORE), rows=3, quarantined=2)
+        return SUCCEEDED
+
+    world.work[path(STORE)] = work
+    outcome = world.run()
+    show(outcome, OutputFormat.TABLE)
+    assert "shop.store, change 1: 2 bad rows put aside" in capsys.readouterr().out
+    assert not outcome.failed

@@ -59,6 +59,13 @@ def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
         shown.records("Run", (), [table_record(table) for table in outcome.tables])
         return
     shown.records("Run", _COLUMNS, [record for table in outcome.tables for record in _lines(table)])
+    for table in outcome.tables:
+        for change in table.changes:
+            if change.quarantined or change.too_late_files:
+                shown.remark(
+                    f"{table.name}, change {change.change}: {change.quarantined} bad rows put aside, "
+                    f"{change.too_late_files} files left out as too late. The change record names the files."
+                )
     if any(table.outcome == "inactive" for table in outcome.tables):
         shown.remark("Inactive tables wait for a person: cdclake tables set ..., then cdclake tables activate ...")
 

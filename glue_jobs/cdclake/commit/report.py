@@ -21,6 +21,9 @@ class ChangeSummary:
         raw_files: Raw files read.
         rows_read: Rows of them.
         rows: Rows of the table after the change.
+        superseded: Rows read that an equal or later row of the same key made void.
+        quarantined: Bad rows put aside.
+        too_late_files: Raw files left out because they came after the late window.
         files_rewritten: Data files replaced.
         files_before: Data files of the table before the change.
         files_added: Data files written.
@@ -35,6 +38,9 @@ class ChangeSummary:
     inserted: int
     updated: int
     deleted: int
+    superseded: int
+    quarantined: int
+    too_late_files: int
     files_rewritten: int
     files_before: int
     files_added: int
@@ -65,6 +71,9 @@ def summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterato
             inserted=books.inserted,
             updated=books.updated,
             deleted=books.deleted,
+            superseded=books.superseded,
+            quarantined=books.quarantined,
+            too_late_files=len(record.too_late),
             files_rewritten=len(record.retired),
             files_before=len(log.snapshot(number - 1).files),
             files_added=len(record.added),
