@@ -10,12 +10,14 @@ from pyspark import SparkContext
 from cdclake.control.entry import run_job
 from cdclake.lake.jobs import load_initial
 from cdclake.lake.wiring import table_run
+from cdclake.model.names import Argument
 
 
 def main() -> dict[str, Any]:
     """Read the arguments, connect, load."""
-    run, _ = table_run(sys.argv)
-    return load_initial(run, SparkContext.getOrCreate())
+    run, arguments = table_run(sys.argv, optional={Argument.BASE_CHANGE: ""})
+    base = arguments[Argument.BASE_CHANGE]
+    return load_initial(run, SparkContext.getOrCreate(), int(base) if base else None)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,14 @@ class ChangeRow:
     Attributes:
         position: What orders it among all change rows of the table; unique.
         op: `I`, `U` or `D`.
-        row: The source's columns.
+        row: The source's columns; those that the change did not send are left out.
+        old_key: The key before an update that changed it, in the order of the primary key; None if it did not.
     """
 
     position: str
     op: str
     row: Row
+    old_key: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -37,32 +39,38 @@ class LakeRow:
     position: str
 
 
-def merge(primary_key: Sequence[str], full_load: Iterable[Row], changes: Iterable[ChangeRow]) -> list[LakeRow]:
+def merge(
+    primary_key: Sequence[str], full_load: Iterable[Row], changes: Iterable[ChangeRow], columns: Sequence[str] = ()
+) -> list[LakeRow]:
     """What a table holds after a full load and some changes.
 
-    Of each key the change of the greatest position counts, and a full-load row only where there is no change. If the
-    last change is a delete, the key is absent. The order in which the changes are given does not matter, nor does it if
-    one is given twice.
+    The changes are made one by one in the order of their positions, each once. An insert or update puts its row in the
+    place of what was there of its key; a column that it did not send keeps its value, or is null in a new row. An update
+    that changed the key takes the row of the old key away. The order in which the changes are given does not matter.
 
     Args:
         primary_key: Key columns. Without any, every full-load row and every insert is a row of the table.
         full_load: Rows of the full load.
         changes: Rows of all change files.
+        columns: All columns of the table; needed only if changes leave some out.
 
     Returns:
         The table's rows, by key, or in the order given if there is no key.
     """
+    in_order = sorted({change.position: change for change in changes}.values(), key=lambda change: change.position)
     if not primary_key:
-        once = {change.position: change for change in changes if change.op == "I"}
-        return [LakeRow(row, "I", "") for row in full_load] + [LakeRow(c.row, "I", c.position) for c in once.values()]
-    last: dict[tuple[Any, ...], LakeRow] = {}
-    for row in full_load:
-        last[_key(primary_key, row)] = LakeRow(row, "I", "")
-    for change in changes:
+        inserts = [LakeRow(change.row, "I", change.position) for change in in_order if change.op == "I"]
+        return [LakeRow(row, "I", "") for row in full_load] + inserts
+    table = {_key(primary_key, row): LakeRow(row, "I", "") for row in full_load}
+    for change in in_order:
         key = _key(primary_key, change.row)
-        if key not in last or change.position > last[key].position:
-            last[key] = LakeRow(change.row, change.op, change.position)
-    return [last[key] for key in sorted(last) if last[key].op != "D"]
+        if change.old_key is not None and change.old_key != key:
+            table.pop(change.old_key, None)
+        before = table.pop(key, None)
+        if change.op != "D":
+            kept = before.row if before else dict.fromkeys(columns)
+            table[key] = LakeRow({**kept, **change.row}, change.op, change.position)
+    return [table[key] for key in sorted(table)]
 
 
 def _key(primary_key: Sequence[str], row: Row) -> tuple[Any, ...]:

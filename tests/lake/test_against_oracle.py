@@ -96,3 +96,35 @@ def test_any_files_cut_into_any_runs_give_the_table_of_the_oracle(
         snapshot = table.log.snapshot(head)
         assert snapshot.rows == len(expected)
         assert sorted(file.path for file in snapshot.files) == table.files()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    key=st.sampled_from(KEYS),
+    partition=st.sampled_from(PARTITIONS),
+    full_load=st.lists(rows(), max_size=8),
+    files=st.lists(st.lists(st.tuples(st.sampled_from("IUD"), rows()), max_size=6), min_size=1, max_size=6),
+    data=st.data(),
+)
+def test_files_in_any_order_of_arrival_and_delivered_again_give_the_table_of_the_oracle(
+    key: tuple[str, ...],
+    partition: tuple[str, ...],
+    full_load: list[dict[str, Any]],
+    files: list[list[tuple[str, dict[str, Any]]]],
+    data: st.DataObject,
+) -> None:
+    item = {"PrimaryKey": ",".join(key), "PartitionKey": ",".join(partition) or "null", "TargetFileBytes": "700"}
+    arrivals = data.draw(st.permutations(range(len(files))), "order of arrival")
+    again = data.draw(st.lists(st.sampled_from(range(len(files)))), "delivered again")
+    with tempfile.TemporaryDirectory() as folder:
+        table = Table(Path(folder), COLUMNS, item)
+        rows_loaded = distinct(full_load, key)
+        if rows_loaded:
+            table.write_load(rows_loaded)
+            table.load_initial()
+        for i in [*arrivals, *again]:
+            table.write_changes(f"20240305-1{i}1500000.parquet", files[i])
+            if data.draw(st.booleans(), "run"):
+                table.load_incremental()
+        table.load_incremental()
+        assert by_key(table.rows(), key) == merge(key, rows_loaded, table.changes)

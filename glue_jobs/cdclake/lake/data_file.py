@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from cdclake.lake.decide import Partition
 
+UNSENT = "_unsent"
+"""Column of rows in flight: a character a source column, `1` where the change did not send it; empty if it sent all."""
 ROW_GROUP_ROWS = 1 << 19
 COMPRESSION = "snappy"  # what every reader of Parquet has had from the start
 
@@ -36,11 +38,13 @@ class TableShape:
         schema: The source's columns, partition columns included.
         primary_key: Key columns; may be empty.
         partition_key: Partition columns; they lie in the folder names, not in the files.
+        partial: Whether changes may leave columns out, so that rows in flight tell which.
     """
 
     schema: Schema
     primary_key: tuple[str, ...]
     partition_key: tuple[str, ...]
+    partial: bool = False
 
     @property
     def stored(self) -> pa.Schema:
@@ -51,10 +55,9 @@ class TableShape:
 
     @property
     def in_flight(self) -> pa.Schema:
-        """Arrow schema of rows on their way: all columns, `Op`, position, and route and key if there is a key."""
-        full = (
-            arrow_schema(self.schema).append(pa.field(OP_COLUMN, pa.string())).append(pa.field(POSITION, pa.string()))
-        )
+        """Arrow schema of rows on their way: all columns, `Op`, position, what was not sent, and route and key."""
+        texts = [OP_COLUMN, POSITION, *([UNSENT] if self.partial else [])]
+        full = pa.schema([*arrow_schema(self.schema), *(pa.field(name, pa.string()) for name in texts)])
         if self.primary_key:
             route, key = row_keys([pa.array([], to_arrow(kind)) for kind in self._key_types()])
             full = full.append(pa.field(ROUTE, route.type)).append(pa.field(KEY, key.type))
@@ -67,6 +70,22 @@ class TableShape:
         """Key columns that lie in the files."""
         folders = {name.lower() for name in self.partition_key}
         return [c.name for name in self.primary_key if (c := self.schema.find(name)) and name.lower() not in folders]
+
+    def source_columns(self, rows: pa.Table, partition: Partition) -> dict[str, pa.Array]:
+        """All source columns of rows of a data file in the table's types, partition columns included.
+
+        Args:
+            rows: The file's rows, with all its columns.
+            partition: The file's partition.
+        """
+        folders = dict(zip((name.lower() for name in self.partition_key), partition, strict=True))
+        stored = conform(rows, self.stored)
+        return {
+            column.name: partition_column(folders[column.name.lower()], column.type, rows.num_rows)
+            if column.name.lower() in folders
+            else stored[column.name]
+            for column in self.schema
+        }
 
     def keys_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> tuple[pa.Array, pa.Array]:
         """Route and key of rows of a data file.

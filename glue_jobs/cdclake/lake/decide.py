@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
 from cdclake.lake.arrow_types import partition_text
+from cdclake.lake.data_file import UNSENT
 from cdclake.lake.keys import KEY, ROUTE
 from cdclake.lake.raw_reader import DELETE, INSERT
 from cdclake.model.position import COLUMN as POSITION
@@ -17,6 +19,8 @@ from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from cdclake.lake.data_file import TableShape
 
 Partition = tuple[str | None, ...]
 
@@ -50,56 +54,56 @@ class Decided:
             the same file, or moved to another partition.
         replacements: Index of a data file to the rows that take the place of removed ones in the same file.
         inserts: Partition to rows that are new in it, sorted by route if there is one.
+        tombstones: Route, key and position of each delete that counts; None for a table without a key.
     """
 
     counts: Counts
     removals: dict[int, pa.Table] = field(default_factory=dict)
     replacements: dict[int, pa.Table] = field(default_factory=dict)
     inserts: dict[Partition, pa.Table] = field(default_factory=dict)
+    tombstones: pa.Table | None = None
 
 
-def decide(rows: pa.Table, found: pa.Table, partition_key: Sequence[str]) -> Decided:
+def decide(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape) -> Decided:
     """Decide for all rows of some keys.
 
     Args:
-        rows: Change rows with `Op`, position, route and key; all rows of each key, any order.
-        found: The lake's rows of those keys: key, file index, position, partition id; one for a key at most.
-        partition_key: Partition columns.
+        rows: Rows in flight; all rows of each key, any order.
+        found: The lake's rows of those keys: key, file index, position, partition id, and if changes may leave columns
+            out, all source columns; one for a key at most.
+        buried: Tombstones of those keys: key and position; several for a key are possible.
+        shape: Shape of the table.
 
     Raises:
         IntegrityError: The lake holds a key twice.
     """
     if len(pc.unique(found[KEY])) != found.num_rows:
         raise IntegrityError("The lake table holds a key more than once", remedy="Reload the table with a full load")
-    winners = _last_of_each_key(rows)
-    at = pc.index_in(winners[KEY], value_set=found[KEY].combine_chunks())
-    known = found.take(at)
-    present = at.is_valid()
-    late = pc.fill_null(pc.less_equal(winners[POSITION], known[POSITION]), False)
+    live = _later_than_lake(in_order(rows), found, in_order(buried, (KEY, POSITION)))
+    winners = _last_of_each_key(live, found, shape)
+    known = _matching(found, winners[KEY])
+    present = known[FILE].is_valid()
     deletes = pc.equal(winners[OP_COLUMN], DELETE)
 
-    live, here = pc.invert(late), pc.and_(present, pc.invert(late))
-    stays = pc.and_(here, pc.invert(deletes))
-    new = pc.and_(pc.and_(live, pc.invert(present)), pc.invert(deletes))
-    identities = _partition_ids(winners, partition_key)
+    stays = pc.and_(present, pc.invert(deletes))
+    new = pc.and_(pc.invert(present), pc.invert(deletes))
+    identities = _partition_ids(winners, shape.partition_key)
     moved = pc.and_(stays, pc.fill_null(pc.not_equal(identities, known[PARTITION_ID]), False))
-    in_place = pc.and_(stays, pc.invert(moved))
-
-    applied = _count(live)
     counts = Counts(
-        applied=applied,
-        superseded=rows.num_rows - applied,
+        applied=winners.num_rows,
+        superseded=rows.num_rows - winners.num_rows,
         inserted=_count(new),
         updated=_count(stays),
-        deleted=_count(pc.and_(here, deletes)),
-        absent=_count(pc.and_(pc.and_(live, pc.invert(present)), deletes)),
+        deleted=_count(pc.and_(present, deletes)),
+        absent=_count(pc.and_(pc.invert(present), deletes)),
     )
     located = winners.append_column(FILE, known[FILE])
     return Decided(
         counts,
-        removals=_by_file(located.filter(here).select([FILE, ROUTE, KEY])),
-        replacements=_by_file(located.filter(in_place)),
-        inserts=dict(by_partition(winners.filter(pc.or_(new, moved)), partition_key)),
+        removals=_by_file(located.filter(present).select([FILE, ROUTE, KEY])),
+        replacements=_by_file(located.filter(pc.and_(stays, pc.invert(moved)))),
+        inserts=dict(by_partition(winners.filter(pc.or_(new, moved)), shape.partition_key)),
+        tombstones=winners.filter(deletes).select([ROUTE, KEY, POSITION]),
     )
 
 
@@ -144,13 +148,64 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def _last_of_each_key(rows: pa.Table) -> pa.Table:
-    """The row of greatest position of each key, sorted by route and key."""
-    ordered = rows.take(pc.sort_indices(rows, [(ROUTE, "ascending"), (KEY, "ascending"), (POSITION, "ascending")]))
-    keys = _one(ordered[KEY])
-    changes = pc.not_equal(keys.slice(0, max(len(keys) - 1, 0)), keys.slice(1))
-    last = pa.array([True] * bool(len(keys)), pa.bool_())
-    return ordered.filter(pa.chunked_array([changes, last], pa.bool_()))
+def in_order(rows: pa.Table, columns: Sequence[str] = (ROUTE, KEY, POSITION)) -> pa.Table:
+    """Rows sorted by these columns."""
+    return rows.take(pc.sort_indices(rows, [(name, "ascending") for name in columns]))
+
+
+def is_last_of_key(keys: pa.Array) -> pa.Array:
+    """Of sorted keys, which are the last of their kind."""
+    if not len(keys):
+        return pa.array([], pa.bool_())
+    changes = pc.not_equal(keys.slice(0, len(keys) - 1), keys.slice(1))
+    return pa.concat_arrays([changes, pa.array([True])])
+
+
+def _later_than_lake(rows: pa.Table, found: pa.Table, buried: pa.Table) -> pa.Table:
+    """The rows that are later than what the lake holds, or remembers to have deleted, of their key."""
+    graves = buried.filter(is_last_of_key(_one(buried[KEY])))
+    late = pc.or_(*(_not_after(rows, _matching(known, rows[KEY])[POSITION]) for known in (found, graves)))
+    return rows.filter(pc.invert(late))
+
+
+def _not_after(rows: pa.Table, positions: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.fill_null(pc.less_equal(rows[POSITION], positions), False)
+
+
+def _matching(known: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
+    """The row of `known` for each key; all null where there is none."""
+    return known.take(pc.index_in(keys, value_set=_one(known[KEY])))
+
+
+def _last_of_each_key(live: pa.Table, found: pa.Table, shape: TableShape) -> pa.Table:
+    """The last row of each key; columns that were not sent are completed from earlier rows, else from the lake's."""
+    last = is_last_of_key(_one(live[KEY]))
+    winners = live.filter(last)
+    if not shape.partial or not winners.num_rows:
+        return winners
+    ends = np.flatnonzero(last.to_numpy(zero_copy_only=False))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    unsent = _unsent_matrix(live, len(shape.schema))
+    deletes = pc.equal(live[OP_COLUMN], DELETE)
+    unsent[deletes.to_numpy()] = False  # what was deleted has no values left to keep
+    lake = _matching(found, winners[KEY])
+    for i, column in enumerate(shape.schema):
+        if not unsent[:, i].any():
+            continue
+        sent_at = np.maximum.accumulate(np.where(unsent[:, i], -1, np.arange(live.num_rows)))[ends]
+        known = sent_at >= starts
+        values = pc.if_else(deletes, pa.scalar(None, live[column.name].type), live[column.name])
+        picked = values.take(pa.array(sent_at, mask=~known))
+        completed = pc.if_else(pa.array(known), picked, lake[column.name])
+        winners = winners.set_column(winners.schema.get_field_index(column.name), column.name, completed)
+    return winners
+
+
+def _unsent_matrix(rows: pa.Table, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Row by column: whether the value was not sent."""
+    text = "".join(pc.utf8_rpad(rows[UNSENT], columns, "0").to_pylist())
+    flags: np.ndarray[Any, np.dtype[np.bool_]] = np.frombuffer(text.encode(), dtype="S1") == b"1"
+    return flags.reshape(rows.num_rows, columns)
 
 
 def _by_file(rows: pa.Table) -> dict[int, pa.Table]:

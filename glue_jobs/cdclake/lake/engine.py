@@ -20,18 +20,17 @@ from cdclake.lake.decide import Counts
 from cdclake.lake.rewrite_plan import plan_rewrite
 from cdclake.lake.routing import quantiles
 from cdclake.lake.task_errors import Carried, raising_ours
+from cdclake.lake.tombstones import plan_tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark import RDD, SparkContext
 
-    from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.lake.data_file import TableShape
     from cdclake.lake.raw_reader import Slice
-    from cdclake.lake.rewrite_plan import RewritePlan
-    from cdclake.model.snapshot import DataFile
-    from cdclake.model.table import TableSettings
+    from cdclake.model.snapshot import DataFile, TombstoneFile
+    from cdclake.model.table import TableName, TableSettings
 
 ROWS_PER_BUCKET = 250_000
 MIN_BYTES_PER_READ_TASK = 4 << 20
@@ -42,19 +41,26 @@ class Request:
     """One change to compute.
 
     Attributes:
+        table: The source table.
         parts: Slices of raw files to read.
         files: Live data files that the change applies to; none for a full load.
+        tombstones: Remembered deletes; none for a full load.
+        oldest: Least `file_order` of change files whose deletes are worth remembering.
         shape: Columns and keys after the change.
-        staging: Where new files go.
+        places: Where to read and write.
+        rewrite_all: Whether every data file must be written anew, as the type of a column changes.
     """
 
+    table: TableName
     parts: tuple[Slice, ...]
     files: tuple[DataFile, ...]
+    tombstones: tuple[TombstoneFile, ...]
+    oldest: str
     shape: TableShape
     settings: TableSettings
-    raw: FileSystemSpec
-    staging: tasks.Staging
+    places: tasks.Places
     full_load: bool
+    rewrite_all: bool
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,9 @@ class Result:
         decision: What became of them.
         written: New data files; `path` is the staged key.
         rewritten: Indices in the request's files of those that the new ones replace.
+        tombstones: All remembered deletes after the change.
+        repeated: Rows of a full load left out because their key came again.
+        quarantine_keys: Files of rows put aside.
         seconds: Duration of each phase.
     """
 
@@ -73,6 +82,9 @@ class Result:
     decision: tasks.Decision
     written: tuple[DataFile, ...]
     rewritten: tuple[int, ...]
+    tombstones: tuple[TombstoneFile, ...]
+    repeated: int
+    quarantine_keys: tuple[str, ...]
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -94,60 +106,73 @@ class Engine:
 
     def _run(self, request: Request) -> Result:
         seconds: dict[str, float] = {}
+        most_bad_rows = request.settings.max_quarantined_rows
         with _timed(seconds, "read"):
             batches = self._read(request)
             read: tasks.ReadStats = self._sum(batches.map(_first), tasks.ReadStats())
+            read.quarantine.check(most_bad_rows)
         with _timed(seconds, "decide"):
             decisions = self._decide(request, batches, read).persist(StorageLevel.MEMORY_AND_DISK)
-            nothing = tasks.Decision(Counts())
-            decision: tasks.Decision = self._sum(decisions.map(_summary), nothing)
+            decision: tasks.Decision = self._sum(decisions.map(_summary), tasks.Decision(Counts()))
         with _timed(seconds, "rewrite"):
-            settings = request.settings
-            plan = plan_rewrite(request.files, decision.touched, decision.inserts, settings.target_file_bytes)
-            written = self._write(request, decisions, plan)
+            writing = _plan(request, decision)
+            written = self._write(decisions, writing)
+            quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
+            quarantine.check(most_bad_rows)
         batches.unpersist()
         decisions.unpersist()
-        return Result(read, decision, tuple(written), tuple(sorted(plan.task_of_file)), seconds)
+        return Result(
+            read=read,
+            decision=decision,
+            written=tuple(file for one in written for file in one.files),
+            rewritten=tuple(sorted(writing.plan.task_of_file)),
+            tombstones=(*writing.tombstone_plan.kept, *(file for one in written for file in one.tombstones)),
+            repeated=quarantine.rows - read.quarantine.rows,
+            quarantine_keys=quarantine.keys,
+            seconds=seconds,
+        )
 
     def _read(self, request: Request) -> RDD[Any]:
         groups = _balanced(request.parts, self._spark.defaultParallelism * 2)
-        read = _task(tasks.read_slices, raw=request.raw, shape=request.shape, settings=request.settings)
-        return self._spark.parallelize(groups, max(1, len(groups))).flatMap(read).persist(StorageLevel.MEMORY_AND_DISK)
+        read = _task(
+            tasks.read_slices,
+            places=request.places,
+            shape=request.shape,
+            settings=request.settings,
+            table=request.table,
+        )
+        return (
+            self._spark.parallelize(groups, max(1, len(groups)))
+            .mapPartitionsWithIndex(read)
+            .persist(StorageLevel.MEMORY_AND_DISK)
+        )
 
     def _decide(self, request: Request, batches: RDD[Any], read: tasks.ReadStats) -> RDD[Any]:
-        shape = request.shape
+        shape, places = request.shape, request.places
         if request.full_load or not shape.primary_key:
             return batches.map(_task(tasks.take_inserts, shape=shape, full_load=request.full_load))
         bounds = quantiles(read.samples, ceil(read.rows / ROWS_PER_BUCKET) or 1)
-        buckets = len(bounds) + 1
-        changed = batches.flatMap(partial(tasks.route_to_buckets, bounds=bounds)).mapValues(_of_change)
-        entries = changed
+        entries = batches.flatMap(partial(tasks.route_to_buckets, bounds=bounds)).mapValues(_of_change)
         if request.files:
-            probe = _task(
-                tasks.probe_files,
-                lake=request.staging.lake,
-                table_prefix=request.staging.table_prefix,
-                shape=shape,
-                files=request.files,
-                bounds=bounds,
-            )
+            probe = _task(tasks.probe_files, places=places, shape=shape, files=request.files, bounds=bounds)
             located = (
                 batches.flatMap(partial(tasks.route_to_files, files=request.files))
                 .partitionBy(min(len(request.files), self._spark.defaultParallelism * 4), int)
                 .mapPartitions(probe)
                 .mapValues(_of_lake)
             )
-            entries = changed.union(located)
-        return entries.partitionBy(buckets, int).mapPartitions(_task(tasks.decide_bucket, shape=shape))
+            entries = entries.union(located)
+        decide = _task(tasks.decide_bucket, places=places, shape=shape, tombstones=request.tombstones)
+        return entries.partitionBy(len(bounds) + 1, int).mapPartitions(decide)
 
-    def _write(self, request: Request, decisions: RDD[Any], plan: RewritePlan) -> list[DataFile]:
-        if not plan.tasks:
+    def _write(self, decisions: RDD[Any], writing: tasks.Writing) -> list[tasks.Written]:
+        count = len(writing.plan.tasks) + writing.tombstone_plan.needed
+        if not count:
             return []
-        write = _task(_write_partition, plan=plan, files=request.files, shape=request.shape, staging=request.staging)
-        written: list[DataFile] = (
-            decisions.flatMap(partial(tasks.route_to_writers, plan=plan))
-            .partitionBy(len(plan.tasks), int)
-            .mapPartitionsWithIndex(write)
+        written: list[tasks.Written] = (
+            decisions.flatMap(partial(tasks.route_to_writers, plan=writing.plan))
+            .partitionBy(count, int)
+            .mapPartitionsWithIndex(_task(_write_partition, writing=writing))
             .collect()
         )
         return written
@@ -161,14 +186,26 @@ def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: A
     return Carried(partial(function, **arguments))
 
 
+def _plan(request: Request, decision: tasks.Decision) -> tasks.Writing:
+    touched = range(len(request.files)) if request.rewrite_all else decision.touched
+    settings = request.settings
+    return tasks.Writing(
+        plan=plan_rewrite(request.files, touched, decision.inserts, settings.target_file_bytes),
+        tombstone_plan=plan_tombstones(request.tombstones, decision.deletes, request.oldest),
+        files=request.files,
+        shape=request.shape,
+        places=request.places,
+        full_load=request.full_load,
+        most_bad_rows=settings.max_quarantined_rows,
+    )
+
+
 def _write_partition(
-    task: int,
-    entries: Iterable[tuple[int, tuple[bool, bytes]]],
-    **arguments: Any,  # noqa: ANN401 - passed on
-) -> Iterable[DataFile]:
+    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, writing: tasks.Writing
+) -> Iterator[tasks.Written]:
     context = TaskContext.get()
-    attempt = f"{context.taskAttemptId()}" if context else "0"
-    return tasks.write_files(task, entries, attempt=attempt, **arguments)
+    attempt = str(context.taskAttemptId()) if context else "0"
+    yield tasks.write_files(task, entries, writing=writing, attempt=attempt)
 
 
 def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +

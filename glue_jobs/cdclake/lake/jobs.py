@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from cdclake.errors import ConfigurationError, InputError
 from cdclake.lake import raw_reader
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.engine import Engine, Request, Result
-from cdclake.lake.tasks import Staging
+from cdclake.lake.tasks import Places
+from cdclake.model.late import applied_after, begin_after, passed_over, pending_changes
+from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord, DataFile, Snapshot, StagedFile
@@ -64,10 +67,14 @@ class TableRun:
         return self.log.layout
 
 
-def load_initial(run: TableRun, spark: SparkContext) -> dict[str, Any]:
+def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = None) -> dict[str, Any]:
     """Replace the lake table by the full load in the raw folder.
 
-    A second call with the same full load does nothing.
+    A second call with the same arguments does nothing.
+
+    Args:
+        base_change: Number of the lake's newest change when the load was decided on: the load is done if there is
+            another by now. None: it is done if the table was last loaded from the very same files.
 
     Returns:
         Summary of the change for a log or a program; `change` is None if nothing was to be done.
@@ -82,31 +89,23 @@ def load_initial(run: TableRun, spark: SparkContext) -> dict[str, Any]:
         raise InputError("The raw folder holds no full-load files", remedy=remedy, file=run.raw_prefix)
     newest = max(file.modified_utc for file in full_load).strftime(TableState.DATE_FORMAT)
     names = tuple(file.relative for file in full_load)
-    if (before.full_load_files, before.full_load_utc) == (names, newest):
+    same = (before.full_load_files, before.full_load_utc) == (names, newest)
+    if same if base_change is None else before.change != base_change:
         return _nothing(run, before, "this full load is in the lake already")
 
     looks = _inspect(run, full_load)
     shape = _shape(run, _merged(Schema(), full_load, looks))
-    parts = tuple(part for look in looks for part in look.parts)
-    result = _compute(run, spark, before, shape, parts, full_load=True)
-    # A change file written before this full load began is in it already; one written since must be applied, again if
-    # need be. On the first load nothing is known to be older.
-    oldest = min(file.modified_utc for file in full_load)
-    passed_over = [f.relative for f in changes if before.change and f.modified_utc < oldest]
-    after = replace(
-        _snapshot(before, shape, result, kept=()),
-        full_load_files=names,
-        full_load_utc=newest,
-        watermark=max(passed_over, key=file_order, default=""),
-    )
+    result = _compute(run, spark, before, shape, looks, full_load=True)
+    begun = begin_after(before, passed_over(full_load, changes) if before.change else "")
+    after = replace(_snapshot(run, begun, shape, result, kept=()), full_load_files=names, full_load_utc=newest)
     return _finish(run, before, after, result, ChangeKind.FULL_LOAD, names)
 
 
 def load_incremental(run: TableRun, spark: SparkContext, last_file: str, new_file: str) -> dict[str, Any]:
-    """Apply the change files after the lake's watermark, up to a given one.
+    """Apply the change files that the lake table lacks, late ones included, up to a given one.
 
-    The lake's own watermark counts; `last_file` is used only while the lake has none. A second call with the same
-    arguments does nothing.
+    What the lake has is told by its own snapshot; `last_file` is used only while there is none. A second call with the
+    same arguments does nothing.
 
     Args:
         last_file: Watermark of the state table, relative to the table's raw folder; empty for none.
@@ -120,22 +119,24 @@ def load_incremental(run: TableRun, spark: SparkContext, last_file: str, new_fil
         ConfigurationError: The table's keys are not those that the lake table was made with.
     """
     before = _current(run)
-    start = file_order(before.watermark if before.change else last_file)
+    known = before if before.change else begin_after(before, last_file)
     end = file_order(new_file)
     _, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
-    pending = [file for file in changes if file.order > start and (not end or file.order <= end)]
-    if not pending:
-        return _nothing(run, before, "every change file is in the lake already")
+    due, too_late = pending_changes(known, changes, run.settings.late_window_hours, _last_change_time(run, before))
+    due = [file for file in due if not end or file.order <= end]
+    if not due:
+        nothing = _nothing(run, before, "every change file is in the lake already")
+        return {**nothing, "too_late": [file.relative for file in too_late]}
 
-    looks = _inspect(run, pending)
-    shape = _shape(run, _merged(before.schema, pending, looks))
-    _require_same_keys(before, shape)
-    parts = tuple(part for look in looks for part in look.parts)
-    result = _compute(run, spark, before, shape, parts, full_load=False)
+    looks = _inspect(run, due)
+    shape = _shape(run, _merged(before.schema, due, looks))
+    _require_same_keys(run, before, shape)
+    result = _compute(run, spark, before, shape, looks, full_load=False)
     gone = set(result.rewritten)
     kept = tuple(file for i, file in enumerate(before.files) if i not in gone)
-    after = replace(_snapshot(before, shape, result, kept), watermark=pending[-1].relative)
-    return _finish(run, before, after, result, ChangeKind.INCREMENTAL, tuple(f.relative for f in pending))
+    after = applied_after(_snapshot(run, known, shape, result, kept), due, run.settings.late_window_hours)
+    names, left_out = (tuple(file.relative for file in files) for files in (due, too_late))
+    return _finish(run, before, after, result, ChangeKind.INCREMENTAL, names, left_out)
 
 
 def _current(run: TableRun) -> Snapshot:
@@ -150,7 +151,7 @@ def _current(run: TableRun) -> Snapshot:
 def _inspect(run: TableRun, files: Sequence[RawFile]) -> list[raw_reader.Inspection]:
     fs = run.raw_fs.open()
     with ThreadPoolExecutor(CONCURRENT_LOOKS) as pool:
-        return list(pool.map(lambda file: raw_reader.inspect(fs, file, run.settings), files))
+        return list(pool.map(lambda file: raw_reader.inspect(fs, file, run.settings, table=run.layout.name), files))
 
 
 def _merged(schema: Schema, files: Sequence[RawFile], looks: Sequence[raw_reader.Inspection]) -> Schema:
@@ -164,17 +165,29 @@ def _shape(run: TableRun, schema: Schema) -> TableShape:
             message = f"{run.layout.name} has no column {name}"
             remedy = f"Correct PrimaryKey or PartitionKey; the columns are {', '.join(schema.names)}"
             raise ConfigurationError(message, remedy=remedy)
-    return TableShape(schema, run.settings.primary_key, run.settings.partition_key)
+    partial = run.settings.csv.no_sup_value is not None
+    return TableShape(schema, run.settings.primary_key, run.settings.partition_key, partial)
 
 
-def _require_same_keys(before: Snapshot, shape: TableShape) -> None:
-    made_with = (before.primary_key, before.partition_key)
-    if before.change and made_with != (shape.primary_key, shape.partition_key):
-        message = (
-            f"The lake table was made with PrimaryKey '{','.join(before.primary_key)}' "
-            f"and PartitionKey '{','.join(before.partition_key)}', and the settings say otherwise"
-        )
-        raise ConfigurationError(message, remedy="Set them back, or have DMS load the table again")
+def _require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> None:
+    if not before.change:
+        return
+    settings = run.settings
+    for attribute, was, now in (
+        (Attribute.PRIMARY_KEY, ",".join(before.primary_key), ",".join(shape.primary_key)),
+        (Attribute.PARTITION_KEY, ",".join(before.partition_key), ",".join(shape.partition_key)),
+        (Attribute.ORDER_COLUMN, before.order_column, settings.order_column),
+    ):
+        if was != now:
+            message = f"The lake table was made with {attribute} '{was}', and the settings say '{now}'"
+            remedy = (
+                f"Set it back, or load the table anew: set {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
+            )
+            raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
+
+
+def _last_change_time(run: TableRun, before: Snapshot) -> datetime | None:
+    return datetime.fromisoformat(run.log.record(before.change).created_utc) if before.change else None
 
 
 def _compute(
@@ -182,16 +195,41 @@ def _compute(
     spark: SparkContext,
     before: Snapshot,
     shape: TableShape,
-    parts: tuple[raw_reader.Slice, ...],
+    looks: Sequence[raw_reader.Inspection],
     *,
     full_load: bool,
 ) -> Result:
-    staging = Staging(run.lake_fs, run.layout.table_prefix, run.layout.staging_prefix(before.change + 1, run.run_id))
-    files = () if full_load else before.files
-    return Engine(spark).run(Request(parts, files, shape, run.settings, run.raw_fs, staging, full_load))
+    layout, change = run.layout, before.change + 1
+    request = Request(
+        table=layout.name,
+        parts=tuple(part for look in looks for part in look.parts),
+        files=() if full_load else before.files,
+        tombstones=() if full_load else before.tombstones,
+        oldest=before.horizon,
+        shape=shape,
+        settings=run.settings,
+        places=Places(
+            raw=run.raw_fs,
+            lake=run.lake_fs,
+            table_prefix=layout.table_prefix,
+            staging=layout.staging_prefix(change, run.run_id),
+            tombstones=layout.tombstones_key(change, run.run_id),
+            quarantine=layout.quarantine_prefix(change, run.run_id),
+        ),
+        full_load=full_load,
+        rewrite_all=_changes_a_type(before.schema, shape.schema),
+    )
+    return Engine(spark).run(request)
 
 
-def _snapshot(before: Snapshot, shape: TableShape, result: Result, kept: tuple[DataFile, ...]) -> Snapshot:
+def _changes_a_type(before: Schema, after: Schema) -> bool:
+    """Whether a column the table had has another type now: readers want one type in all files of a table."""
+    return any((now := after.find(was.name)) is not None and now.type != was.type for was in before)
+
+
+def _snapshot(
+    run: TableRun, before: Snapshot, shape: TableShape, result: Result, kept: tuple[DataFile, ...]
+) -> Snapshot:
     """The table after the change; new files still carry their staged key as path."""
     return replace(
         before,
@@ -199,7 +237,9 @@ def _snapshot(before: Snapshot, shape: TableShape, result: Result, kept: tuple[D
         schema=shape.schema,
         primary_key=shape.primary_key,
         partition_key=shape.partition_key,
+        order_column=run.settings.order_column,
         files=(*kept, *result.written),
+        tombstones=result.tombstones,
     )
 
 
@@ -210,6 +250,7 @@ def _finish(
     result: Result,
     kind: ChangeKind,
     raw: tuple[str, ...],
+    too_late: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     started = time.perf_counter()
     staged = {file.path for file in result.written}
@@ -236,6 +277,8 @@ def _finish(
         added=tuple(added),
         retired=tuple(file.path for file in before.files if file.path not in still),
         snapshot_key=run.log.write_snapshot(after, run.run_id),
+        too_late=too_late,
+        quarantine=result.quarantine_keys,
         bytes_added=sum(file.bytes for file in result.written),
         seconds=result.seconds,
     )
@@ -252,6 +295,7 @@ def _finish(
         "change": record.change,
         "kind": kind.value,
         "raw_files": len(raw),
+        "too_late": list(too_late),
         "files_added": len(record.added),
         "files_retired": len(record.retired),
         "files_before": len(before.files),
@@ -261,15 +305,24 @@ def _finish(
 
 
 def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) -> Books:
-    counts = asdict(result.decision.counts)
+    counts = result.decision.counts
     return Books(
         read_insert=result.read.inserts,
         read_update=result.read.updates,
-        read_delete=result.read.deletes,
+        read_delete=result.read.deletes - result.read.derived,
+        read_unknown=result.read.quarantine.rows,
+        derived=result.read.derived,
+        applied=counts.applied - result.repeated,
+        superseded=counts.superseded,
+        ignored=counts.ignored,
+        quarantined=result.read.quarantine.rows + result.repeated,
+        inserted=counts.inserted - result.repeated,
+        updated=counts.updated,
+        deleted=counts.deleted,
+        absent=counts.absent,
         replaced=before.rows if kind is ChangeKind.FULL_LOAD else 0,
         rows_before=before.rows,
         rows_after=after.rows,
-        **counts,
     )
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import BadRowError, IntegrityError
+from cdclake.errors import IntegrityError
 from cdclake.lake.data_file import DataFileWriter, TableShape, conform, matches, read_batches
-from cdclake.lake.keys import KEY, ROUTE
+from cdclake.lake.decide import in_order, is_last_of_key
+from cdclake.lake.keys import KEY
+from cdclake.lake.raw_reader import BadRow
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import FULL_LOAD_POSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pyarrow.fs import FileSystem
 
@@ -32,6 +36,8 @@ class MergeJob:
         partition: Partition of the file and of every row added.
         pieces: How many files to make.
         staged_keys: Keys to write to, at least `pieces`.
+        full_load: Whether the added rows are a full load's, which are older than every change: their position, which
+            so far told file and row, is written as the empty one.
     """
 
     base_key: str | None
@@ -39,11 +45,25 @@ class MergeJob:
     partition: Partition
     pieces: int
     staged_keys: tuple[str, ...]
+    full_load: bool = False
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What came of a merge.
+
+    Attributes:
+        files: The files written, `path` being the staged key; none if no row is left.
+        repeated: Rows of a full load whose key a later row of it has too; they were left out.
+    """
+
+    files: tuple[DataFile, ...]
+    repeated: tuple[BadRow, ...] = ()
 
 
 def merge(
     fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.ChunkedArray | None, additions: pa.Table
-) -> Sequence[DataFile]:
+) -> Merged:
     """Write the file without some rows and with others.
 
     Rows that stay keep their order; added rows follow, by key. Only when the result is cut into several files is all of
@@ -54,14 +74,12 @@ def merge(
         removals: Keys of rows that leave the base file, each in it exactly once; None for none.
         additions: Rows in flight, all of the job's partition, any order.
 
-    Returns:
-        The files written, `path` being the staged key; none if no row is left.
-
     Raises:
         IntegrityError: The base file does not hold exactly the rows that were to be removed.
-        BadRowError: Two added rows have one key.
     """
-    added = _in_key_order(additions, shape)
+    added, repeated = _one_of_each_key(additions, shape)
+    if job.full_load:
+        added = _with_position(added, FULL_LOAD_POSITION)
     kept_rows = job.base_rows - (len(removals) if removals is not None else 0)
     rows_per_file = ceil((kept_rows + added.num_rows) / job.pieces)
     writer = DataFileWriter(fs, job.staged_keys[: job.pieces], shape, job.partition, rows_per_file)
@@ -74,7 +92,7 @@ def merge(
             writer.write(batch)
         writer.write(added)
     writer.close()
-    return writer.written
+    return Merged(tuple(writer.written), repeated)
 
 
 def _kept(fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.ChunkedArray | None) -> Iterator[pa.Table]:
@@ -94,16 +112,26 @@ def _kept(fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.Chunked
         raise IntegrityError(message, remedy="Reload the table with a full load", file=job.base_key)
 
 
-def _in_key_order(additions: pa.Table, shape: TableShape) -> pa.Table:
+def _one_of_each_key(additions: pa.Table, shape: TableShape) -> tuple[pa.Table, tuple[BadRow, ...]]:
+    """Rows by key, of one key the last by position; and the others."""
     if not shape.primary_key:
-        return additions
-    ordered = additions.take(pc.sort_indices(additions, [(ROUTE, "ascending"), (KEY, "ascending")]))
-    keys = ordered[KEY].combine_chunks()
-    if len(keys) > 1 and pc.any(pc.equal(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py():
-        message = "A full load holds a key more than once"
-        remedy = "Set PrimaryKey to columns that tell rows apart, or have DMS load the table again"
-        raise BadRowError(message, remedy=remedy, column=",".join(shape.primary_key))
-    return ordered
+        return additions, ()
+    ordered = in_order(additions)
+    last = is_last_of_key(ordered[KEY].combine_chunks())
+    if last.true_count == len(last):
+        return ordered, ()
+    return ordered.filter(last), tuple(_repeated(row, shape) for row in ordered.filter(pc.invert(last)).to_pylist())
+
+
+def _repeated(row: dict[str, Any], shape: TableShape) -> BadRow:
+    file, _, number = row[POSITION].rpartition("|")
+    reason = f"The key ({', '.join(shape.primary_key)}) of a full-load row comes again in a later one"
+    return BadRow(file, int(number), reason, {name: str(row[name]) for name in shape.schema.names})
+
+
+def _with_position(rows: pa.Table, position: str) -> pa.Table:
+    index = rows.schema.get_field_index(POSITION)
+    return rows.set_column(index, rows.schema.field(index), pa.repeat(position, rows.num_rows))
 
 
 def _sorted_by_route(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:

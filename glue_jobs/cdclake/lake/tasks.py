@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.arrow_types import arrow_schema
 from cdclake.lake.blobs import from_blob, from_blobs, to_blob
 from cdclake.lake.data_file import TableShape, matches, read_batches
 from cdclake.lake.decide import (
     FILE,
     PARTITION_ID,
     Counts,
+    Decided,
     by_partition,
     decide,
     decide_without_key,
@@ -22,9 +24,11 @@ from cdclake.lake.decide import (
 )
 from cdclake.lake.keys import KEY, ROUTE
 from cdclake.lake.merge_file import MergeJob, merge
-from cdclake.lake.raw_reader import BATCH_ROWS, DELETE, UPDATE, Slice, read
+from cdclake.lake.quarantine import Quarantine, put_aside
+from cdclake.lake.raw_reader import BATCH_ROWS, DELETE, UPDATE, BadRow, ReadBatch, Slice, read
 from cdclake.lake.rewrite_plan import InsertRoute, InsertStats, RewritePlan
 from cdclake.lake.routing import candidates, cut, sample
+from cdclake.lake.tombstones import TombstonePlan, find_tombstones, write_tombstones
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN
 
@@ -32,26 +36,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.lake.decide import Decided, Partition
-    from cdclake.model.snapshot import DataFile, KeyValue
-    from cdclake.model.table import TableSettings
+    from cdclake.lake.decide import Partition
+    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
+    from cdclake.model.table import TableName, TableSettings
 
 SAMPLES_PER_BATCH = 64
 
 
 @dataclass(frozen=True)
 class ReadStats:
-    """What one batch of rows held."""
+    """What one batch of rows held.
+
+    Attributes:
+        inserts: Well-formed rows of that operation; likewise updates and deletes.
+        derived: How many of the deletes no raw row asked for: they stand for the old keys of updates.
+        quarantine: Rows that are not well-formed.
+    """
 
     inserts: int = 0
     updates: int = 0
     deletes: int = 0
+    derived: int = 0
     memory_bytes: int = 0
     samples: tuple[KeyValue, ...] = ()
+    quarantine: Quarantine = Quarantine()  # noqa: RUF009 - frozen
 
     @property
     def rows(self) -> int:
-        """Rows of any operation."""
+        """Rows to decide about."""
         return self.inserts + self.updates + self.deletes
 
     def __add__(self, other: ReadStats) -> ReadStats:
@@ -60,35 +72,77 @@ class ReadStats:
             self.inserts + other.inserts,
             self.updates + other.updates,
             self.deletes + other.deletes,
+            self.derived + other.derived,
             self.memory_bytes + other.memory_bytes,
             samples,
+            self.quarantine + other.quarantine,
         )
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where tasks read and write.
+
+    Attributes:
+        raw: The raw bucket.
+        lake: The lake bucket.
+        table_prefix: Folder of the table's data files in it.
+        staging: Folder for the new ones.
+        tombstones: Key of the new tombstones, without its ending.
+        quarantine: Folder for bad rows.
+    """
+
+    raw: FileSystemSpec
+    lake: FileSystemSpec
+    table_prefix: str
+    staging: str
+    tombstones: str
+    quarantine: str
+
+
 def read_slices(
-    parts: Iterable[Slice], *, raw: FileSystemSpec, shape: TableShape, settings: TableSettings
+    task: int,
+    groups: Iterable[Sequence[Slice]],
+    *,
+    places: Places,
+    shape: TableShape,
+    settings: TableSettings,
+    table: TableName,
 ) -> Iterator[tuple[ReadStats, bytes]]:
-    """Read raw files into batches of rows, each sorted by route."""
-    fs = raw.open()
-    waiting: list[pa.Table] = []
-    for part in parts:
-        for table in read(fs, part, shape.schema, settings):
-            waiting.append(table)
-            if sum(t.num_rows for t in waiting) >= BATCH_ROWS:
+    """Read raw files into batches of rows, each sorted by route; bad rows are put aside."""
+    raw = places.raw.open()
+    waiting: list[ReadBatch] = []
+    bad_rows: list[BadRow] = []
+    for part in (part for group in groups for part in group):
+        for batch in read(raw, part, shape, settings, table=table, full_load_positions=True):
+            bad_rows += batch.bad_rows
+            waiting.append(batch)
+            if sum(one.rows.num_rows for one in waiting) >= BATCH_ROWS:
                 yield _batch(waiting, shape)
                 waiting = []
-    if any(table.num_rows for table in waiting):
+    if any(batch.rows.num_rows for batch in waiting):
         yield _batch(waiting, shape)
+    if bad_rows:
+        key = f"{places.quarantine}read-{task:05d}.jsonl"
+        aside = put_aside(places.lake.open(), key, bad_rows, settings.max_quarantined_rows)
+        yield ReadStats(quarantine=aside), to_blob(shape.in_flight.empty_table())
 
 
-def _batch(tables: list[pa.Table], shape: TableShape) -> tuple[ReadStats, bytes]:
-    rows = pa.concat_tables(tables).combine_chunks()
+def _batch(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, bytes]:
+    rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
     if shape.primary_key:
         rows = rows.take(pc.sort_indices(rows, [(ROUTE, "ascending")]))
     updates = pc.sum(pc.equal(rows[OP_COLUMN], UPDATE)).as_py() or 0
     deletes = pc.sum(pc.equal(rows[OP_COLUMN], DELETE)).as_py() or 0
-    samples = tuple(sample(rows[ROUTE], SAMPLES_PER_BATCH)) if shape.primary_key else ()
-    return ReadStats(rows.num_rows - updates - deletes, updates, deletes, rows.nbytes, samples), to_blob(rows)
+    stats = ReadStats(
+        inserts=rows.num_rows - updates - deletes,
+        updates=updates,
+        deletes=deletes,
+        derived=sum(batch.derived for batch in batches),
+        memory_bytes=rows.nbytes,
+        samples=tuple(sample(rows[ROUTE], SAMPLES_PER_BATCH)) if shape.primary_key else (),
+    )
+    return stats, to_blob(rows)
 
 
 def route_to_files(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -> Iterator[tuple[int, bytes]]:
@@ -110,53 +164,60 @@ def route_to_buckets(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyValu
 def probe_files(
     wanted: Iterable[tuple[int, bytes]],
     *,
-    lake: FileSystemSpec,
-    table_prefix: str,
+    places: Places,
     shape: TableShape,
     files: Sequence[DataFile],
     bounds: Sequence[KeyValue],
 ) -> Iterator[tuple[int, bytes]]:
-    """Look wanted keys up in the data files' key columns.
+    """Look wanted keys up in the data files, reading their key columns alone if every change sends all columns.
 
     Yields:
-        Bucket of `route_to_buckets`, and the lake's rows of these keys: route, key, position, file index, partition id.
+        Bucket of `route_to_buckets`, and the lake's rows of these keys, see `found_schema`.
     """
-    fs = lake.open()
+    fs = places.lake.open()
     by_file: dict[int, list[bytes]] = defaultdict(list)
     for i, blob in wanted:
         by_file[i].append(blob)
+    columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
     for i, blobs in by_file.items():
-        keys = pc.unique(from_blob(blobs[0])[KEY] if len(blobs) == 1 else from_blobs(blobs, pa.schema([]))[KEY])
-        found = [
-            _found(batch, i, files[i].partition, shape, keys)
-            for batch in read_batches(fs, table_prefix + files[i].path, [*shape.key_columns_stored(), POSITION])
-        ]
-        rows = pa.concat_tables(found).combine_chunks()
-        rows = rows.take(pc.sort_indices(rows, [(ROUTE, "ascending")]))
+        keys = pc.unique(from_blobs(blobs, pa.schema([]))[KEY])
+        batches = read_batches(fs, places.table_prefix + files[i].path, columns)
+        found = pa.concat_tables([_found(batch, i, files[i].partition, shape, keys) for batch in batches])
+        rows = found.take(pc.sort_indices(found, [(ROUTE, "ascending")])).combine_chunks()
         for bucket, piece in cut(rows, bounds):
             yield bucket, to_blob(piece)
 
 
 def _found(batch: pa.Table, i: int, partition: Partition, shape: TableShape, keys: pa.Array) -> pa.Table:
     route, key = shape.keys_of(batch, partition)
-    rows = pa.table({ROUTE: route, KEY: key, POSITION: batch[POSITION]}).filter(matches(key, keys))
-    return rows.append_column(FILE, pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows)).append_column(
-        PARTITION_ID, pa.repeat(partition_id(partition), rows.num_rows)
-    )
+    hit = matches(key, keys)
+    rows = batch.filter(hit)
+    columns = {
+        ROUTE: route.filter(hit),
+        KEY: key.filter(hit),
+        POSITION: rows[POSITION],
+        FILE: pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows),
+        PARTITION_ID: pa.repeat(partition_id(partition), rows.num_rows),
+    }
+    if shape.partial:
+        columns.update(shape.source_columns(rows, partition))
+    return pa.table(columns, schema=found_schema(shape))
 
 
 def found_schema(shape: TableShape) -> pa.Schema:
-    """Schema of what `probe_files` yields."""
+    """Schema of what `probe_files` yields.
+
+    Route, key, position, file index, partition id, and if changes may leave columns out, all source columns.
+    """
     flight = shape.in_flight
-    return pa.schema(
-        [
-            flight.field(ROUTE),
-            flight.field(KEY),
-            (POSITION, pa.string()),
-            (FILE, pa.int32()),
-            (PARTITION_ID, pa.string()),
-        ]
-    )
+    own = [flight.field(ROUTE), flight.field(KEY), flight.field(POSITION)]
+    told = [pa.field(FILE, pa.int32()), pa.field(PARTITION_ID, pa.string())]
+    return pa.schema([*own, *told, *(arrow_schema(shape.schema) if shape.partial else [])])
+
+
+def tombstone_schema(shape: TableShape) -> pa.Schema:
+    """Schema of tombstones: route, key, position."""
+    return pa.schema([shape.in_flight.field(name) for name in (ROUTE, KEY, POSITION)])
 
 
 @dataclass(frozen=True)
@@ -169,83 +230,88 @@ class Decision:
         removals: `(file index, keys)`.
         replacements: `(file index, rows)`.
         additions: `(partition, rows)`.
+        deletes: Number of tombstones.
+        tombstones: Them.
     """
 
     counts: Counts
     touched: frozenset[int] = frozenset()
     inserts: dict[Partition, InsertStats] = field(default_factory=dict)
+    deletes: int = 0
     removals: tuple[tuple[int, bytes], ...] = ()
     replacements: tuple[tuple[int, bytes], ...] = ()
     additions: tuple[tuple[Partition, bytes], ...] = ()
+    tombstones: bytes = b""
 
     def summary(self) -> Decision:
         """The same without rows."""
-        return Decision(self.counts, self.touched, self.inserts)
+        return Decision(self.counts, self.touched, self.inserts, self.deletes)
 
     def __add__(self, other: Decision) -> Decision:
         """Two summaries in one."""
         inserts = dict(self.inserts)
         for partition, stats in other.inserts.items():
             inserts[partition] = inserts[partition] + stats if partition in inserts else stats
-        return Decision(self.counts + other.counts, self.touched | other.touched, inserts)
+        touched = self.touched | other.touched
+        return Decision(self.counts + other.counts, touched, inserts, self.deletes + other.deletes)
 
 
-def decide_bucket(entries: Iterable[tuple[int, tuple[bool, bytes]]], *, shape: TableShape) -> Iterator[Decision]:
+def decide_bucket(
+    entries: Iterable[tuple[int, tuple[bool, bytes]]],
+    *,
+    places: Places,
+    shape: TableShape,
+    tombstones: Sequence[TombstoneFile],
+) -> Iterator[Decision]:
     """Decide what becomes of all rows of one bucket.
 
     Args:
         entries: `(bucket, (whether these are the lake's rows, blob))`.
+        tombstones: All tombstones of the table.
     """
     blobs: dict[bool, list[bytes]] = {True: [], False: []}
     for _, (from_lake, blob) in entries:
         blobs[from_lake].append(blob)
-    if blobs[False]:
-        rows = from_blobs(blobs[False], shape.in_flight)
-        yield _packed(decide(rows, from_blobs(blobs[True], found_schema(shape)), shape.partition_key))
+    if not blobs[False]:
+        return
+    rows = from_blobs(blobs[False], shape.in_flight)
+    buried = find_tombstones(places.lake.open(), tombstones, rows[ROUTE], rows[KEY], tombstone_schema(shape))
+    yield _pack(decide(rows, from_blobs(blobs[True], found_schema(shape)), buried, shape))
 
 
 def take_inserts(batch: tuple[ReadStats, bytes], *, shape: TableShape, full_load: bool) -> Decision:
     """Outcome of a batch that needs no look at the lake: a full load, or changes of a table without a key."""
     rows = from_blob(batch[1])
     if not full_load:
-        return _packed(decide_without_key(rows, shape.partition_key))
+        return _pack(decide_without_key(rows, shape.partition_key))
     counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
-    return _pack(counts, {}, {}, dict(by_partition(rows, shape.partition_key)))
+    return _pack(Decided(counts, inserts=dict(by_partition(rows, shape.partition_key))))
 
 
-def _packed(decided: Decided) -> Decision:
-    return _pack(decided.counts, decided.removals, decided.replacements, decided.inserts)
-
-
-def _pack(
-    counts: Counts,
-    removals: dict[int, pa.Table],
-    replacements: dict[int, pa.Table],
-    inserts: dict[Partition, pa.Table],
-) -> Decision:
-    stats = {
-        partition: InsertStats(
-            rows.num_rows,
-            rows.nbytes,
-            tuple(sample(rows[ROUTE].combine_chunks(), SAMPLES_PER_BATCH)) if ROUTE in rows.column_names else (),
-        )
-        for partition, rows in inserts.items()
-    }
+def _pack(decided: Decided) -> Decision:
+    buried = decided.tombstones
     return Decision(
-        counts,
-        frozenset(removals),
-        stats,
-        tuple((i, to_blob(rows)) for i, rows in removals.items()),
-        tuple((i, to_blob(rows)) for i, rows in replacements.items()),
-        tuple((partition, to_blob(rows)) for partition, rows in inserts.items()),
+        decided.counts,
+        frozenset(decided.removals),
+        {partition: _insert_stats(rows) for partition, rows in decided.inserts.items()},
+        buried.num_rows if buried else 0,
+        tuple((i, to_blob(rows)) for i, rows in decided.removals.items()),
+        tuple((i, to_blob(rows)) for i, rows in decided.replacements.items()),
+        tuple((partition, to_blob(rows)) for partition, rows in decided.inserts.items()),
+        to_blob(buried) if buried else b"",
     )
+
+
+def _insert_stats(rows: pa.Table) -> InsertStats:
+    routes = sample(rows[ROUTE].combine_chunks(), SAMPLES_PER_BATCH) if ROUTE in rows.column_names else ()
+    return InsertStats(rows.num_rows, rows.nbytes, tuple(routes))
 
 
 def route_to_writers(decision: Decision, *, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
     """Send rows to the tasks that write them.
 
     Yields:
-        `(task number, (whether these are keys to remove, blob))`.
+        `(task number, (whether these are keys to remove, blob))`; tombstones go to the task after the plan's last.
     """
     for i, blob in decision.removals:
         yield plan.task_of_file[i], (True, blob)
@@ -254,6 +320,8 @@ def route_to_writers(decision: Decision, *, plan: RewritePlan) -> Iterator[tuple
     for ordinal, (partition, blob) in enumerate(decision.additions):
         route = plan.inserts[partition]
         yield from ((task, (False, piece)) for task, piece in _split(blob, route, ordinal))
+    if decision.tombstones:
+        yield len(plan.tasks), (False, decision.tombstones)
 
 
 def _split(blob: bytes, route: InsertRoute, ordinal: int) -> Iterator[tuple[int, bytes]]:
@@ -272,39 +340,62 @@ def _split(blob: bytes, route: InsertRoute, ordinal: int) -> Iterator[tuple[int,
 
 
 @dataclass(frozen=True)
-class Staging:
-    """Where writers put files, and from where they take those they replace."""
+class Written:
+    """What one task wrote: data files (`path` is the staged key), a file of tombstones, and rows put aside."""
 
-    lake: FileSystemSpec
-    table_prefix: str
-    prefix: str
+    files: tuple[DataFile, ...] = ()
+    tombstones: tuple[TombstoneFile, ...] = ()
+    quarantine: Quarantine = Quarantine()  # noqa: RUF009 - frozen
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What all tasks of a rewrite go by.
+
+    Attributes:
+        plan: The rewrite's tasks.
+        tombstone_plan: What becomes of the tombstones; they are written by the task after the plan's last.
+        files: Live data files.
+        full_load: Whether the rows are a full load's.
+        most_bad_rows: How many bad rows the change may put aside.
+    """
+
+    plan: RewritePlan
+    tombstone_plan: TombstonePlan
+    files: tuple[DataFile, ...]
+    shape: TableShape
+    places: Places
+    full_load: bool
+    most_bad_rows: int
 
 
 def write_files(
-    task: int,
-    entries: Iterable[tuple[int, tuple[bool, bytes]]],
-    *,
-    plan: RewritePlan,
-    files: Sequence[DataFile],
-    shape: TableShape,
-    staging: Staging,
-    attempt: str,
-) -> list[DataFile]:
-    """Write what one task of the rewrite writes; `path` of the files is their staged key."""
+    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, writing: Writing, attempt: str
+) -> Written:
+    """Write what one task of the rewrite writes."""
     removals: list[bytes] = []
     additions: list[bytes] = []
     for _, (is_removal, blob) in entries:
         (removals if is_removal else additions).append(blob)
-    target = plan.tasks[task]
-    base = files[target.base] if target.base is not None else None
+    places, shape = writing.places, writing.shape
+    fs = places.lake.open()
+    if task == len(writing.plan.tasks):
+        key = f"{places.tombstones}-{attempt}.parquet"
+        new = from_blobs(additions, tombstone_schema(shape))
+        return Written(tombstones=(write_tombstones(fs, key, writing.tombstone_plan, new),))
+    target = writing.plan.tasks[task]
+    base = writing.files[target.base] if target.base is not None else None
     job = MergeJob(
-        base_key=staging.table_prefix + base.path if base else None,
+        base_key=places.table_prefix + base.path if base else None,
         base_rows=base.rows if base else 0,
         partition=target.partition,
         pieces=target.pieces,
         staged_keys=tuple(
-            f"{staging.prefix}{task:05d}-{piece:03d}-{attempt}.parquet" for piece in range(target.pieces)
+            f"{places.staging}{task:05d}-{piece:03d}-{attempt}.parquet" for piece in range(target.pieces)
         ),
+        full_load=writing.full_load,
     )
     keys = from_blobs(removals, pa.schema([]))[KEY] if removals else None
-    return list(merge(staging.lake.open(), job, shape, keys, from_blobs(additions, shape.in_flight)))
+    merged = merge(fs, job, shape, keys, from_blobs(additions, shape.in_flight))
+    aside_key = f"{places.quarantine}write-{task:05d}.jsonl"
+    return Written(merged.files, quarantine=put_aside(fs, aside_key, merged.repeated, writing.most_bad_rows))

@@ -22,7 +22,9 @@ _REQUIRED = (Argument.BUCKET, Argument.PREFIX, Argument.FOLDER, Argument.OUT_PAT
 _OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentinel.NONE, Argument.FENCING_TOKEN: "0"}
 
 
-def table_run(argv: Sequence[str], required: Collection[str] = ()) -> tuple[TableRun, Mapping[str, str]]:
+def table_run(
+    argv: Sequence[str], required: Collection[str] = (), optional: Mapping[str, str] | None = None
+) -> tuple[TableRun, Mapping[str, str]]:
     """Read a Spark job's arguments and connect to the raw and the lake bucket.
 
     `item` carries the table's settings; `primaryKey` and `partitionKey`, which the walkthrough passes, count if it does
@@ -31,6 +33,7 @@ def table_run(argv: Sequence[str], required: Collection[str] = ()) -> tuple[Tabl
     Args:
         argv: The job's command line.
         required: Names of arguments needed besides those that both jobs need.
+        optional: Names of further arguments, with their defaults.
 
     Returns:
         The run, and the value of each argument.
@@ -38,7 +41,7 @@ def table_run(argv: Sequence[str], required: Collection[str] = ()) -> tuple[Tabl
     Raises:
         ConfigurationError: An argument is missing or wrong.
     """
-    arguments = parse_arguments(argv, (*_REQUIRED, *required), {**_OPTIONAL, Argument.ITEM: ""})
+    arguments = parse_arguments(argv, (*_REQUIRED, *required), {**_OPTIONAL, Argument.ITEM: "", **(optional or {})})
     bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
     given = arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})
     item = {
@@ -62,6 +65,10 @@ def table_run(argv: Sequence[str], required: Collection[str] = ()) -> tuple[Tabl
 
 
 def relative_file(argument: str, bucket: str, raw_prefix: str) -> str:
-    """A change file named as `<bucket>/<key>`, relative to the table's raw folder; empty for the sentinels."""
-    relative = argument.removeprefix(f"{bucket}/{raw_prefix}")
+    """A change file named as `<bucket>/<key>`, relative to the table's raw folder; empty for the sentinels.
+
+    Of a transaction file, which lies in another folder, it is the name alone.
+    """
+    own = f"{bucket}/{raw_prefix}"
+    relative = argument[len(own) :] if argument.startswith(own) else argument.rpartition("/")[2]
     return "" if relative in {Sentinel.FIRST_FILE, Sentinel.NONE} else relative

@@ -80,6 +80,14 @@ class LakeLayout:
         """Folder for the files of a change that is not committed yet."""
         return f"{self.control_prefix}staging/{change:0{CHANGE_DIGITS}d}-{run_id}/"
 
+    def tombstones_key(self, change: int, run_id: str) -> str:
+        """Key of the tombstones that a run writes, without what its task adds."""
+        return f"{self.control_prefix}tombstones/{change:0{CHANGE_DIGITS}d}-{run_id}"
+
+    def quarantine_prefix(self, change: int, run_id: str) -> str:
+        """Folder for the bad rows of a change."""
+        return f"{self.control_prefix}quarantine/{change:0{CHANGE_DIGITS}d}-{run_id}/"
+
     def retired_key(self, change: int, path: str) -> str:
         """Where a data file retired by a change is kept, in a store without versions."""
         return f"{self.control_prefix}retired/{change:0{CHANGE_DIGITS}d}/{path}"

@@ -1,0 +1,84 @@
+"""Columns that come, go and widen; afterwards every reader reads all live files together."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.lake.table import RAW_PREFIX, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+LOADED = pa.schema([("id", pa.int32()), ("n", pa.int32()), ("ratio", pa.float32()), ("price", pa.decimal128(8, 2))])
+WIDER = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("ratio", pa.float64()), ("price", pa.decimal128(12, 4))])
+OLD_ROWS = [{"id": i, "n": i, "ratio": 0.5, "price": Decimal("1.25")} for i in range(1, 9)]
+NEW_ROW = {"id": 5_000_000_000, "n": 6_000_000_000, "ratio": 0.1, "price": Decimal("99999999.1234")}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = Table(tmp_path, LOADED, {"PrimaryKey": "id", "TargetFileBytes": "60"})
+    table.write_load(OLD_ROWS)
+    table.load_initial()
+    return table
+
+
+def put_change(table: Table, schema: pa.Schema, row: dict[str, Any]) -> None:
+    changes = pa.Table.from_pylist([{"Op": "I", **row}], schema.insert(0, pa.field("Op", pa.string())))
+    pq.write_table(changes, table.raw / RAW_PREFIX / "20240305-101500000.parquet")
+
+
+def folder(table: Table) -> Path:
+    return table.lake / table.layout.table_prefix
+
+
+@pytest.mark.spark
+def test_widened_columns_are_read_by_spark_duckdb_and_pyarrow_over_all_live_files(
+    table: Table, spark: SparkContext
+) -> None:
+    assert len(table.files()) > 1
+    put_change(table, WIDER, NEW_ROW)
+    summary = table.load_incremental()
+    assert summary["books"]["rows_after"] == 9
+    expected = sorted([*OLD_ROWS, NEW_ROW], key=lambda row: row["id"])
+
+    by_pyarrow = ds.dataset(folder(table)).to_table(columns=WIDER.names).sort_by("id")
+    assert by_pyarrow.schema.equals(WIDER)
+    assert by_pyarrow.to_pylist() == expected
+    pattern = f"{folder(table)}/*.parquet"
+    by_duckdb = duckdb.sql(f"select {', '.join(WIDER.names)} from read_parquet('{pattern}') order by id")  # noqa: S608
+    assert by_duckdb.fetchall() == [tuple(row.values()) for row in expected]
+    by_spark = SparkSession(spark).read.parquet(str(folder(table))).select(*WIDER.names).orderBy("id")
+    assert [row.asDict() for row in by_spark.collect()] == expected
+
+
+def test_a_narrower_column_is_widened_to_the_lakes(table: Table) -> None:
+    put_change(table, pa.schema([("id", pa.int16()), ("n", pa.int8())]), {"id": 99, "n": 5})
+    summary = table.load_incremental()
+    assert summary["files_retired"] <= 1
+    assert {found.row["id"]: found.row["n"] for found in table.rows()}[99] == 5
+
+
+def test_a_dropped_column_stays_and_is_null_from_then_on(table: Table) -> None:
+    put_change(table, pa.schema([("id", pa.int32()), ("n", pa.int32())]), {"id": 1, "n": 7})
+    table.load_incremental()
+    (changed,) = (found.row for found in table.rows() if found.row["id"] == 1)
+    assert changed == {"id": 1, "n": 7, "ratio": None, "price": None}
+    assert table.log.snapshot(2).schema == table.log.snapshot(1).schema
+
+
+def test_a_column_that_changes_its_case_is_the_same_column(table: Table) -> None:
+    put_change(table, pa.schema([("ID", pa.int32()), ("N", pa.int32())]), {"ID": 1, "N": 7})
+    table.load_incremental()
+    assert table.log.snapshot(2).schema.names == LOADED.names
+    assert {found.row["id"]: found.row["n"] for found in table.rows()}[1] == 7
