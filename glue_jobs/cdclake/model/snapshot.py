@@ -89,6 +89,8 @@ class Snapshot:
         watermark: Relative key of the change file latest in order that was applied; empty if none.
         applied_files: Relative keys of the change files applied, back to the late window, in order.
         floor: Relative key; change files up to it in order are in the full load, and never late. Empty if none is.
+        horizon: `yyyymmdd-HHMMSS`; applied files and deletes are remembered back to change files of this time, and
+            older ones are too late for good. Empty if nothing was forgotten.
         tombstones: Deletes back to the late window.
         full_load_files: Relative keys of the full-load files the table was last loaded from.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
@@ -103,6 +105,7 @@ class Snapshot:
     watermark: str = ""
     applied_files: tuple[str, ...] = ()
     floor: str = ""
+    horizon: str = ""
     tombstones: tuple[TombstoneFile, ...] = ()
     full_load_files: tuple[str, ...] = ()
     full_load_utc: str = ""
