@@ -321,8 +321,6 @@ def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World
     world.sleep = still_leased_after  # type: ignore[method-assign]  # looks whenever the run pauses
     world.process()
     assert sum(world.slept) > module.LEASE_SECONDS
-    assert world.slept[:6] == [1, 2, 4, 8, 15, 15]
-    assert max(world.slept) == 15
 
 
 def test_a_lost_lease_ends_the_waiting_and_leaves_the_item_to_the_new_holder(world: World):
