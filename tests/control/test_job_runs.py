@@ -31,5 +31,5 @@ def test_what_a_job_says_of_its_end_is_kept_whole():
 
 
 def test_a_job_that_says_nothing_of_its_end_leads_to_its_log():
-    with pytest.raises(JobRunError, match="ended as TIMEOUT.*log"):
+    with pytest.raises(JobRunError, match=r"ended as TIMEOUT.*log"):
         check_succeeded("DMSCDC_LoadInitial", JobRun("jr_1", JobState.FAILED, "TIMEOUT"))

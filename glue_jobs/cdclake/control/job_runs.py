@@ -18,7 +18,7 @@ LONGEST_PAUSE_SECONDS = 15.0
 
 
 def pauses() -> Iterator[float]:
-    """Seconds between looks at a run: a fifth of the time waited so far, so that little is waited in vain at its end."""
+    """Seconds between looks at a run: a fifth of the time waited so far, so that its end is soon seen."""
     waited = 0.0
     while True:
         pause = min(max(waited * SHARE_OF_WAITED, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
@@ -50,10 +50,11 @@ def wait_for_run(
 def check_succeeded(job: str, run: JobRun) -> None:
     """Refuse a run that did not end well.
 
-    What Glue says of it is kept whole, as the job's own line stands at its end. A Spark job that raises ends as
-    `Error Category: ...; Failed Line Number: ...; <Type>: <text>`, and `JobExit` sees to it that the text is our line; a
-    Python shell job only as `Command failed with exit code <n>`, which is why ProcessTable itself writes its error into
-    the item. The Glue API sets no greatest length for `JobRun.ErrorMessage` (its shape `ErrorString`).
+    What Glue says of it is kept whole, as the job's own line stands at its end. Of a Spark job that raises, Glue says
+    `Error Category: ...; Failed Line Number: ...; <Type>: <text>` (as users report it), and `JobExit` sees to it that
+    the text is our line. Of a Python shell job it says `Command failed with exit code <n>` and no more
+    (awslabs/aws-glue-libs#221), so ProcessTable writes its error into the item itself. The Glue API names no greatest
+    length for `JobRun.ErrorMessage` (shape `ErrorString`).
 
     Raises:
         JobRunError: Says what the job itself said.
