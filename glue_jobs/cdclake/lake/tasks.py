@@ -72,8 +72,10 @@ def read_slices(
     fs = raw.open()
     waiting: list[pa.Table] = []
     for part in parts:
-        for table in read(fs, part, shape.schema, settings):
-            waiting.append(table)
+        for batch in read(fs, part, shape, settings):
+            if batch.bad_rows:
+                raise batch.bad_rows[0].error()
+            waiting.append(batch.rows)
             if sum(t.num_rows for t in waiting) >= BATCH_ROWS:
                 yield _batch(waiting, shape)
                 waiting = []
