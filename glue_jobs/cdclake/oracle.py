@@ -45,8 +45,8 @@ def merge(
     """What a table holds after a full load and some changes.
 
     The changes are made one by one in the order of their positions, each once. An insert or update puts its row in the
-    place of what was there of its key; a column that it did not send keeps its value, or is null in a new row. An update
-    that changed the key takes the row of the old key away. The order in which the changes are given does not matter.
+    place of what was there of its key; a column that it did not send keeps its value, or is null in a new row. An
+    update that changed the key takes the row of the old key away. In what order the changes are given does not matter.
 
     Args:
         primary_key: Key columns. Without any, every full-load row and every insert is a row of the table.

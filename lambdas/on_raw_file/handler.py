@@ -1,7 +1,8 @@
 """Lambda behind the raw bucket's object-created events: gets the tables that the new files belong to looked at.
 
 A burst of events ends in one ProcessTable run for each table, see `cdclake.control.wake`. Events may come twice, late
-and in any order, as S3 delivers them; what they say is only that a table is worth a look.
+and in any order, as S3 delivers them; what they say is only that a table is worth a look. A transaction file holds rows
+of many tables, and its name does not tell which: every active table that reads its folder is looked at.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from cdclake.control.arguments import folder_prefix
 from cdclake.control.entry import error_line
 from cdclake.control.wake import wake_table
 from cdclake.errors import ConfigurationError, JobRunError
-from cdclake.model.rawfiles import split_raw_key
+from cdclake.model.rawfiles import is_transactions_key, split_raw_key
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from cdclake.ports import JobRunner, StateStore
 
@@ -63,7 +64,9 @@ def handle(event: Mapping[str, Any], surroundings: Surroundings, now: datetime) 
     """
     done: dict[str, str] = {}
     failed: dict[str, str] = {}
-    for table in tables_of(event, surroundings.raw_prefix):
+    found = tables_of(event, surroundings.raw_prefix)
+    sharing = readers_of_transactions(event, surroundings.states, surroundings.raw_prefix)
+    for table in {table.path: table for table in [*found, *sharing]}.values():
         log = logs.bind(__name__, table=str(table.name))
         try:
             done[table.path] = _wake(table, surroundings, now)
@@ -90,14 +93,39 @@ def tables_of(event: Mapping[str, Any], raw_prefix: str) -> list[TableState]:
         raw_prefix: Prefix of the schemas' folders, empty or with a trailing slash.
     """
     tables: dict[str, TableState] = {}
-    for record in event.get("Records", ()):
-        if not record.get("eventName", "").startswith("ObjectCreated:"):
-            continue
-        key = split_raw_key(unquote_plus(record["s3"]["object"]["key"]), raw_prefix)
-        if key:
-            table = TableState.new(record["s3"]["bucket"]["name"], key.schema_prefix, key.folder)
+    for bucket, key in _created(event):
+        parts = split_raw_key(key, raw_prefix)
+        if parts:
+            table = TableState.new(bucket, parts.schema_prefix, parts.folder)
             tables[table.path] = table
     return list(tables.values())
+
+
+def readers_of_transactions(event: Mapping[str, Any], states: StateStore, raw_prefix: str) -> list[TableState]:
+    """The active tables that read the folders of an event's new transaction files, each once.
+
+    Args:
+        event: S3's event.
+        states: The state table; read only if there is a transaction file.
+        raw_prefix: Prefix of the schemas' folders, empty or with a trailing slash.
+    """
+    folders: dict[str, set[str]] = {}
+    for bucket, key in _created(event):
+        if key.startswith(raw_prefix) and is_transactions_key(key):
+            folders.setdefault(bucket, set()).add(f"{key.rpartition('/')[0]}/")
+    return [
+        state
+        for bucket, written in folders.items()
+        for state in states.all(f"{bucket}/{raw_prefix}")
+        if state.active and state.transactions_folder in written
+    ]
+
+
+def _created(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Bucket and decoded key of each object that an event says was created."""
+    for record in event.get("Records", ()):
+        if record.get("eventName", "").startswith("ObjectCreated:"):
+            yield record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"])
 
 
 def _wake(table: TableState, surroundings: Surroundings, now: datetime) -> str:

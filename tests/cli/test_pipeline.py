@@ -264,3 +264,8 @@ def test_text_tells_of_rows_that_were_put_aside(capsys):
     show(outcome, OutputFormat.TABLE)
     assert "shop.store, change 1: 2 bad rows put aside" in capsys.readouterr().out
     assert not outcome.failed
+
+
+def test_text_without_any_table_is_no_empty_table(capsys):
+    show(World([]).run(), OutputFormat.TABLE)
+    assert capsys.readouterr().out == ""

@@ -14,14 +14,21 @@ from tests.control.world import ORDERS, RAW
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from cdclake.control.planning import Decision
     from tests.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"
-CHANGE = "20240305-100001000.parquet"
+CHANGE, LATER = "20240305-100001000.parquet", "20240305-100002000.parquet"
 
 
 def run(world: World, only: Collection[str] | None = None) -> Summary:
     return execute(plan(world.raw, world.states, RAW, "dms/", only), world.states, world.jobs, world.clock())
+
+
+def planned_one(world: World) -> Decision:
+    (table,) = plan(world.raw, world.states, RAW, "dms/").tables
+    assert table.decision
+    return table.decision
 
 
 def test_a_new_table_is_registered_inactive_and_not_started(world: World):
@@ -74,9 +81,73 @@ def test_one_run_is_started_for_an_active_table_with_work_and_names_its_item(wor
 
 def test_an_active_table_without_work_is_left_alone(world: World):
     world.put(CHANGE)
-    world.register(LastIncrementalFile=ORDERS + CHANGE)
+    world.register(LastIncrementalFile=ORDERS + CHANGE, LastListedUtc="2024-03-05T10:00:01Z")
     run(world)
     assert world.jobs.started == []
+
+
+def test_a_change_file_that_may_be_late_has_the_table_looked_at_and_then_left_alone(world: World):
+    world.put(LATER)
+    world.register()
+    world.process()
+    world.clock.advance(60)
+    assert not planned_one(world).work
+    world.put(CHANGE)
+    assert planned_one(world).reason == f"1 change file perhaps arrived late: {CHANGE}"
+    assert run(world).tables[0].outcome == "started"
+    world.clock.advance(60)
+    world.process()
+    assert world.applied == [LATER, CHANGE]
+    assert not planned_one(world).work
+
+
+def test_a_file_delivered_again_is_looked_at_once_and_not_applied_again(world: World):
+    world.put(CHANGE)
+    world.put(LATER)
+    world.register()
+    world.process()
+    world.clock.advance(60)
+    world.put(CHANGE)
+    assert run(world).tables[0].outcome == "started"
+    world.clock.advance(60)
+    assert world.process().rounds[0].decision.kind.value == "nothing new"
+    assert world.applied == [CHANGE, LATER]
+    assert not planned_one(world).work
+
+
+def test_a_folder_of_transaction_files_is_listed_once_for_all_tables_that_share_it(world: World):
+    for number in range(20):
+        world.register(f"{RAW}/dms/shop/t{number:02d}/", CdcPath="cdc/txn")
+    world.register(f"{RAW}/dms/shop/other/", CdcPath="cdc/other")
+    world.register(ITEMS)
+    world.raw.put("dms/cdc/txn/CDC_TXN-20240305100001000.csv", b"rows")
+    tables = plan(world.raw, world.states, RAW, "dms/").tables
+    kinds = {table.state.name.table: table.decision.kind.value for table in tables if table.decision}
+    assert len(kinds) == 22
+    assert (kinds["t00"], kinds["t19"]) == ("incremental", "incremental")
+    assert (kinds["other"], kinds["items"]) == ("nothing new", "nothing new")
+    assert world.raw.listed.count("dms/cdc/txn/CDC_TXN-") == 1
+
+
+def test_a_folder_of_transaction_files_is_no_table_known_or_not(world: World):
+    world.put(CHANGE)
+    for number in range(9):
+        world.raw.put(f"dms/cdc/txn/CDC_TXN-2024030510000{number}000.csv", b"rows")
+    assert [table.state.path for table in plan(world.raw, world.states, RAW, "dms/").tables] == [ORDERS]
+    world.register(ITEMS, CdcPath="/cdc/txn/")
+    world.raw.listed.clear()
+    assert [table.state.path for table in plan(world.raw, world.states, RAW, "dms/").tables] == [ITEMS, ORDERS]
+    assert "dms/cdc/txn/" not in world.raw.listed
+
+
+def test_bad_settings_of_one_table_do_not_keep_others_from_shared_transaction_files(world: World):
+    world.raw.put("dms/cdc/CDC_TXN-20240305100001000.csv", b"rows")
+    world.put("LOAD00000001.csv")
+    world.register(CdcPath="cdc", LateWindowHours="long")
+    world.register(ITEMS, CdcPath="cdc")
+    items, orders = plan(world.raw, world.states, RAW, "dms/").tables
+    assert items.action is Action.START
+    assert "LateWindowHours" in orders.error
 
 
 def test_execution_does_exactly_what_the_plan_prints(world: World):

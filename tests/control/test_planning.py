@@ -6,8 +6,10 @@ import pytest
 
 from cdclake.control.planning import Decision, DecisionKind, plan_table
 from cdclake.errors import ConfigurationError
+from cdclake.model.late import applied_after
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, raw_files
+from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
 
 T0 = datetime(2024, 3, 5, 10, 0, 0, tzinfo=timezone.utc)
@@ -67,7 +69,11 @@ def test_a_load_file_that_comes_late_brings_all_of_them_again():
 
 
 def test_only_change_files_after_the_watermark_count():
-    state = table(LastFullLoadDate="2024-03-05 10:00:00", LastIncrementalFile=f"raw/{PREFIX}{CHANGE_2}")
+    state = table(
+        LastFullLoadDate="2024-03-05 10:00:00",
+        LastIncrementalFile=f"raw/{PREFIX}{CHANGE_2}",
+        LastListedUtc="2024-03-05T10:00:03Z",
+    )
     files = {"LOAD00000001.parquet": 0, CHANGE_1: 1, CHANGE_2: 2}
     assert planned(state, **files).kind is DecisionKind.NOTHING_NEW
     decision = planned(state, **files, **{CHANGE_3: 3})
@@ -123,4 +129,101 @@ def test_a_decision_is_good_for_json():
         "full_load_utc": "2024-03-05 10:00:00",
         "files": 2,
         "bytes": 20,
+        "too_late": 0,
     }
+
+
+LISTED = {"LastListedUtc": "2024-03-05T10:00:30Z"}
+AFTER_2 = {"LastIncrementalFile": f"raw/{PREFIX}{CHANGE_2}", "LastChangeId": "1"}
+
+
+@pytest.mark.parametrize(("seconds", "kind"), [(29, DecisionKind.NOTHING_NEW), (30, DecisionKind.LOOK)])
+def test_without_the_lake_a_file_before_the_watermark_written_since_the_last_listing_is_worth_a_look(
+    seconds: float, kind: DecisionKind
+):
+    decision = planned(table(**AFTER_2, **LISTED), **{CHANGE_1: seconds, CHANGE_2: 1})
+    assert decision.kind is kind
+    assert decision.work is (kind is DecisionKind.LOOK)
+    assert not decision.incremental
+    assert (decision.files, decision.new_watermark) == (0, CHANGE_2)
+
+
+def test_without_the_lake_and_a_last_listing_every_file_of_the_window_is_worth_a_look():
+    assert planned(table(**AFTER_2), **{CHANGE_1: 0}).kind is DecisionKind.LOOK
+
+
+def test_a_file_behind_the_window_is_not_worth_a_look():
+    assert planned(table(**AFTER_2, **LISTED), **{"20240301-000000000.csv": 40}).kind is DecisionKind.NOTHING_NEW
+    assert planned(table(LateWindowHours="240", **AFTER_2, **LISTED), **{"20240301-000000000.csv": 40}).work
+
+
+def test_work_that_is_sure_comes_before_a_look():
+    decision = planned(table(**AFTER_2, **LISTED), **{CHANGE_1: 40, CHANGE_3: 41})
+    assert decision.kind is DecisionKind.INCREMENTAL
+    assert "late" not in decision.reason
+    assert decision.files == 1
+
+
+def lake(*applied: str, **fields: object) -> Snapshot:
+    listing = [ListedObject(PREFIX + name, 10, T0) for name in applied]
+    snapshot = Snapshot(change=1, **fields)  # type: ignore[arg-type]  # any field of a snapshot
+    return applied_after(snapshot, raw_files(listing, PREFIX)[1], 72)
+
+
+def planned_with(snapshot: Snapshot, state: TableState, **written: float) -> Decision:
+    listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
+    return plan_table(state, *raw_files(listing, PREFIX), snapshot)
+
+
+def test_the_lake_tells_a_late_file_from_one_delivered_again():
+    state = table(**AFTER_2, **LISTED)
+    again = planned_with(lake(CHANGE_1, CHANGE_2), state, **{CHANGE_1: 40, CHANGE_2: 41})
+    assert again.kind is DecisionKind.NOTHING_NEW
+    late = planned_with(lake(CHANGE_2), state, **{CHANGE_1: 2, CHANGE_2: 2})
+    assert late.kind is DecisionKind.INCREMENTAL
+    assert late.reason == f"1 change file arrived late: {CHANGE_1}"
+    assert (late.watermark, late.new_watermark, late.files, late.bytes) == (CHANGE_2, CHANGE_2, 1, 10)
+
+
+def test_late_files_and_new_ones_go_together():
+    decision = planned_with(lake(CHANGE_2), table(**AFTER_2), **{CHANGE_1: 0, CHANGE_2: 0, CHANGE_3: 0})
+    assert (decision.new_watermark, decision.files) == (CHANGE_3, 2)
+    assert decision.reason == f"1 change file after {CHANGE_2}; 1 change file arrived late: {CHANGE_1}"
+
+
+def test_the_lake_counts_and_not_the_items_watermark():
+    decision = planned_with(lake(CHANGE_1, CHANGE_2), table(), **{CHANGE_1: 0, CHANGE_2: 0})
+    assert decision.kind is DecisionKind.NOTHING_NEW
+
+
+def test_while_the_lake_has_no_change_the_item_says_where_the_changes_begin():
+    decision = planned_with(Snapshot(), table(**AFTER_2), **{CHANGE_1: 40, CHANGE_3: 40})
+    assert (decision.watermark, decision.new_watermark, decision.files) == (CHANGE_2, CHANGE_3, 1)
+
+
+def test_what_the_full_load_holds_is_not_late():
+    decision = planned_with(lake(CHANGE_3, floor=CHANGE_2), table(), **{CHANGE_1: 40, CHANGE_3: 0})
+    assert decision.kind is DecisionKind.NOTHING_NEW
+
+
+def test_a_reload_takes_again_the_changes_written_since_it_began():
+    decision = planned_with(
+        lake(CHANGE_1, CHANGE_2, CHANGE_3), table(), **{"LOAD00000001.csv": 50, CHANGE_1: 1, CHANGE_2: 50, CHANGE_3: 60}
+    )
+    assert decision.kind is DecisionKind.BOTH
+    assert (decision.files, decision.new_watermark) == (3, CHANGE_3)
+    assert f"2 change files after {CHANGE_1}" in decision.reason
+
+
+def test_files_that_came_too_late_are_counted_and_named_but_are_no_work():
+    old = [f"202403010000{n:02d}000.csv".replace("0301", "0301-") for n in range(4)]
+    decision = planned_with(lake(CHANGE_2), table(**AFTER_2, **LISTED), **dict.fromkeys(old, 40), **{CHANGE_2: 0})
+    assert not decision.work
+    assert decision.too_late == 4
+    assert decision.reason.endswith(f"4 change files came too late and will not be applied: {', '.join(old[:3])}, ...")
+
+
+def test_a_listing_time_that_does_not_parse_is_named_with_a_remedy():
+    with pytest.raises(ConfigurationError, match="LastListedUtc is 'noon'") as caught:
+        planned(table(LastListedUtc="noon"), **{CHANGE_1: 0})
+    assert "Remove it" in caught.value.remedy

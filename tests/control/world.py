@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
+from cdclake.control.arguments import parse_item
 from cdclake.control.process_table import Outside, Report, process_table
+from cdclake.model.late import applied_after, begin_after, passed_over, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
-from cdclake.model.rawfiles import file_order, raw_files
-from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord, Snapshot
+from cdclake.model.rawfiles import file_order
+from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord
 from cdclake.model.table import TableState
 from cdclake.ports import JobRun, JobState
+from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from cdclake.adapters.memory import ManualClock
     from cdclake.model.rawfiles import ListedObject
+    from cdclake.ports import Clock
 
 RAW, LAKE, LAKE_PREFIX = "raw-bucket", "lake-bucket", "lake/"
 ORDERS = f"{RAW}/dms/shop/orders/"
 
 
 class RawBucket(MemoryStore):
-    """A bucket in which something may happen right after it was listed."""
+    """A bucket in which something may happen right after it was listed, and that keeps the prefixes asked for."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.listed: list[str] = []
 
     after_listing: Callable[[], None] = staticmethod(lambda: None)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        self.listed.append(prefix)
         listed = super().list(prefix, start_after)
         self.after_listing()
         return listed
@@ -47,6 +57,7 @@ class World:
         during_job: Called while a Spark job runs.
         after_job: Called when a Spark job has listed and committed.
         states_of_job: How a Spark job stands at each look.
+        applied: Change files that the Spark jobs applied, in that order, again and again if they were.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -56,6 +67,7 @@ class World:
         self.states = MemoryState()
         self.jobs = MemoryJobs(self.run_job)
         self.slept: list[float] = []
+        self.applied: list[str] = []
         self.failures: dict[str, str] = {}
         self.before_start: Callable[[str, Mapping[str, str]], None] = lambda _job, _arguments: None
         self.during_job: Callable[[], None] = lambda: None
@@ -106,26 +118,36 @@ class World:
         if job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL):
             self.during_job()
             layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
-            self.load(job, ChangeLog(self.lake, layout), arguments[Argument.PREFIX])
+            state = TableState(parse_item(arguments[Argument.ITEM]))
+            log = ChangeLog(self.lake, layout)
+            if arguments.get(Argument.BASE_CHANGE, str(log.head())) == str(log.head()):
+                self.load(job, log, state, arguments.get(Argument.NEW_INCREMENTAL_FILE, ""))
             self.after_job()
         return self.states_of_job
 
-    def load(self, job: str, log: ChangeLog, raw_prefix: str, *, and_publish: bool = True) -> None:
+    def load(
+        self, job: str, log: ChangeLog, state: TableState, new_file: str = "", *, and_publish: bool = True
+    ) -> None:
         """Commit what a Spark job would, if there is anything."""
         before = log.snapshot(log.head())
-        loads, changes = raw_files(self.raw.list(raw_prefix), raw_prefix)
-        watermark, written = before.watermark, before.full_load_utc
+        loads, changes = list_raw_files(self.raw, state.raw_prefix, state.settings.cdc_path)
+        hours = state.settings.late_window_hours
         if job == JOB_LOAD_INITIAL:
+            kind = ChangeKind.FULL_LOAD
             written = max(file.modified_utc for file in loads).strftime(TableState.DATE_FORMAT)
-            first = min(file.modified_utc for file in loads)
-            changes = [file for file in changes if file.modified_utc < first] if before.change else []
-            watermark = ""  # changes written since the load began are applied to it again
-        watermark = max([watermark, *(file.relative for file in changes)], key=file_order)
-        if (watermark, written) == (before.watermark, before.full_load_utc):
-            return
+            after = begin_after(before, passed_over(loads, changes) if before.change else "")
+            after = replace(after, full_load_utc=written)
+        else:
+            kind = ChangeKind.INCREMENTAL
+            start = before if before.change else begin_after(before, state.watermark)
+            end = file_order(state.with_attributes(LastIncrementalFile=new_file).watermark)
+            due = [file for file in pending_changes(start, changes, hours).due if not new_file or file.order <= end]
+            if not due:
+                return
+            self.applied += [file.relative for file in due]
+            after = applied_after(start, due, hours)
         number = before.change + 1
-        key = log.write_snapshot(Snapshot(change=number, watermark=watermark, full_load_utc=written), f"jr-{number}")
-        kind = ChangeKind.FULL_LOAD if job == JOB_LOAD_INITIAL else ChangeKind.INCREMENTAL
+        key = log.write_snapshot(replace(after, change=number), f"jr-{number}")
         record = ChangeRecord(number, kind, self.clock().isoformat(), f"jr-{number}", 1, (), Books(), (), (), key)
         log.commit(record)
         if and_publish:

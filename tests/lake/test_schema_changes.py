@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 LOADED = pa.schema([("id", pa.int32()), ("n", pa.int32()), ("ratio", pa.float32()), ("price", pa.decimal128(8, 2))])
 WIDER = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("ratio", pa.float64()), ("price", pa.decimal128(12, 4))])
-OLD_ROWS = [{"id": i, "n": i, "ratio": 0.5, "price": Decimal("1.25")} for i in range(1, 9)]
-NEW_ROW = {"id": 5_000_000_000, "n": 6_000_000_000, "ratio": 0.1, "price": Decimal("99999999.1234")}
+OLD_ROWS: list[dict[str, Any]] = [{"id": i, "n": i, "ratio": 0.5, "price": Decimal("1.25")} for i in range(1, 9)]
+NEW_ROW: dict[str, Any] = {"id": 5_000_000_000, "n": 6_000_000_000, "ratio": 0.1, "price": Decimal("99999999.1234")}
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_widened_columns_are_read_by_spark_duckdb_and_pyarrow_over_all_live_file
     assert by_pyarrow.schema.equals(WIDER)
     assert by_pyarrow.to_pylist() == expected
     pattern = f"{folder(table)}/*.parquet"
-    by_duckdb = duckdb.sql(f"select {', '.join(WIDER.names)} from read_parquet('{pattern}') order by id")  # noqa: S608
+    by_duckdb = duckdb.sql(f"select {', '.join(WIDER.names)} from read_parquet('{pattern}') order by id")
     assert by_duckdb.fetchall() == [tuple(row.values()) for row in expected]
     by_spark = SparkSession(spark).read.parquet(str(folder(table))).select(*WIDER.names).orderBy("id")
     assert [row.asDict() for row in by_spark.collect()] == expected

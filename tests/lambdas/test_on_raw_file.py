@@ -53,6 +53,7 @@ def around(*states: TableState, jobs: MemoryJobs | None = None) -> Surroundings:
         ("many_records", [ORDERS, ITEMS]),
         ("removed", []),
         ("test_event", []),
+        ("transactions", []),
     ],
 )
 def test_each_table_with_raw_data_is_found_once(name: str, paths: list[str]):
@@ -67,6 +68,7 @@ def test_every_sample_event_is_tested():
         "many_records",
         "removed",
         "test_event",
+        "transactions",
     }
 
 
@@ -83,6 +85,47 @@ def test_an_active_tables_run_is_started_with_its_item(clock: ManualClock):
     (start,) = jobs.started
     assert start.job == JOB
     assert parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
+
+
+def test_a_transaction_file_has_every_active_table_looked_at_that_reads_its_folder(clock: ManualClock):
+    tables = [table(f"t{number}/").with_attributes(CdcPath="cdc/txn") for number in range(3)]
+    others = [
+        table("plain/"),
+        table("paused/", "false").with_attributes(CdcPath="cdc/txn"),
+        table("elsewhere/").with_attributes(CdcPath="cdc"),
+        table("deeper/").with_attributes(CdcPath="cdc/txn/more"),
+    ]
+    jobs = MemoryJobs(running)
+    surroundings = around(*tables, *others, jobs=jobs)
+    assert handle(event("transactions"), surroundings, clock()) == {state.path: "started" for state in tables}
+    assert handle(event("transactions"), surroundings, clock()) == {state.path: "collapsed" for state in tables}
+    assert len(jobs.started) == 3
+
+
+def test_a_transaction_file_of_another_bucket_or_prefix_concerns_no_table(clock: ManualClock):
+    surroundings = around(table("orders/").with_attributes(CdcPath="cdc/txn"))
+    elsewhere = event("transactions")
+    elsewhere["Records"][0]["s3"]["bucket"]["name"] = "other-bucket"
+    assert handle(elsewhere, surroundings, clock()) == {}
+    elsewhere = event("transactions")
+    elsewhere["Records"][0]["s3"]["object"]["key"] = "cdc/txn/CDC_TXN-20240305101500123.csv"
+    assert handle(elsewhere, surroundings, clock()) == {}
+
+
+def test_a_table_with_a_file_of_its_own_and_a_transaction_file_in_one_event_is_looked_at_once(clock: ManualClock):
+    jobs = MemoryJobs(running)
+    surroundings = around(table("orders/").with_attributes(CdcPath="cdc/txn"), jobs=jobs)
+    both = {"Records": [*event("transactions")["Records"], *event("change_file")["Records"]]}
+    assert handle(both, surroundings, clock()) == {ORDERS: "started"}
+
+
+def test_an_event_without_transaction_files_does_not_read_the_state_table_through(clock: ManualClock):
+    class NoScan(MemoryState):
+        def all(self, path_prefix: str = "") -> Iterator[TableState]:
+            raise AssertionError(path_prefix)
+
+    surroundings = Surroundings(NoScan([table("orders/")]), MemoryJobs(running), "dms/", JOB)
+    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "started"}
 
 
 def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock):

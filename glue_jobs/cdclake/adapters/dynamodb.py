@@ -1,7 +1,7 @@
 """A DynamoDB table as the state store.
 
 Every write is one conditional UpdateItem or PutItem, so that no two callers can both believe they did it. Times are
-text whose order is the order of the times, see `state_rules.utc_text`; the fencing token is a number, so that DynamoDB
+text whose order is the order of the times, see `cdclake.model.times`; the fencing token is a number, so that DynamoDB
 can count it; everything else is text. The core sees text only.
 """
 
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from botocore.exceptions import ClientError, WaiterError
 
 from cdclake.adapters.aws import Remedies, error_code, translated_errors
-from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table, utc_text
+from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table
 from cdclake.errors import LeaseHeldError, RetryableError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableState
+from cdclake.model.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

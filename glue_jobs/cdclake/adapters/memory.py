@@ -6,11 +6,12 @@ from datetime import datetime, timedelta, timezone
 from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
-from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table, utc_text
+from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table
 from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject
 from cdclake.model.table import TableState
+from cdclake.model.times import utc_text
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:

@@ -1,16 +1,18 @@
-"""What every state store agrees on: how times are written, and which attributes are whose."""
+"""What every state store agrees on: when a lease is over, and which attributes are whose."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, UnknownTableError
 from cdclake.model.names import Attribute
+from cdclake.model.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import datetime
 
 OUTCOME_PREFIX = "Last"
 """Attributes that tell how far the runs came begin with this."""
@@ -25,19 +27,6 @@ KEPT_BY_STORE = frozenset(
 )
 """Attributes that only the store itself writes."""
 _NAME = re.compile(r"\w+", re.ASCII)
-_UTC_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-
-
-def utc_text(moment: datetime) -> str:
-    """Write a time as `yyyy-mm-ddTHH:MM:SSZ`, fractions cut off; the order of such texts is the order of the times.
-
-    Raises:
-        ValueError: The time has no time zone.
-    """
-    if moment.tzinfo is None:
-        message = f"{moment.isoformat()} has no time zone"
-        raise ValueError(message)
-    return moment.astimezone(timezone.utc).strftime(_UTC_FORMAT)
 
 
 def expiry_text(now: datetime, seconds: int) -> str:

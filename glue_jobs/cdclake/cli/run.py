@@ -11,7 +11,6 @@ from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, p
 from cdclake.cli.target import Target, with_target
 from cdclake.errors import JobRunError
 from cdclake.model.table import TableName
-from cdclake.ports import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,6 +57,8 @@ def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
     if output is OutputFormat.JSON:
         shown.records("Run", (), [table_record(table) for table in outcome.tables])
         return
+    if not outcome.tables:
+        return
     shown.records("Run", _COLUMNS, [record for table in outcome.tables for record in _lines(table)])
     for table in outcome.tables:
         for change in table.changes:
@@ -103,5 +104,5 @@ def failure(outcome: PipelineOutcome) -> JobRunError:
         return JobRunError(f"{len(failed)} of {len(outcome.tables)} tables failed: {text}")
     controller = outcome.controller
     message = f"The Controller job did not end well: {controller.error or controller.detail}"
-    remedy = "Look at the run's log"
-    return JobRunError(message, remedy="" if controller.state is JobState.SUCCEEDED else remedy, run=controller.run_id)
+    remedy = "" if controller.error else "Look at the run's log"  # the job's own error says what to do
+    return JobRunError(message, remedy=remedy, run=controller.run_id)

@@ -28,6 +28,7 @@ _OF_THE_JOBS = KEPT_BY_STORE | {
     Attribute.LAST_RUN_STATE,
     Attribute.LAST_RUN_ID,
     Attribute.LAST_RUN_UTC,
+    Attribute.LAST_LISTED_UTC,
     Attribute.LAST_ERROR,
     Attribute.LAST_CHANGE_ID,
 }

@@ -71,8 +71,11 @@ def folder_prefix(text: str) -> str:
 
 
 def item_json(item: Mapping[str, str]) -> str:
-    """An item of the state table as the argument `item`: JSON with DynamoDB's types, as the walkthrough passes it."""
-    return json.dumps({name: {"S": value} for name, value in item.items()})
+    """An item of the state table as the argument `item`: JSON with DynamoDB's types, as the walkthrough passes it.
+
+    `LastError` is left out: no job reads it, and it may be longer than an argument can be.
+    """
+    return json.dumps({name: {"S": value} for name, value in item.items() if name != Attribute.LAST_ERROR})
 
 
 def parse_item(text: str) -> Item:

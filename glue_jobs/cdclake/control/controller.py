@@ -15,9 +15,10 @@ from cdclake import logs
 from cdclake.control.discovery import has_raw_data, table_folders
 from cdclake.control.entry import error_line
 from cdclake.control.planning import Decision, DecisionKind, plan_table
+from cdclake.control.shared_listings import SharedListings
 from cdclake.control.wake import wake_table
 from cdclake.errors import RetryableError, UnknownTableError
-from cdclake.model.rawfiles import raw_files
+from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -132,12 +133,13 @@ def plan(raw: ObjectReader, states: StateStore, bucket: str, prefix: str, only: 
         UnknownTableError: A name in `only` is no table.
     """
     registered = {state.path: state for state in states.all(f"{bucket}/{prefix}")}
-    seen = {state.path: state for state in table_folders(raw, bucket, prefix)}
+    transaction_folders = {state.transactions_folder for state in registered.values()} - {""}
+    seen = {state.path: state for state in table_folders(raw, bucket, prefix, transaction_folders)}
     candidates = [registered.get(path, seen.get(path)) for path in sorted({*seen, *registered})]
     wanted = [state for state in candidates if state and (not only or str(state.name) in only)]
     new = {path for path in seen if path not in registered}
     with ThreadPoolExecutor(CONCURRENT_LISTINGS) as pool:
-        planned = list(pool.map(partial(_plan_one, raw, prefix, new), wanted))
+        planned = list(pool.map(partial(_plan_one, SharedListings(raw), prefix, new), wanted))
     tables = tuple(table for table in planned if table)
     unknown = sorted(set(only or ()) - {str(table.state.name) for table in tables})
     if unknown:
@@ -151,8 +153,8 @@ def _plan_one(raw: ObjectReader, prefix: str, new: Collection[str], state: Table
     try:
         if state.path in new:
             return _plan_new(state) if has_raw_data(raw, state, prefix) else None
-        listing = raw.list(state.raw_prefix) if state.active else ()
-        decision = plan_table(state, *raw_files(listing, state.raw_prefix))
+        files = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path) if state.active else ([], [])
+        decision = plan_table(state, *files)
         return PlannedTable(state, Action.START if decision.work else Action.NONE, decision)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one table must not stop the others; it is reported
         return PlannedTable(state, Action.NONE, error=error_line(error))

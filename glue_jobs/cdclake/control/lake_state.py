@@ -26,7 +26,7 @@ def lake_attributes(state: TableState, snapshot: Snapshot) -> dict[str, str]:
     """
     return {
         Attribute.LAST_CHANGE_ID: str(snapshot.change),
-        Attribute.LAST_INCREMENTAL_FILE: state.path + (snapshot.watermark or Sentinel.FIRST_FILE),
+        Attribute.LAST_INCREMENTAL_FILE: state.as_watermark(snapshot.watermark),
         Attribute.LAST_FULL_LOAD_DATE: snapshot.full_load_utc or Sentinel.NEVER_LOADED,
     }
 

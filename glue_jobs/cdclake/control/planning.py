@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.control.lake_state import last_change
 from cdclake.errors import ConfigurationError
+from cdclake.model.late import begin_after, passed_over, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
+from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
 
     from cdclake.model.rawfiles import RawFile
 
+MOST_NAMES = 3
+"""So many files are named in a reason, and the others counted."""
+
 
 class DecisionKind(Enum):
     """What is to be done for a table."""
@@ -24,9 +30,11 @@ class DecisionKind(Enum):
     FULL_LOAD = "full load"
     """There are LOAD files newer than the last full load."""
     INCREMENTAL = "incremental"
-    """There are change files after the watermark."""
+    """There are change files to apply."""
     BOTH = "full load and incremental"
     """The full load first, and the incremental only if that went well."""
+    LOOK = "look"
+    """A change file before the watermark may be late, and only the lake can tell."""
     NOTHING_NEW = "nothing new"
     """Every raw file is accounted for."""
     INACTIVE = "inactive"
@@ -41,10 +49,12 @@ class Decision:
         kind: What.
         reason: Why, for people.
         watermark: Relative key of the last change file applied; empty if none.
-        new_watermark: Relative key of the newest change file; the same as `watermark` if no incremental is due.
+        new_watermark: Relative key of the change file up to which to apply; the same as `watermark` if none after it
+            is due.
         full_load_utc: When the newest LOAD file was written, to the second; None if no full load is due.
         files: Number of raw files to read.
         bytes: Their size.
+        too_late: Number of change files that came since the last run and lie behind the late window.
     """
 
     kind: DecisionKind
@@ -54,6 +64,7 @@ class Decision:
     full_load_utc: datetime | None = None
     files: int = 0
     bytes: int = 0
+    too_late: int = 0
 
     @property
     def full_load(self) -> bool:
@@ -67,8 +78,8 @@ class Decision:
 
     @property
     def work(self) -> bool:
-        """Whether anything is due."""
-        return self.full_load or self.incremental
+        """Whether ProcessTable has anything to do."""
+        return self.full_load or self.incremental or self.kind is DecisionKind.LOOK
 
     def to_json(self) -> dict[str, object]:
         """Good for JSON; `full_load_utc` as `yyyy-mm-dd HH:MM:SS` or null."""
@@ -81,46 +92,95 @@ class Decision:
             "full_load_utc": written.strftime(TableState.DATE_FORMAT) if written else None,
             "files": self.files,
             "bytes": self.bytes,
+            "too_late": self.too_late,
         }
 
 
-def plan_table(state: TableState, full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> Decision:
+def plan_table(
+    state: TableState,
+    full_load_files: Sequence[RawFile],
+    change_files: Sequence[RawFile],
+    lake: Snapshot | None = None,
+) -> Decision:
     """Decide what is due for a table.
 
-    A full load is due when a LOAD file was written after the last full load, an incremental when a change file comes
-    after the watermark in order. When a table that was loaded before is loaded anew, change files older than the new
-    LOAD files are no work of their own: the full load passes over them, as it holds what they say.
+    A full load is due when a LOAD file was written after the last full load, an incremental when the lake lacks a
+    change file, see `cdclake.model.late`. When a table that was loaded before is loaded anew, change files older than
+    the new LOAD files are no work of their own: the full load passes over them, as it holds what they say.
 
     Args:
         state: The table.
         full_load_files: Its LOAD files, any order.
-        change_files: Its change files, in the order of `RawFile.order`.
+        change_files: Its change files, any order.
+        lake: The lake table, which alone knows what was applied. Without it the item has to do, and a change file
+            before the watermark that came since the last run listed leads to a `LOOK`.
 
     Raises:
         ConfigurationError: An attribute of the state does not parse; names it.
     """
     if not state.active:
         return Decision(DecisionKind.INACTIVE, f"{Attribute.ACTIVE_FLAG} is not '{Sentinel.ACTIVE}'")
+    known = _known(state, lake)
     loads, newest_load = _due_loads(state, full_load_files)
-    changes = _due_changes(state, change_files)
-    if loads and _loaded_before(state):
-        oldest_load = min(file.modified_utc for file in loads)
-        changes = [file for file in changes if file.modified_utc >= oldest_load]
-    kinds = {
-        (True, True): DecisionKind.BOTH,
-        (True, False): DecisionKind.FULL_LOAD,
-        (False, True): DecisionKind.INCREMENTAL,
-        (False, False): DecisionKind.NOTHING_NEW,
-    }
+    # The first full load passes over nothing, as no change file is known to be older than what it reads.
+    reload = bool(loads) and (known.change > 0 or _loaded_before(state))
+    base = begin_after(known, passed_over(loads, change_files) if reload else "") if loads else known
+    pending = pending_changes(base, change_files, state.settings.late_window_hours, state.last_listed_utc)
+    changes = [file for file in pending.due if file.order > file_order(base.watermark)]
+    late = [file for file in pending.due if file.order <= file_order(base.watermark)]
+    perhaps_late: list[RawFile] = []
+    if lake is None:
+        late, perhaps_late = [], [file for file in late if _since_last_listing(state, file)]
+    work = _Work(loads, changes, late, perhaps_late, pending.too_late if lake else [])
     return Decision(
-        kind=kinds[bool(loads), bool(changes)],
-        reason=_reason(state, loads, changes, any_files=bool(full_load_files or change_files)),
-        watermark=_watermark(state),
-        new_watermark=changes[-1].relative if changes else _watermark(state),
+        kind=work.kind,
+        reason=_reason(state, base, work, any_files=bool(full_load_files or change_files)),
+        watermark=known.watermark,
+        new_watermark=changes[-1].relative if changes else known.watermark,
         full_load_utc=newest_load if loads else None,
-        files=len(loads) + len(changes),
-        bytes=sum(file.size_bytes for file in [*loads, *changes]),
+        files=len(work.to_read),
+        bytes=sum(file.size_bytes for file in work.to_read),
+        too_late=len(work.too_late),
     )
+
+
+class _Work(NamedTuple):
+    """The raw files of a decision.
+
+    Attributes:
+        loads: LOAD files, if a full load is due.
+        changes: Change files after the watermark.
+        late: Change files before it that were never applied.
+        perhaps_late: Change files before it that came since the last run, where it is not known what was applied.
+        too_late: Change files behind the late window that came since the last run.
+    """
+
+    loads: list[RawFile]
+    changes: list[RawFile]
+    late: list[RawFile]
+    perhaps_late: list[RawFile]
+    too_late: list[RawFile]
+
+    @property
+    def to_read(self) -> list[RawFile]:
+        return [*self.loads, *self.late, *self.changes]
+
+    @property
+    def kind(self) -> DecisionKind:
+        kinds = {
+            (True, True): DecisionKind.BOTH,
+            (True, False): DecisionKind.FULL_LOAD,
+            (False, True): DecisionKind.INCREMENTAL,
+            (False, False): DecisionKind.LOOK if self.perhaps_late else DecisionKind.NOTHING_NEW,
+        }
+        return kinds[bool(self.loads), bool(self.changes or self.late)]
+
+
+def _known(state: TableState, lake: Snapshot | None) -> Snapshot:
+    """The lake table as far as it is known. While it has no change, the item says where the changes begin."""
+    if lake is None:
+        return Snapshot(change=last_change(state), watermark=_watermark(state))
+    return lake if lake.change else begin_after(lake, _watermark(state))
 
 
 def _due_loads(state: TableState, files: Sequence[RawFile]) -> tuple[list[RawFile], datetime | None]:
@@ -130,9 +190,8 @@ def _due_loads(state: TableState, files: Sequence[RawFile]) -> tuple[list[RawFil
     return (list(files) if due else []), newest
 
 
-def _due_changes(state: TableState, files: Sequence[RawFile]) -> list[RawFile]:
-    applied_through = file_order(_watermark(state))
-    return [file for file in files if file.order > applied_through]
+def _since_last_listing(state: TableState, file: RawFile) -> bool:
+    return state.last_listed_utc is None or file.modified_utc >= state.last_listed_utc
 
 
 def _loaded_before(state: TableState) -> bool:
@@ -150,16 +209,30 @@ def _watermark(state: TableState) -> str:
     return watermark
 
 
-def _reason(state: TableState, loads: Sequence[RawFile], changes: Sequence[RawFile], *, any_files: bool) -> str:
+def _reason(state: TableState, base: Snapshot, work: _Work, *, any_files: bool) -> str:
+    after = base.watermark or "the full load"
     parts = []
-    if loads:
+    if work.loads:
         since = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
-        parts.append(f"{_count(loads, 'LOAD file')} written since the last full load ({since})")
-    if changes:
-        parts.append(f"{_count(changes, 'change file')} after {_watermark(state) or 'the full load'}")
-    if parts:
-        return "; ".join(parts)
-    return "every raw file is applied" if any_files else "there are no raw files"
+        parts.append(f"{_count(work.loads, 'LOAD file')} written since the last full load ({since})")
+    if work.changes:
+        parts.append(f"{_count(work.changes, 'change file')} after {after}")
+    if work.late:
+        parts.append(f"{_count(work.late, 'change file')} arrived late: {_names(work.late)}")
+    if work.perhaps_late and not parts:
+        parts.append(f"{_count(work.perhaps_late, 'change file')} perhaps arrived late: {_names(work.perhaps_late)}")
+    if not parts:
+        parts.append("every raw file is accounted for" if any_files else "there are no raw files")
+    if work.too_late:
+        parts.append(
+            f"{_count(work.too_late, 'change file')} came too late and will not be applied: {_names(work.too_late)}"
+        )
+    return "; ".join(parts)
+
+
+def _names(files: Sequence[RawFile]) -> str:
+    names = ", ".join(file.relative for file in files[:MOST_NAMES])
+    return f"{names}, ..." if len(files) > MOST_NAMES else names
 
 
 def _count(files: Sequence[RawFile], what: str) -> str:

@@ -6,8 +6,9 @@ asked for the table meanwhile, the lease is kept and there is another round. See
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake import logs
 from cdclake.commit.log import ChangeLog
@@ -21,10 +22,13 @@ from cdclake.control.wake import wake_table
 from cdclake.errors import JobRunError, LeaseHeldError, LeaseLostError, UnknownTableError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, Sentinel
-from cdclake.model.rawfiles import raw_files
 from cdclake.model.times import utc_text
+from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
     from cdclake.ports import Clock, JobRunner, ObjectStore, StateStore
 
@@ -140,6 +144,13 @@ def _read(states: StateStore, path: str) -> TableState:
     return state
 
 
+class Known(NamedTuple):
+    """A table's item and its lake table, at the same moment."""
+
+    state: TableState
+    lake: Snapshot
+
+
 class _LeasedRun:
     """The part of a run that holds the lease."""
 
@@ -177,57 +188,69 @@ class _LeasedRun:
         if not state.active:
             self._report.rounds.append(Round(plan_table(state, (), ())))
             return
-        known = last_change(state)
-        state = self._in_line_with_lake(state, roll_forward(self._changes))
+        change = last_change(state)
+        known = self._in_line_with_lake(state)
+        listed_utc = self._outside.clock()
         raw = self._outside.open_bucket(state.bucket)
-        files = raw_files(raw.list(state.raw_prefix), state.raw_prefix)
-        decision = plan_table(state, *files)
+        files = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path)
+        decision = plan_table(known.state, *files, known.lake)
         this_round = Round(decision)
         self._report.rounds.append(this_round)
-        self._log.info(decision.kind.value, extra={"reason": decision.reason})
+        self._log.log(
+            logging.WARNING if decision.too_late else logging.INFO,
+            decision.kind.value,
+            extra={"reason": decision.reason},
+        )
         if decision.full_load:
-            state = self._load(JOB_LOAD_INITIAL, state, decision, this_round)
-            decision = plan_table(state, *files)  # the lake tells which change files the full load passed over
+            known = self._load(JOB_LOAD_INITIAL, known, decision, this_round)
+            decision = plan_table(known.state, *files, known.lake)  # the lake tells which change files it holds
         if decision.incremental and not decision.full_load:
-            state = self._load(JOB_LOAD_INCREMENTAL, state, decision, this_round)
-            decision = plan_table(state, *files)
-        this_round.changes = list(range(known + 1, last_change(state) + 1))
+            known = self._load(JOB_LOAD_INCREMENTAL, known, decision, this_round)
+            decision = plan_table(known.state, *files, known.lake)
+        this_round.changes = list(range(change + 1, known.lake.change + 1))
         if decision.work:
             message = f"The jobs ended well, but the lake lacks what they were to load: {decision.reason}"
             raise JobRunError(message, remedy="Look in the log of the last job; the next run tries again")
-        self._record_end(RUN_SUCCEEDED, "")
+        self._record_end(RUN_SUCCEEDED, "", {Attribute.LAST_LISTED_UTC: utc_text(listed_utc)})
 
-    def _in_line_with_lake(self, state: TableState, change: int) -> TableState:
-        """Catch up with a run that died between commit and state.
+    def _in_line_with_lake(self, state: TableState) -> Known:
+        """Finish what a run that died left undone, and bring the item in line with the lake.
 
-        An item that knows the newest change is left as it is: a person may have set it back to have a table reloaded.
+        The date of the last full load is left as it is in an item that knows the newest change: a person may have set
+        it back to have the table loaded anew.
         """
+        change = roll_forward(self._changes)
         check_not_ahead(state, change)
-        return self._record_lake(state, change) if last_change(state) < change else state
+        lake = self._changes.snapshot(change)
+        return self._record_lake(state, lake, full_load_date=last_change(state) < change)
 
-    def _load(self, job: str, state: TableState, decision: Decision, this_round: Round) -> TableState:
-        """Run one job to its end; returns the item as the lake then has it."""
+    def _load(self, job: str, known: Known, decision: Decision, this_round: Round) -> Known:
+        """Run one job to its end; returns the lake table, and the item as it then is."""
         self._keep_lease()
         jobs = self._outside.jobs
-        started = StartedJob(job, jobs.start(job, job_arguments(job, state, decision, self._layout, self._token)))
+        started = StartedJob(job, jobs.start(job, job_arguments(job, known, decision, self._layout, self._token)))
         this_round.jobs.append(started)
         self._log.info("started %s", job, extra={"started": started.run_id})
         run = wait_for_run(jobs, job, started.run_id, self._outside.sleep, self._keep_lease)
         started.outcome = run.detail or run.state.value
         self._log.info("%s ended as %s", job, started.outcome, extra={"started": started.run_id})
         check_succeeded(job, run)
-        return self._record_lake(state, self._changes.head())
+        lake = self._changes.snapshot(self._changes.head())
+        return self._record_lake(known.state, lake, full_load_date=job == JOB_LOAD_INITIAL)
 
-    def _record_lake(self, state: TableState, change: int) -> TableState:
-        if change == 0:
-            return state
-        self._keep_lease()
-        attributes = lake_attributes(state, self._changes.snapshot(change))
-        self._states.record_run(self._path, attributes)
-        self._log.info("the item is in line with the lake", extra={"change": change})
-        return state.with_attributes(**attributes)
+    def _record_lake(self, state: TableState, lake: Snapshot, *, full_load_date: bool) -> Known:
+        """Write into the item what the lake says otherwise."""
+        attributes = lake_attributes(state, lake) if lake.change else {}
+        if not full_load_date:
+            attributes.pop(Attribute.LAST_FULL_LOAD_DATE, None)
+        news = {name: value for name, value in attributes.items() if state.item.get(name) != value}
+        if news:
+            self._keep_lease()
+            self._states.record_run(self._path, news)
+            self._log.info("the item is in line with the lake", extra={"change": lake.change})
+        return Known(state.with_attributes(**news), lake)
 
-    def _record_end(self, outcome: str, error: str) -> None:
+    def _record_end(self, outcome: str, error: str, more: Mapping[str, str] | None = None) -> None:
         self._states.record_run(
             self._path,
             {
@@ -235,6 +258,7 @@ class _LeasedRun:
                 Attribute.LAST_RUN_ID: self._report.run_id,
                 Attribute.LAST_RUN_UTC: utc_text(self._outside.clock()),
                 Attribute.LAST_ERROR: error,
+                **(more or {}),
             },
         )
 
@@ -245,10 +269,9 @@ class _LeasedRun:
             raise LeaseLostError(message, remedy="Nothing to do: the run that has it now does the work")
 
 
-def job_arguments(
-    job: str, state: TableState, decision: Decision, layout: LakeLayout, fencing_token: int
-) -> dict[str, str]:
+def job_arguments(job: str, known: Known, decision: Decision, layout: LakeLayout, fencing_token: int) -> dict[str, str]:
     """Arguments of a Spark job's run, the walkthrough's and ours beside them."""
+    state = known.state
     arguments = {
         Argument.BUCKET: state.bucket,
         Argument.PREFIX: state.raw_prefix,
@@ -259,7 +282,9 @@ def job_arguments(
         Argument.ITEM: item_json(state.item),
         Argument.FENCING_TOKEN: str(fencing_token),
     }
+    if job == JOB_LOAD_INITIAL:
+        arguments[Argument.BASE_CHANGE] = str(known.lake.change)
     if job == JOB_LOAD_INCREMENTAL:
         arguments[Argument.LAST_INCREMENTAL_FILE] = state.last_incremental_file
-        arguments[Argument.NEW_INCREMENTAL_FILE] = state.path + decision.new_watermark
+        arguments[Argument.NEW_INCREMENTAL_FILE] = state.as_watermark(decision.new_watermark)
     return arguments

@@ -6,13 +6,22 @@ next wider signed type (uint64: decimal(20,0)), and every timestamp is UTC with 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import BadRowError, SchemaMismatchError
+from cdclake.errors import SchemaMismatchError
 from cdclake.model.schema import Column, Schema, decimal_parts
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_ANY_INTEGER = pa.decimal128(20, 0)
+_TRUE = pa.array(["true", "t", "1", "y"])
+_FALSE = pa.array(["false", "f", "0", "n"])
+"""How MySQL, PostgreSQL and Oracle booleans look as text."""
 
 _TO_ARROW = {
     "boolean": pa.bool_(),
@@ -59,6 +68,8 @@ def from_arrow(kind: pa.DataType) -> str | None:
         return from_arrow(kind.value_type)
     if pa.types.is_fixed_size_binary(kind):
         return "binary"
+    if isinstance(kind, pa.BaseExtensionType):
+        return "string" if isinstance(kind, pa.UuidType) else from_arrow(kind.storage_type)
     return _FROM_ARROW.get(kind)
 
 
@@ -84,65 +95,133 @@ def schema_of(raw: pa.Schema, file: str) -> Schema:
     return Schema(tuple(columns))
 
 
-def cast_column(values: pa.Array, kind: str, column: str, file: str, first_row: int) -> pa.Array:
+def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
     """Raw values as a lake type; nulls stay null, and nothing is cut or rounded.
 
     Args:
-        values: One column of some rows.
+        values: One column of some rows. Bytes are taken for text where the lake type is not `binary`.
         kind: Lake type.
-        column: Its name, for the error.
-        file: The raw file, for the error.
-        first_row: Number of the first of these rows in the file, for the error.
 
-    Raises:
-        BadRowError: A value does not fit; names the first row that holds one.
+    Returns:
+        The values, and the indices of those that do not parse or fit, ascending; these are null.
     """
+    bad: list[int] = []
+    pieces = list(_cast_pieces(values, kind, 0, bad))
+    return (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)), bad
+
+
+def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Iterator[pa.Array]:
+    """Halves what does not cast until the bad values stand alone."""
     try:
-        return _cast(values, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        row = first_row + _first_bad(values, kind)
-        message = f"A value of column {column} is not a {kind}"
-        remedy = "Correct the raw file, or set the column's type in the Schema attribute"
-        raise BadRowError(message, remedy=remedy, file=file, row=row, column=column) from error
+        yield _cast(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if len(values) == 1:
+            bad.append(first)
+            yield pa.nulls(1, to_arrow(kind))
+            return
+        middle = len(values) // 2
+        yield from _cast_pieces(values.slice(0, middle), kind, first, bad)
+        yield from _cast_pieces(values.slice(middle), kind, first + middle, bad)
 
 
 def _cast(values: pa.Array, kind: str) -> pa.Array:
+    """Cast a column as a whole.
+
+    Raises:
+        pa.ArrowInvalid: A value does not parse or fit.
+    """
     target = to_arrow(kind)
-    if values.type == target:
+    values = _plain(values)
+    source = values.type
+    if source == target:
         return values
+    if pa.types.is_binary(source) and not pa.types.is_binary(target):
+        values = values.cast(pa.string())
+        source = values.type
+    if pa.types.is_string(source):
+        return _parse_text(values, target)
+    if pa.types.is_time(source):
+        return values.cast(pa.time64("us")).cast(pa.string())
+    if pa.types.is_timestamp(source):
+        # A timestamp without zone is UTC already; one in nanoseconds must not lose any.
+        values = values.cast(pa.timestamp("us", tz=source.tz)).cast(TIMESTAMP)
+        return values if target == TIMESTAMP else _cast_exactly(values.cast(pa.timestamp("us")), target)
+    if pa.types.is_integer(source) and pa.types.is_decimal(target):
+        # Straight, Arrow refuses whenever some integer of the type would not fit, though these may.
+        return values.cast(_ANY_INTEGER).cast(target)
+    return _cast_exactly(values, target)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Values without the wrappings that Parquet readers put around them."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return _parse_text(values, target)
-    if pa.types.is_time(values.type):
-        return values.cast(pa.time64("us")).cast(pa.string())
-    if pa.types.is_timestamp(values.type) and target == TIMESTAMP:
-        # A timestamp without zone is UTC already; one in nanoseconds must not lose any.
-        return values.cast(pa.timestamp("us", tz=values.type.tz)).cast(TIMESTAMP)
-    return values.cast(target)
+    if isinstance(values.type, pa.UuidType):
+        return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.storage
+    if pa.types.is_large_string(values.type):
+        return values.cast(pa.string())
+    if pa.types.is_large_binary(values.type) or pa.types.is_fixed_size_binary(values.type):
+        return values.cast(pa.binary())
+    return values
+
+
+def _cast_exactly(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast, and refuse what Arrow would round or cut without a word."""
+    source = values.type
+    result = values.cast(target)
+    if (
+        (pa.types.is_floating(source) and pa.types.is_decimal(target))
+        or (pa.types.is_timestamp(source) and pa.types.is_date(target))
+        or (pa.types.is_integer(source) and pa.types.is_boolean(target))
+    ):
+        _require_all(pc.equal(result.cast(source), values))
+    elif pa.types.is_floating(source) and pa.types.is_float32(target):
+        _require_all(pc.or_(pc.is_finite(result), pc.invert(pc.is_finite(values))))
+    return result
 
 
 def _parse_text(values: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_string(target) or pa.types.is_binary(target):
         return values.cast(target)
-    blank = pc.equal(pc.utf8_trim_whitespace(values), "")
-    filled = pc.if_else(blank, pa.scalar(None, values.type), values)
+    trimmed = pc.utf8_trim_whitespace(values)
+    text = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
     if target == TIMESTAMP:
-        return filled.cast(pa.timestamp("us")).cast(TIMESTAMP)
-    return filled.cast(target)
+        return _parse_timestamps(text)
+    if pa.types.is_boolean(target):
+        return _parse_booleans(text)
+    if pa.types.is_date(target):
+        # A source whose dates have a time of day sends midnight with them.
+        return pc.replace_substring_regex(text, r"[ T]00:00(:00(\.0*)?)?$", "").cast(target)
+    result = text.cast(target)
+    if pa.types.is_floating(target):
+        _require_all(pc.or_(pc.is_finite(result), pc.match_substring_regex(text, "^[+-]?(inf|nan)", ignore_case=True)))
+    return result
 
 
-def _first_bad(values: pa.Array, kind: str) -> int:
-    low, high = 0, len(values)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            _cast(values.slice(low, middle - low), kind)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            high = middle
-        else:
-            low = middle
-    return low
+def _parse_booleans(text: pa.Array) -> pa.Array:
+    lower = pc.utf8_lower(text)
+    true = pc.is_in(lower, value_set=_TRUE)
+    _require_all(pc.or_(pc.or_(true, pc.is_in(lower, value_set=_FALSE)), text.is_null()))
+    return pc.if_else(text.is_valid(), true, pa.scalar(None, pa.bool_()))
+
+
+def _parse_timestamps(text: pa.Array) -> pa.Array:
+    """Text of up to nine fractional digits, of which only zeros may follow the sixth; without a zone it is UTC."""
+    short = pc.replace_substring_regex(text, r"(\.\d{6})0{1,3}", r"\1")
+    zoned = pc.match_substring_regex(short, r":\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$")
+    if not pc.any(zoned).as_py():
+        return short.cast(pa.timestamp("us")).cast(TIMESTAMP)
+    nothing = pa.scalar(None, short.type)
+    with_zone = pc.if_else(zoned, short, nothing).cast(TIMESTAMP)
+    return pc.coalesce(with_zone, pc.if_else(zoned, nothing, short).cast(pa.timestamp("us")).cast(TIMESTAMP))
+
+
+def _require_all(fits: pa.Array) -> None:
+    if not pc.all(fits, min_count=0).as_py():  # nulls count as true
+        message = "a value would be cut or rounded"
+        raise pa.ArrowInvalid(message)
 
 
 def partition_text(values: pa.Array) -> pa.Array:

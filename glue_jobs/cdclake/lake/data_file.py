@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import open_output
 from cdclake.errors import IntegrityError
 from cdclake.lake.arrow_types import arrow_schema, partition_column, to_arrow
-from cdclake.lake.keys import KEY, ROUTE, bounds, row_keys
+from cdclake.lake.keys import KEY, ROUTE, UNSENT, bounds, row_keys
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN, Schema
 from cdclake.model.snapshot import DataFile, KeyValue
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from cdclake.lake.decide import Partition
 
-UNSENT = "_unsent"
-"""Column of rows in flight: a character a source column, `1` where the change did not send it; empty if it sent all."""
 ROW_GROUP_ROWS = 1 << 19
 COMPRESSION = "snappy"  # what every reader of Parquet has had from the start
 

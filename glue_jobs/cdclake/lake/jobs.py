@@ -151,7 +151,7 @@ def _current(run: TableRun) -> Snapshot:
 def _inspect(run: TableRun, files: Sequence[RawFile]) -> list[raw_reader.Inspection]:
     fs = run.raw_fs.open()
     with ThreadPoolExecutor(CONCURRENT_LOOKS) as pool:
-        return list(pool.map(lambda file: raw_reader.inspect(fs, file, run.settings, table=run.layout.name), files))
+        return list(pool.map(lambda file: raw_reader.inspect(fs, file, run.settings), files))
 
 
 def _merged(schema: Schema, files: Sequence[RawFile], looks: Sequence[raw_reader.Inspection]) -> Schema:

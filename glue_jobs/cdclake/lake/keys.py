@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ROUTE = "_route"
 KEY = "_key"
+UNSENT = "_unsent"
+"""Beside them: a character a source column, `1` where the change did not send it; the empty text if it sent all."""
 
 
 def comparable(values: pa.Array) -> pa.Array:

@@ -13,7 +13,7 @@ from cdclake.errors import IntegrityError
 from cdclake.lake.data_file import DataFileWriter, TableShape, conform, matches, read_batches
 from cdclake.lake.decide import in_order, is_last_of_key
 from cdclake.lake.keys import KEY
-from cdclake.lake.raw_reader import BadRow
+from cdclake.lake.raw_rows import BadRow
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 

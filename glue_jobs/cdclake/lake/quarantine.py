@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.raw_reader import BadRow
+    from cdclake.lake.raw_rows import BadRow
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from cdclake.lake.decide import (
 from cdclake.lake.keys import KEY, ROUTE
 from cdclake.lake.merge_file import MergeJob, merge
 from cdclake.lake.quarantine import Quarantine, put_aside
-from cdclake.lake.raw_reader import BATCH_ROWS, DELETE, UPDATE, BadRow, ReadBatch, Slice, read
+from cdclake.lake.raw_reader import BATCH_ROWS, Slice, read
+from cdclake.lake.raw_rows import DELETE, UPDATE
 from cdclake.lake.rewrite_plan import InsertRoute, InsertStats, RewritePlan
 from cdclake.lake.routing import candidates, cut, sample
 from cdclake.lake.tombstones import TombstonePlan, find_tombstones, write_tombstones
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.lake.decide import Partition
+    from cdclake.lake.raw_rows import BadRow, ReadBatch
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
     from cdclake.model.table import TableName, TableSettings
 
@@ -114,7 +116,7 @@ def read_slices(
     waiting: list[ReadBatch] = []
     bad_rows: list[BadRow] = []
     for part in (part for group in groups for part in group):
-        for batch in read(raw, part, shape, settings, table=table, full_load_positions=True):
+        for batch in read(raw, part, shape, settings, table):
             bad_rows += batch.bad_rows
             waiting.append(batch)
             if sum(one.rows.num_rows for one in waiting) >= BATCH_ROWS:

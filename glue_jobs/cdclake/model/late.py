@@ -48,7 +48,7 @@ def pending_changes(
     """
     watermark, floor = file_order(snapshot.watermark), file_order(snapshot.floor)
     horizon = _horizon(snapshot, late_window_hours)
-    applied = frozenset(snapshot.applied_files)
+    applied = {snapshot.watermark, *snapshot.applied_files}
     pending = Pending([], [])
     for file in sorted(files, key=lambda file: file.order):
         if file.order > watermark:

@@ -67,6 +67,8 @@ class Attribute:
     """Glue job run id of the ProcessTable run that wrote this."""
     LAST_RUN_UTC = "LastRunUtc"
     """When that run ended."""
+    LAST_LISTED_UTC = "LastListedUtc"
+    """When the last run that ended well began to list the raw files: what was written later it may not have seen."""
     LAST_ERROR = "LastError"
     """What went wrong, and what to do; empty after a good run."""
     LAST_CHANGE_ID = "LastChangeId"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.rawfiles import is_transactions_key, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
-from cdclake.model.times import utc_text
+from cdclake.model.times import utc_text, utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,11 +144,50 @@ class TableState:
 
     @property
     def watermark(self) -> str:
-        """Watermark relative to the table's raw folder; empty if no change was applied."""
+        """Watermark as `RawFile.relative`; empty if no change was applied."""
         relative = self.last_incremental_file
         if relative.startswith(self.path):
             relative = relative[len(self.path) :]
+        elif is_transactions_key(relative):
+            relative = relative.rpartition("/")[2]
         return "" if relative == Sentinel.FIRST_FILE else relative
+
+    def as_watermark(self, relative: str) -> str:
+        """`<raw bucket>/<key>` of a change file; the sentinel for none. `watermark` reads it back.
+
+        Args:
+            relative: As `RawFile.relative`; empty for none.
+        """
+        if self.transactions_prefix and is_transactions_key(relative):
+            return f"{self.bucket}/{self.transactions_folder}{relative}"
+        return self.path + (relative or Sentinel.FIRST_FILE)
+
+    @property
+    def transactions_prefix(self) -> str:
+        """What the keys of the table's transaction files begin with; empty if it has none."""
+        cdc_path = _cdc_path(self.item)
+        return transactions_prefix(self.raw_prefix, cdc_path) if cdc_path else ""
+
+    @property
+    def transactions_folder(self) -> str:
+        """Key prefix of the folder of the table's transaction files, with a trailing slash; empty if it has none."""
+        folder, slash, _ = self.transactions_prefix.rpartition("/")
+        return folder + slash
+
+    @property
+    def last_listed_utc(self) -> datetime | None:
+        """When the last run that ended well began to list, to the second; None if none did.
+
+        Raises:
+            ConfigurationError: The attribute is not `yyyy-mm-ddTHH:MM:SSZ`.
+        """
+        text = _value(self.item, Attribute.LAST_LISTED_UTC)
+        try:
+            return utc_time(text) if text else None
+        except ValueError as error:
+            message = f"{Attribute.LAST_LISTED_UTC} is '{text}'"
+            remedy = "Remove it: the next run looks at every change file of the late window and sets it again"
+            raise ConfigurationError(message, remedy=remedy, table=self.name) from error
 
 
 @dataclass(frozen=True)
@@ -210,9 +250,13 @@ class TableSettings:
             order_column=_value(item, Attribute.ORDER_COLUMN),
             late_window_hours=_number(item, Attribute.LATE_WINDOW_HOURS, DEFAULT_LATE_WINDOW_HOURS),
             max_quarantined_rows=_number(item, Attribute.MAX_QUARANTINED_ROWS, 0),
-            cdc_path=_value(item, Attribute.CDC_PATH).strip("/"),
+            cdc_path=_cdc_path(item),
             target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
         )
+
+
+def _cdc_path(item: Mapping[str, str]) -> str:
+    return _value(item, Attribute.CDC_PATH).strip("/")
 
 
 def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timezone
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from datetime import datetime, timezone
 
 _UTC_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -21,3 +17,12 @@ def utc_text(moment: datetime) -> str:
         message = f"{moment.isoformat()} has no time zone"
         raise ValueError(message)
     return moment.astimezone(timezone.utc).strftime(_UTC_FORMAT)
+
+
+def utc_time(text: str) -> datetime:
+    """Read what `utc_text` writes.
+
+    Raises:
+        ValueError: It is not of that form.
+    """
+    return datetime.strptime(text, _UTC_FORMAT).replace(tzinfo=timezone.utc)

@@ -1,0 +1,42 @@
+"""A raw bucket in which folders that several tables share are listed once."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from cdclake.model.rawfiles import TRANSACTIONS_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.model.rawfiles import ListedObject
+    from cdclake.ports import ObjectReader
+
+
+class SharedListings:
+    """An `ObjectReader` that keeps the listings of transaction files; every other listing is made anew.
+
+    Threads that ask for the same listing wait for the first of them.
+
+    Args:
+        raw: The raw bucket.
+    """
+
+    def __init__(self, raw: ObjectReader) -> None:
+        self._raw = raw
+        self._kept: dict[str, list[ListedObject]] = {}
+        self._lock = Lock()
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        """See `ObjectReader.list`."""
+        if start_after or not prefix.endswith(f"/{TRANSACTIONS_NAME}"):
+            return self._raw.list(prefix, start_after)
+        with self._lock:
+            if prefix not in self._kept:
+                self._kept[prefix] = list(self._raw.list(prefix))
+            return iter(self._kept[prefix])
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        """See `ObjectReader.list_folders`."""
+        return self._raw.list_folders(prefix)

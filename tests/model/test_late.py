@@ -1,0 +1,170 @@
+"""Which change files are due, whatever their order of arrival."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.model.late import applied_after, begin_after, passed_over, pending_changes
+from cdclake.model.rawfiles import ListedObject, RawFile, raw_files
+from cdclake.model.snapshot import Snapshot
+
+T0 = datetime(2024, 3, 5, tzinfo=timezone.utc)
+HOURS = 72
+LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+def name(hour: float, folder: str = "") -> str:
+    return f"{folder}{T0 + timedelta(hours=hour):%Y%m%d-%H%M%S}000.parquet"
+
+
+def written(*relatives: str, at: datetime = T0) -> list[RawFile]:
+    return raw_files([ListedObject(f"s/t/{relative}", 1, at) for relative in relatives], "s/t/")[1]
+
+
+def due(snapshot: Snapshot, *relatives: str, hours: int = HOURS) -> list[str]:
+    return [file.relative for file in pending_changes(snapshot, written(*relatives), hours).due]
+
+
+def applied(*relatives: str, to: Snapshot | None = None, hours: int = HOURS) -> Snapshot:
+    return applied_after(to or Snapshot(), written(*relatives), hours)
+
+
+def test_a_table_without_any_change_lacks_every_file_however_old() -> None:
+    assert due(Snapshot(), name(0), name(-9000)) == [name(-9000), name(0)]
+
+
+def test_files_after_the_watermark_are_due_in_order() -> None:
+    assert due(applied(name(1)), name(3), name(1), name(2)) == [name(2), name(3)]
+
+
+def test_a_late_file_is_due_and_one_delivered_again_is_not() -> None:
+    snapshot = applied(name(1), name(3))
+    assert due(snapshot, name(1), name(2), name(3), name(4)) == [name(2), name(4)]
+    assert due(applied(name(2), name(4), to=snapshot), name(1), name(2), name(3), name(4)) == []
+
+
+def test_a_late_file_leaves_the_watermark_where_it_is() -> None:
+    snapshot = applied(name(2), to=applied(name(1), name(3)))
+    assert snapshot.watermark == name(3)
+    assert snapshot.applied_files == (name(1), name(2), name(3))
+
+
+def test_the_window_ends_with_the_second_that_is_as_old_as_it_is_long() -> None:
+    snapshot = applied(name(100))
+    just_outside = name(100 - HOURS - 1 / 3600)
+    assert due(snapshot, name(100 - HOURS), just_outside) == [name(100 - HOURS)]
+
+
+def test_files_of_other_folders_and_with_finer_stamps_are_told_by_their_time() -> None:
+    fine = "20240305-0200000001.csv"
+    snapshot = applied(name(1, "05032024/"), name(3, "04032024/"))
+    assert due(snapshot, fine, name(1, "05032024/"), name(-80, "09032024/")) == [fine]
+
+
+def test_only_what_lies_in_the_window_is_remembered() -> None:
+    snapshot = applied(name(100), to=applied(name(0), name(50)))
+    assert snapshot.applied_files == (name(50), name(100))
+
+
+def test_what_was_forgotten_is_not_due_again_when_the_window_is_made_longer() -> None:
+    snapshot = applied(name(0), name(100), hours=72)
+    assert due(snapshot, name(0), name(10), hours=1000) == []
+    longer = applied(name(101), to=snapshot, hours=1000)
+    assert due(longer, name(0), name(10), hours=1000) == []
+    assert due(longer, name(29), name(99), hours=1000) == [name(29), name(99)]
+
+
+def test_a_shorter_window_counts_at_once_and_keeps_what_was_applied_from_being_due() -> None:
+    snapshot = applied(name(0), name(60), hours=72)
+    assert due(snapshot, name(0), name(50), name(59.5), hours=1) == [name(59.5)]
+
+
+def test_a_window_longer_than_the_calendar_has_no_end() -> None:
+    forever = 10**9
+    snapshot = applied(name(0), hours=forever)
+    assert due(snapshot, "00010101-000000000.csv", hours=forever) == ["00010101-000000000.csv"]
+    assert due(snapshot, "20230101-000000000.csv", hours=9_500_000) == ["20230101-000000000.csv"]
+
+
+def test_without_a_window_nothing_is_late_but_what_has_the_second_of_the_watermark() -> None:
+    snapshot = applied("20240305-000000500.csv", hours=0)
+    assert due(snapshot, "20240304-235959999.csv", "20240305-000000499.csv", hours=0) == ["20240305-000000499.csv"]
+
+
+def test_what_a_full_load_holds_is_never_due() -> None:
+    snapshot = begin_after(applied(name(1), name(5)), name(3))
+    assert due(snapshot, name(1), name(2), name(3), name(4), name(5)) == [name(4), name(5)]
+    after = applied(name(5), to=snapshot)
+    assert due(after, name(2), name(4)) == [name(4)]
+
+
+def test_a_full_load_that_holds_no_change_file_makes_all_due() -> None:
+    assert due(begin_after(applied(name(100)), ""), name(0), name(100)) == [name(0), name(100)]
+
+
+def test_a_reload_passes_over_the_change_files_written_before_it() -> None:
+    loads, _ = raw_files([ListedObject(f"s/t/LOAD0000000{n}.csv", 1, T0 + timedelta(hours=n)) for n in (2, 3)], "s/t/")
+    before, since = written(name(0), name(1), at=T0 + timedelta(hours=1)), written(name(2), at=T0 + timedelta(hours=2))
+    assert passed_over(loads, before + since) == name(1)
+    assert passed_over(loads, since) == ""
+
+
+def test_a_file_behind_the_window_is_too_late_if_it_came_since_a_time() -> None:
+    snapshot = applied(name(0), name(100))
+    old, came_now = written(name(0), at=LONG_AGO), written(name(10), name(99), at=T0)
+    pending = pending_changes(snapshot, old + came_now, HOURS, modified_after=T0)
+    assert [file.relative for file in pending.too_late] == [name(10)]
+    assert [file.relative for file in pending.due] == [name(99)]
+
+
+@pytest.mark.parametrize(("since", "told"), [(T0, 1), (T0.replace(microsecond=9), 1), (T0 + timedelta(seconds=1), 0)])
+def test_the_time_since_which_files_are_told_as_too_late_counts_to_the_second(since: datetime, told: int) -> None:
+    snapshot = applied(name(100))
+    assert len(pending_changes(snapshot, written(name(10)), HOURS, modified_after=since).too_late) == told
+
+
+def test_without_a_time_no_file_is_told_as_too_late() -> None:
+    assert pending_changes(applied(name(100)), written(name(10)), HOURS).too_late == []
+
+
+def test_a_file_that_a_full_load_holds_is_not_too_late() -> None:
+    snapshot = applied(name(100), to=begin_after(Snapshot(), name(20)))
+    told = pending_changes(snapshot, written(name(10), name(21)), HOURS, modified_after=T0).too_late
+    assert [file.relative for file in told] == [name(21)]
+
+
+def test_a_snapshot_remembers_it_all() -> None:
+    snapshot = begin_after(applied(name(0), name(100)), name(5))
+    assert Snapshot.from_bytes(snapshot.to_bytes()) == snapshot
+    snapshot = applied(name(0), name(100))
+    assert snapshot.horizon
+    assert Snapshot.from_bytes(snapshot.to_bytes()) == snapshot
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> list[list[int]]:
+    """Hours of change files, cut into runs, none more than the window older than any that came before it."""
+    hours = draw(st.lists(st.integers(0, 400), min_size=1, max_size=30, unique=True))
+    came: list[int] = []
+    for hour in hours:
+        if hour >= max(came, default=0) - HOURS:
+            came.append(hour)
+    cuts = draw(st.lists(st.integers(0, len(came)), max_size=6).map(sorted))
+    return [came[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(came)], strict=True)]
+
+
+@given(arrivals())
+def test_any_order_inside_the_window_and_any_cut_into_runs_applies_every_file_once(runs: list[list[int]]) -> None:
+    snapshot, there, done = Snapshot(), list[str](), list[str]()
+    for run in runs:
+        there += [name(hour) for hour in run]
+        todo = pending_changes(snapshot, written(*there), HOURS).due
+        assert todo == sorted(todo, key=lambda file: file.order)
+        snapshot = applied_after(snapshot, todo, HOURS)
+        done += [file.relative for file in todo]
+        assert due(snapshot, *there) == []
+    assert sorted(done) == sorted(there)

@@ -1,0 +1,50 @@
+"""A table's item in the state table."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdclake.model.table import TableState
+from cdclake.model.times import utc_text
+
+TRANSACTIONS = "CDC_TXN-20240305101500123.csv"
+
+
+def table(prefix: str = "dms/", **attributes: str) -> TableState:
+    return TableState.new("raw", f"{prefix}shop/", "orders/").with_attributes(**attributes)
+
+
+@pytest.mark.parametrize(
+    ("relative", "stored"),
+    [
+        ("", "raw/dms/shop/orders/0.parquet"),
+        ("20240305-101500123.csv", "raw/dms/shop/orders/20240305-101500123.csv"),
+        ("05032024/20240305-101500123.csv", "raw/dms/shop/orders/05032024/20240305-101500123.csv"),
+        (TRANSACTIONS, f"raw/dms/cdc/txn/{TRANSACTIONS}"),
+    ],
+)
+def test_a_watermark_is_stored_with_the_files_own_key_and_read_back(relative: str, stored: str) -> None:
+    state = table(CdcPath="/cdc/txn/")
+    assert state.as_watermark(relative) == stored
+    assert state.with_attributes(LastIncrementalFile=stored).watermark == relative
+
+
+def test_a_watermark_is_read_back_also_when_the_folder_of_transaction_files_is_set_otherwise() -> None:
+    stored = table(CdcPath="cdc").as_watermark(TRANSACTIONS)
+    for cdc_path in ("elsewhere", "null", ""):
+        assert table(CdcPath=cdc_path, LastIncrementalFile=stored).watermark == TRANSACTIONS
+        assert table(CdcPath=cdc_path, LastIncrementalFile=table(CdcPath=cdc_path).as_watermark(TRANSACTIONS)).watermark
+
+
+@pytest.mark.parametrize(("prefix", "folder"), [("dms/", "dms/cdc/"), ("", "cdc/"), ("a/b/", "a/b/cdc/")])
+def test_transaction_files_lie_below_the_raw_prefix(prefix: str, folder: str) -> None:
+    assert table(prefix, CdcPath="cdc").transactions_folder == folder
+    assert table(prefix, CdcPath="cdc").transactions_prefix == f"{folder}CDC_TXN-"
+    assert table(prefix).transactions_folder == table(prefix).transactions_prefix == ""
+
+
+def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
+    listed = table(LastListedUtc="2024-03-05T10:00:00Z").last_listed_utc
+    assert listed is not None
+    assert utc_text(listed) == "2024-03-05T10:00:00Z"
+    assert table().last_listed_utc is None
