@@ -269,9 +269,7 @@ class _LeasedRun:
             raise LeaseLostError(message, remedy="Nothing to do: the run that has it now does the work")
 
 
-def job_arguments(
-    job: str, known: Known, decision: Decision, layout: LakeLayout, fencing_token: int
-) -> dict[str, str]:
+def job_arguments(job: str, known: Known, decision: Decision, layout: LakeLayout, fencing_token: int) -> dict[str, str]:
     """Arguments of a Spark job's run, the walkthrough's and ours beside them."""
     state = known.state
     arguments = {
