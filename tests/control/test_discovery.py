@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
 from cdclake.control.discovery import has_raw_data, table_folders
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.model.rawfiles import ListedObject
 
 
 def raw_with(*keys: str) -> MemoryStore:
@@ -38,6 +45,35 @@ def test_a_folder_without_raw_files_holds_no_table():
     notes, orders = table_folders(raw, "raw", "")
     assert not has_raw_data(raw, notes, "")
     assert has_raw_data(raw, orders, "")
+
+
+def test_a_folder_of_transaction_files_holds_no_table_and_is_not_read_through():
+    class Counting(MemoryStore):
+        read = 0
+
+        def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+            for entry in super().list(prefix, start_after):
+                self.read += 1
+                yield entry
+
+    raw = Counting()
+    for number in range(50):
+        raw.put(f"cdc/txn/CDC_TXN-20240305{number:09d}.csv", b"")
+    (txn,) = table_folders(raw, "raw", "")
+    assert not has_raw_data(raw, txn, "")
+    assert raw.read == 1
+
+
+def test_known_folders_of_transaction_files_are_left_out():
+    keys = ["cdc/txn/CDC_TXN-20240305100000000.csv", "cdc/more/LOAD00000001.csv", "log/x/LOAD00000001.csv"]
+    raw = raw_with(*keys)
+    found = table_folders(raw, "raw", "", {"cdc/txn/", "log/"})
+    assert [str(state.name) for state in found] == ["cdc.more"]
+
+
+def test_a_location_with_transaction_files_alone_is_not_empty():
+    raw = raw_with("cdc/CDC_TXN-20240305100000000.csv")
+    assert table_folders(raw, "raw", "", {"cdc/"}) == []
 
 
 def test_a_table_whose_name_begins_with_anothers_name_does_not_lend_it_its_files():

@@ -445,6 +445,19 @@ def test_a_reload_that_a_person_asks_for_while_an_incremental_runs_is_not_forgot
     assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
 
 
+def test_a_date_that_a_person_set_forward_stays_and_keeps_load_files_from_being_loaded(world: World):
+    world.register()
+    world.put(LOAD)
+    world.process()
+    world.states.set_by_person(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "2030-01-01 00:00:00"})
+    world.clock.advance(60)
+    world.put(LOAD)
+    world.put(CHANGE_1)
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
+    assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2030-01-01 00:00:00"
+
+
 def test_a_late_file_is_applied_and_the_watermark_stays(world: World):
     world.register()
     world.put(CHANGE_1)

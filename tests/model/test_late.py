@@ -106,6 +106,11 @@ def test_a_full_load_that_holds_no_change_file_makes_all_due() -> None:
     assert due(begin_after(applied(name(100)), ""), name(0), name(100)) == [name(0), name(100)]
 
 
+def test_with_a_full_load_what_was_forgotten_no_longer_matters() -> None:
+    snapshot = applied(name(1), to=begin_after(applied(name(0), name(100)), ""))
+    assert due(snapshot, name(0), name(1), name(100)) == [name(0), name(100)]
+
+
 def test_a_reload_passes_over_the_change_files_written_before_it() -> None:
     loads, _ = raw_files([ListedObject(f"s/t/LOAD0000000{n}.csv", 1, T0 + timedelta(hours=n)) for n in (2, 3)], "s/t/")
     before, since = written(name(0), name(1), at=T0 + timedelta(hours=1)), written(name(2), at=T0 + timedelta(hours=2))
