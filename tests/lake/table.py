@@ -13,16 +13,21 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
+from cdclake.lake.data_file import TableShape
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.jobs import TableRun, load_incremental, load_initial
+from cdclake.lake.raw_reader import ReadBatch, inspect, read
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import position
+from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import HIVE_NULL_PARTITION
 from cdclake.model.table import TableName, TableSettings
 from cdclake.oracle import ChangeRow, LakeRow
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cdclake.model.rawfiles import RawFile
 
 RAW_PREFIX = "shop/orders/"
 NAME = TableName("shop", "orders")
@@ -99,6 +104,30 @@ class Table:
 
     def load_incremental(self, last: str = "", new: str = "") -> dict[str, Any]:
         return load_incremental(self.run(), self.spark, last, new)
+
+    def raw_file(self, relative: str, cdc_path: str = "") -> RawFile:
+        """A raw file as a listing gives it; a transaction file lies in the folder `cdc_path`."""
+        key = f"{cdc_path}/{relative}" if cdc_path else RAW_PREFIX + relative
+        size_bytes = (self.raw / key).stat().st_size if (self.raw / key).exists() else 0
+        file = parse_raw_file(ListedObject(key, size_bytes, datetime(2024, 3, 5, tzinfo=timezone.utc)), RAW_PREFIX)
+        assert file is not None
+        return file
+
+    def read(self, relative: str, cdc_path: str = "", *, full_load_positions: bool = False) -> ReadBatch:
+        """What the reader makes of one raw file, for a lake table that has just the columns of this file."""
+        settings, fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri()).open()
+        look = inspect(fs, self.raw_file(relative, cdc_path), settings)
+        shape = TableShape(look.schema, settings.primary_key, settings.partition_key)
+        found = [
+            batch
+            for part in look.parts
+            for batch in read(fs, part, shape, settings, NAME, full_load_positions=full_load_positions)
+        ]
+        return ReadBatch(
+            rows=pa.concat_tables([batch.rows for batch in found]),
+            bad_rows=tuple(bad for batch in found for bad in batch.bad_rows),
+            derived=sum(batch.derived for batch in found),
+        )
 
     def files(self) -> list[str]:
         """Relative paths of everything a reader of the table's folder sees."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 _ANY_INTEGER = pa.decimal128(20, 0)
 _TRUE = pa.array(["true", "t", "1", "y"])
 _FALSE = pa.array(["false", "f", "0", "n"])
@@ -105,19 +106,25 @@ def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
     Returns:
         The values, and the indices of those that do not parse or fit, ascending; these are null.
     """
-    bad: list[int] = []
-    pieces = list(_cast_pieces(values, kind, 0, bad))
-    return (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)), bad
+    try:
+        return _cast(values, kind), []
+    except _UNFIT:
+        # Each different value is tried once: what is wrong with one row is often wrong with all.
+        encoded = pc.dictionary_encode(_plain(values))
+        unfit: list[int] = []
+        pieces = list(_cast_pieces(encoded.dictionary, kind, 0, unfit))
+        bad = pc.is_in(encoded.indices, value_set=pa.array(unfit, encoded.indices.type))
+        return pa.concat_arrays(pieces).take(encoded.indices), pc.indices_nonzero(bad).to_pylist()
 
 
 def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Iterator[pa.Array]:
     """Halves what does not cast until the bad values stand alone."""
     try:
         yield _cast(values, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if len(values) == 1:
-            bad.append(first)
-            yield pa.nulls(1, to_arrow(kind))
+    except _UNFIT:
+        if len(values) <= 1:
+            bad.extend(range(first, first + len(values)))
+            yield pa.nulls(len(values), to_arrow(kind))
             return
         middle = len(values) // 2
         yield from _cast_pieces(values.slice(0, middle), kind, first, bad)

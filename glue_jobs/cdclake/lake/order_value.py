@@ -73,7 +73,8 @@ def _decimals(values: pa.Array) -> pa.Array:
 
 
 def _decimal(value: Decimal) -> str:
-    whole, _, fraction = f"{abs(value):f}".partition(".")
+    # Not abs(), which rounds to the digits of the decimal context.
+    whole, _, fraction = f"{value.copy_abs():f}".partition(".")
     whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
     digits = f"{len(whole):02d}{whole}{fraction}"
     if value >= 0:
