@@ -117,6 +117,13 @@ def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
         return pa.concat_arrays(pieces).take(encoded.indices), pc.indices_nonzero(bad).to_pylist()
 
 
+def as_text(values: pa.Array) -> pa.Array:
+    """Values of any raw type but bytes as text for a person, unchanged by any lake type."""
+    if pa.types.is_nested(values.type):
+        return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+    return _plain(values).cast(pa.string())
+
+
 def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Iterator[pa.Array]:
     """Halves what does not cast until the bad values stand alone."""
     try:

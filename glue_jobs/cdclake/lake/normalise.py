@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError
-from cdclake.lake.arrow_types import cast_column, from_arrow, to_arrow
+from cdclake.lake.arrow_types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.lake.keys import KEY, ROUTE, UNSENT, row_keys
 from cdclake.lake.order_value import order_values
 from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE, BadRow, RawRows, ReadBatch
@@ -218,7 +218,7 @@ class _Rows:
 
     def _bad_rows(self) -> tuple[BadRow, ...]:
         indices = sorted(self._faults)
-        contents = _texts(self._raw.columns.take(pa.array(indices, pa.int64())), as_text=self._is_csv)
+        contents = _texts(self._raw.columns.take(pa.array(indices, pa.int64())), is_csv=self._is_csv)
         found = [
             BadRow(self._file.relative, int(self._raw.numbers[i]), self._faults[i], content)
             for i, content in zip(indices, contents, strict=True)
@@ -252,21 +252,19 @@ def _where(mask: pa.Array) -> list[int]:
     return indices
 
 
-def _texts(rows: pa.RecordBatch, *, as_text: bool) -> list[dict[str, str | None]]:
+def _texts(rows: pa.RecordBatch, *, is_csv: bool) -> list[dict[str, str | None]]:
     """Rows as text by column. Bytes are text if the file is, and hexadecimal digits if not."""
     if not rows.num_rows:
         return []
-    columns = [_text(column, as_text=as_text) for column in rows.columns]
+    columns = [_text(column, is_csv=is_csv) for column in rows.columns]
     return [dict(zip(rows.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _text(values: pa.Array, *, as_text: bool) -> list[str | None]:
+def _text(values: pa.Array, *, is_csv: bool) -> list[str | None]:
     if pa.types.is_binary(values.type):
         raw = values.to_pylist()
-        if as_text:
+        if is_csv:
             return [None if value is None else value.decode("utf-8", "backslashreplace") for value in raw]
         return [None if value is None else value.hex() for value in raw]
-    kind = from_arrow(values.type)
-    texts, _ = cast_column(cast_column(values, kind)[0], "string") if kind else (pa.nulls(len(values), pa.string()), [])
-    result: list[str | None] = texts.to_pylist()
+    result: list[str | None] = as_text(values).to_pylist()
     return result

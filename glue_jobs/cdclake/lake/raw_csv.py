@@ -208,6 +208,7 @@ class _Parser:
     def _wrong_width(self, record: Record, wanted: int, chunk: bytes) -> BadRow:
         reason = f"A row has {len(record.fields)} fields where {wanted} belong"
         line = chunk[record.start : record.end].removesuffix(self._form.row_delimiter)
+        line = line.removesuffix(b"\r") if self._form.row_delimiter == b"\n" else line
         return BadRow(self._file.relative, self._next_row, reason, line.decode("utf-8", "backslashreplace"))
 
 
