@@ -145,16 +145,12 @@ class Table:
         assert file is not None
         return file
 
-    def read(self, relative: str, cdc_path: str = "", *, full_load_positions: bool = False) -> ReadBatch:
+    def read(self, relative: str, cdc_path: str = "") -> ReadBatch:
         """What the reader makes of one raw file, for a lake table that has just the columns of this file."""
         settings, fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri()).open()
         look = inspect(fs, self.raw_file(relative, cdc_path), settings)
         shape = TableShape(look.schema, settings.primary_key, settings.partition_key)
-        found = [
-            batch
-            for part in look.parts
-            for batch in read(fs, part, shape, settings, NAME, full_load_positions=full_load_positions)
-        ]
+        found = [batch for part in look.parts for batch in read(fs, part, shape, settings, NAME)]
         return ReadBatch(
             rows=pa.concat_tables([batch.rows for batch in found]),
             bad_rows=tuple(bad for batch in found for bad in batch.bad_rows),
