@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.jobs import TableRun, load_incremental, load_initial
+from cdclake.lake.order_value import order_values
 from cdclake.lake.raw_reader import ReadBatch, inspect, read
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import position
@@ -78,11 +80,41 @@ class Table:
 
     def write_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
         """A change file as DMS writes it: `Op`, then the source's columns."""
+        self.write_key_changes(relative, [(op, row, None) for op, row in rows])
+
+    def write_key_changes(self, relative: str, rows: list[tuple[str, dict[str, Any], dict[str, Any] | None]]) -> None:
+        """A change file with before images (`BI_*`) of the key columns: operation, row, and the key before."""
         path = self.raw / RAW_PREFIX / relative
         path.parent.mkdir(parents=True, exist_ok=True)
+        key = self.item.get("PrimaryKey", "null").split(",")
         schema = self.columns.insert(0, pa.field("Op", pa.string()))
-        pq.write_table(pa.Table.from_pylist([{"Op": op, **row} for op, row in rows], schema), path)
-        self.changes += [ChangeRow(position(relative, i), op, row) for i, (op, row) in enumerate(rows)]
+        if any(old for _, _, old in rows):
+            for name in key:
+                schema = schema.append(pa.field(f"BI_{name}", self.columns.field(name).type))
+        images = [{f"BI_{name}": value for name, value in (old or {}).items()} for _, _, old in rows]
+        dicts = [{"Op": op, **row, **image} for (op, row, _), image in zip(rows, images, strict=True)]
+        pq.write_table(pa.Table.from_pylist(dicts, schema), path)
+        for i, (op, row, old) in enumerate(rows):
+            old_key = tuple(old[name] for name in key) if old and op == "U" else None
+            self.changes.append(ChangeRow(self._position(relative, i, row), op, row, old_key))
+
+    def write_partial_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
+        """A CSV change file without header, in which a column that a row does not have was not sent."""
+        nulls, unsent = "NULL", self.item["CsvNoSupValue"]
+        with (self.raw / RAW_PREFIX / relative).open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            for op, row in rows:
+                texts = [nulls if row[name] is None else row[name] for name in self.columns.names if name in row]
+                values = iter(texts)
+                writer.writerow([op, *(next(values) if name in row else unsent for name in self.columns.names)])
+        self.changes += [ChangeRow(self._position(relative, i, row), op, row) for i, (op, row) in enumerate(rows)]
+
+    def _position(self, relative: str, row_number: int, row: dict[str, Any]) -> str:
+        column = self.item.get("OrderColumn")
+        if column is None:
+            return position(relative, row_number)
+        (ordering,) = order_values(pa.array([row[column]], self.columns.field(column).type)).to_pylist()
+        return position(relative, row_number, ordering)
 
     def run(self) -> TableRun:
         self.runs += 1

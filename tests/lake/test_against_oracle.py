@@ -1,4 +1,4 @@
-"""The lake equals the reference merge, whatever the rows, however they are cut into files and runs."""
+"""The lake equals the reference merge, whatever the rows, and however they are cut into files and runs and arrive."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import tempfile
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
+from cdclake.lake.in_process import InProcessSpark
 from cdclake.oracle import merge
+from tests.examples import THOROUGH, examples
 from tests.lake.table import Table, by_key
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 COLUMNS = pa.schema(
     [
@@ -26,105 +32,136 @@ COLUMNS = pa.schema(
         ("flag", pa.bool_()),
     ]
 )
+PLAIN = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.string()), ("c", pa.string())])
 KEYS = (("id",), ("code",), ("id", "code"))
 PARTITIONS = ((), ("day",), ("day", "city"))
+ORDERS = (None, None, "amount", "at", "code")
+TARGETS = ("700", "20000", "134217728")
 
-texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=6)
+Row = dict[str, Any]
+Change = tuple[str, Row, "Row | None"]
+
 cities = st.none() | st.sampled_from(["Ulm", "a/b", "x=y", "02134", "né ü", "%41", "."])
 days = st.none() | st.dates(date(2024, 1, 1), date(2024, 1, 4))
 amounts = st.none() | st.decimals(Decimal(-99), Decimal(99), places=2)
-moments = st.none() | st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(timezone.utc))  # noqa: DTZ001 - hypothesis wants bounds without zone
+moments = st.none() | st.datetimes(
+    datetime(2020, 1, 1),  # noqa: DTZ001 - hypothesis wants bounds without zone
+    datetime(2030, 1, 1),  # noqa: DTZ001 - likewise
+    timezones=st.just(timezone.utc),
+)
+codes = st.sampled_from(["", "a", "b", "B", "a:b", "é"])
+rows = st.fixed_dictionaries(
+    {
+        "id": st.integers(-3, 12),
+        "code": codes,
+        "day": days,
+        "city": cities,
+        "amount": amounts,
+        "at": moments,
+        "flag": st.none() | st.booleans(),
+    }
+)
+old_keys = st.fixed_dictionaries({"id": st.integers(-3, 12), "code": codes})
+changes = st.tuples(st.sampled_from("IUD"), rows, st.none() | st.none() | old_keys)
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> dict[str, Any]:
+def feeds(draw: st.DrawFn) -> dict[str, Any]:
+    """A full load, change files, the order in which they come, which come again, and when there is a run."""
+    files = draw(st.lists(st.lists(changes, max_size=8), max_size=5))
+    numbers = range(len(files))
+    again = draw(st.lists(st.sampled_from(numbers), max_size=2)) if files else []
+    arrivals = [*draw(st.permutations(numbers)), *again]
     return {
-        "id": draw(st.integers(-3, 12)),
-        "code": draw(st.sampled_from(["", "a", "b", "B", "a:b", "é"])),
-        "day": draw(days),
-        "city": draw(cities),
-        "amount": draw(amounts),
-        "at": draw(moments),
-        "flag": draw(st.none() | st.booleans()),
+        "key": draw(st.sampled_from(KEYS)),
+        "partition": draw(st.sampled_from(PARTITIONS)),
+        "order": draw(st.sampled_from(ORDERS)),
+        "target": draw(st.sampled_from(TARGETS)),
+        "full_load": draw(st.lists(rows, max_size=12)),
+        "files": files,
+        "arrivals": arrivals,
+        "runs": draw(st.lists(st.booleans(), min_size=len(arrivals), max_size=len(arrivals))),
     }
 
 
-def distinct(found: list[dict[str, Any]], key: tuple[str, ...]) -> list[dict[str, Any]]:
-    return list({tuple(row[name] for name in key): row for row in found}.values())
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    key=st.sampled_from(KEYS),
-    partition=st.sampled_from(PARTITIONS),
-    loads=st.lists(st.lists(rows(), max_size=12), max_size=3),
-    files=st.lists(st.lists(st.tuples(st.sampled_from("IUD"), rows()), max_size=10), max_size=5),
-    cuts=st.lists(st.booleans(), min_size=5, max_size=5),
-    target_bytes=st.sampled_from(["700", "20000", "134217728"]),
-)
-def test_any_files_cut_into_any_runs_give_the_table_of_the_oracle(
-    key: tuple[str, ...],
-    partition: tuple[str, ...],
-    loads: list[list[dict[str, Any]]],
-    files: list[list[tuple[str, dict[str, Any]]]],
-    cuts: list[bool],
-    target_bytes: str,
-) -> None:
+def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its stand-in
+    key: tuple[str, ...] = feed["key"]
     item = {
         "PrimaryKey": ",".join(key),
-        "PartitionKey": ",".join(partition) or "null",
-        "TargetFileBytes": target_bytes,
+        "PartitionKey": ",".join(feed["partition"]) or "null",
+        "TargetFileBytes": feed["target"],
     }
+    if feed["order"]:
+        item["OrderColumn"] = feed["order"]
     with tempfile.TemporaryDirectory() as folder:
-        table = Table(Path(folder), COLUMNS, item)
-        full_load = distinct([row for load in loads for row in load], key)
+        table = Table(Path(folder), COLUMNS, item, spark)
+        full_load = list({tuple(row[name] for name in key): row for row in feed["full_load"]}.values())
         if full_load:
             middle = len(full_load) // 2
             table.write_load(full_load[:middle], 1)
             table.write_load(full_load[middle:], 2)
             table.load_initial()
-        for i, (changes, run_now) in enumerate(zip(files, cuts, strict=False)):
-            table.write_changes(f"20240305-1015{i:02d}000.parquet", changes)
+        for i, run_now in zip(feed["arrivals"], feed["runs"], strict=True):
+            table.write_key_changes(f"20240305-1{i}1500000.parquet", feed["files"][i])
             if run_now:
                 table.load_incremental()
         table.load_incremental()
-        table.load_incremental()
+        assert table.load_incremental()["change"] is None
 
         expected = merge(key, full_load, table.changes)
         assert by_key(table.rows(), key) == expected
-        head = table.log.head()
-        snapshot = table.log.snapshot(head)
+        snapshot = table.log.snapshot(table.log.head())
         assert snapshot.rows == len(expected)
         assert sorted(file.path for file in snapshot.files) == table.files()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(every_day=300, thorough=10_000)
+@given(feeds())
+def test_any_feed_gives_the_table_of_the_oracle(feed: dict[str, Any]) -> None:
+    check(feed, InProcessSpark())
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(7200 if THOROUGH else 900)
+@examples(every_day=100, thorough=2_000)
+@given(feeds())
+def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, feed: dict[str, Any]) -> None:
+    check(feed, spark)
+
+
+@st.composite
+def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
+    row: Row = {"id": draw(st.integers(1, 6))}
+    op = draw(st.sampled_from("IUUUD"))
+    values = {"a": st.none() | st.integers(0, 9), "b": st.none() | st.sampled_from("xyz"), "c": st.sampled_from("pq")}
+    for name, value in values.items():
+        if op == "I" or draw(st.booleans()):
+            row[name] = draw(value)
+    return op, row
+
+
+@examples(every_day=200, thorough=5_000)
 @given(
-    key=st.sampled_from(KEYS),
-    partition=st.sampled_from(PARTITIONS),
-    full_load=st.lists(rows(), max_size=8),
-    files=st.lists(st.lists(st.tuples(st.sampled_from("IUD"), rows()), max_size=6), min_size=1, max_size=6),
-    data=st.data(),
+    full_load=st.integers(0, 6),
+    files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),
+    cuts=st.lists(st.booleans(), min_size=4, max_size=4),
+    partition=st.sampled_from(["null", "c"]),
 )
-def test_files_in_any_order_of_arrival_and_delivered_again_give_the_table_of_the_oracle(
-    key: tuple[str, ...],
-    partition: tuple[str, ...],
-    full_load: list[dict[str, Any]],
-    files: list[list[tuple[str, dict[str, Any]]]],
-    data: st.DataObject,
+def test_columns_that_changes_do_not_send_keep_the_value_of_the_oracle(
+    full_load: int, files: list[list[tuple[str, Row]]], cuts: list[bool], partition: str
 ) -> None:
-    item = {"PrimaryKey": ",".join(key), "PartitionKey": ",".join(partition) or "null", "TargetFileBytes": "700"}
-    arrivals = data.draw(st.permutations(range(len(files))), "order of arrival")
-    again = data.draw(st.lists(st.sampled_from(range(len(files)))), "delivered again")
+    schema = "id bigint, a int, b string, c string"
+    item = {"PrimaryKey": "id", "PartitionKey": partition, "Schema": schema, "CsvNoSupValue": "?"}
     with tempfile.TemporaryDirectory() as folder:
-        table = Table(Path(folder), COLUMNS, item)
-        rows_loaded = distinct(full_load, key)
-        if rows_loaded:
-            table.write_load(rows_loaded)
+        table = Table(Path(folder), PLAIN, item)
+        loaded = [{"id": i, "a": i, "b": "loaded", "c": "p"} for i in range(1, full_load + 1)]
+        if loaded:
+            table.write_load(loaded)
             table.load_initial()
-        for i in [*arrivals, *again]:
-            table.write_changes(f"20240305-1{i}1500000.parquet", files[i])
-            if data.draw(st.booleans(), "run"):
+        for i, (rows_of_file, run_now) in enumerate(zip(files, cuts, strict=False)):
+            table.write_partial_changes(f"20240305-1{i}1500000.csv", rows_of_file)
+            if run_now:
                 table.load_incremental()
         table.load_incremental()
-        assert by_key(table.rows(), key) == merge(key, rows_loaded, table.changes)
+        expected = merge(("id",), loaded, table.changes, PLAIN.names)
+        assert by_key(table.rows(), ("id",)) == expected

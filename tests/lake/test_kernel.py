@@ -1,0 +1,128 @@
+"""The per-file kernel alone, decide and merge, against a plain reading of the rules: thousands of small files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from cdclake.lake.data_file import TableShape
+from cdclake.lake.decide import FILE, PARTITION_ID, Decided, decide
+from cdclake.lake.keys import KEY, ROUTE
+from cdclake.lake.merge_file import Merged, MergeJob, merge
+from cdclake.lake.tasks import found_schema, tombstone_schema
+from cdclake.model.schema import Column, Schema
+from tests.examples import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHAPE = TableShape(Schema((Column("id", "bigint"), Column("n", "int"))), ("id",), ())
+
+
+class Held(NamedTuple):
+    """A row of the lake, or a change: value (None: a delete) and position."""
+
+    n: int | None
+    position: str
+
+
+positions = st.integers(0, 40).map(lambda number: f"{number:02d}")
+keys = st.integers(0, 8)
+lake_rows = st.dictionaries(keys, st.builds(Held, st.integers(0, 99), st.just("") | positions))
+graves = st.lists(st.tuples(keys, positions), max_size=6)
+change_rows = st.dictionaries(positions, st.tuples(keys, st.none() | st.integers(100, 199)), max_size=15)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kernel")
+
+
+def in_flight(changes: dict[str, tuple[int, int | None]]) -> pa.Table:
+    rows = [
+        {"id": key, "n": n, "Op": "D" if n is None else "U", "_cdc_position": place, ROUTE: key, KEY: key}
+        for place, (key, n) in changes.items()
+    ]
+    return pa.Table.from_pylist(rows, SHAPE.in_flight)
+
+
+def found(lake: dict[int, Held], wanted: set[int]) -> pa.Table:
+    rows = [
+        {ROUTE: key, KEY: key, "_cdc_position": held.position, FILE: 0, PARTITION_ID: ""}
+        for key, held in lake.items()
+        if key in wanted
+    ]
+    return pa.Table.from_pylist(rows, found_schema(SHAPE))
+
+
+def buried(tombstones: list[tuple[int, str]], wanted: set[int]) -> pa.Table:
+    rows = [{ROUTE: key, KEY: key, "_cdc_position": place} for key, place in tombstones if key in wanted]
+    return pa.Table.from_pylist(rows, tombstone_schema(SHAPE))
+
+
+def expected(
+    lake: dict[int, Held], tombstones: list[tuple[int, str]], changes: dict[str, tuple[int, int | None]]
+) -> dict[int, Held]:
+    """The last change of a key counts if it comes after what the lake holds, and after its delete."""
+    table = dict(lake)
+    for place, (key, n) in sorted(changes.items()):
+        deleted_at = max((at for dead, at in tombstones if dead == key), default=None)
+        known = [at for at in (deleted_at, lake[key].position if key in lake else None) if at is not None]
+        if any(place <= at for at in known):
+            continue
+        table.pop(key, None)
+        if n is not None:
+            table[key] = Held(n, place)
+    return table
+
+
+def write_base(path: Path, lake: dict[int, Held]) -> None:
+    rows = [{"id": key, "n": held.n, "Op": "I", "_cdc_position": held.position} for key, held in lake.items()]
+    pq.write_table(pa.Table.from_pylist(rows, SHAPE.stored), path, row_group_size=3)
+
+
+def merged(folder: Path, lake: dict[int, Held], decided: Decided, pieces: int) -> Merged:
+    empty = SHAPE.in_flight.empty_table()
+    additions = pa.concat_tables([empty, *decided.replacements.values(), *decided.inserts.values()])
+    removals = decided.removals[0][KEY] if decided.removals else None
+    staged = tuple(f"new-{piece}.parquet" for piece in range(pieces))
+    job = MergeJob("base.parquet" if lake else None, len(lake), (), pieces, staged)
+    return merge(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), job, SHAPE, removals, additions)
+
+
+@examples(every_day=2_000, thorough=50_000)
+@given(lake=lake_rows, tombstones=graves, changes=change_rows, pieces=st.integers(1, 3))
+def test_the_kernel_does_what_the_rules_say(
+    folder: Path,
+    lake: dict[int, Held],
+    tombstones: list[tuple[int, str]],
+    changes: dict[str, tuple[int, int | None]],
+    pieces: int,
+) -> None:
+    wanted = {key for key, _ in changes.values()}
+    decided = decide(in_flight(changes), found(lake, wanted), buried(tombstones, wanted), SHAPE)
+    write_base(folder / "base.parquet", lake)
+    result = merged(folder, lake, decided, pieces)
+
+    table = expected(lake, tombstones, changes)
+    tables = [pq.read_table(folder / file.path) for file in result.files]
+    rows = [row for one in tables for row in one.to_pylist()]
+    assert {row["id"]: Held(row["n"], row["_cdc_position"]) for row in rows} == table
+    assert len(rows) == len(table)
+    for file, one in zip(result.files, tables, strict=True):
+        assert (file.rows, file.key_min, file.key_max) == (
+            len(one),
+            min(one["id"].to_pylist()),
+            max(one["id"].to_pylist()),
+        )
+
+    counts = decided.counts
+    assert counts.applied + counts.superseded == len(changes)
+    assert counts.inserted + counts.updated + counts.deleted + counts.absent == counts.applied
+    assert len(lake) + counts.inserted - counts.deleted == len(table)
