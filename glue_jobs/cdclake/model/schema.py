@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from cdclake.errors import ConfigurationError, SchemaMismatchError
 
@@ -36,6 +35,7 @@ _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),(\d+)\)")
 _LENGTH = re.compile(r"(?:var)?char\(\d+\)")
 MAX_DECIMAL_PRECISION = 38
 
+_ESCAPED = frozenset({*map(chr, range(0x20)), "\x7f", *"\"#%'*/:=?\\{[]^"})
 HIVE_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -186,8 +186,9 @@ def merge_schemas(lake: Schema, incoming: Schema, file: str) -> Schema:
 def partition_folder(names: tuple[str, ...], values: tuple[str | None, ...]) -> str:
     """Folder of one partition below the table's folder, with a trailing slash; empty for no partition columns.
 
-    Values are escaped as Hive escapes them (a superset: everything but letters, digits, space and `-_.~`), so that `/`,
-    `=` and the rest survive and every reader undoes it.
+    Values are escaped just as Hive's `FileUtils.escapePathName` does: control characters and those with a meaning in
+    paths, so that every reader undoes it. Other characters must stay as they are: Hive and Spark take each `%XX` for a
+    character, not for a byte of UTF-8.
 
     Example:
         >>> partition_folder(("day", "shop"), ("2024-03-05", "a/b"))
@@ -201,4 +202,4 @@ def _escape_value(value: str | None) -> str:
 
 
 def _escape(text: str) -> str:
-    return quote(text, safe=" ")
+    return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)

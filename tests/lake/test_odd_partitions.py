@@ -1,0 +1,82 @@
+"""Partition values that trip readers: every row is found again, with its value, by pyarrow, DuckDB and Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+
+from cdclake.model.schema import HIVE_NULL_PARTITION
+from tests.lake.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+COLUMNS = pa.schema([("id", pa.int64()), ("zip", pa.string()), ("place", pa.string())])
+PLACES = [
+    None,
+    "a/b",
+    "x=y",
+    "with space",
+    "né ü 東京",
+    "100%",
+    "%2F",
+    ".",
+    "..",
+    "semi;colon",
+    "quote'\"",
+    "#hash?",
+    "*",
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "PartitionKey": "zip,place"})
+    table.write_load([{"id": i, "zip": "02134", "place": place} for i, place in enumerate(PLACES)])
+    table.load_initial()
+    moved = [("U", {"id": i, "zip": "00501", "place": place}, None) for i, place in enumerate(PLACES) if i % 2]
+    table.write_key_changes("20240305-101500000.parquet", moved)
+    table.load_incremental()
+    return table
+
+
+def expected() -> list[tuple[int, str, str | None]]:
+    return [(i, "00501" if i % 2 else "02134", place) for i, place in enumerate(PLACES)]
+
+
+def folder(table: Table) -> str:
+    return f"{table.lake}/{table.layout.table_prefix}"
+
+
+def test_every_row_lies_in_the_folder_of_its_values(table: Table) -> None:
+    assert sorted((f.row["id"], f.row["zip"], f.row["place"]) for f in table.rows()) == expected()
+    assert all(path.count("/") == 2 for path in table.files())
+
+
+def test_pyarrow_reads_odd_partition_values(table: Table) -> None:
+    parts = ds.partitioning(pa.schema([("zip", pa.string()), ("place", pa.string())]), flavor="hive")
+    rows = ds.dataset(folder(table), partitioning=parts).to_table(columns=["id", "zip", "place"]).sort_by("id")
+    assert [tuple(row.values()) for row in rows.to_pylist()] == expected()
+
+
+def test_duckdb_reads_odd_partition_values(table: Table) -> None:
+    files = [f"{folder(table)}{path}" for path in table.files()]
+    types = "hive_partitioning = true, hive_types = {'zip': VARCHAR, 'place': VARCHAR}"
+    place = f"nullif(place, '{HIVE_NULL_PARTITION}')"  # DuckDB gives a null of a text column as the folder's text
+    rows = duckdb.execute(f"select id, zip, {place} from read_parquet(?, {types}) order by id", [files]).fetchall()
+    assert rows == expected()
+
+
+@pytest.mark.spark
+def test_spark_reads_odd_partition_values(table: Table, spark: SparkContext) -> None:
+    session = SparkSession(spark)
+    session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    rows = session.read.parquet(folder(table)).select("id", "zip", "place").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == expected()
