@@ -264,8 +264,10 @@ def test_one_changed_part_of_a_key_gives_the_whole_old_key(tmp_path: Path) -> No
     assert found.derived == 3
 
 
-def test_an_empty_before_image_in_csv_is_none(tmp_path: Path) -> None:
-    table = Table(tmp_path, PERSONS, {"PrimaryKey": "code", "Schema": "code string, name string, BI_code string"})
+@pytest.mark.parametrize("item", [{}, {"CsvNoSupValue": "?"}])
+def test_an_empty_before_image_in_csv_is_none(tmp_path: Path, item: dict[str, str]) -> None:
+    declared = "code string, name string, BI_code string"
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "code", "Schema": declared, **item})
     table.put(CHANGE, b'U,a,x,\nU,b,x,""\nU,c,x,old\n')
     found = table.read(CHANGE)
     assert found.rows["code"].to_pylist() == ["a", "b", "c", "old"]

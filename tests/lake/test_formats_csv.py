@@ -143,6 +143,16 @@ def test_a_carriage_return_alone_belongs_to_the_field(tmp_path: Path) -> None:
     table.put(CHANGE, b'I,1,a\rb,x\nI,2,"c\rd",y\n')
     assert values(table.read(CHANGE)) == [(1, "a\rb", "x"), (2, "c\rd", "y")]
 
+    table.item = {"Schema": "note string"}
+    table.put(LOAD, b"a\rb\nc\n")
+    assert values(table.read(LOAD), "note") == [("a\rb",), ("c",)]
+
+
+def test_a_newline_alone_belongs_to_the_field_if_rows_end_with_carriage_return_and_newline(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"Schema": "note string", "CsvRowDelimiter": "\\r\\n", "Rfc4180": "false"})
+    table.put(LOAD, b"a\nb\r\nc\r\n")
+    assert values(table.read(LOAD), "note") == [("a\nb",), ("c",)]
+
 
 def test_rfc_4180_quotes_delimiters_quotes_and_newlines_in_a_field(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
@@ -299,8 +309,9 @@ def test_a_row_without_end_is_refused_before_it_fills_the_memory(
         (CHANGE + ".gz", b"I,1,a,x\n"),
         (CHANGE + ".gz", gzip.compress(b"I,1,a,x\n" * 999)[:-9]),
         (CHANGE, b'I,1,"a,x\nI,2,b,y\n'),
+        (CHANGE, b'I,1,a,x\nI,2,b,"y\nI,3,c,z\n'),
     ],
-    ids=["empty", "empty gz", "gz of nothing", "no gzip", "truncated gzip", "quote never closed"],
+    ids=["empty", "empty gz", "gz of nothing", "no gzip", "truncated gzip", "quote never closed", "later quote"],
 )
 def test_a_damaged_csv_file_is_refused_and_named(tmp_path: Path, name: str, content: bytes) -> None:
     table = csv_table(tmp_path)
