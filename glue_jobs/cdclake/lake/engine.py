@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableSettings
 
 ROWS_PER_BUCKET = 250_000
+PROBES_PER_CORE = 2
 MIN_BYTES_PER_READ_TASK = 4 << 20
 
 
@@ -152,18 +153,21 @@ class Engine:
         if request.full_load or not shape.primary_key:
             return batches.map(_task(tasks.take_inserts, shape=shape, full_load=request.full_load))
         bounds = quantiles(read.samples, ceil(read.rows / ROWS_PER_BUCKET) or 1)
-        entries = batches.flatMap(partial(tasks.route_to_buckets, bounds=bounds)).mapValues(_of_change)
+        buckets = len(bounds) + 1
+        to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
+        entries = batches.flatMap(to_bucket).mapValues(_of_change).partitionBy(buckets, int)
         if request.files:
             probe = _task(tasks.probe_files, places=places, shape=shape, files=request.files, bounds=bounds)
             located = (
                 batches.flatMap(partial(tasks.route_to_files, files=request.files))
-                .partitionBy(min(len(request.files), self._spark.defaultParallelism * 4), int)
+                .partitionBy(min(len(request.files), self._spark.defaultParallelism * PROBES_PER_CORE), int)
                 .mapPartitions(probe)
                 .mapValues(_of_lake)
+                .partitionBy(buckets, int)
             )
-            entries = entries.union(located)
+            entries = entries.union(located)  # both are partitioned alike, so this shuffles nothing again
         decide = _task(tasks.decide_bucket, places=places, shape=shape, tombstones=request.tombstones)
-        return entries.partitionBy(len(bounds) + 1, int).mapPartitions(decide)
+        return entries.mapPartitions(decide)
 
     def _write(self, decisions: RDD[Any], writing: tasks.Writing) -> list[tasks.Written]:
         count = len(writing.plan.tasks) + writing.tombstone_plan.needed

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class InProcessRdd:
     """Partitions of values, each a list."""
 
-    def __init__(self, partitions: Sequence[Iterable[Any]]) -> None:
+    def __init__(self, partitions: Sequence[Iterable[Any]], partitioner: object = None) -> None:
         self._partitions = [list(partition) for partition in partitions]
+        self._partitioner = partitioner
 
     def map(self, function: Callable[[Any], Any]) -> InProcessRdd:
         """As in Spark."""
@@ -44,10 +45,13 @@ class InProcessRdd:
         partitions: list[list[Any]] = [[] for _ in range(count)]
         for pair in chain.from_iterable(self._partitions):
             partitions[function(pair[0]) % count].append(pair)
-        return InProcessRdd(partitions)
+        return InProcessRdd(partitions, (count, function))
 
     def union(self, other: InProcessRdd) -> InProcessRdd:
-        """As in Spark."""
+        """As in Spark: partition by partition if both are partitioned alike."""
+        if self._partitioner is not None and self._partitioner == other._partitioner:
+            pairs = zip(self._partitions, other._partitions, strict=True)
+            return InProcessRdd([[*ours, *theirs] for ours, theirs in pairs], self._partitioner)
         return InProcessRdd(self._partitions + other._partitions)
 
     def persist(self, level: object) -> InProcessRdd:  # noqa: ARG002 - everything is in memory

@@ -16,6 +16,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from cdclake import errors
+from cdclake.lake.worker import keep_archive_listings
 
 _MARK = "cdclake-error:"
 _CARRIED = re.compile(re.escape(_MARK) + r"(\{.*\})$", re.MULTILINE)
@@ -33,6 +34,7 @@ class Carried:
 
     def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - whatever the function takes and gives
         """Call the function."""
+        keep_archive_listings()
         with _carrying():
             result = self.function(*arguments)
         return _guarded(result) if isinstance(result, Iterator) else result
