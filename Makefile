@@ -9,7 +9,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types check-39 lock clean
+.PHONY: help demo test test-thorough check lint types check-39 lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,10 @@ demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: sample shop
 
 test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
 	@$(BIN)/python -m pytest
+
+test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (about an hour)
+	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_kernel.py tests/lake/test_against_oracle.py -v \
+		--hypothesis-show-statistics
 
 check: lint types check-39 ## Everything of `make test` but the tests
 

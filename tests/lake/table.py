@@ -27,6 +27,7 @@ from cdclake.model.table import TableName, TableSettings
 from cdclake.oracle import ChangeRow, LakeRow
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cdclake.model.rawfiles import RawFile
@@ -82,7 +83,9 @@ class Table:
         """A change file as DMS writes it: `Op`, then the source's columns."""
         self.write_key_changes(relative, [(op, row, None) for op, row in rows])
 
-    def write_key_changes(self, relative: str, rows: list[tuple[str, dict[str, Any], dict[str, Any] | None]]) -> None:
+    def write_key_changes(
+        self, relative: str, rows: Sequence[tuple[str, dict[str, Any], dict[str, Any] | None]]
+    ) -> None:
         """A change file with before images (`BI_*`) of the key columns: operation, row, and the key before."""
         path = self.raw / RAW_PREFIX / relative
         path.parent.mkdir(parents=True, exist_ok=True)

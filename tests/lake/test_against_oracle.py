@@ -38,6 +38,8 @@ PARTITIONS = ((), ("day",), ("day", "city"))
 ORDERS = (None, None, "amount", "at", "code")
 TARGETS = ("700", "20000", "134217728")
 
+LONG = pytest.mark.timeout(4 * 3600 if THOROUGH else 900)
+
 Row = dict[str, Any]
 Change = tuple[str, Row, "Row | None"]
 
@@ -115,14 +117,15 @@ def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its st
         assert sorted(file.path for file in snapshot.files) == table.files()
 
 
-@examples(every_day=300, thorough=10_000)
+@LONG
+@examples(every_day=300, thorough=5_000)
 @given(feeds())
 def test_any_feed_gives_the_table_of_the_oracle(feed: dict[str, Any]) -> None:
     check(feed, InProcessSpark())
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(7200 if THOROUGH else 900)
+@LONG
 @examples(every_day=100, thorough=2_000)
 @given(feeds())
 def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, feed: dict[str, Any]) -> None:
@@ -140,7 +143,8 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
     return op, row
 
 
-@examples(every_day=200, thorough=5_000)
+@LONG
+@examples(every_day=200, thorough=3_000)
 @given(
     full_load=st.integers(0, 6),
     files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),

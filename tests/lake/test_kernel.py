@@ -96,7 +96,8 @@ def merged(folder: Path, lake: dict[int, Held], decided: Decided, pieces: int) -
     return merge(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), job, SHAPE, removals, additions)
 
 
-@examples(every_day=2_000, thorough=50_000)
+@pytest.mark.timeout(3600)
+@examples(every_day=2_000, thorough=20_000)
 @given(lake=lake_rows, tombstones=graves, changes=change_rows, pieces=st.integers(1, 3))
 def test_the_kernel_does_what_the_rules_say(
     folder: Path,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 COLUMNS = pa.schema([("id", pa.int64()), ("zip", pa.string()), ("place", pa.string())])
-PLACES = [
+PLACES: list[str | None] = [
     None,
     "a/b",
     "x=y",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.model.table import TableState
+from cdclake.errors import ConfigurationError
+from cdclake.model.table import TableSettings, TableState
 from cdclake.model.times import utc_text
 
 TRANSACTIONS = "CDC_TXN-20240305101500123.csv"
@@ -48,3 +49,39 @@ def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
     assert listed is not None
     assert utc_text(listed) == "2024-03-05T10:00:00Z"
     assert table().last_listed_utc is None
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"CsvDelimiter": "||"},
+        {"CsvRowDelimiter": ""},
+        {"CsvRowDelimiter": ","},
+        {"CsvNoSupValue": "NULL"},
+        {"CsvNullValue": "?", "CsvNoSupValue": "?"},
+        {"Rfc4180": "maybe"},
+        {"LateWindowHours": "-1"},
+        {"MaxQuarantinedRows": "many"},
+        {"TargetFileBytes": "0"},
+        {"PrimaryKey": "id, ID"},
+        {"Schema": "id blob8"},
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_a_clear_error(item: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError):
+        TableSettings.from_item(item)
+
+
+def test_settings_have_the_defaults_of_dms() -> None:
+    settings = TableSettings.from_item({"PrimaryKey": "null", "PartitionKey": " day , city "})
+    assert settings.primary_key == ()
+    assert settings.partition_key == ("day", "city")
+    csv = settings.csv
+    assert (csv.delimiter, csv.row_delimiter, csv.null_value, csv.no_sup_value, csv.quoting) == (
+        ",",
+        "\n",
+        "NULL",
+        None,
+        True,
+    )
+    assert (settings.late_window_hours, settings.max_quarantined_rows) == (72, 0)

@@ -33,8 +33,13 @@ class Quarantine:
 
     def __add__(self, other: Quarantine) -> Quarantine:
         firsts = [one.first for one in (self, other) if one.first]
-        first = min(firsts, key=lambda bad: (bad.file, -1 if bad.row is None else bad.row), default=None)
+        first = min(firsts, key=_place, default=None)
         return Quarantine(self.rows + other.rows, first, self.keys + other.keys)
+
+    @classmethod
+    def counted(cls, bad_rows: Sequence[BadRow]) -> Quarantine:
+        """Bad rows that are counted, and not written anywhere."""
+        return cls(len(bad_rows), min(bad_rows, key=_place, default=None))
 
     def check(self, most: int) -> None:
         """Refuse more bad rows than the operator allows.
@@ -62,12 +67,14 @@ def put_aside(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], most: int) -
         key: Where to write them.
         most: How many one change may put aside.
     """
-    if not bad_rows:
-        return Quarantine()
-    found = Quarantine(len(bad_rows), min(bad_rows, key=lambda bad: (bad.file, -1 if bad.row is None else bad.row)))
-    if len(bad_rows) > most:
+    found = Quarantine.counted(bad_rows)
+    if not found.rows or found.rows > most:
         return found
     lines = "".join(json.dumps(asdict(bad), default=str) + "\n" for bad in bad_rows)
     with open_output(fs, key) as sink:
         sink.write(lines.encode())
     return Quarantine(found.rows, found.first, (key,))
+
+
+def _place(bad: BadRow) -> tuple[str, int]:
+    return bad.file, -1 if bad.row is None else bad.row

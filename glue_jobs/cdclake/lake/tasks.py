@@ -115,19 +115,23 @@ def read_slices(
     raw = places.raw.open()
     waiting: list[ReadBatch] = []
     bad_rows: list[BadRow] = []
+    too_many = Quarantine()
     for part in (part for group in groups for part in group):
         for batch in read(raw, part, shape, settings, table):
             bad_rows += batch.bad_rows
+            if len(bad_rows) > settings.max_quarantined_rows:  # the change will be refused: count, but keep no contents
+                too_many += Quarantine.counted(bad_rows)
+                bad_rows.clear()
             waiting.append(batch)
             if sum(one.rows.num_rows for one in waiting) >= BATCH_ROWS:
                 yield _batch(waiting, shape)
                 waiting = []
     if any(batch.rows.num_rows for batch in waiting):
         yield _batch(waiting, shape)
-    if bad_rows:
+    if bad_rows or too_many.rows:
         key = f"{places.quarantine}read-{task:05d}.jsonl"
         aside = put_aside(places.lake.open(), key, bad_rows, settings.max_quarantined_rows)
-        yield ReadStats(quarantine=aside), to_blob(shape.in_flight.empty_table())
+        yield ReadStats(quarantine=too_many + aside), to_blob(shape.in_flight.empty_table())
 
 
 def _batch(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, bytes]:

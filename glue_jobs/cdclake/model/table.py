@@ -269,11 +269,14 @@ def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:
     quoting = item.get(Attribute.RFC4180, "true").strip().lower()
     if quoting not in {"true", "false"}:
         raise _wrong(item, Attribute.RFC4180, "true or false")
+    null_value, no_sup_value = item.get(Attribute.CSV_NULL_VALUE, "NULL"), item.get(Attribute.CSV_NO_SUP_VALUE)
+    if null_value == no_sup_value:
+        raise _wrong(item, Attribute.CSV_NO_SUP_VALUE, f"something else than {Attribute.CSV_NULL_VALUE}, or remove it")
     return CsvDialect(
         delimiter=delimiter,
         row_delimiter=row_delimiter,
-        null_value=item.get(Attribute.CSV_NULL_VALUE, "NULL"),
-        no_sup_value=item.get(Attribute.CSV_NO_SUP_VALUE),
+        null_value=null_value,
+        no_sup_value=no_sup_value,
         quoting=quoting == "true",
     )
 
