@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -25,12 +25,14 @@ from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import HIVE_NULL_PARTITION
 from cdclake.model.table import TableName, TableSettings
 from cdclake.oracle import ChangeRow, LakeRow
+from tests.lake.dying_store import Death, DyingStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from cdclake.model.rawfiles import RawFile
+    from cdclake.ports import ObjectStore
 
 RAW_PREFIX = "shop/orders/"
 NAME = TableName("shop", "orders")
@@ -45,12 +47,14 @@ class Table:
         columns: The source's columns.
         item: Settings as the state table holds them (`PrimaryKey`, ...).
         spark: What runs the engine.
+        death: Where runs die from now on; None: they do not.
     """
 
     root: Path
     columns: pa.Schema
     item: dict[str, str] = field(default_factory=dict)
     spark: Any = field(default_factory=InProcessSpark)
+    death: Death | None = None
 
     def __post_init__(self) -> None:
         self.raw, self.lake = self.root / "raw", self.root / "lake"
@@ -84,13 +88,21 @@ class Table:
         self.write_key_changes(relative, [(op, row, None) for op, row in rows])
 
     def write_key_changes(
-        self, relative: str, rows: Sequence[tuple[str, dict[str, Any], dict[str, Any] | None]]
+        self,
+        relative: str,
+        rows: Sequence[tuple[str, dict[str, Any], dict[str, Any] | None]],
+        types: dict[str, pa.DataType] | None = None,
     ) -> None:
-        """A change file with before images (`BI_*`) of the key columns: operation, row, and the key before."""
+        """A change file with before images (`BI_*`) of the key columns: operation, row, and the key before.
+
+        Args:
+            types: Types of columns that have others in this file than in the table; None: the file lacks the column.
+        """
         path = self.raw / RAW_PREFIX / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         key = self.item.get("PrimaryKey", "null").split(",")
-        schema = self.columns.insert(0, pa.field("Op", pa.string()))
+        kinds = {**{field.name: field.type for field in self.columns}, **(types or {})}
+        schema = pa.schema([("Op", pa.string()), *((name, kind) for name, kind in kinds.items() if kind is not None)])
         if any(old for _, _, old in rows):
             for name in key:
                 schema = schema.append(pa.field(f"BI_{name}", self.columns.field(name).type))
@@ -99,7 +111,8 @@ class Table:
         pq.write_table(pa.Table.from_pylist(dicts, schema), path)
         for i, (op, row, old) in enumerate(rows):
             old_key = tuple(old[name] for name in key) if old and op == "U" else None
-            self.changes.append(ChangeRow(self._position(relative, i, row), op, row, old_key))
+            held = {name: value if kinds[name] is not None else None for name, value in row.items()}
+            self.changes.append(ChangeRow(self._position(relative, i, row), op, held, old_key))
 
     def write_partial_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
         """A CSV change file without header, in which a column that a row does not have was not sent."""
@@ -121,12 +134,15 @@ class Table:
 
     def run(self) -> TableRun:
         self.runs += 1
+        log = self.log
+        if self.death:
+            log = ChangeLog(cast("ObjectStore", DyingStore(log.store, self.death)), self.layout)
         raw, lake = self.raw.as_uri(), self.lake.as_uri()
         return TableRun(
             raw=store(raw),
             raw_fs=lake_filesystem(raw),
             raw_prefix=RAW_PREFIX,
-            log=self.log,
+            log=log,
             lake_fs=lake_filesystem(lake),
             settings=TableSettings.from_item(self.item),
             run_id=f"run-{self.runs}",
@@ -177,7 +193,7 @@ class Table:
                 for name, text in texts.items():
                     kind = self.columns.field(name).type
                     row[name] = pa.scalar(text, pa.string()).cast(kind).as_py()
-                found.append(LakeRow({name: row[name] for name in self.columns.names}, op, place))
+                found.append(LakeRow({name: row.get(name) for name in self.columns.names}, op, place))
         return found
 
 

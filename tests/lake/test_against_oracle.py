@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +18,12 @@ from hypothesis import strategies as st
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.oracle import merge
 from tests.examples import THOROUGH, examples
+from tests.lake.dying_store import Death, DiedError
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark import SparkContext
 
 COLUMNS = pa.schema(
@@ -30,8 +35,12 @@ COLUMNS = pa.schema(
         ("amount", pa.decimal128(12, 2)),
         ("at", pa.timestamp("us", tz="UTC")),
         ("flag", pa.bool_()),
+        ("n", pa.int16()),
     ]
 )
+WIDER = (pa.int16(), pa.int32(), pa.int64(), pa.decimal128(20, 0), pa.decimal128(22, 2))
+"""Types of column `n`, each wider than the one before."""
+LAKE_TYPES = ("smallint", "int", "bigint", "decimal(20,0)", "decimal(22,2)")
 PLAIN = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.string()), ("c", pa.string())])
 KEYS = (("id",), ("code",), ("id", "code"))
 PARTITIONS = ((), ("day",), ("day", "city"))
@@ -61,15 +70,17 @@ rows = st.fixed_dictionaries(
         "amount": amounts,
         "at": moments,
         "flag": st.none() | st.booleans(),
+        "n": st.none() | st.integers(-9, 9),
     }
 )
+deaths = st.builds(Death, st.integers(1, 14), st.booleans())
 old_keys = st.fixed_dictionaries({"id": st.integers(-3, 12), "code": codes})
 changes = st.tuples(st.sampled_from("IUD"), rows, st.none() | st.none() | old_keys)
 
 
 @st.composite
 def feeds(draw: st.DrawFn) -> dict[str, Any]:
-    """A full load, change files, the order in which they come, which come again, and when there is a run."""
+    """A full load and change files of some schema, how they come, when there are runs, and where these die."""
     files = draw(st.lists(st.lists(changes, max_size=8), max_size=5))
     numbers = range(len(files))
     again = draw(st.lists(st.sampled_from(numbers), max_size=2)) if files else []
@@ -81,8 +92,13 @@ def feeds(draw: st.DrawFn) -> dict[str, Any]:
         "target": draw(st.sampled_from(TARGETS)),
         "full_load": draw(st.lists(rows, max_size=12)),
         "files": files,
+        "types": [
+            {"n": draw(st.sampled_from(WIDER)), "flag": draw(st.sampled_from([pa.bool_(), None]))} for _ in files
+        ],
         "arrivals": arrivals,
         "runs": draw(st.lists(st.booleans(), min_size=len(arrivals), max_size=len(arrivals))),
+        "deaths": draw(st.lists(st.none() | st.none() | deaths, min_size=len(arrivals), max_size=len(arrivals))),
+        "load_death": draw(st.none() | st.none() | deaths),
     }
 
 
@@ -102,11 +118,12 @@ def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its st
             middle = len(full_load) // 2
             table.write_load(full_load[:middle], 1)
             table.write_load(full_load[middle:], 2)
+            run_that_may_die(table, table.load_initial, feed["load_death"])
             table.load_initial()
-        for i, run_now in zip(feed["arrivals"], feed["runs"], strict=True):
-            table.write_key_changes(f"20240305-1{i}1500000.parquet", feed["files"][i])
+        for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
+            table.write_key_changes(f"20240305-1{i}1500000.parquet", feed["files"][i], feed["types"][i])
             if run_now:
-                table.load_incremental()
+                run_that_may_die(table, table.load_incremental, death)
         table.load_incremental()
         assert table.load_incremental()["change"] is None
 
@@ -115,6 +132,29 @@ def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its st
         snapshot = table.log.snapshot(table.log.head())
         assert snapshot.rows == len(expected)
         assert sorted(file.path for file in snapshot.files) == table.files()
+        assert [entry.key for entry in table.log.store.list(table.layout.control_prefix + "staging/")] == []
+        if full_load or feed["arrivals"]:
+            check_type_of_n(table, feed, started_as=0 if full_load else None)
+
+
+def run_that_may_die(table: Table, run: Callable[[], object], death: Death | None) -> None:
+    table.death = death
+    with suppress(DiedError):
+        run()
+    table.death = None
+
+
+def check_type_of_n(table: Table, feed: dict[str, Any], started_as: int | None) -> None:
+    """Column `n` has the widest type that came, in the snapshot and in every file."""
+    came = [WIDER.index(feed["types"][i]["n"]) for i in feed["arrivals"]]
+    widest = max([*came, *([] if started_as is None else [started_as])])
+    snapshot = table.log.snapshot(table.log.head())
+    column = snapshot.schema.find("n")
+    assert column is not None
+    assert column.type == LAKE_TYPES[widest]
+    for path in table.files():
+        stored = pq.read_schema(table.lake / table.layout.table_prefix / path)
+        assert stored.field("n").type == WIDER[widest]
 
 
 @LONG

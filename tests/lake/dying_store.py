@@ -1,0 +1,48 @@
+"""A run that dies: its store stops working at a given call, before or after doing what it was asked."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cdclake.ports import ObjectStore
+
+_CHANGES_SOMETHING = {"put", "put_if_absent", "copy", "delete", "retire"}
+
+
+class Death(NamedTuple):
+    """At which call that changes something, from 1, a run dies, and whether the call is still carried out."""
+
+    call: int
+    carried_out: bool
+
+
+class DiedError(Exception):
+    """The run is dead."""
+
+
+class DyingStore:
+    """Hands every call on to a store until the run dies; after that nothing gets through."""
+
+    def __init__(self, store: ObjectStore, death: Death) -> None:
+        self._store = store
+        self._death = death
+        self._calls = 0
+        self._lock = Lock()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            with self._lock:
+                self._calls += name in _CHANGES_SOMETHING
+                dead = self._calls >= self._death.call
+                last = self._calls == self._death.call and name in _CHANGES_SOMETHING
+            if not dead or (last and self._death.carried_out):
+                result = getattr(self._store, name)(*arguments, **named)
+            if dead:
+                raise DiedError(name)
+            return result
+
+        return call
