@@ -106,6 +106,16 @@ def test_the_next_run_finishes_a_change_whose_run_died_in_the_middle_of_publishi
     assert visible(log) == ["shop/orders/day=2024-03-05/000000000002-00001.parquet"]
 
 
+def test_the_next_run_removes_what_a_run_that_died_right_after_publishing_left_staged(log: ChangeLog) -> None:
+    record = staged_change(log, 1)
+    log.commit(record)
+    log.store.copy(record.added[0].staged_key, LAYOUT.data_key(record.added[0].path))
+    log.mark_published(1)
+    roll_forward(log)
+    assert len(visible(log)) == 1
+    assert [entry.key for entry in log.store.list(LAYOUT.control_prefix + "staging/")] == []
+
+
 def test_of_two_runs_that_commit_one_number_the_second_gets_a_conflict_and_shows_nothing(log: ChangeLog) -> None:
     ours, theirs = staged_change(log, 1, "ours"), staged_change(log, 1, "theirs")
     log.commit(theirs)

@@ -31,10 +31,15 @@ def publish(log: ChangeLog, record: ChangeRecord) -> None:
 
 
 def roll_forward(log: ChangeLog) -> int:
-    """Finish the newest change if a run died while publishing it; returns its number, 0 if there is none."""
+    """Finish the newest change if a run died while publishing it; returns its number, 0 if there is none.
+
+    What dead runs left staged for it or an earlier change is removed.
+    """
     change = log.head()
     if change and not log.is_published(change):
         publish(log, log.record(change))
+    elif change:
+        remove_staging(log, change)
     return change
 
 
