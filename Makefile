@@ -21,8 +21,8 @@ test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
 	@$(BIN)/python -m pytest
 
 test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (about an hour)
-	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_kernel.py tests/lake/test_against_oracle.py -v \
-		--hypothesis-show-statistics
+	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_against_oracle.py tests/lake/test_kernel.py -v -n 2 \
+		--dist worksteal --hypothesis-show-statistics
 
 check: lint types check-39 ## Everything of `make test` but the tests
 

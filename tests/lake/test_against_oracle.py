@@ -47,6 +47,8 @@ PARTITIONS = ((), ("day",), ("day", "city"))
 ORDERS = (None, None, "amount", "at", "code")
 TARGETS = ("700", "20000", "134217728")
 
+SPARK_PARTS = (1, 2) if THOROUGH else (1,)
+"""Two processes share the thorough run."""
 LONG = pytest.mark.timeout(4 * 3600 if THOROUGH else 900)
 
 Row = dict[str, Any]
@@ -166,9 +168,10 @@ def test_any_feed_gives_the_table_of_the_oracle(feed: dict[str, Any]) -> None:
 
 @pytest.mark.spark
 @LONG
-@examples(every_day=100, thorough=2_000)
-@given(feeds())
-def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, feed: dict[str, Any]) -> None:
+@pytest.mark.parametrize("part", SPARK_PARTS)
+@examples(every_day=100, thorough=1_000)
+@given(feed=feeds())
+def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, part: int, feed: dict[str, Any]) -> None:
     check(feed, spark)
 
 
