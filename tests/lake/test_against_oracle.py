@@ -81,9 +81,9 @@ changes = st.tuples(st.sampled_from("IUD"), rows, st.none() | st.none() | old_ke
 
 
 @st.composite
-def feeds(draw: st.DrawFn) -> dict[str, Any]:
+def feeds(draw: st.DrawFn, most_files: int = 5) -> dict[str, Any]:
     """A full load and change files of some schema, how they come, when there are runs, and where these die."""
-    files = draw(st.lists(st.lists(changes, max_size=8), max_size=5))
+    files = draw(st.lists(st.lists(changes, max_size=8), max_size=most_files))
     numbers = range(len(files))
     again = draw(st.lists(st.sampled_from(numbers), max_size=2)) if files else []
     arrivals = [*draw(st.permutations(numbers)), *again]
@@ -159,20 +159,20 @@ def check_type_of_n(table: Table, feed: dict[str, Any], started_as: int | None) 
         assert stored.field("n").type == WIDER[widest]
 
 
-@LONG
-@examples(every_day=300, thorough=5_000)
-@given(feeds())
-def test_any_feed_gives_the_table_of_the_oracle(feed: dict[str, Any]) -> None:
-    check(feed, InProcessSpark())
-
-
 @pytest.mark.spark
 @LONG
 @pytest.mark.parametrize("part", SPARK_PARTS)
 @examples(every_day=100, thorough=1_000)
-@given(feed=feeds())
+@given(feed=feeds(most_files=3))
 def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, part: int, feed: dict[str, Any]) -> None:
     check(feed, spark)
+
+
+@LONG
+@examples(every_day=300, thorough=3_000)
+@given(feeds())
+def test_any_feed_gives_the_table_of_the_oracle(feed: dict[str, Any]) -> None:
+    check(feed, InProcessSpark())
 
 
 @st.composite
@@ -187,7 +187,7 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
 
 
 @LONG
-@examples(every_day=200, thorough=3_000)
+@examples(every_day=200, thorough=2_000)
 @given(
     full_load=st.integers(0, 6),
     files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),
