@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/changes.py --rows 1000000 --files 8
 
-Data is drawn from a fixed seed and lies in a temporary folder. Each line of the result is one run: seconds of each phase
-as the change record has them, Spark's start left out.
+Data is drawn from a fixed seed and lies in a temporary folder. Each line of the result is a run: seconds of each phase,
+as the change record has them, with Spark's start left out.
 """
 
 from __future__ import annotations
