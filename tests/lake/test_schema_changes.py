@@ -33,8 +33,8 @@ def table(tmp_path: Path) -> Table:
     return table
 
 
-def put_change(table: Table, schema: pa.Schema, row: dict[str, Any]) -> None:
-    changes = pa.Table.from_pylist([{"Op": "I", **row}], schema.insert(0, pa.field("Op", pa.string())))
+def put_change(table: Table, schema: pa.Schema, *rows: dict[str, Any]) -> None:
+    changes = pa.Table.from_pylist([{"Op": "I", **row} for row in rows], schema.insert(0, pa.field("Op", pa.string())))
     pq.write_table(changes, table.raw / RAW_PREFIX / "20240305-101500000.parquet")
 
 
@@ -82,3 +82,11 @@ def test_a_column_that_changes_its_case_is_the_same_column(table: Table) -> None
     table.load_incremental()
     assert table.log.snapshot(2).schema.names == LOADED.names
     assert {found.row["id"]: found.row["n"] for found in table.rows()}[1] == 7
+
+
+def test_a_key_that_becomes_a_decimal_still_finds_its_rows(table: Table) -> None:
+    schema = pa.schema([("id", pa.decimal128(20, 0)), ("n", pa.int32())])
+    put_change(table, schema, {"id": Decimal(3), "n": 33}, {"id": Decimal(100), "n": 1})
+    summary = table.load_incremental()
+    assert (summary["books"]["updated"], summary["books"]["inserted"], summary["books"]["rows_after"]) == (1, 1, 9)
+    assert {found.row["id"]: found.row["n"] for found in table.rows()}[3] == 33

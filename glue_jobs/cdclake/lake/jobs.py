@@ -200,10 +200,14 @@ def _compute(
     full_load: bool,
 ) -> Result:
     layout, change = run.layout, before.change + 1
+    files = () if full_load else before.files
+    rewrite_all = _changes_a_type(before.schema, shape.schema)
+    if rewrite_all:  # the bounds of a key of another type compare with nothing
+        files = tuple(replace(file, key_min=None, key_max=None) for file in files)
     request = Request(
         table=layout.name,
         parts=tuple(part for look in looks for part in look.parts),
-        files=() if full_load else before.files,
+        files=files,
         tombstones=() if full_load else before.tombstones,
         oldest=before.horizon,
         shape=shape,
@@ -217,7 +221,7 @@ def _compute(
             quarantine=layout.quarantine_prefix(change, run.run_id),
         ),
         full_load=full_load,
-        rewrite_all=_changes_a_type(before.schema, shape.schema),
+        rewrite_all=rewrite_all,
     )
     return Engine(spark).run(request)
 
