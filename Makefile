@@ -22,7 +22,7 @@ test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
 
 test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (about an hour)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_against_oracle.py tests/lake/test_kernel.py -v -n 2 \
-		--dist worksteal --hypothesis-show-statistics
+		--dist loadgroup --hypothesis-show-statistics
 
 check: lint types check-39 ## Everything of `make test` but the tests
 

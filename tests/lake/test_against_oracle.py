@@ -47,8 +47,9 @@ PARTITIONS = ((), ("day",), ("day", "city"))
 ORDERS = (None, None, "amount", "at", "code")
 TARGETS = ("700", "20000", "134217728")
 
-SPARK_PARTS = (1, 2) if THOROUGH else (1,)
+FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
+SPARK_PARTS = (pytest.param(1, marks=FIRST_HALF), *([pytest.param(2, marks=SECOND_HALF)] if THOROUGH else []))
 LONG = pytest.mark.timeout(4 * 3600 if THOROUGH else 900)
 
 Row = dict[str, Any]
@@ -169,6 +170,7 @@ def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, pa
 
 
 @LONG
+@SECOND_HALF
 @examples(every_day=300, thorough=3_000)
 @given(feeds())
 def test_any_feed_gives_the_table_of_the_oracle(feed: dict[str, Any]) -> None:
@@ -187,6 +189,7 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
 
 
 @LONG
+@FIRST_HALF
 @examples(every_day=200, thorough=2_000)
 @given(
     full_load=st.integers(0, 6),

@@ -97,6 +97,7 @@ def merged(folder: Path, lake: dict[int, Held], decided: Decided, pieces: int) -
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.xdist_group("first half")
 @examples(every_day=2_000, thorough=10_000)
 @given(lake=lake_rows, tombstones=graves, changes=change_rows, pieces=st.integers(1, 3))
 def test_the_kernel_does_what_the_rules_say(
