@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cdclake.errors import IntegrityError
 from cdclake.lake.arrow_types import partition_text
 from cdclake.lake.keys import KEY, ROUTE, UNSENT
-from cdclake.lake.raw_reader import DELETE, INSERT
+from cdclake.lake.raw_rows import DELETE, INSERT
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN
 

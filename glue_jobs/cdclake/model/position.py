@@ -57,8 +57,3 @@ def position(relative: str, row: int, ordering: str | None = None) -> str:
     """
     value = file_ordering(relative) if ordering is None else ordering
     return f"{value}{file_part(relative)}{row:0{ROW_DIGITS}d}"
-
-
-def full_load_position(relative: str, row: int) -> str:
-    """What tells one full-load row from another until it is in the lake, where all have the empty position."""
-    return f"{relative}|{row:0{ROW_DIGITS}d}"
