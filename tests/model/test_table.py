@@ -63,6 +63,7 @@ def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
         {"LateWindowHours": "-1"},
         {"MaxQuarantinedRows": "many"},
         {"TargetFileBytes": "0"},
+        {"RetentionDays": "36501"},
         {"PrimaryKey": "id, ID"},
         {"Schema": "id blob8"},
     ],
@@ -85,3 +86,4 @@ def test_settings_have_the_defaults_of_dms() -> None:
         True,
     )
     assert (settings.late_window_hours, settings.max_quarantined_rows) == (72, 0)
+    assert settings.retention_days == 30

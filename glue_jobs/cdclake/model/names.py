@@ -55,6 +55,8 @@ class Attribute:
     """Bad rows that one change may put aside before it stops instead; default 0. Set by a person."""
     TARGET_FILE_BYTES = "TargetFileBytes"
     """Size the lake's data files grow to; default 134217728. Set by a person."""
+    RETENTION_DAYS = "RetentionDays"
+    """How long a clean-up keeps what the lake table was; default 30. Set by a person."""
 
     LAST_FULL_LOAD_DATE = "LastFullLoadDate"
     """`yyyy-mm-dd HH:MM:SS` (UTC) of the newest LOAD file applied."""

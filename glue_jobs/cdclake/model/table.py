@@ -21,6 +21,8 @@ Item = dict[str, str]
 
 DEFAULT_TARGET_FILE_BYTES = 128 * 1024 * 1024
 DEFAULT_LATE_WINDOW_HOURS = 72
+DEFAULT_RETENTION_DAYS = 30
+MOST_RETENTION_DAYS = 36_500
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
@@ -222,6 +224,7 @@ class TableSettings:
         max_quarantined_rows: Bad rows that one change may put aside before it stops instead.
         cdc_path: Folder of transaction files below the raw prefix, without slashes at its ends; empty for none.
         target_file_bytes: Size that the lake's data files grow to.
+        retention_days: How long a clean-up keeps what the lake table was.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -233,6 +236,7 @@ class TableSettings:
     max_quarantined_rows: int = 0
     cdc_path: str = ""
     target_file_bytes: int = DEFAULT_TARGET_FILE_BYTES
+    retention_days: int = DEFAULT_RETENTION_DAYS
 
     @classmethod
     def from_item(cls, item: Mapping[str, str]) -> TableSettings:
@@ -252,6 +256,7 @@ class TableSettings:
             max_quarantined_rows=_number(item, Attribute.MAX_QUARANTINED_ROWS, 0),
             cdc_path=_cdc_path(item),
             target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
+            retention_days=_number(item, Attribute.RETENTION_DAYS, DEFAULT_RETENTION_DAYS, most=MOST_RETENTION_DAYS),
         )
 
 
@@ -288,10 +293,10 @@ def _unescaped(text: str) -> str:
     return text
 
 
-def _number(item: Mapping[str, str], attribute: str, default: int, least: int = 0) -> int:
+def _number(item: Mapping[str, str], attribute: str, default: int, least: int = 0, most: int | None = None) -> int:
     text = item.get(attribute, str(default)).strip()
-    if not text.isdigit() or int(text) < least:
-        raise _wrong(item, attribute, f"a whole number, {least} or more")
+    if not text.isdigit() or int(text) < least or (most is not None and int(text) > most):
+        raise _wrong(item, attribute, f"a whole number, {least} {'or more' if most is None else f'to {most}'}")
     return int(text)
 
 
