@@ -9,7 +9,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough check lint types check-39 lock clean
+.PHONY: help demo test test-thorough synth check lint types check-39 lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
 test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (about an hour)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_against_oracle.py tests/lake/test_kernel.py -v -n 2 \
 		--dist loadgroup --hypothesis-show-statistics
+
+synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
+	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate
 
 check: lint types check-39 ## Everything of `make test` but the tests
 
@@ -44,7 +47,7 @@ lock: $(VENV)/.test-ready ## Pin all dependencies anew from pyproject.toml
 		--all-extras -c requirements.txt -o requirements-dev.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info glue_jobs/*.egg-info
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "cdclake needs Python 3.11, and neither python3.11 nor python3 on PATH is one." \

@@ -1,0 +1,86 @@
+"""Puts the stacks together: one that keeps the data, and one that can be thrown away and built anew."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from aws_cdk import App, CfnOutput, Stack, Validations
+from cdk_nag import AwsSolutionsChecks
+
+from cdclake_infra.jobs import Jobs
+from cdclake_infra.library import ROOT
+from cdclake_infra.on_raw_file import OnRawFile
+from cdclake_infra.places import Places
+from cdclake_infra.schedule import Schedule
+from cdclake_infra.settings import Settings
+from cdclake_infra.storage import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+STORAGE, PIPELINE = "CdclakeStorage", "CdclakePipeline"
+
+_CDK_FLAGS = {
+    # Access logs are allowed by a bucket policy: buckets without ACLs can have no other.
+    "@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy": True,
+    "@aws-cdk/aws-s3:createDefaultLoggingPolicy": True,
+}
+
+
+class StorageStack(Stack):
+    """Buckets and state table; protected against deletion."""
+
+    def __init__(self, app: App, name: str, *, settings: Settings) -> None:
+        super().__init__(
+            app,
+            name,
+            description="cdclake: raw bucket, lake bucket, state table",
+            termination_protection=not settings.delete_data_with_stacks,
+        )
+        Storage(self, "Storage", settings=settings)
+
+
+class PipelineStack(Stack):
+    """Jobs, workflow and function. It holds no data, and may be deleted and deployed again at any time."""
+
+    def __init__(self, app: App, name: str, *, settings: Settings) -> None:
+        super().__init__(app, name, description="cdclake: jobs, workflow, function")
+        places = Places.of(settings)
+        jobs = Jobs(self, "Jobs", settings=settings, places=places)
+        Schedule(self, "Schedule", settings=settings, job=jobs.controller)
+        OnRawFile(self, "OnRawFile", places=places)
+        for output, value in (
+            ("RawBucket", places.raw_bucket),
+            ("LakeBucket", places.lake_bucket),
+            ("StateTable", places.state_table),
+        ):
+            CfnOutput(self, output, value=value)
+
+
+def build_app(context: Mapping[str, object] | None = None, outdir: Path | None = None) -> App:
+    """The app, not synthesized yet. Synthesis fails if cdk-nag finds what nobody has given a reason for.
+
+    Args:
+        context: The CDK's context beside that of the `cdk` command, if it is that which runs us.
+        outdir: Where to write the templates; None: where the `cdk` command wants them, or a temporary folder.
+
+    Raises:
+        ConfigurationError: A setting is wrong.
+    """
+    app = App(
+        context={**_CDK_FLAGS, **(context or {})}, outdir=str(outdir) if outdir else None, analytics_reporting=False
+    )
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    settings = Settings.from_context(app.node.get_all_context())
+    pipeline = PipelineStack(app, PIPELINE, settings=settings)
+    if not (settings.existing_raw_bucket and settings.existing_lake_bucket and settings.existing_state_table):
+        pipeline.add_stack_dependency(StorageStack(app, STORAGE, settings=settings))
+    return app
+
+
+def context_of_cdk_json() -> dict[str, object]:
+    """The context in cdk.json, which the `cdk` command reads by itself."""
+    context: dict[str, object] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8")).get("context", {})
+    return context

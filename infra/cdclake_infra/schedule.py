@@ -1,0 +1,35 @@
+"""Starts the Controller by the clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_cdk import aws_glue as glue
+from constructs import Construct
+
+if TYPE_CHECKING:
+    from cdclake_infra.settings import Settings
+
+WORKFLOW = "DMSCDC"
+TRIGGER = "DMSCDC_Schedule"
+
+
+class Schedule(Construct):
+    """A Glue workflow whose trigger starts a job."""
+
+    def __init__(self, scope: Construct, name: str, *, settings: Settings, job: glue.IJob) -> None:
+        super().__init__(scope, name)
+        workflow = glue.Workflow(
+            self,
+            "Workflow",
+            workflow_name=WORKFLOW,
+            description="cdclake: looks at every table",
+            max_concurrent_runs=1,
+        )
+        workflow.add_scheduled_trigger(
+            "Trigger",
+            name=TRIGGER,
+            schedule=glue.TriggerSchedule.expression(settings.schedule),
+            start_on_creation=settings.schedule_enabled,
+            actions=[glue.Action.job(job)],
+        )

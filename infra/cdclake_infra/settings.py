@@ -1,0 +1,138 @@
+"""Everything about a deployment that can be chosen, read from the CDK's context.
+
+A setting is the context key `cdclake:<name>`, in cdk.json or as `--context cdclake:<name>=<value>`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from cdclake.control.arguments import folder_prefix
+from cdclake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONTEXT_PREFIX = "cdclake:"
+WORKER_TYPES = ("G.1X", "G.2X", "G.4X", "G.8X", "G.12X", "G.16X", "R.1X", "R.2X", "R.4X", "R.8X")
+"""https://docs.aws.amazon.com/glue/latest/dg/worker-types.html"""
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_PREFIX = re.compile(r"[A-Za-z0-9!_.'()/=-]*")
+"""No `*`, `?` or `$`: a prefix becomes part of patterns in policies, where these stand for something else."""
+_SCHEDULE = re.compile(r"cron\(\S+( \S+){5}\)")
+_FLAGS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices, and what is deployed if nothing is chosen.
+
+    Attributes:
+        raw_prefix: Prefix of the schemas' folders in the raw bucket: the BucketFolder of the DMS endpoint.
+        lake_prefix: Prefix of the schemas' folders in the lake bucket.
+        existing_raw_bucket: Bucket that DMS writes to already; empty: one is created.
+        existing_lake_bucket: Bucket for the lake that is there already; empty: one is created.
+        existing_state_table: State table that is there already; empty: `DMSCDC_Controller` is created.
+        lake_retention_days: How long a lake bucket that is created keeps what a change replaced or deleted.
+        raw_expiry_days: After how long a raw bucket that is created deletes raw files; 0: never.
+        delete_data_with_stacks: Whether data goes when the storage stack is deleted. A bucket must be empty even then.
+        schedule: When the workflow starts the Controller, as Glue writes it, in UTC.
+        schedule_enabled: Whether the workflow starts by itself.
+        concurrent_tables: How many tables are worked on at a time.
+        worker_type: Glue's worker type for the Spark jobs.
+        most_workers: Up to how many workers a run of a Spark job grows.
+        load_initial_timeout_minutes: After how long Glue stops a full load.
+        load_incremental_timeout_minutes: After how long Glue stops an incremental load.
+    """
+
+    raw_prefix: str = ""
+    lake_prefix: str = ""
+    existing_raw_bucket: str = ""
+    existing_lake_bucket: str = ""
+    existing_state_table: str = ""
+    lake_retention_days: int = 30
+    raw_expiry_days: int = 0
+    delete_data_with_stacks: bool = False
+    schedule: str = "cron(0 * * * ? *)"
+    schedule_enabled: bool = True
+    concurrent_tables: int = 50
+    worker_type: str = "G.1X"
+    most_workers: int = 10
+    load_initial_timeout_minutes: int = 480
+    load_incremental_timeout_minutes: int = 120
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot be deployed.
+
+        Raises:
+            ConfigurationError: A value is wrong; says which, and what it may be.
+        """
+        for name in ("raw_prefix", "lake_prefix"):
+            self._require(name, _PREFIX, "letters, digits, / and !_.'()=-")
+            object.__setattr__(self, name, folder_prefix(getattr(self, name)))
+        for name in ("existing_raw_bucket", "existing_lake_bucket"):
+            self._require(name, _BUCKET, "the name of a bucket, without s3://", may_be_empty=True)
+        self._require("existing_state_table", _TABLE, "the name of a DynamoDB table", may_be_empty=True)
+        self._require("schedule", _SCHEDULE, "a Glue schedule of six fields, as cron(0 * * * ? *)")
+        if self.worker_type not in WORKER_TYPES:
+            raise _refused("worker_type", self.worker_type, f"one of {', '.join(WORKER_TYPES)}")
+        self._require_between("lake_retention_days", 1, 36500)
+        self._require_between("raw_expiry_days", 0, 36500)
+        self._require_between("concurrent_tables", 1, 1000)
+        self._require_between("most_workers", 2, 299)  # Glue: a Spark job has a driver and at least one other worker
+        self._require_between("load_initial_timeout_minutes", 1, 10080)  # Glue: seven days
+        self._require_between("load_incremental_timeout_minutes", 1, 10080)
+        if self.existing_raw_bucket and self.existing_raw_bucket == self.existing_lake_bucket:
+            raise _refused("existing_lake_bucket", self.existing_lake_bucket, "another bucket than the raw bucket")
+
+    @classmethod
+    def from_context(cls, context: Mapping[str, object]) -> Settings:
+        """Read the settings; keys of the context that do not begin with `cdclake:` are the CDK's.
+
+        Args:
+            context: The whole context. Values of the command line are texts, those of cdk.json may be typed.
+
+        Raises:
+            ConfigurationError: There is no such setting, or its value is wrong.
+        """
+        kinds = {field.name: type(field.default) for field in fields(cls)}
+        given = {key[len(CONTEXT_PREFIX) :]: value for key, value in context.items() if key.startswith(CONTEXT_PREFIX)}
+        for name in given:
+            if name not in kinds:
+                near = get_close_matches(name, kinds, n=1) or sorted(kinds)
+                message = f"There is no setting {CONTEXT_PREFIX}{name}"
+                raise ConfigurationError(message, remedy=f"Did you mean {', '.join(near)}?")
+        values: dict[str, Any] = {name: _read(name, value, kinds[name]) for name, value in given.items()}
+        return cls(**values)
+
+    def _require(self, name: str, pattern: re.Pattern[str], meaning: str, *, may_be_empty: bool = False) -> None:
+        value = getattr(self, name)
+        if not (pattern.fullmatch(value) or (may_be_empty and not value)):
+            raise _refused(name, value, meaning)
+
+    def _require_between(self, name: str, least: int, most: int) -> None:
+        if not least <= getattr(self, name) <= most:
+            raise _refused(name, getattr(self, name), f"a number from {least} to {most}")
+
+
+def _read(name: str, value: object, kind: type) -> str | int | bool:
+    text = str(value).strip()
+    if kind is bool:
+        if text.lower() not in _FLAGS:
+            raise _refused(name, value, "true or false")
+        return _FLAGS[text.lower()]
+    if kind is int:
+        if not re.fullmatch(r"\d+", text):
+            raise _refused(name, value, "a whole number")
+        return int(text)
+    return text
+
+
+def _refused(name: str, value: object, meaning: str) -> ConfigurationError:
+    message = f"The setting {CONTEXT_PREFIX}{name} is '{value}'"
+    return ConfigurationError(message, remedy=f"It must be {meaning}: correct it in cdk.json or in --context")
