@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from cdclake.adapters.filesystem import open_output
 from cdclake.errors import IntegrityError
 from cdclake.lake.arrow_types import arrow_schema, partition_column, to_arrow
 from cdclake.lake.keys import KEY, ROUTE, UNSENT, bounds, row_keys
+from cdclake.lake.raw_rows import INSERT
 from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.schema import OP_COLUMN, Schema
 from cdclake.model.snapshot import DataFile, KeyValue
 
@@ -89,7 +92,7 @@ class TableShape:
         """Route and key of rows of a data file.
 
         Args:
-            rows: The file's rows, with at least the key columns stored; those a file was written without are null.
+            rows: The file's rows, with at least the key columns stored.
             partition: The file's partition.
         """
         values = dict(zip((name.lower() for name in self.partition_key), partition, strict=True))
@@ -109,19 +112,42 @@ class TableShape:
         return row_keys(parts)
 
 
-def read_batches(fs: FileSystem, key: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """A data file's rows, a row group at a time.
+def read_batches(
+    fs: FileSystem, key: str, shape: TableShape, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """A data file's rows as the table has them, a row group at a time.
+
+    A file that was adopted may lack operations and positions. Its rows are as those of a full load: inserted, and older
+    than every change.
 
     Args:
         key: Key of the file in the lake bucket.
-        columns: Columns to read, in any case of the letters; None for all.
+        shape: The table; what the file has in other order, case or narrower type comes as the table has it.
+        columns: Names of stored columns to read; None for all.
     """
-    with fs.open_input_file(key) as source:
-        parquet = pq.ParquetFile(source)
-        wanted = None if columns is None else {name.lower() for name in columns}
-        names = None if wanted is None else [name for name in parquet.schema_arrow.names if name.lower() in wanted]
+    stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
+    wanted = {name.lower() for name in stored.names}
+    with open_parquet(fs, key) as parquet:
+        names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
         for group in range(parquet.num_row_groups):
-            yield parquet.read_row_group(group, columns=names, use_threads=False)
+            yield _as_full_load(conform(parquet.read_row_group(group, columns=names, use_threads=False), stored))
+
+
+@contextmanager
+def open_parquet(fs: FileSystem, key: str) -> Iterator[pq.ParquetFile]:
+    """A data file, opened; so far only its footer is read."""
+    with fs.open_input_file(key) as source:
+        # Timestamps in Spark's older form, INT96, would come as nanoseconds, which silently overflow after 2262.
+        yield pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+
+
+def _as_full_load(rows: pa.Table) -> pa.Table:
+    """Rows with an operation and a position, those of a full load where there was none."""
+    for name, value in ((OP_COLUMN, INSERT), (POSITION, FULL_LOAD_POSITION)):
+        i = rows.schema.get_field_index(name)
+        if i >= 0 and rows.column(i).null_count:
+            rows = rows.set_column(i, rows.schema.field(i), pc.fill_null(rows.column(i), value))
+    return rows
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -100,13 +100,13 @@ def _kept(fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.Chunked
         return
     wanted = removals.combine_chunks() if removals is not None else None
     removed = 0
-    for batch in read_batches(fs, job.base_key):
+    for batch in read_batches(fs, job.base_key, shape):
         if wanted is None:
-            yield conform(batch, shape.stored)
+            yield batch
             continue
         gone = matches(shape.keys_of(batch, job.partition)[1], wanted)
         removed += gone.true_count
-        yield conform(batch.filter(pc.invert(gone)) if gone.true_count else batch, shape.stored)
+        yield batch.filter(pc.invert(gone)) if gone.true_count else batch
     if wanted is not None and removed != len(wanted):
         message = f"A data file holds {removed} of the {len(wanted)} rows that were to leave it"
         raise IntegrityError(message, remedy="Reload the table with a full load", file=job.base_key)

@@ -187,8 +187,9 @@ def probe_files(
     columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
     for i, blobs in by_file.items():
         keys = pc.unique(from_blobs(blobs, pa.schema([]))[KEY])
-        batches = read_batches(fs, places.table_prefix + files[i].path, columns)
-        found = pa.concat_tables([_found(batch, i, files[i].partition, shape, keys) for batch in batches])
+        batches = read_batches(fs, places.table_prefix + files[i].path, shape, columns)
+        hits = [_found(batch, i, files[i].partition, shape, keys) for batch in batches]
+        found = pa.concat_tables([found_schema(shape).empty_table(), *hits])  # a file may have no row groups
         rows = found.take(pc.sort_indices(found, [(ROUTE, "ascending")])).combine_chunks()
         for bucket, piece in cut(rows, bounds):
             yield bucket, to_blob(piece)
