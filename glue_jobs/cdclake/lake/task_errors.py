@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from cdclake import errors
 from cdclake.lake.worker import keep_archive_listings
@@ -45,7 +46,7 @@ def raising_ours() -> Iterator[None]:
     """Around Spark's work on the driver: raises a task's error as what it was."""
     try:
         yield
-    except (Py4JJavaError, CarriedError) as error:
+    except (Py4JJavaError, PySparkException, CarriedError) as error:
         found = _CARRIED.search(str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error))
         if found is None:
             raise

@@ -1,0 +1,32 @@
+"""A Spark session on this machine alone."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def local_session(name: str) -> Iterator[SparkSession]:
+    """A session on all cores of this machine, with the time zone UTC, for as long as the `with` block lasts."""
+    builder = SparkSession.builder.master("local[*]").appName(name)
+    for setting, value in _SETTINGS.items():
+        builder = builder.config(setting, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -1,0 +1,155 @@
+"""A lake table as of a change, as a Spark DataFrame.
+
+Tasks read the files of that change's snapshot with Arrow, so rolled-back and rewritten states read like the newest one,
+and files written before columns were added or widened come out with the snapshot's columns.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark_types
+
+from cdclake.errors import ConfigurationError
+from cdclake.lake.as_of import LakeTable, table_as_of
+from cdclake.lake.data_file import TableShape, conform
+from cdclake.lake.kept_files import KeptFiles
+from cdclake.lake.raw_rows import INSERT
+from cdclake.lake.task_errors import Carried
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import FULL_LOAD_POSITION
+from cdclake.model.schema import OP_COLUMN, Schema, decimal_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cdclake.lake.as_of import KeptFile
+    from cdclake.lake.decide import Partition
+
+BYTES_PER_TASK = 128 << 20
+MIN_BYTES_PER_TASK = 4 << 20
+TASKS_PER_CORE = 2
+BATCH_ROWS = 1 << 16
+_ADDED = pa.schema([(OP_COLUMN, pa.string()), (POSITION, pa.string())])
+_SPARK_TYPES: dict[str, spark_types.DataType] = {
+    "boolean": spark_types.BooleanType(),
+    "tinyint": spark_types.ByteType(),
+    "smallint": spark_types.ShortType(),
+    "int": spark_types.IntegerType(),
+    "bigint": spark_types.LongType(),
+    "float": spark_types.FloatType(),
+    "double": spark_types.DoubleType(),
+    "string": spark_types.StringType(),
+    "binary": spark_types.BinaryType(),
+    "date": spark_types.DateType(),
+    "timestamp": spark_types.TimestampType(),
+}
+
+
+def read_table(
+    spark: SparkSession,
+    lake: str,
+    table: str,
+    prefix: str = "",
+    *,
+    change: int | None = None,
+    at: datetime | str | None = None,
+) -> DataFrame:
+    """A lake table as it was after a change or at a time, or as it is now.
+
+    Nothing is read before the DataFrame is used but the change log. It may be used for as long as the change is
+    retained, whatever runs do to the table meanwhile.
+
+    Args:
+        spark: The session to read in; its workers reach the lake as this process does.
+        lake: `s3://bucket` or `file:///folder`.
+        table: `schema.table`.
+        prefix: Folder of the lake in the bucket.
+        change: Number of a change; `cdclake changes` lists them.
+        at: A time, also as ISO 8601 text; without a zone it is UTC. The newest change committed by then counts.
+
+    Returns:
+        The source's columns in order, partition columns among them, then `Op` and `_cdc_position`. Rows in no order.
+        Timestamps are instants, whatever the session's time zone.
+
+    Raises:
+        ConfigurationError: There is no such table or change.
+        PastRetentionError: What the table was then is no longer kept.
+    """
+    source = LakeTable.at(lake, table, prefix)
+    as_of = table_as_of(source.log(), change, at)
+    snapshot = as_of.snapshot
+    if not snapshot.made:
+        message = f"{table} held nothing after change {as_of.change}: every change before was rolled back"
+        raise ConfigurationError(message, remedy="Name another change; cdclake changes lists them")
+    shape = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
+    return frame(spark, source, shape, as_of.files)
+
+
+def frame(spark: SparkSession, table: LakeTable, shape: TableShape, files: Sequence[KeptFile]) -> DataFrame:
+    """Rows of some data files of a table, read when the DataFrame is used.
+
+    Args:
+        shape: Columns to read as, each of a type that holds those of the files, and the files' partition columns.
+        files: The files; may be none.
+    """
+    groups = file_groups(files, spark.sparkContext.defaultParallelism)
+    read = partial(_read_files, table=table, shape=shape, groups=groups)
+    numbers = spark.range(len(groups), numPartitions=max(1, len(groups)))  # one task a group
+    return numbers.mapInArrow(Carried(read), spark_schema(shape.schema))
+
+
+def spark_schema(schema: Schema) -> spark_types.StructType:
+    """Spark's types of a table's columns, with `Op` and `_cdc_position`."""
+    columns = [spark_types.StructField(column.name, _spark_type(column.type)) for column in schema]
+    added = [spark_types.StructField(name, spark_types.StringType()) for name in _ADDED.names]
+    return spark_types.StructType([*columns, *added])
+
+
+def file_groups(files: Sequence[KeptFile], cores: int) -> list[list[KeptFile]]:
+    """Neighbouring files in groups of about equal bytes, each for one task: enough for all cores, none too large."""
+    total = sum(kept.file.bytes for kept in files)
+    wanted = max(cores * TASKS_PER_CORE, ceil(total / BYTES_PER_TASK))
+    count = min(len(files), wanted, max(1, ceil(total / MIN_BYTES_PER_TASK)))
+    groups: list[list[KeptFile]] = [[] for _ in range(count)]
+    done = 0
+    for kept in files:
+        groups[min(count - 1, done * count // total) if total else 0].append(kept)
+        done += kept.file.bytes
+    return [group for group in groups if group]
+
+
+def _spark_type(kind: str) -> spark_types.DataType:
+    decimal = decimal_parts(kind)
+    return spark_types.DecimalType(*decimal) if decimal else _SPARK_TYPES[kind]
+
+
+def _read_files(
+    batches: Iterable[pa.RecordBatch], *, table: LakeTable, shape: TableShape, groups: Sequence[Sequence[KeptFile]]
+) -> Iterator[pa.RecordBatch]:
+    """A task: the rows of the groups of files whose numbers it gets."""
+    files = KeptFiles(table)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for kept in groups[number]:
+                for rows in files.row_groups(kept):
+                    yield from lake_rows(rows, shape, kept.file.partition).to_batches(max_chunksize=BATCH_ROWS)
+
+
+def lake_rows(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
+    """Rows of a data file with all columns of the table, `Op` and position.
+
+    A file that another program wrote may lack the last two: its rows then count as loaded.
+    """
+    added = conform(rows, _ADDED)
+    columns = shape.source_columns(rows, partition)
+    columns[OP_COLUMN] = pc.fill_null(added[OP_COLUMN], INSERT)
+    columns[POSITION] = pc.fill_null(added[POSITION], FULL_LOAD_POSITION)
+    return pa.table(columns)
