@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
-from cdclake.lake.jobs import TableRun, load_incremental, load_initial
+from cdclake.lake.jobs import load_incremental, load_initial
+from cdclake.lake.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table import TableName, TableSettings
 

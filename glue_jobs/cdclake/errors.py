@@ -53,6 +53,10 @@ class UnknownTableError(ConfigurationError):
     """No table of that name is registered."""
 
 
+class PastRetentionError(ConfigurationError):
+    """What was asked for is older than what is kept: name a later change."""
+
+
 class InputError(CdclakeError):
     """A raw file cannot be taken as it is. Nothing of it was applied."""
 
@@ -97,6 +101,10 @@ class IntegrityError(CdclakeError):
     """What is stored is not what it should be. Look before anything runs again."""
 
     exit_code = 5
+
+
+class LakeFilesError(IntegrityError):
+    """The files of a lake table are not those that cdclake left there."""
 
 
 class BooksError(IntegrityError):

@@ -74,6 +74,46 @@ class ObjectStore(ObjectReader, Protocol):
         """
         ...
 
+    def restore(self, key: str, keep_as: str) -> None:
+        """Bring a retired data file back, byte for byte; no error if it is in sight already.
+
+        Args:
+            key: The data file.
+            keep_as: As it was given to `retire`.
+
+        Raises:
+            IntegrityError: It is neither in sight nor kept any more.
+        """
+        ...
+
+    def is_kept(self, key: str, keep_as: str) -> bool:
+        """Whether a data file is in sight, or retired so that `restore` would bring it back."""
+        ...
+
+    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
+        """Copy a data file, in sight or retired, to another object, whole or not at all. Any size.
+
+        Raises:
+            IntegrityError: It is neither in sight nor kept any more.
+        """
+        ...
+
+    def discard(self, key: str, keep_as: str) -> None:
+        """Delete a retired data file for good. One in sight is left alone; no error if nothing is kept of it."""
+        ...
+
+
+class Acquired(NamedTuple):
+    """A lease as it was given.
+
+    Attributes:
+        token: The fencing token, greater than any before.
+        taken_over_from: Holder whose lease was over and had not been given back; empty if the table was free.
+    """
+
+    token: int
+    taken_over_from: str = ""
+
 
 class StateStore(Protocol):
     """The state table. Nothing here ever overwrites an attribute that a person sets, but `set_by_person`."""
@@ -121,8 +161,8 @@ class StateStore(Protocol):
         """
         ...
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> int:
-        """Take the right to write a table for `seconds`; returns the fencing token, greater than any before.
+    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> Acquired:
+        """Take the right to write a table for `seconds`.
 
         Raises:
             LeaseHeldError: Another holder's lease has not expired.
@@ -184,4 +224,8 @@ class JobRunner(Protocol):
 
     def get(self, job: str, run_id: str) -> JobRun:
         """How a run stands."""
+        ...
+
+    def stop(self, job: str, run_id: str) -> JobRun:
+        """Have a run stopped, if it has not ended; returns how it stands right after. It may take a while to stop."""
         ...

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from moto.moto_api import state_manager
+from tests.adapters import suspended_versioning
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
@@ -39,7 +40,14 @@ def versioned_s3(s3: S3Client) -> S3Client:
     return s3
 
 
-@pytest.fixture(params=["memory", "folder", "s3", "versioned_s3"])
+@pytest.fixture
+def suspended_s3(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> S3Client:
+    suspended_versioning.install(monkeypatch)
+    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Suspended"})
+    return s3
+
+
+@pytest.fixture(params=["memory", "folder", "s3", "versioned_s3", "suspended_s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     """Each kind of object store, empty."""
     if request.param == "memory":

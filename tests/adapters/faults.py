@@ -23,34 +23,53 @@ class _Body(BytesIO):
 
 
 class Faults:
-    """What happens to the next requests of one operation; those after the last step go through undisturbed.
+    """What happens to the next requests of one operation, or of all; those after the last step go through undisturbed.
 
     Attributes:
         sent: Requests so far, retries included.
     """
 
-    def __init__(self, client: BaseClient, operation: str) -> None:
+    def __init__(self, client: BaseClient, operation: str | None = None) -> None:
         self.sent = 0
         self._before: list[Step | None] = []
         self._after: list[Step | None] = []
-        self._operation = operation
+        self._ending = f".{operation}" if operation else ""
         # The embedded AWS answers from a handler of the same event, between these two.
         events = cast("Any", client.meta.events)  # its stub knows no handlers that answer
         events.register_first("before-send", self._on_way_there)
         events.register_last("before-send", self._on_way_back)
 
     def _on_way_there(self, request: AWSPreparedRequest, event_name: str, **_: object) -> AWSResponse | None:
-        if not event_name.endswith(f".{self._operation}"):
+        if not event_name.endswith(self._ending):
             return None
         self.sent += 1
         step = self._before.pop(0) if self._before else None
         return step(request) if step else None
 
     def _on_way_back(self, request: AWSPreparedRequest, event_name: str, **_: object) -> AWSResponse | None:
-        if not event_name.endswith(f".{self._operation}"):
+        if not event_name.endswith(self._ending):
             return None
         step = self._after.pop(0) if self._after else None
         return step(request) if step else None
+
+    def clear(self) -> None:
+        """Forget the steps that are left."""
+        self._before.clear()
+        self._after.clear()
+
+    def let_through(self, times: int = 1) -> None:
+        """Nothing happens."""
+        self._before += [None] * times
+        self._after += [None] * times
+
+    def before_request(self, step: Callable[[], object]) -> None:
+        """Somebody else does something just before the request arrives."""
+
+        def meanwhile(_: AWSPreparedRequest) -> None:
+            step()
+
+        self._before.append(meanwhile)
+        self._after.append(None)
 
     def lose_request(self, times: int = 1) -> None:
         """The connection breaks before the service has the request."""
@@ -63,12 +82,8 @@ class Faults:
 
     def lose_answer_after(self, step: Callable[[], object]) -> None:
         """Somebody else does something just before the request arrives, and its answer gets lost."""
-
-        def meanwhile(_: AWSPreparedRequest) -> None:
-            step()
-
-        self._before.append(meanwhile)
-        self._after.append(_time_out)
+        self.before_request(step)
+        self._after[-1] = _time_out
 
     def replace_answer(self, status: int, code: str) -> None:
         """The service carries the request out, and the caller gets this error all the same."""

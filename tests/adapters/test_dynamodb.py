@@ -94,7 +94,7 @@ def test_a_lease_whose_answer_got_lost_is_taken_by_the_retry(
 ) -> None:
     updates = Faults(client, "UpdateItem")
     updates.lose_answer()
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     assert updates.sent == 2
     assert item(registered)[Attribute.FENCING_TOKEN] == str(token)
     assert registered.renew_lease(PATH, "a", token, clock(), 60)
@@ -103,7 +103,7 @@ def test_a_lease_whose_answer_got_lost_is_taken_by_the_retry(
 def test_a_release_whose_answer_got_lost_is_done(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock
 ) -> None:
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     Faults(client, "UpdateItem").lose_answer()
     assert registered.release_lease(PATH, token, even_if_requested=False)
     assert Attribute.LEASE_HOLDER not in item(registered)

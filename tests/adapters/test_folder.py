@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdclake.adapters.folder import TEMPORARY_FOLDER, FolderStore
-from cdclake.errors import ConfigurationError
+from cdclake.errors import ConfigurationError, IntegrityError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,15 @@ USES: list[Callable[[FolderStore, str], object]] = [
     lambda store, key: store.delete([key]),
     lambda store, key: store.retire(key, "kept"),
     lambda store, key: store.retire("inside", key),
+    lambda store, key: store.restore(key, "kept"),
+    lambda store, key: store.restore("inside", key),
+    lambda store, key: store.is_kept(key, "kept"),
+    lambda store, key: store.is_kept("inside", key),
+    lambda store, key: store.copy_kept(key, "inside", "copy"),
+    lambda store, key: store.copy_kept("inside", key, "copy"),
+    lambda store, key: store.copy_kept("inside", "kept", key),
+    lambda store, key: store.discard(key, "kept"),
+    lambda store, key: store.discard("absent", key),
 ]
 
 
@@ -142,3 +151,31 @@ def test_a_forbidden_folder_is_an_error_that_says_so(
     monkeypatch.setattr(Path, "read_bytes", forbid)
     with pytest.raises(ConfigurationError, match="Let this user read"):
         use(store)
+
+
+def test_a_folder_is_no_data_file(root: Path) -> None:
+    store = FolderStore(root)
+    store.put("retired/a/b", b"1")
+    assert not store.is_kept("table/a", "retired/a")
+    with pytest.raises(IntegrityError):
+        store.restore("table/a", "retired/a")
+    with pytest.raises(IntegrityError):
+        store.copy_kept("table/a", "retired/a", "copy")
+    store.discard("table/a", "retired/a")
+    assert [found.key for found in store.list("")] == ["retired/a/b"]
+
+
+def test_a_data_file_that_is_restored_while_it_is_copied_is_found(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FolderStore(root)
+    store.put("table/1", b"1")
+    store.retire("table/1", "retired/1")
+    open_file = Path.open
+
+    def open_too_late(path: Path, *args: Any, **kwargs: Any) -> Any:
+        if path == root / "retired/1":
+            FolderStore(root).restore("table/1", "retired/1")
+        return open_file(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", open_too_late)
+    store.copy_kept("table/1", "retired/1", "copy")
+    assert store.get("copy") == b"1"

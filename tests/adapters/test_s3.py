@@ -137,6 +137,10 @@ def test_a_plain_refusal_is_no_unknown_outcome(store: S3Store, puts: Faults) -> 
         lambda store: store.put_if_absent("a", b""),
         lambda store: store.delete(["a"]),
         lambda store: store.retire("a", "b"),
+        lambda store: store.restore("a", "b"),
+        lambda store: store.is_kept("a", "b"),
+        lambda store: store.copy_kept("a", "b", "c"),
+        lambda store: store.discard("a", "b"),
     ],
 )
 def test_a_missing_bucket_is_an_error_that_says_what_to_do(aws: None, use: Callable[[S3Store], object]) -> None:
@@ -173,44 +177,6 @@ def test_a_key_that_was_not_deleted_is_an_error(store: S3Store, code: str, kind:
     Faults(store._client, "DeleteObjects").give_answer(200, body)
     with pytest.raises(kind, match=f"{code}.*file a"):
         store.delete(["a", "b"])
-
-
-def test_retire_on_a_versioned_bucket_keeps_the_version_and_copies_nothing(versioned_s3: S3Client) -> None:
-    store = S3Store(versioned_s3, BUCKET)
-    store.put("table/1", b"x")
-    store.retire("table/1", "retired/1")
-    store.retire("table/1", "retired/1")
-    listing = versioned_s3.list_object_versions(Bucket=BUCKET)
-    (version,) = listing["Versions"]
-    assert (version["Key"], version["IsLatest"]) == ("table/1", False)
-    assert [marker["Key"] for marker in listing["DeleteMarkers"]] == ["table/1"]
-
-
-@pytest.mark.parametrize("status", [None, "Suspended"])
-def test_retire_on_an_unversioned_bucket_keeps_a_copy(s3: S3Client, status: str | None) -> None:
-    if status == "Suspended":
-        s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Suspended"})
-    store = S3Store(s3, BUCKET)
-    store.put("table/1", b"x")
-    store.retire("table/1", "retired/1")
-    assert [found.key for found in store.list("")] == ["retired/1"]
-    assert store.get("retired/1") == b"x"
-
-
-def test_a_retire_that_died_between_copy_and_delete_can_be_done_again(s3: S3Client) -> None:
-    store = S3Store(s3, BUCKET)
-    store.put("table/1", b"x")
-    store.copy("table/1", "retired/1")
-    store.retire("table/1", "retired/1")
-    assert [found.key for found in store.list("")] == ["retired/1"]
-
-
-def test_versioning_is_asked_for_once(s3: S3Client) -> None:
-    asked = Faults(s3, "GetBucketVersioning")
-    store = S3Store(s3, BUCKET)
-    for number in range(3):
-        store.retire(f"table/{number}", f"retired/{number}")
-    assert asked.sent == 1
 
 
 def test_a_large_object_is_copied_in_parts(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> None:

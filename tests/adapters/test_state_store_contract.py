@@ -50,7 +50,7 @@ def test_register_leaves_a_registered_table_alone(registered: StateStore) -> Non
 def test_register_keeps_a_token_that_was_counted_before(state: StateStore, clock: ManualClock) -> None:
     assert state.register(TABLE.with_attributes(FencingToken="41"))
     assert item(state)[Attribute.FENCING_TOKEN] == "41"
-    assert state.acquire_lease(PATH, "a", clock(), 60) == 42
+    assert state.acquire_lease(PATH, "a", clock(), 60).token == 42
 
 
 def test_of_16_racing_registers_one_wins(state: StateStore) -> None:
@@ -86,7 +86,7 @@ def test_what_a_person_set_survives_everything_else(registered: StateStore, cloc
     registered.set_by_person(PATH, settings)
     registered.register(TABLE)
     registered.request_work(PATH, clock(), 60)
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     registered.renew_lease(PATH, "a", token, clock(), 60)
     registered.clear_request(PATH)
     registered.record_run(
@@ -173,7 +173,7 @@ def test_a_time_without_zone_is_refused(registered: StateStore, clock: ManualClo
 
 
 def test_a_free_lease_leaves_only_the_token(registered: StateStore, clock: ManualClock) -> None:
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     assert registered.release_lease(PATH, token, even_if_requested=False)
     assert item(registered) == {**TABLE.item, Attribute.FENCING_TOKEN: str(token)}
 
@@ -181,12 +181,12 @@ def test_a_free_lease_leaves_only_the_token(registered: StateStore, clock: Manua
 def test_every_lease_has_a_greater_token(registered: StateStore, clock: ManualClock) -> None:
     tokens = []
     for holder in ("a", "b", "b", "a"):  # the second b asks again, as if it had no answer
-        tokens.append(registered.acquire_lease(PATH, holder, clock(), 60))
+        tokens.append(registered.acquire_lease(PATH, holder, clock(), 60).token)
         if len(tokens) != 2:
             registered.release_lease(PATH, tokens[-1], even_if_requested=True)
     for _ in range(10):  # past 9, where the order of texts and of numbers part
         clock.advance(61)
-        tokens.append(registered.acquire_lease(PATH, str(len(tokens)), clock(), 60))
+        tokens.append(registered.acquire_lease(PATH, str(len(tokens)), clock(), 60).token)
     assert tokens == sorted(set(tokens))
     assert item(registered)[Attribute.FENCING_TOKEN] == str(tokens[-1])
 
@@ -197,7 +197,7 @@ def test_of_16_racing_holders_one_gets_the_lease(registered: StateStore, clock: 
     def attempt(number: int) -> int | None:
         barrier.wait()
         try:
-            return registered.acquire_lease(PATH, f"holder {number}", clock(), 60)
+            return registered.acquire_lease(PATH, f"holder {number}", clock(), 60).token
         except LeaseHeldError:
             return None
 
@@ -209,7 +209,7 @@ def test_of_16_racing_holders_one_gets_the_lease(registered: StateStore, clock: 
 
 
 def test_renewal_extends_the_holders_lease(registered: StateStore, clock: ManualClock) -> None:
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     clock.advance(40)
     assert registered.renew_lease(PATH, "a", token, clock(), 60)
     clock.advance(59)
@@ -218,13 +218,13 @@ def test_renewal_extends_the_holders_lease(registered: StateStore, clock: Manual
 
 
 def test_a_lapsed_lease_can_be_renewed_while_nobody_took_it(registered: StateStore, clock: ManualClock) -> None:
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     clock.advance(600)
     assert registered.renew_lease(PATH, "a", token, clock(), 60)
 
 
 def test_a_late_holder_cannot_renew(registered: StateStore, clock: ManualClock) -> None:
-    late = registered.acquire_lease(PATH, "a", clock(), 60)
+    late = registered.acquire_lease(PATH, "a", clock(), 60).token
     clock.advance(61)
     registered.acquire_lease(PATH, "b", clock(), 60)
     before = item(registered)
@@ -236,18 +236,18 @@ def test_a_late_holder_cannot_renew(registered: StateStore, clock: ManualClock) 
 def test_renewal_needs_both_holder_and_token(
     registered: StateStore, clock: ManualClock, holder: str, token: int
 ) -> None:
-    assert registered.acquire_lease(PATH, "a", clock(), 60) == 1
+    assert registered.acquire_lease(PATH, "a", clock(), 60).token == 1
     assert not registered.renew_lease(PATH, holder, token, clock(), 600)
 
 
 def test_a_released_lease_cannot_be_renewed(registered: StateStore, clock: ManualClock) -> None:
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     registered.release_lease(PATH, token, even_if_requested=True)
     assert not registered.renew_lease(PATH, "a", token, clock(), 60)
 
 
 def test_a_late_release_leaves_the_new_holders_lease(registered: StateStore, clock: ManualClock) -> None:
-    late = registered.acquire_lease(PATH, "a", clock(), 60)
+    late = registered.acquire_lease(PATH, "a", clock(), 60).token
     clock.advance(61)
     registered.acquire_lease(PATH, "b", clock(), 60)
     registered.request_work(PATH, clock(), 60)
@@ -257,7 +257,7 @@ def test_a_late_release_leaves_the_new_holders_lease(registered: StateStore, clo
 
 
 def test_release_twice_is_as_good_as_once(registered: StateStore, clock: ManualClock) -> None:
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     assert registered.release_lease(PATH, token, even_if_requested=False)
     assert registered.release_lease(PATH, token, even_if_requested=False)
 
@@ -296,7 +296,7 @@ def test_clearing_no_request_is_no_error(registered: StateStore) -> None:
 
 
 def test_a_holder_keeps_the_lease_if_somebody_asked_meanwhile(registered: StateStore, clock: ManualClock) -> None:
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     registered.clear_request(PATH)
     registered.request_work(PATH, clock(), 300)
     assert not registered.release_lease(PATH, token, even_if_requested=False)
@@ -306,7 +306,7 @@ def test_a_holder_keeps_the_lease_if_somebody_asked_meanwhile(registered: StateS
 
 
 def test_a_holder_that_gives_up_leaves_the_request_for_others(registered: StateStore, clock: ManualClock) -> None:
-    token = registered.acquire_lease(PATH, "a", clock(), 60)
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
     registered.request_work(PATH, clock(), 300)
     assert registered.release_lease(PATH, token, even_if_requested=True)
     assert Attribute.LEASE_HOLDER not in item(registered)
@@ -316,7 +316,7 @@ def test_a_holder_that_gives_up_leaves_the_request_for_others(registered: StateS
 def test_no_request_is_lost_between_a_release_and_a_racing_request(registered: StateStore, clock: ManualClock) -> None:
     """Either the holder is told to look again, or the one who asks finds the lease free for the run it starts."""
     for _ in range(30):
-        token = registered.acquire_lease(PATH, "holder", clock(), 60)
+        token = registered.acquire_lease(PATH, "holder", clock(), 60).token
         registered.clear_request(PATH)
         barrier = Barrier(2)
 
@@ -324,7 +324,7 @@ def test_no_request_is_lost_between_a_release_and_a_racing_request(registered: S
             barrier.wait()
             assert registered.request_work(PATH, clock(), 300)
             try:
-                started = registered.acquire_lease(PATH, "asker", clock(), 60)
+                started = registered.acquire_lease(PATH, "asker", clock(), 60).token
             except LeaseHeldError:
                 return False
             registered.release_lease(PATH, started, even_if_requested=True)

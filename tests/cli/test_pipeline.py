@@ -13,8 +13,9 @@ from cdclake.cli.pipeline import Pipeline, StartedRun
 from cdclake.cli.run import failure, show
 from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
+from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
-from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord, DataFile, StagedFile
+from cdclake.model.snapshot import DataFile
 from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
 

@@ -224,7 +224,7 @@ def test_folders_without_raw_files_are_neither_planned_nor_registered(world: Wor
 def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_will_look_again(world: World):
     world.put(CHANGE)
     world.register()
-    token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+    token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300).token
     assert run(world).tables[0].outcome == "busy"
     assert world.jobs.started == []
     assert not world.states.release_lease(ORDERS, token, even_if_requested=False)

@@ -9,11 +9,13 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.late import applied_after
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, raw_files
+from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
 
 T0 = datetime(2024, 3, 5, 10, 0, 0, tzinfo=timezone.utc)
 PREFIX = "dms/shop/orders/"
+SCHEMA = Schema((Column("id", "bigint"),))
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
 
 
@@ -166,7 +168,7 @@ def test_work_that_is_sure_comes_before_a_look():
 
 def lake(*applied: str, **fields: object) -> Snapshot:
     listing = [ListedObject(PREFIX + name, 10, T0) for name in applied]
-    snapshot = Snapshot(change=1, **fields)  # type: ignore[arg-type]  # any field of a snapshot
+    snapshot = Snapshot(change=1, schema=SCHEMA, **fields)  # type: ignore[arg-type]  # any field of a snapshot
     return applied_after(snapshot, raw_files(listing, PREFIX)[1], 72)
 
 

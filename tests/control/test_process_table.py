@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -11,7 +11,9 @@ from cdclake.adapters.memory import MemoryState
 from cdclake.control import process_table as module
 from cdclake.control.arguments import parse_item
 from cdclake.control.entry import StoppedError
-from cdclake.errors import IntegrityError, JobRunError, LeaseLostError, UnknownTableError
+from cdclake.control.lease import LEASE_SECONDS
+from cdclake.errors import IntegrityError, JobRunError, LeaseLostError, RetryableError, UnknownTableError
+from cdclake.model.change import ChangeKind
 from cdclake.model.names import (
     JOB_LOAD_INCREMENTAL,
     JOB_LOAD_INITIAL,
@@ -190,7 +192,7 @@ def test_a_run_that_died_with_the_lease_is_taken_over_once_the_lease_is_over(wor
 def test_a_busy_table_is_left_alone_and_the_mark_stays_for_the_holder(world: World):
     world.register()
     world.put(LOAD)
-    token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+    token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300).token
     world.states.request_work(ORDERS, world.clock(), 900)
     before = world.state().item
     assert world.process().outcome.startswith("busy")
@@ -323,7 +325,7 @@ def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World
 
     world.sleep = still_leased_after  # type: ignore[method-assign]  # looks whenever the run pauses
     world.process()
-    assert sum(world.slept) > module.LEASE_SECONDS
+    assert sum(world.slept) > LEASE_SECONDS
 
 
 def test_a_lost_lease_ends_the_waiting_and_leaves_the_item_to_the_new_holder(world: World):
@@ -333,7 +335,7 @@ def test_a_lost_lease_ends_the_waiting_and_leaves_the_item_to_the_new_holder(wor
 
     def sleep_too_long(seconds: float) -> None:
         world.slept.append(seconds)
-        world.clock.advance(module.LEASE_SECONDS + 1)
+        world.clock.advance(LEASE_SECONDS + 1)
         world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
 
     world.sleep = sleep_too_long  # type: ignore[method-assign]  # the process was frozen
@@ -346,10 +348,12 @@ def test_a_lost_lease_ends_the_waiting_and_leaves_the_item_to_the_new_holder(wor
 
 
 @pytest.mark.parametrize("error", [StoppedError("told to stop"), KeyboardInterrupt(), ZeroDivisionError("defect")])
-def test_a_run_that_is_stopped_or_breaks_gives_the_lease_back_and_writes_down_why(world: World, error: BaseException):
+def test_a_run_that_is_stopped_or_breaks_stops_its_job_and_puts_its_affairs_in_order(
+    world: World, error: BaseException
+):
     world.register()
     world.put(LOAD)
-    world.states_of_job = [ACTIVE, SUCCEEDED]
+    world.states_of_job = [ACTIVE, ACTIVE, SUCCEEDED]
 
     def interrupted(seconds: float) -> None:
         raise error
@@ -358,9 +362,67 @@ def test_a_run_that_is_stopped_or_breaks_gives_the_lease_back_and_writes_down_wh
     with pytest.raises(type(error)):
         world.process()
     assert is_free(world)
+    assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
     item = world.state().item
     assert item[Attribute.LAST_RUN_STATE] == "FAILED"
     assert item[Attribute.LAST_ERROR].startswith(type(error).__name__)
+
+
+def test_a_run_that_cannot_tell_that_its_job_ended_leaves_the_lease_to_run_out(world: World):
+    world.register()
+    world.put(LOAD)
+    world.states_of_job = [ACTIVE, SUCCEEDED]
+
+    def out_of_reach(*_: object) -> NoReturn:
+        raise RetryableError("Glue does not answer")
+
+    world.jobs.get = out_of_reach  # type: ignore[method-assign, assignment]  # the service is down
+    with pytest.raises(RetryableError):
+        world.process()
+    assert not is_free(world)
+    assert world.state().item[Attribute.LAST_RUN_STATE] == "FAILED"
+
+
+def test_a_run_that_cannot_tell_whether_its_job_began_leaves_the_lease_to_run_out(world: World):
+    world.register()
+    world.put(LOAD)
+
+    def answer_lost(*_: object) -> NoReturn:
+        raise RetryableError("Glue does not answer")
+
+    world.before_start = answer_lost
+    with pytest.raises(RetryableError):
+        world.process()
+    assert not is_free(world)
+
+
+def test_who_takes_over_a_lease_that_ran_out_shuts_out_the_job_of_the_run_that_had_it(world: World):
+    world.register()
+    world.put(LOAD)
+    world.process(run_id="first")
+    token = world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS).token
+    world.put(CHANGE_1)
+    world.clock.advance(LEASE_SECONDS + 1)
+    report = world.process(run_id="second")
+    kinds = [world.log().record(number).kind for number in (1, 2, 3)]
+    assert kinds == [ChangeKind.FULL_LOAD, ChangeKind.TAKEOVER, ChangeKind.INCREMENTAL]
+    assert report.rounds[0].changes == [2, 3]
+    assert "paused" in world.log().record(2).reason
+    world.put(CHANGE_2)
+    with pytest.raises(LeaseLostError, match="ran out"):  # the job of the paused run begins only now
+        world.load(JOB_LOAD_INCREMENTAL, world.log(), world.state(), token=token)
+    assert world.log().head() == 3
+
+
+def test_who_takes_over_before_the_first_change_leaves_the_item_to_say_where_the_changes_begin(world: World):
+    world.register(LastIncrementalFile=ORDERS + CHANGE_1)
+    world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS)
+    world.clock.advance(LEASE_SECONDS + 1)
+    world.put(CHANGE_1)
+    world.put(CHANGE_2)
+    world.process()
+    assert world.applied == [CHANGE_2]
+    assert world.log().head() == 2
 
 
 def test_a_mark_left_during_a_failed_run_stays(world: World):

@@ -10,11 +10,12 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.arguments import parse_item
 from cdclake.control.process_table import Outside, Report, process_table
+from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.late import applied_after, begin_after, passed_over, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
 from cdclake.model.rawfiles import file_order
-from cdclake.model.snapshot import Books, ChangeKind, ChangeRecord
+from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock
 
 RAW, LAKE, LAKE_PREFIX = "raw-bucket", "lake-bucket", "lake/"
+SCHEMA = Schema((Column("id", "bigint"),))
 ORDERS = f"{RAW}/dms/shop/orders/"
 
 
@@ -121,25 +123,34 @@ class World:
             state = TableState(parse_item(arguments[Argument.ITEM]))
             log = ChangeLog(self.lake, layout)
             if arguments.get(Argument.BASE_CHANGE, str(log.head())) == str(log.head()):
-                self.load(job, log, state, arguments.get(Argument.NEW_INCREMENTAL_FILE, ""))
+                token = int(arguments[Argument.FENCING_TOKEN])
+                self.load(job, log, state, arguments.get(Argument.NEW_INCREMENTAL_FILE, ""), token=token)
             self.after_job()
         return self.states_of_job
 
     def load(
-        self, job: str, log: ChangeLog, state: TableState, new_file: str = "", *, and_publish: bool = True
+        self,
+        job: str,
+        log: ChangeLog,
+        state: TableState,
+        new_file: str = "",
+        *,
+        token: int = 0,
+        and_publish: bool = True,
     ) -> None:
         """Commit what a Spark job would, if there is anything."""
+        token = token or log.fencing_token(log.head())
         before = log.snapshot(log.head())
         loads, changes = list_raw_files(self.raw, state.raw_prefix, state.settings.cdc_path)
         hours = state.settings.late_window_hours
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD
             written = max(file.modified_utc for file in loads).strftime(TableState.DATE_FORMAT)
-            after = begin_after(before, passed_over(loads, changes) if before.change else "")
+            after = begin_after(before, passed_over(loads, changes) if before.made else "")
             after = replace(after, full_load_utc=written)
         else:
             kind = ChangeKind.INCREMENTAL
-            start = before if before.change else begin_after(before, state.watermark)
+            start = before if before.made else begin_after(before, state.watermark)
             end = file_order(state.with_attributes(LastIncrementalFile=new_file).watermark)
             due = [file for file in pending_changes(start, changes, hours).due if not new_file or file.order <= end]
             if not due:
@@ -147,8 +158,8 @@ class World:
             self.applied += [file.relative for file in due]
             after = applied_after(start, due, hours)
         number = before.change + 1
-        key = log.write_snapshot(replace(after, change=number), f"jr-{number}")
-        record = ChangeRecord(number, kind, self.clock().isoformat(), f"jr-{number}", 1, (), Books(), (), (), key)
+        key = log.write_snapshot(replace(after, change=number, schema=SCHEMA), f"jr-{number}")
+        record = ChangeRecord(number, kind, self.clock().isoformat(), f"jr-{number}", token, (), Books(), (), (), key)
         log.commit(record)
         if and_publish:
             publish(log, record)

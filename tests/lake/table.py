@@ -16,9 +16,10 @@ from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.in_process import InProcessSpark
-from cdclake.lake.jobs import TableRun, load_incremental, load_initial
+from cdclake.lake.jobs import load_incremental, load_initial
 from cdclake.lake.order_value import order_values
 from cdclake.lake.raw_reader import ReadBatch, inspect, read
+from cdclake.lake.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import position
 from cdclake.model.rawfiles import ListedObject, parse_raw_file

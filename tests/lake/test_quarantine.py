@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import BadRowError
-from cdclake.model.snapshot import Books
+from cdclake.model.change import Books
 from tests.lake.table import Table
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from cdclake.errors import (
     BadRowError,
     ConfigurationError,
     InputError,
+    LakeFilesError,
     SchemaMismatchError,
     UnreadableFileError,
 )
@@ -295,6 +296,6 @@ def test_files_in_the_lake_folder_that_are_not_ours_are_never_mixed_in(tmp_path:
     folder.mkdir(parents=True)
     (folder / "part-00000.snappy.parquet").write_bytes(b"somebody's")
     table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
-    with pytest.raises(ConfigurationError, match="did not write"):
+    with pytest.raises(LakeFilesError, match="did not write"):
         table.load_initial()
     assert table.files() == ["part-00000.snappy.parquet"]

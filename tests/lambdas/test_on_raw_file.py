@@ -160,7 +160,7 @@ def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualCl
 def test_while_a_run_works_the_event_is_left_to_it(clock: ManualClock):
     jobs = MemoryJobs(running)
     surroundings = around(table("orders/"), jobs=jobs)
-    token = surroundings.states.acquire_lease(ORDERS, "run-1", clock(), 300)
+    token = surroundings.states.acquire_lease(ORDERS, "run-1", clock(), 300).token
     assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "busy"}
     assert jobs.started == []
     assert not surroundings.states.release_lease(ORDERS, token, even_if_requested=False)

@@ -11,7 +11,7 @@ import json
 import re
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from botocore.exceptions import ClientError, WaiterError
 
@@ -21,6 +21,7 @@ from cdclake.errors import LeaseHeldError, RetryableError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableState
 from cdclake.model.times import utc_text
+from cdclake.ports import Acquired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -167,7 +168,7 @@ class DynamoState:
         mark: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": utc_text(now)}}
         return self._update(path, "SET #WorkRequestedUtc = :now", mark, nobody_waits_since(stale_utc)).applied
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> int:
+    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> Acquired:
         """See `StateStore.acquire_lease`."""
         outcome = self._update(
             path,
@@ -180,6 +181,7 @@ class DynamoState:
                 ":one": {"N": "1"},
             },
             lease_is_free_for(holder, now),
+            return_values="ALL_OLD",
         )
         if not outcome.applied:
             raise LeaseHeldError(
@@ -188,7 +190,10 @@ class DynamoState:
                 holder=outcome.item.get(Attribute.LEASE_HOLDER),
                 until=outcome.item.get(Attribute.LEASE_EXPIRES_UTC),
             )
-        return int(outcome.item[Attribute.FENCING_TOKEN])
+        held_by = outcome.item.get(Attribute.LEASE_HOLDER, holder)
+        token = int(outcome.item.get(Attribute.FENCING_TOKEN, "0")) + 1
+        # botocore sends the request again if the answer got lost, and then finds its own lease
+        return Acquired(token, "" if held_by == holder else held_by)
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         """See `StateStore.renew_lease`."""
@@ -222,6 +227,7 @@ class DynamoState:
         update: str,
         values: Mapping[str, UniversalAttributeValueTypeDef],
         *conditions: Condition,
+        return_values: Literal["ALL_NEW", "ALL_OLD"] = "ALL_NEW",
     ) -> _Outcome:
         """Update a registered table's item if it meets all conditions.
 
@@ -237,7 +243,7 @@ class DynamoState:
             "UpdateExpression": update,
             "ConditionExpression": condition.text,
             "ExpressionAttributeNames": {f"#{name}": name for name in _NAME.findall(f"{update} {condition.text}")},
-            "ReturnValues": "ALL_NEW",
+            "ReturnValues": return_values,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         if values or condition.values:

@@ -11,8 +11,9 @@ import shutil
 import uuid
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, BinaryIO, Callable
 
+from cdclake.adapters.kept import not_kept
 from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.model.rawfiles import ListedObject
 
@@ -77,11 +78,8 @@ class FolderStore:
 
     def copy(self, source: str, target: str) -> None:
         """See `ObjectStore.copy`."""
-        origin = self._path(source)
-        if not origin.is_file():
+        if not self._copy_first([self._path(source)], target):
             raise IntegrityError("An object to copy is not there", folder=self.root, file=source)
-        with self._temporary(target, lambda temporary: shutil.copyfile(origin, temporary)) as (temporary, path):
-            temporary.replace(path)
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
@@ -100,6 +98,47 @@ class FolderStore:
             kept.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):  # somebody else just did it
                 path.replace(kept)
+
+    def restore(self, key: str, keep_as: str) -> None:
+        """See `ObjectStore.restore`: the file gets its name back."""
+        path, kept = self._path(key), self._path(keep_as)
+        with self._usable(key):
+            if not path.is_file() and kept.is_file():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # somebody else just did it
+                    kept.replace(path)
+            if not path.is_file():
+                raise not_kept(key, folder=self.root)
+            kept.unlink(missing_ok=True)
+
+    def is_kept(self, key: str, keep_as: str) -> bool:
+        """See `ObjectStore.is_kept`."""
+        return any(path.is_file() for path in self._places(key, keep_as))
+
+    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
+        """See `ObjectStore.copy_kept`."""
+        if not self._copy_first(self._places(key, keep_as), target):
+            raise not_kept(key, folder=self.root)
+
+    def discard(self, key: str, keep_as: str) -> None:
+        """See `ObjectStore.discard`."""
+        if not self._path(key).is_file():
+            self.delete([keep_as])
+
+    def _places(self, key: str, keep_as: str) -> Sequence[Path]:
+        """Where a data file may be, in the order to look, which finds it also while somebody retires or restores it."""
+        path, kept = self._path(key), self._path(keep_as)
+        return (path, kept, path)
+
+    def _copy_first(self, sources: Sequence[Path], target: str) -> bool:
+        """Copy the first of these files that is there; False if none is."""
+        with self._usable(target):
+            content = _open_first(sources)
+        if content is None:
+            return False
+        with content, self._temporary(target, lambda temporary: _write(content, temporary)) as (temporary, path):
+            temporary.replace(path)
+        return True
 
     def _entries(self, prefix: str) -> Iterator[ListedObject]:
         """Every object whose key begins with `prefix`, in no order."""
@@ -181,3 +220,16 @@ class FolderStore:
 def _is_plain(key: str) -> bool:
     parts = key.split("/")
     return "\0" not in key and parts[0] != TEMPORARY_FOLDER and not any(part in {"", ".", ".."} for part in parts)
+
+
+def _open_first(paths: Sequence[Path]) -> BinaryIO | None:
+    for path in paths:
+        with suppress(FileNotFoundError):  # it may go away between the look and the opening
+            if path.is_file():
+                return path.open("rb")
+    return None
+
+
+def _write(content: BinaryIO, path: Path) -> None:
+    with path.open("wb") as file:
+        shutil.copyfileobj(content, file)

@@ -73,10 +73,17 @@ class GlueJobs:
             raise JobRunError(message, remedy="Look at the run in the Glue console", job=job, run=run_id)
         return JobRun(run_id, _STATES[word], word, run.get("ErrorMessage", ""))
 
+    def stop(self, job: str, run_id: str) -> JobRun:
+        """See `JobRunner.stop`."""
+        with _errors(job, run_id):
+            # It answers for each run by itself; of one that cannot be stopped, `get` says how it ended.
+            self._client.batch_stop_job_run(JobName=job, JobRunIds=[run_id])
+        return self.get(job, run_id)
+
 
 def _errors(job: str, run_id: str | None = None) -> AbstractContextManager[None]:
     remedies = Remedies(
         missing=f"Deploy the job {job} in this region and account, or correct its name",
-        denied=f"Grant the caller glue:StartJobRun and glue:GetJobRun on the job {job}",
+        denied=f"Grant the caller glue:StartJobRun, glue:GetJobRun and glue:BatchStopJobRun on the job {job}",
     )
     return translated_errors(remedies, job=job, run=run_id)

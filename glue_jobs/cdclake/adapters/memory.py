@@ -6,13 +6,14 @@ from datetime import datetime, timedelta, timezone
 from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
+from cdclake.adapters.kept import not_kept
 from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table
 from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject
 from cdclake.model.table import TableState
 from cdclake.model.times import utc_text
-from cdclake.ports import JobRun, JobState
+from cdclake.ports import Acquired, JobRun, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,6 +109,34 @@ class MemoryStore:
             if stored:
                 self._objects[keep_as] = stored
 
+    def restore(self, key: str, keep_as: str) -> None:
+        """See `ObjectStore.restore`."""
+        with self._lock:
+            self._objects[key] = self._kept(key, keep_as)
+            self._objects.pop(keep_as, None)
+
+    def is_kept(self, key: str, keep_as: str) -> bool:
+        """See `ObjectStore.is_kept`."""
+        with self._lock:
+            return key in self._objects or keep_as in self._objects
+
+    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
+        """See `ObjectStore.copy_kept`."""
+        with self._lock:
+            self._objects[target] = _Stored(self._kept(key, keep_as).data, self._clock())
+
+    def discard(self, key: str, keep_as: str) -> None:
+        """See `ObjectStore.discard`."""
+        with self._lock:
+            if key not in self._objects:
+                self._objects.pop(keep_as, None)
+
+    def _kept(self, key: str, keep_as: str) -> _Stored:
+        stored = self._objects.get(key) or self._objects.get(keep_as)
+        if stored is None:
+            raise not_kept(key)
+        return stored
+
 
 class MemoryState:
     """A `StateStore` in memory.
@@ -160,7 +189,7 @@ class MemoryState:
             item[Attribute.WORK_REQUESTED_UTC] = utc_text(now)
             return True
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> int:
+    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> Acquired:
         """See `StateStore.acquire_lease`."""
         with self._lock:
             item = self._registered(path)
@@ -176,7 +205,7 @@ class MemoryState:
             item[Attribute.LEASE_HOLDER] = holder
             item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
             item[Attribute.FENCING_TOKEN] = str(token)
-            return token
+            return Acquired(token, "" if held_by == holder else held_by)
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         """See `StateStore.renew_lease`."""
@@ -270,6 +299,15 @@ class MemoryJobs:
             if not runs:
                 raise JobRunError("There is no such job run", job=job, run=run_id)
             return runs.pop(0) if len(runs) > 1 else runs[0]
+
+    def stop(self, job: str, run_id: str) -> JobRun:
+        """See `JobRunner.stop`. What is still to come of an active run does not happen."""
+        run = self.get(job, run_id)
+        with self._lock:
+            if run.state is JobState.ACTIVE:
+                run = JobRun(run_id, JobState.FAILED, "STOPPED")
+            self._runs[job, run_id] = [run]
+        return run
 
 
 def _as_runs(run_id: str, states: Sequence[JobState]) -> list[JobRun]:

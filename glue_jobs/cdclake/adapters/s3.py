@@ -18,6 +18,8 @@ from cdclake.adapters.aws import (
     is_transient,
     translated_errors,
 )
+from cdclake.adapters.kept import not_kept
+from cdclake.adapters.s3_versions import NULL_VERSION, ObjectVersions, versions_of
 from cdclake.errors import CdclakeError, CommitStateUnknownError, ConfigurationError, IntegrityError, RetryableError
 from cdclake.model.rawfiles import ListedObject
 
@@ -26,7 +28,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import DeleteObjectsOutputTypeDef, ListObjectsV2RequestPaginateTypeDef
+    from mypy_boto3_s3.type_defs import (
+        CopySourceTypeDef,
+        DeleteObjectsOutputTypeDef,
+        HeadObjectOutputTypeDef,
+        ListObjectsV2RequestPaginateTypeDef,
+        ObjectIdentifierTypeDef,
+    )
 
 DELETE_BATCH_KEYS = 1000
 """DeleteObjects takes no more keys at once."""
@@ -38,11 +46,12 @@ WRITER_METADATA = "cdclake-writer"
 _COPY = TransferConfig(multipart_threshold=1024**3, multipart_chunksize=256 * 1024**2)
 _PUT_PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0)
 _CONFLICT, _PRECONDITION_FAILED = 409, 412
-_ABSENT_KEY = frozenset({"NoSuchKey", "404"})
+_ABSENT_KEY = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
+_COPY_TRIES = 3
 
 
 class S3Store:
-    """An `ObjectStore` on one S3 bucket, with or without versioning.
+    """An `ObjectStore` on one S3 bucket, with or without versioning, which may also change at any time.
 
     Args:
         client: S3 client, see `cdclake.adapters.aws.client`.
@@ -63,7 +72,6 @@ class S3Store:
         self._client = client
         self._new_id = new_id
         self._sleep = sleep
-        self._versioned: bool | None = None
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
         """See `ObjectReader.list`; S3 lists keys in the order of their UTF-8 bytes."""
@@ -126,57 +134,132 @@ class S3Store:
 
     def copy(self, source: str, target: str) -> None:
         """See `ObjectStore.copy`."""
-        with self._errors(source):
-            try:
-                self._client.copy({"Bucket": self.bucket, "Key": source}, self.bucket, target, Config=_COPY)
-            except ClientError as error:
-                if error_code(error) in _ABSENT_KEY:
-                    raise IntegrityError("An object to copy is not there", bucket=self.bucket, file=source) from error
-                raise
+        self._copy({"Bucket": self.bucket, "Key": source}, target)
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
-        for start in range(0, len(keys), DELETE_BATCH_KEYS):
-            batch = keys[start : start + DELETE_BATCH_KEYS]
-            with self._errors(batch[0]):
-                answer = self._client.delete_objects(
-                    Bucket=self.bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
-                )
-            self._check_deleted(answer)
+        self._delete([{"Key": key} for key in keys])
 
     def retire(self, key: str, keep_as: str) -> None:
-        """See `ObjectStore.retire`: a versioned bucket keeps what is deleted, in another a copy is made first."""
-        versioned = self._keeps_versions()
-        if self._head(key) is None:
+        """See `ObjectStore.retire`: a delete marker hides the object's version; if it has none, a copy is made first.
+
+        A DELETE never removes a version that has an id of its own, in whatever state the bucket's versioning is. The
+        version `null` it does remove, unless versioning is on at that very moment. So the object is asked, and not the
+        bucket. https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
+        """
+        found = self._head(key)
+        if found is None:
+            next(self.list(key), None)  # a missing bucket is an error, and HEAD does not tell it from a missing object
             return
-        if not versioned:
-            self.copy(key, keep_as)
+        if found.get("VersionId", NULL_VERSION) == NULL_VERSION:
+            try:
+                self.copy(key, keep_as)
+            except IntegrityError:
+                if self._head(key) is None:
+                    return  # another caller has just retired it
+                raise
         with self._errors(key):
             self._client.delete_object(Bucket=self.bucket, Key=key)
 
-    def _keeps_versions(self) -> bool:
-        if self._versioned is None:
-            with self._errors(""):
-                self._versioned = self._client.get_bucket_versioning(Bucket=self.bucket).get("Status") == "Enabled"
-        return self._versioned
+    def restore(self, key: str, keep_as: str) -> None:
+        """See `ObjectStore.restore`: uncovers the newest version, or copies back what was copied."""
+        if self._head(key) is None:
+            self._bring_back(key, keep_as)
+        self._purge(self._versions(keep_as))
 
-    def _head(self, key: str) -> dict[str, str] | None:
-        """User metadata of an object; None if there is no object."""
+    def is_kept(self, key: str, keep_as: str) -> bool:
+        """See `ObjectStore.is_kept`."""
+        return self._find(key, keep_as) is not None
+
+    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
+        """See `ObjectStore.copy_kept`."""
+        for tries_left in reversed(range(_COPY_TRIES)):
+            source = self._find(key, keep_as)
+            if source is None:
+                raise not_kept(key, bucket=self.bucket)
+            try:
+                return self._copy(source, target)
+            except IntegrityError:  # another caller retired or restored it since it was found
+                if not tries_left:
+                    raise
+        return None
+
+    def discard(self, key: str, keep_as: str) -> None:
+        """See `ObjectStore.discard`."""
+        found = self._versions(key)
+        if not found.in_sight:
+            self._purge(found)
+            self._purge(self._versions(keep_as))
+
+    def _bring_back(self, key: str, keep_as: str) -> None:
+        found = self._versions(key)
+        if found.data:
+            # Those that lie under the data hide nothing, and go as well.
+            self._delete([{"Key": key, "VersionId": marker} for marker in found.markers])
+            return
+        try:
+            self.copy(keep_as, key)
+        except IntegrityError as error:
+            if self._head(key) is None:  # otherwise another caller has just restored it
+                raise not_kept(key, bucket=self.bucket) from error
+
+    def _find(self, key: str, keep_as: str) -> CopySourceTypeDef | None:
+        """Where a data file's bytes are, in sight or kept; None if nowhere."""
+        in_sight: CopySourceTypeDef = {"Bucket": self.bucket, "Key": key}
+        if self._head(key) is not None:
+            return in_sight
+        found = self._versions(key)
+        if found.in_sight:
+            return in_sight
+        if found.data:
+            return {"Bucket": self.bucket, "Key": key, "VersionId": found.data[0]}
+        if self._head(keep_as) is not None:
+            return {"Bucket": self.bucket, "Key": keep_as}
+        return None if self._head(key) is None else in_sight  # it may have been restored while it was looked for
+
+    def _copy(self, source: CopySourceTypeDef, target: str) -> None:
+        with self._errors(source["Key"]):
+            try:
+                self._client.copy(source, self.bucket, target, Config=_COPY)
+            except ClientError as error:
+                if error_code(error) in _ABSENT_KEY:
+                    message = "An object to copy is not there"
+                    raise IntegrityError(message, bucket=self.bucket, file=source["Key"]) from error
+                raise
+
+    def _head(self, key: str) -> HeadObjectOutputTypeDef | None:
+        """What S3 says of an object; None if there is no object."""
         with self._errors(key):
             try:
-                return self._client.head_object(Bucket=self.bucket, Key=key)["Metadata"]
+                return self._client.head_object(Bucket=self.bucket, Key=key)
             except ClientError as error:
                 if error_code(error) in _ABSENT_KEY:
                     return None
                 raise
 
+    def _versions(self, key: str) -> ObjectVersions:
+        with self._errors(key):
+            return versions_of(self._client, self.bucket, key)
+
+    def _purge(self, found: ObjectVersions) -> None:
+        """Delete all versions and markers of an object; the markers last, as they hide what is not deleted yet."""
+        for version_ids in (found.data, found.markers):
+            self._delete([{"Key": found.key, "VersionId": version_id} for version_id in version_ids])
+
+    def _delete(self, objects: Sequence[ObjectIdentifierTypeDef]) -> None:
+        for start in range(0, len(objects), DELETE_BATCH_KEYS):
+            batch = objects[start : start + DELETE_BATCH_KEYS]
+            with self._errors(batch[0]["Key"]):
+                answer = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True})
+            self._check_deleted(answer)
+
     def _writer_of(self, key: str) -> str | None:
         """Id of the call that wrote an object, empty if it left none; None if there is no object."""
         try:
-            metadata = self._head(key)
+            found = self._head(key)
         except CdclakeError as error:
             raise _unknown_outcome(self.bucket, key) from error
-        return None if metadata is None else metadata.get(WRITER_METADATA, "")
+        return None if found is None else found["Metadata"].get(WRITER_METADATA, "")
 
     def _check_deleted(self, answer: DeleteObjectsOutputTypeDef) -> None:
         failed = answer.get("Errors", [])
@@ -185,15 +268,16 @@ class S3Store:
         first = failed[0]
         message = f"S3 did not delete {len(failed)} objects: {first.get('Code')}: {first.get('Message')}"
         if any(error.get("Code") == "AccessDenied" for error in failed):
-            remedy = f"Grant s3:DeleteObject on arn:aws:s3:::{self.bucket}/*"
+            remedy = f"Grant s3:DeleteObject and s3:DeleteObjectVersion on arn:aws:s3:::{self.bucket}/*"
             raise ConfigurationError(message, remedy=remedy, bucket=self.bucket, file=first.get("Key"))
         raise RetryableError(message, remedy="Run again", bucket=self.bucket, file=first.get("Key"))
 
     def _errors(self, key: str) -> AbstractContextManager[None]:
         remedies = Remedies(
             missing=f"Create the bucket {self.bucket}, or correct its name in the job's arguments",
-            denied=f"Grant the caller s3:ListBucket and s3:GetBucketVersioning on arn:aws:s3:::{self.bucket}, and"
-            f" s3:GetObject, s3:PutObject and s3:DeleteObject on arn:aws:s3:::{self.bucket}/* (and its KMS key's use)",
+            denied=f"Grant the caller s3:ListBucket and s3:ListBucketVersions on arn:aws:s3:::{self.bucket}, and"
+            " s3:GetObject, s3:GetObjectVersion, s3:PutObject, s3:DeleteObject and s3:DeleteObjectVersion on"
+            f" arn:aws:s3:::{self.bucket}/* (and its KMS key's use)",
         )
         return translated_errors(remedies, bucket=self.bucket, file=key or None)
 

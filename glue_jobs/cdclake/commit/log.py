@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from cdclake.errors import CommitConflictError, IntegrityError
-from cdclake.model.snapshot import ChangeRecord, Snapshot
+from cdclake.errors import CommitConflictError, IntegrityError, LeaseLostError, PastRetentionError
+from cdclake.model.change import ChangeRecord
+from cdclake.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
+
+
+CONCURRENT_READS = 16
 
 
 class ChangeLog:
@@ -41,15 +48,34 @@ class ChangeLog:
         """
         return ChangeRecord.from_bytes(self._read(self.layout.change_key(change)))
 
+    def records(self, first: int, last: int) -> list[ChangeRecord]:
+        """Change records from one number to another, both included, in order; read several at a time."""
+        with ThreadPoolExecutor(CONCURRENT_READS) as pool:
+            return list(pool.map(self.record, range(first, last + 1)))
+
+    def newest_first(self, change: int) -> Iterator[ChangeRecord]:
+        """A change record and all before it, each read when it is asked for."""
+        return (self.record(number) for number in range(change, 0, -1))
+
+    def is_committed(self, change: int) -> bool:
+        """Whether there is a change of that number."""
+        return self.store.get(self.layout.change_key(change)) is not None
+
     def snapshot(self, change: int) -> Snapshot:
         """The table after a change; the empty snapshot for change 0.
 
         Raises:
             IntegrityError: The change, or its snapshot, is missing.
+            PastRetentionError: The snapshot is older than what is retained.
         """
         if change == 0:
             return Snapshot()
-        return Snapshot.from_bytes(self._read(self.record(change).snapshot_key))
+        key = self.record(change).snapshot_key
+        data = self.store.get(key)
+        if data is None and change < self.first_retained():
+            message = f"What {self.layout.name} was after change {change} is no longer kept"
+            raise PastRetentionError(message, remedy=f"Name change {self.first_retained()} or a later one")
+        return Snapshot.from_bytes(data if data is not None else self._read(key))
 
     def write_snapshot(self, snapshot: Snapshot, run_id: str) -> str:
         """Store the snapshot that a change to come will point to; returns its key."""
@@ -57,15 +83,36 @@ class ChangeLog:
         self.store.put(key, snapshot.to_bytes())
         return key
 
+    def fencing_token(self, change: int) -> int:
+        """Number of the lease under which a change was made; 0 for change 0."""
+        return self.record(change).fencing_token if change else 0
+
+    def check_fence(self, change: int, token: int) -> None:
+        """Refuse a run that goes on from a change which another run made under a later lease.
+
+        Args:
+            change: The change.
+            token: Number of the run's lease.
+
+        Raises:
+            LeaseLostError: The run's lease ran out, and another run took the table over.
+        """
+        newest = self.fencing_token(change)
+        if token < newest:
+            message = f"The lease of {self.layout.name} ran out: its number is {token}, and number {newest} has written"
+            raise LeaseLostError(message, remedy="Nothing to do: the run that has the table now does the work")
+
     def commit(self, record: ChangeRecord) -> None:
-        """Append a change: the point of no return. The books are checked first.
+        """Append a change: the point of no return. The books and the lease's number are checked first.
 
         Raises:
             BooksError: The record's books do not balance.
+            LeaseLostError: The change before was made under a later lease.
             CommitConflictError: Another run committed this number.
             CommitStateUnknownError: It cannot be told whether the record was written.
         """
         record.books.check()
+        self.check_fence(record.change - 1, record.fencing_token)
         if not self.store.put_if_absent(self.layout.change_key(record.change), record.to_bytes()):
             message = f"Another run committed change {record.change} of {self.layout.name} first"
             raise CommitConflictError(message, remedy="Nothing of this run is visible; the next run goes on from there")
@@ -77,6 +124,24 @@ class ChangeLog:
     def mark_published(self, change: int) -> None:
         """Note that a change is fully visible."""
         self.store.put(self.layout.published_key(change), b"")
+
+    def first_retained(self) -> int:
+        """Number of the oldest change whose table can still be read or brought back; 1 if nothing was forgotten."""
+        data = self.store.get(self.layout.first_retained_key)
+        return int(data) if data else 1
+
+    def mark_first_retained(self, change: int) -> None:
+        """Note that what the table was before a change may be gone from now on."""
+        self.store.put(self.layout.first_retained_key, str(change).encode())
+
+    def cleaned_through(self) -> int:
+        """Number of the change up to which retired files were deleted if no retained change needs them."""
+        data = self.store.get(self.layout.cleaned_through_key)
+        return int(data) if data else 0
+
+    def mark_cleaned_through(self, change: int) -> None:
+        """Note how far a clean-up came."""
+        self.store.put(self.layout.cleaned_through_key, str(change).encode())
 
     def _read(self, key: str) -> bytes:
         data = self.store.get(key)

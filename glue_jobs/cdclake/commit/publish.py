@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake.model.layout import CHANGE_DIGITS
 
@@ -11,33 +11,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.snapshot import ChangeRecord
+    from cdclake.model.change import ChangeRecord
 
 CONCURRENT_CALLS = 16
+KeepAlive = Callable[[], None]
+"""Called every now and then by what takes long: it renews the lease, and raises if that is lost."""
+Item = TypeVar("Item")
 
 
-def publish(log: ChangeLog, record: ChangeRecord) -> None:
-    """Copy a committed change's staged files to their names, then retire the files they replace.
+def no_lease() -> None:
+    """For what has no lease of its own to renew: the Spark jobs, whose ProcessTable does it."""
 
-    New files come first: a reader in between sees rows twice rather than not at all.
+
+def publish(log: ChangeLog, record: ChangeRecord, keep_alive: KeepAlive = no_lease) -> None:
+    """Bring a committed change's files into sight, then retire those they replace.
+
+    What is new comes first: a reader in between sees rows twice rather than not at all.
     """
     store, layout = log.store, log.layout
-    _in_parallel(lambda file: store.copy(file.staged_key, layout.data_key(file.path)), record.added)
-    _in_parallel(
-        lambda path: store.retire(layout.data_key(path), layout.retired_key(record.change, path)), record.retired
+    if _is_past(log, record.change):
+        return
+    in_parallel(lambda file: store.copy(file.staged_key, layout.data_key(file.path)), record.added, keep_alive)
+    in_parallel(
+        lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), record.restored, keep_alive
     )
+    if _is_past(log, record.change):
+        return
+    in_parallel(lambda path: store.retire(layout.data_key(path), layout.retired_key(path)), record.retired, keep_alive)
     log.mark_published(record.change)
     remove_staging(log, record.change)
 
 
-def roll_forward(log: ChangeLog) -> int:
+def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
     """Finish the newest change if a run died while publishing it; returns its number, 0 if there is none.
 
     What dead runs left staged for it or an earlier change is removed.
     """
     change = log.head()
     if change and not log.is_published(change):
-        publish(log, log.record(change))
+        publish(log, log.record(change), keep_alive)
     elif change:
         remove_staging(log, change)
     return change
@@ -45,14 +57,20 @@ def roll_forward(log: ChangeLog) -> int:
 
 def remove_staging(log: ChangeLog, through: int) -> None:
     """Delete what was staged for changes up to `through`, by the run that won or by any that lost or died."""
-    prefix = log.layout.control_prefix + "staging/"
+    prefix = log.layout.staging_folder
     keys = [entry.key for entry in log.store.list(prefix)]
     dead = [key for key in keys if int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) <= through]
     if dead:
         log.store.delete(dead)
 
 
-def _in_parallel(call: Callable[..., None], items: Iterable[object]) -> None:
+def in_parallel(call: Callable[[Item], object], items: Iterable[Item], keep_alive: KeepAlive) -> None:
+    """Call something for each item, several at a time. The first error ends it; what has not begun by then is left."""
     with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
         for _ in pool.map(call, items):
-            pass
+            keep_alive()
+
+
+def _is_past(log: ChangeLog, change: int) -> bool:
+    """Whether another run has finished a change for this one, and gone on: its files may be retired again by now."""
+    return log.is_committed(change + 1)

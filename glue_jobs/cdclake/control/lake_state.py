@@ -9,6 +9,7 @@ from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
+    from cdclake.commit.log import ChangeLog
     from cdclake.model.snapshot import Snapshot
 
 
@@ -18,12 +19,26 @@ def last_change(state: TableState) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def lake_attributes(state: TableState, snapshot: Snapshot) -> dict[str, str]:
-    """What the item must say after the change that made this snapshot.
+def is_emptied(log: ChangeLog, snapshot: Snapshot) -> bool:
+    """Whether there was a lake table and a rollback undid all of it, so that it is to be loaded from the beginning."""
+    return not snapshot.made and any(record.as_of is None for record in log.newest_first(snapshot.change))
 
-    A lake table that no change file was applied to gets the sentinel, also if the item said otherwise: a full load may
-    go back behind the watermark, so that changes written after it began are applied to it again.
+
+def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> dict[str, str]:
+    """What the item must say of a lake table.
+
+    Before there is one, the item itself says where the changes begin, and the lake has but the number of its newest
+    change to tell, if there is one. A lake table that no change file was applied to gets the sentinel, also if the item
+    said otherwise: a full load may go back behind the watermark, so that changes written after it began are applied to
+    it again.
+
+    Args:
+        state: The item.
+        snapshot: The lake table after its newest change.
+        emptied: As `is_emptied` says.
     """
+    if not (snapshot.made or emptied):
+        return {Attribute.LAST_CHANGE_ID: str(snapshot.change)} if snapshot.change else {}
     return {
         Attribute.LAST_CHANGE_ID: str(snapshot.change),
         Attribute.LAST_INCREMENTAL_FILE: state.as_watermark(snapshot.watermark),

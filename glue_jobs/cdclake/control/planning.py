@@ -123,7 +123,8 @@ def plan_table(
     known = _known(state, lake)
     loads, newest_load = _due_loads(state, full_load_files)
     # The first full load passes over nothing, as no change file is known to be older than what it reads.
-    reload = bool(loads) and (known.change > 0 or _loaded_before(state))
+    made = last_change(state) > 0 if lake is None else lake.made
+    reload = bool(loads) and (made or _loaded_before(state))
     base = begin_after(known, passed_over(loads, change_files) if reload else "") if loads else known
     pending = pending_changes(base, change_files, state.settings.late_window_hours, state.last_listed_utc)
     changes = [file for file in pending.due if file.order > file_order(base.watermark)]
@@ -177,10 +178,10 @@ class _Work(NamedTuple):
 
 
 def _known(state: TableState, lake: Snapshot | None) -> Snapshot:
-    """The lake table as far as it is known. While it has no change, the item says where the changes begin."""
+    """The lake table as far as it is known. While there is none, the item says where the changes begin."""
     if lake is None:
-        return Snapshot(change=last_change(state), watermark=_watermark(state))
-    return lake if lake.change else begin_after(lake, _watermark(state))
+        return Snapshot(change=last_change(state), watermark=state.checked_watermark)
+    return lake if lake.made else begin_after(lake, state.checked_watermark)
 
 
 def _due_loads(state: TableState, files: Sequence[RawFile]) -> tuple[list[RawFile], datetime | None]:
@@ -196,17 +197,6 @@ def _since_last_listing(state: TableState, file: RawFile) -> bool:
 
 def _loaded_before(state: TableState) -> bool:
     return state.last_full_load_utc.strftime(TableState.DATE_FORMAT) != Sentinel.NEVER_LOADED
-
-
-def _watermark(state: TableState) -> str:
-    watermark = state.watermark
-    if watermark in ("", Sentinel.NONE):
-        return ""
-    if not file_order(watermark):
-        message = f"{Attribute.LAST_INCREMENTAL_FILE} is '{state.last_incremental_file}', which is no change file"
-        remedy = f"Set it to {state.path}<change file>, or to {state.path}{Sentinel.FIRST_FILE} to begin with the first"
-        raise ConfigurationError(message, remedy=remedy, table=state.name)
-    return watermark
 
 
 def _reason(state: TableState, base: Snapshot, work: _Work, *, any_files: bool) -> str:

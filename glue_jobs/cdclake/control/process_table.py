@@ -16,13 +16,22 @@ from cdclake.commit.publish import roll_forward
 from cdclake.control.arguments import item_json
 from cdclake.control.entry import error_line
 from cdclake.control.job_runs import check_succeeded, wait_for_run
-from cdclake.control.lake_state import check_not_ahead, lake_attributes, last_change
+from cdclake.control.lake_state import check_not_ahead, is_emptied, lake_attributes, last_change
+from cdclake.control.lease import Lease
 from cdclake.control.planning import Decision, plan_table
 from cdclake.control.wake import wake_table
-from cdclake.errors import JobRunError, LeaseHeldError, LeaseLostError, UnknownTableError
+from cdclake.errors import (
+    CdclakeError,
+    ConfigurationError,
+    JobRunError,
+    LeaseHeldError,
+    LeaseLostError,
+    UnknownTableError,
+)
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, Sentinel
 from cdclake.model.times import utc_text
+from cdclake.ports import JobState
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -32,8 +41,6 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableState
     from cdclake.ports import Clock, JobRunner, ObjectStore, StateStore
 
-LEASE_SECONDS = 300
-"""Renewed at each look at a job run, so it only has to outlast a listing, and is soon over if the run dies."""
 MOST_ROUNDS = 20
 """A table that never comes to rest is handed to a fresh run before the job's time limit ends this one."""
 RUN_SUCCEEDED, RUN_FAILED = "SUCCEEDED", "FAILED"
@@ -124,12 +131,12 @@ def process_table(path: str, out_bucket: str, out_prefix: str, run_id: str, outs
         report.outcome = "inactive"
         return report
     try:
-        token = outside.states.acquire_lease(path, run_id, outside.clock(), LEASE_SECONDS)
+        lease = Lease(outside.states, path, state.name, run_id, outside.clock)
     except LeaseHeldError as error:
         report.outcome = f"busy: leased by {error.details.get('holder')} until {error.details.get('until')}"
         return report
     layout = LakeLayout(out_bucket, out_prefix, state.name)
-    if not _LeasedRun(path, token, layout, outside, report).rounds():
+    if not _LeasedRun(path, lease, layout, outside, report).rounds():
         outside.states.clear_request(path)
         woken = wake_table(outside.states, outside.jobs, path, outside.clock(), even_if_requested=True)
         report.outcome, report.follow_up = "handed on", woken.run_id
@@ -154,14 +161,15 @@ class Known(NamedTuple):
 class _LeasedRun:
     """The part of a run that holds the lease."""
 
-    def __init__(self, path: str, token: int, layout: LakeLayout, outside: Outside, report: Report) -> None:
+    def __init__(self, path: str, lease: Lease, layout: LakeLayout, outside: Outside, report: Report) -> None:
         self._path = path
-        self._token = token
+        self._lease = lease
         self._layout = layout
         self._outside = outside
         self._states = outside.states
         self._report = report
         self._changes = ChangeLog(outside.open_bucket(layout.bucket), layout)
+        self._running: tuple[str, str] | None = None  # job and run id, which is empty if it was not told
         self._log = logs.bind(__name__, table=str(layout.name))
 
     def rounds(self) -> bool:
@@ -169,16 +177,17 @@ class _LeasedRun:
         try:
             for _ in range(MOST_ROUNDS):
                 self._round()
-                if self._states.release_lease(self._path, self._token, even_if_requested=False):
+                if self._lease.release(even_if_requested=False):
                     return True
-            self._states.release_lease(self._path, self._token, even_if_requested=True)
+            self._lease.release(even_if_requested=True)
         except LeaseLostError:
             raise  # the item is the other run's now
         except BaseException as error:
             self._record_end(RUN_FAILED, error_line(error))
-            # A mark that was left meanwhile stays, and so holds the events of a broken table to one try each quarter
-            # of an hour; the hourly Controller tries as well.
-            self._states.release_lease(self._path, self._token, even_if_requested=True)
+            if self._stop_job():
+                # A mark that was left meanwhile stays, and so holds the events of a broken table to one try each
+                # quarter of an hour; the hourly Controller tries as well.
+                self._lease.release(even_if_requested=True)
             raise
         return False
 
@@ -219,33 +228,46 @@ class _LeasedRun:
         The date of the last full load is left as it is in an item that knows the newest change: a person may have set
         it back to have the table loaded anew.
         """
-        change = roll_forward(self._changes)
+        change = roll_forward(self._changes, self._lease.keep)
         check_not_ahead(state, change)
-        lake = self._changes.snapshot(change)
+        self._lease.shut_out_earlier_runs(self._changes)
+        lake = self._changes.snapshot(self._changes.head())
         return self._record_lake(state, lake, full_load_date=last_change(state) < change)
 
     def _load(self, job: str, known: Known, decision: Decision, this_round: Round) -> Known:
         """Run one job to its end; returns the lake table, and the item as it then is."""
-        self._keep_lease()
+        self._lease.keep()
         jobs = self._outside.jobs
-        started = StartedJob(job, jobs.start(job, job_arguments(job, known, decision, self._layout, self._token)))
+        arguments = job_arguments(job, known, decision, self._layout, self._lease.token)
+        started = StartedJob(job, self._start(job, arguments))
         this_round.jobs.append(started)
         self._log.info("started %s", job, extra={"started": started.run_id})
-        run = wait_for_run(jobs, job, started.run_id, self._outside.sleep, self._keep_lease)
+        run = wait_for_run(jobs, job, started.run_id, self._outside.sleep, self._lease.keep)
+        self._running = None
         started.outcome = run.detail or run.state.value
         self._log.info("%s ended as %s", job, started.outcome, extra={"started": started.run_id})
         check_succeeded(job, run)
         lake = self._changes.snapshot(self._changes.head())
         return self._record_lake(known.state, lake, full_load_date=job == JOB_LOAD_INITIAL)
 
+    def _start(self, job: str, arguments: Mapping[str, str]) -> str:
+        self._running = (job, "")
+        try:
+            run_id = self._outside.jobs.start(job, arguments)
+        except (JobRunError, ConfigurationError):
+            self._running = None  # it was refused; after any other error it may have started
+            raise
+        self._running = (job, run_id)
+        return run_id
+
     def _record_lake(self, state: TableState, lake: Snapshot, *, full_load_date: bool) -> Known:
         """Write into the item what the lake says otherwise."""
-        attributes = lake_attributes(state, lake) if lake.change else {}
+        attributes = lake_attributes(state, lake, emptied=is_emptied(self._changes, lake))
         if not full_load_date:
             attributes.pop(Attribute.LAST_FULL_LOAD_DATE, None)
         news = {name: value for name, value in attributes.items() if state.item.get(name) != value}
         if news:
-            self._keep_lease()
+            self._lease.keep()
             self._states.record_run(self._path, news)
             self._log.info("the item is in line with the lake", extra={"change": lake.change})
         return Known(state.with_attributes(**news), lake)
@@ -262,11 +284,22 @@ class _LeasedRun:
             },
         )
 
-    def _keep_lease(self) -> None:
-        now = self._outside.clock()
-        if not self._states.renew_lease(self._path, self._report.run_id, self._token, now, LEASE_SECONDS):
-            message = f"The lease of {self._layout.name} is no longer this run's"
-            raise LeaseLostError(message, remedy="Nothing to do: the run that has it now does the work")
+    def _stop_job(self) -> bool:
+        """Stop the job that is still running, if any. False if it may run on: then the lease is left to run out.
+
+        Who takes the lease over shuts such a job out; who finds it free relies on there being none.
+        """
+        if self._running is None:
+            return True
+        job, run_id = self._running
+        if not run_id:
+            return False
+        try:
+            run = self._outside.jobs.stop(job, run_id)
+        except CdclakeError:
+            self._log.exception("could not stop %s", job, extra={"started": run_id})
+            return False
+        return run.state is not JobState.ACTIVE
 
 
 def job_arguments(job: str, known: Known, decision: Decision, layout: LakeLayout, fencing_token: int) -> dict[str, str]:

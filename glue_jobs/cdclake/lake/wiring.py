@@ -10,7 +10,7 @@ from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.arguments import item_json, parse_arguments, parse_item
 from cdclake.control.entry import job_run_id
-from cdclake.lake.jobs import TableRun
+from cdclake.lake.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument, Attribute, Sentinel
 from cdclake.model.table import TableSettings

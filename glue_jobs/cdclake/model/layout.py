@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from cdclake.errors import ConfigurationError
@@ -10,6 +11,7 @@ from cdclake.model.table import TableName
 
 CONTROL_FOLDER = "_cdclake"
 CHANGE_DIGITS = 12
+_DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -70,27 +72,75 @@ class LakeLayout:
 
     def snapshot_key(self, change: int, run_id: str) -> str:
         """Key of a snapshot. Two runs that try for one change number write two; the change record names its own."""
-        return f"{self.control_prefix}snapshots/{change:0{CHANGE_DIGITS}d}-{run_id}.json.gz"
+        return f"{self.snapshots_folder}{change:0{CHANGE_DIGITS}d}-{run_id}.json.gz"
 
     def published_key(self, change: int) -> str:
         """Key of the empty object that says a change is fully visible."""
-        return f"{self.control_prefix}published/{change:0{CHANGE_DIGITS}d}"
+        return f"{self.published_folder}{change:0{CHANGE_DIGITS}d}"
+
+    @property
+    def first_retained_key(self) -> str:
+        """Key of the object that holds the number of the oldest change that can be gone back to."""
+        return self.control_prefix + "first-retained"
+
+    @property
+    def cleaned_through_key(self) -> str:
+        """Key of the object that holds the number of the change up to which retired files were cleaned up."""
+        return self.control_prefix + "cleaned-through"
+
+    @property
+    def snapshots_folder(self) -> str:
+        """Folder of the snapshots. In this and the next four, names begin with the number of the change."""
+        return self.control_prefix + "snapshots/"
+
+    @property
+    def published_folder(self) -> str:
+        """Folder of the marks of visible changes."""
+        return self.control_prefix + "published/"
+
+    @property
+    def staging_folder(self) -> str:
+        """Folder of the staging folders."""
+        return self.control_prefix + "staging/"
+
+    @property
+    def tombstones_folder(self) -> str:
+        """Folder of the remembered deletes."""
+        return self.control_prefix + "tombstones/"
+
+    @property
+    def quarantine_folder(self) -> str:
+        """Folder of the folders of bad rows."""
+        return self.control_prefix + "quarantine/"
+
+    @property
+    def as_of_folder(self) -> str:
+        """Folder of the copies of retired files that are read."""
+        return self.control_prefix + "as-of/"
 
     def staging_prefix(self, change: int, run_id: str) -> str:
         """Folder for the files of a change that is not committed yet."""
-        return f"{self.control_prefix}staging/{change:0{CHANGE_DIGITS}d}-{run_id}/"
+        return f"{self.staging_folder}{change:0{CHANGE_DIGITS}d}-{run_id}/"
 
     def tombstones_key(self, change: int, run_id: str) -> str:
         """Key of the tombstones that a run writes, without what its task adds."""
-        return f"{self.control_prefix}tombstones/{change:0{CHANGE_DIGITS}d}-{run_id}"
+        return f"{self.tombstones_folder}{change:0{CHANGE_DIGITS}d}-{run_id}"
 
     def quarantine_prefix(self, change: int, run_id: str) -> str:
         """Folder for the bad rows of a change."""
-        return f"{self.control_prefix}quarantine/{change:0{CHANGE_DIGITS}d}-{run_id}/"
+        return f"{self.quarantine_folder}{change:0{CHANGE_DIGITS}d}-{run_id}/"
 
-    def retired_key(self, change: int, path: str) -> str:
-        """Where a data file retired by a change is kept, in a store without versions."""
-        return f"{self.control_prefix}retired/{change:0{CHANGE_DIGITS}d}/{path}"
+    def retired_key(self, path: str) -> str:
+        """Where a retired data file is kept, in a store without versions. As no path is used twice, one place does."""
+        return f"{self.control_prefix}retired/{path}"
+
+    def foreign_key(self, path: str) -> str:
+        """Where a file that somebody else put among the data files is moved to."""
+        return f"{self.control_prefix}foreign/{path}"
+
+    def as_of_key(self, path: str) -> str:
+        """Where a retired data file is copied to, to be read for a while."""
+        return self.as_of_folder + path
 
     def data_key(self, path: str) -> str:
         """Key of a data file."""
@@ -100,3 +150,8 @@ class LakeLayout:
     def data_path(change: int, number: int, partition_key: tuple[str, ...], partition: tuple[str | None, ...]) -> str:
         """Relative path of a new data file. The name is never used again, as change numbers are not."""
         return f"{partition_folder(partition_key, partition)}{change:0{CHANGE_DIGITS}d}-{number:05d}.parquet"
+
+    @staticmethod
+    def is_data_path(path: str) -> bool:
+        """Whether a file of that relative path has a name as `data_path` gives them."""
+        return bool(_DATA_NAME.fullmatch(path.rpartition("/")[2]))

@@ -36,6 +36,7 @@ _LENGTH = re.compile(r"(?:var)?char\(\d+\)")
 MAX_DECIMAL_PRECISION = 38
 
 _ESCAPED = frozenset({*map(chr, range(0x20)), "\x7f", *"\"#%'*/:=?\\{[]^"})
+_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 HIVE_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -197,9 +198,24 @@ def partition_folder(names: tuple[str, ...], values: tuple[str | None, ...]) -> 
     return "".join(f"{_escape(name)}={_escape_value(value)}/" for name, value in zip(names, values))
 
 
+def parse_partition_folder(folder: str) -> tuple[str, str | None] | None:
+    """Column and value that the name of a partition folder tells; None if it is not of the form `column=value`.
+
+    Undoes what `partition_folder` does to one column, for whatever writer escaped more or less than Hive.
+    """
+    name, _, value = folder.partition("=")
+    if not (name and value):
+        return None
+    return _unescape(name), None if value == HIVE_NULL_PARTITION else _unescape(value)
+
+
 def _escape_value(value: str | None) -> str:
     return HIVE_NULL_PARTITION if value is None or value == "" else _escape(value)
 
 
 def _escape(text: str) -> str:
     return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)

@@ -1,7 +1,7 @@
-"""Change records and snapshots: what the lake's change log holds.
+"""Snapshots: what a lake table is after a change.
 
-Both are JSON. A change record is one committed step of a table; the snapshot of the same number is the complete list of
-its live data files after that step, with what the next run needs to route change rows without reading the table.
+A snapshot is the complete list of the live data files, with what the next run needs to route change rows without
+reading the table. It is kept as gzipped JSON.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import asdict, dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Union
 
-from cdclake.errors import BooksError
 from cdclake.model.schema import Schema
 
 if TYPE_CHECKING:
@@ -22,13 +20,6 @@ FORMAT = 1
 
 KeyValue = Union[int, str, None]
 """One key column's bound as JSON holds it: an integer, or text. None: unknown."""
-
-
-class ChangeKind(Enum):
-    """What made a change."""
-
-    FULL_LOAD = "full load"
-    INCREMENTAL = "incremental"
 
 
 @dataclass(frozen=True)
@@ -112,6 +103,11 @@ class Snapshot:
     files: tuple[DataFile, ...] = ()
 
     @property
+    def made(self) -> bool:
+        """Whether there is a table: it was loaded or fed, and that was not undone."""
+        return len(self.schema) > 0
+
+    @property
     def rows(self) -> int:
         """Rows of the table."""
         return sum(file.rows for file in self.files)
@@ -131,129 +127,5 @@ class Snapshot:
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
         read["tombstones"] = tuple(TombstoneFile(**file) for file in read["tombstones"])
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):
-            read[name] = tuple(read[name])
-        return cls(**read)
-
-
-@dataclass(frozen=True)
-class Books:
-    """The row counts of one change, which must balance.
-
-    `read_*` count rows of raw files by operation (a full-load row counts as an insert). Each row read is applied,
-    superseded (an equal or later row of its key is known), ignored (a table without a key takes inserts alone), or put
-    into quarantine; `read_unknown` counts those of the last that have no operation to be counted by. What was applied
-    inserted, updated or deleted a row, or was `absent`: the delete of a row that is not there. `derived` counts the
-    deletes of old keys that updates of keys stand for, beside the rows read. `replaced` counts the rows that a reload
-    took away.
-    """
-
-    read_insert: int = 0
-    read_update: int = 0
-    read_delete: int = 0
-    read_unknown: int = 0
-    derived: int = 0
-    applied: int = 0
-    superseded: int = 0
-    ignored: int = 0
-    quarantined: int = 0
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    absent: int = 0
-    replaced: int = 0
-    rows_before: int = 0
-    rows_after: int = 0
-
-    @property
-    def read(self) -> int:
-        """Rows read."""
-        return self.read_insert + self.read_update + self.read_delete + self.read_unknown
-
-    def check(self) -> None:
-        """Refuse books that do not balance.
-
-        Raises:
-            BooksError: Says which sum is off.
-        """
-        sums = {
-            "rows read + derived = applied + superseded + ignored + quarantined": self.read
-            + self.derived
-            - (self.applied + self.superseded + self.ignored + self.quarantined),
-            "applied = inserted + updated + deleted + absent": self.applied
-            - (self.inserted + self.updated + self.deleted + self.absent),
-            "rows before - replaced + inserted - deleted = rows after": self.rows_before
-            - self.replaced
-            + self.inserted
-            - self.deleted
-            - self.rows_after,
-        }
-        wrong = [f"{rule} is off by {difference}" for rule, difference in sums.items() if difference]
-        if wrong:
-            raise BooksError(
-                "The books of a change do not balance: " + "; ".join(wrong),
-                remedy="Nothing was committed. Keep the raw files and report this with the figures",
-                books=asdict(self),
-            )
-
-
-@dataclass(frozen=True)
-class StagedFile:
-    """A new data file of a change: where it was staged, and the relative path it is published as."""
-
-    staged_key: str
-    path: str
-
-
-@dataclass(frozen=True)
-class ChangeRecord:
-    """One committed step of a lake table. Writing it, if absent, is the commit.
-
-    Attributes:
-        change: 1, 2, 3, ...
-        kind: What made it.
-        created_utc: ISO 8601.
-        run_id: The job run that made it.
-        fencing_token: The lease's number under which it was made.
-        raw_files: Relative keys of the raw files read.
-        books: Row counts.
-        added: New data files.
-        retired: Relative paths of the data files they replace.
-        snapshot_key: Key of the snapshot written for it.
-        too_late: Relative keys of change files that came after the late window and were left out.
-        quarantine: Keys of the files of bad rows put aside.
-        bytes_added: Size of the new data files.
-        seconds: Duration of each phase.
-    """
-
-    change: int
-    kind: ChangeKind
-    created_utc: str
-    run_id: str
-    fencing_token: int
-    raw_files: tuple[str, ...]
-    books: Books
-    added: tuple[StagedFile, ...]
-    retired: tuple[str, ...]
-    snapshot_key: str
-    too_late: tuple[str, ...] = ()
-    quarantine: tuple[str, ...] = ()
-    bytes_added: int = 0
-    seconds: Mapping[str, float] = field(default_factory=dict)
-
-    def to_bytes(self) -> bytes:
-        """JSON, readable by a person."""
-        data = {**asdict(self), "kind": self.kind.value, "format": FORMAT}
-        return (json.dumps(data, indent=1) + "\n").encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ChangeRecord:
-        """Inverse of `to_bytes`."""
-        read: dict[str, Any] = json.loads(data)
-        del read["format"]
-        read["kind"] = ChangeKind(read["kind"])
-        read["books"] = Books(**read["books"])
-        added: list[dict[str, str]] = read["added"]
-        read["added"] = tuple(StagedFile(**file) for file in added)
-        for name in ("raw_files", "retired", "too_late", "quarantine"):
             read[name] = tuple(read[name])
         return cls(**read)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.rawfiles import is_transactions_key, transactions_prefix
+from cdclake.model.rawfiles import file_order, is_transactions_key, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
 from cdclake.model.times import utc_text, utc_time
 
@@ -153,6 +153,23 @@ class TableState:
         elif is_transactions_key(relative):
             relative = relative.rpartition("/")[2]
         return "" if relative == Sentinel.FIRST_FILE else relative
+
+    @property
+    def checked_watermark(self) -> str:
+        """Watermark as `RawFile.relative`, known to be a change file's; empty if no change was applied.
+
+        Raises:
+            ConfigurationError: It is something else.
+        """
+        watermark = self.watermark
+        if watermark in ("", Sentinel.NONE):
+            return ""
+        if not file_order(watermark):
+            message = f"{Attribute.LAST_INCREMENTAL_FILE} is '{self.last_incremental_file}', which is no change file"
+            first = f"{self.path}{Sentinel.FIRST_FILE}"
+            remedy = f"Set it to {self.path}<change file>, or to {first} to begin with the first"
+            raise ConfigurationError(message, remedy=remedy, table=self.name)
+        return watermark
 
     def as_watermark(self, relative: str) -> str:
         """`<raw bucket>/<key>` of a change file; the sentinel for none. `watermark` reads it back.

@@ -1,0 +1,137 @@
+"""From staged files to a committed, visible change."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from cdclake.commit.publish import publish
+from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+
+if TYPE_CHECKING:
+    from cdclake.lake.data_file import TableShape
+    from cdclake.lake.engine import Result
+    from cdclake.lake.table_run import TableRun
+    from cdclake.model.snapshot import DataFile, Snapshot
+
+
+def snapshot_after(
+    run: TableRun, before: Snapshot, shape: TableShape, result: Result, kept: tuple[DataFile, ...]
+) -> Snapshot:
+    """The table after a change that is staged.
+
+    Args:
+        before: The table before it, with watermark and the like as they are to be.
+        shape: Its rows.
+        result: What was staged; new files still carry their staged key as path.
+        kept: Live files that stay.
+    """
+    return replace(
+        before,
+        change=before.change + 1,
+        schema=shape.schema,
+        primary_key=shape.primary_key,
+        partition_key=shape.partition_key,
+        order_column=run.settings.order_column,
+        files=(*kept, *result.written),
+        tombstones=result.tombstones,
+    )
+
+
+def finish(
+    run: TableRun,
+    before: Snapshot,
+    after: Snapshot,
+    result: Result,
+    kind: ChangeKind,
+    raw: tuple[str, ...],
+    too_late: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Commit a staged change, make it visible, and sum it up for a log or a program.
+
+    Args:
+        before: The table before it.
+        after: The table to be, of `snapshot_after`.
+        result: What was staged.
+        kind: What made the change.
+        raw: Relative keys of the raw files read.
+        too_late: Of change files left out.
+
+    Raises:
+        BooksError: The rows do not add up; nothing was committed.
+        LeaseLostError: Another run took the table over; nothing was committed.
+        CommitConflictError: Another run committed first; nothing of this one is visible.
+    """
+    started = time.perf_counter()
+    staged = {file.path for file in result.written}
+    numbers = iter(range(1, len(staged) + 1))
+    added: list[StagedFile] = []
+    live: list[DataFile] = []
+    for file in after.files:
+        if file.path in staged:
+            path = run.layout.data_path(after.change, next(numbers), after.partition_key, file.partition)
+            added.append(StagedFile(file.path, path))
+            live.append(replace(file, path=path))
+        else:
+            live.append(file)
+    still = {file.path for file in live}
+    after = replace(after, files=tuple(live))
+    record = ChangeRecord(
+        change=after.change,
+        kind=kind,
+        created_utc=run.clock().isoformat(timespec="seconds"),
+        run_id=run.run_id,
+        fencing_token=run.fencing_token or run.log.fencing_token(before.change),
+        raw_files=raw,
+        books=_books(before, after, result, kind),
+        added=tuple(added),
+        retired=tuple(file.path for file in before.files if file.path not in still),
+        snapshot_key=run.log.write_snapshot(after, run.run_id),
+        too_late=too_late,
+        quarantine=result.quarantine_keys,
+        bytes_added=sum(file.bytes for file in result.written),
+        seconds=result.seconds,
+    )
+    run.log.commit(record)
+    committed = time.perf_counter()
+    publish(run.log, record)
+    seconds = {
+        **result.seconds,
+        "commit": round(committed - started, 3),
+        "publish": round(time.perf_counter() - committed, 3),
+    }
+    return {
+        "table": str(run.layout.name),
+        "change": record.change,
+        "kind": kind.value,
+        "raw_files": len(raw),
+        "too_late": list(too_late),
+        "files_added": len(record.added),
+        "files_retired": len(record.retired),
+        "files_before": len(before.files),
+        "books": asdict(record.books),
+        "seconds": seconds,
+    }
+
+
+def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) -> Books:
+    counts = result.decision.counts
+    return Books(
+        read_insert=result.read.inserts,
+        read_update=result.read.updates,
+        read_delete=result.read.deletes - result.read.derived,
+        read_unknown=result.read.quarantine.rows,
+        derived=result.read.derived,
+        applied=counts.applied - result.repeated,
+        superseded=counts.superseded,
+        ignored=counts.ignored,
+        quarantined=result.read.quarantine.rows + result.repeated,
+        inserted=counts.inserted - result.repeated,
+        updated=counts.updated,
+        deleted=counts.deleted,
+        absent=counts.absent,
+        replaced=before.rows if kind is ChangeKind.FULL_LOAD else 0,
+        rows_before=before.rows,
+        rows_after=after.rows,
+    )

@@ -1,0 +1,395 @@
+"""Retire and its undo on S3, however the bucket keeps versions and whenever that changes; and on a bad network."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import count, product
+from typing import TYPE_CHECKING, Callable
+
+import pytest
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from tests.adapters import suspended_versioning
+from tests.adapters.faults import Faults
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters import s3 as s3_adapter
+from cdclake.adapters.s3 import S3Store
+from cdclake.adapters.s3_versions import versions_of
+from cdclake.errors import CdclakeError, ConfigurationError, IntegrityError, RetryableError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+BUCKET = "lake-of-tests"
+KEY, RETIRED, COPY = "table/1", "retired/1", "copy/1"
+CONTENT = bytes(range(256)) * 100
+
+NEVER, ENABLED, SUSPENDED = "never versioned", "Enabled", "Suspended"
+HISTORIES = [
+    history
+    for history in product([NEVER, ENABLED, SUSPENDED], repeat=3)
+    if all(after != NEVER or before == NEVER for before, after in zip(history, history[1:]))  # there is no way back
+]
+Use = Callable[[S3Store], object]
+USES: dict[str, Use] = {
+    "retire": lambda store: store.retire(KEY, RETIRED),
+    "restore": lambda store: store.restore(KEY, RETIRED),
+    "is_kept": lambda store: store.is_kept(KEY, RETIRED),
+    "copy_kept": lambda store: store.copy_kept(KEY, RETIRED, COPY),
+    "discard": lambda store: store.discard(KEY, RETIRED),
+}
+
+
+@pytest.fixture(autouse=True)
+def suspended_as_on_s3(monkeypatch: pytest.MonkeyPatch) -> None:
+    suspended_versioning.install(monkeypatch)
+
+
+@pytest.fixture
+def store(s3: S3Client) -> S3Store:
+    return S3Store(s3, BUCKET)
+
+
+@pytest.fixture
+def impatient(s3: S3Client) -> S3Client:
+    """A client that sends every request once, so that a test says what becomes of each."""
+    return aws_clients.session().client("s3", config=Config(retries={"total_max_attempts": 1}))
+
+
+def set_versioning(client: S3Client, status: str) -> None:
+    if status in {ENABLED, SUSPENDED}:
+        client.put_bucket_versioning(
+            Bucket=BUCKET,
+            VersioningConfiguration={"Status": status},  # type: ignore[typeddict-item]  # the stub wants a literal
+        )
+
+
+def visible(store: S3Store) -> list[str]:
+    return [found.key for found in store.list("")]
+
+
+def everything(client: S3Client) -> list[str]:
+    """Keys of all versions and delete markers, one for each."""
+    listing = client.list_object_versions(Bucket=BUCKET)
+    return sorted(entry["Key"] for entry in [*listing.get("Versions", []), *listing.get("DeleteMarkers", [])])
+
+
+def is_intact(store: S3Store) -> bool:
+    found = store.get(KEY)
+    return found is not None and sha256(found).digest() == sha256(CONTENT).digest()
+
+
+# However the bucket keeps versions
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=" - ".join)
+def test_a_file_comes_back_whatever_becomes_of_versioning(
+    s3: S3Client, store: S3Store, history: tuple[str, str, str]
+) -> None:
+    when_written, when_retired, when_restored = history
+    set_versioning(s3, when_written)
+    store.put(KEY, CONTENT)
+    set_versioning(s3, when_retired)
+    store.retire(KEY, RETIRED)
+    assert KEY not in visible(store)
+    set_versioning(s3, when_restored)
+    assert store.is_kept(KEY, RETIRED)
+    store.copy_kept(KEY, RETIRED, COPY)
+    assert store.get(COPY) == CONTENT
+    store.restore(KEY, RETIRED)
+    assert is_intact(store)
+    assert visible(store) == [COPY, KEY]
+    store.retire(KEY, RETIRED)
+    assert visible(store) in ([COPY], [COPY, RETIRED])
+    store.restore(KEY, RETIRED)
+    assert is_intact(store)
+    assert RETIRED not in everything(s3)
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=" - ".join)
+def test_nothing_is_left_of_a_discarded_file_whatever_becomes_of_versioning(
+    s3: S3Client, store: S3Store, history: tuple[str, str, str]
+) -> None:
+    when_written, when_retired, when_discarded = history
+    set_versioning(s3, when_written)
+    store.put(KEY, CONTENT)
+    set_versioning(s3, when_retired)
+    store.retire(KEY, RETIRED)
+    set_versioning(s3, when_discarded)
+    store.discard(KEY, RETIRED)
+    assert everything(s3) == []
+    assert not store.is_kept(KEY, RETIRED)
+
+
+@pytest.mark.parametrize("now", [ENABLED, SUSPENDED])
+def test_a_file_with_a_version_comes_back_as_that_version_and_is_never_copied(
+    s3: S3Client, store: S3Store, now: str
+) -> None:
+    set_versioning(s3, ENABLED)
+    version = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
+    set_versioning(s3, now)
+    copies = Faults(s3, "CopyObject")
+    store.retire(KEY, RETIRED)
+    store.retire(KEY, RETIRED)
+    assert everything(s3) == [KEY, KEY]  # the version and one marker
+    store.restore(KEY, RETIRED)
+    assert is_intact(store)
+    assert s3.head_object(Bucket=BUCKET, Key=KEY)["VersionId"] == version
+    assert everything(s3) == [KEY]
+    assert copies.sent == 0
+
+
+@pytest.mark.parametrize("now", [NEVER, SUSPENDED])
+def test_a_file_without_a_version_is_kept_as_a_copy(s3: S3Client, store: S3Store, now: str) -> None:
+    set_versioning(s3, now)
+    store.put(KEY, CONTENT)
+    store.retire(KEY, RETIRED)
+    assert visible(store) == [RETIRED]
+    assert store.get(RETIRED) == CONTENT
+
+
+def test_a_store_sees_that_versioning_was_suspended_since_it_retired_last(s3: S3Client, store: S3Store) -> None:
+    set_versioning(s3, ENABLED)
+    store.put("table/0", b"")
+    store.retire("table/0", "retired/0")
+    set_versioning(s3, SUSPENDED)
+    store.put(KEY, CONTENT)
+    store.retire(KEY, RETIRED)
+    store.restore(KEY, RETIRED)
+    assert is_intact(store)
+
+
+def test_stacked_delete_markers_are_all_removed(s3: S3Client, store: S3Store) -> None:
+    set_versioning(s3, ENABLED)
+    version = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
+    store.put(f"{KEY}0", b"another")
+    for _ in range(3):
+        s3.delete_object(Bucket=BUCKET, Key=KEY)
+        s3.delete_object(Bucket=BUCKET, Key=f"{KEY}0")
+    store.restore(KEY, RETIRED)
+    assert s3.head_object(Bucket=BUCKET, Key=KEY)["VersionId"] == version
+    assert visible(store) == [KEY]
+    assert everything(s3) == [KEY] + [f"{KEY}0"] * 4
+
+
+def test_of_two_versions_the_newest_comes_back(s3: S3Client, store: S3Store) -> None:
+    """As when a run and the one that finishes its work have copied the same bytes to a name."""
+    set_versioning(s3, ENABLED)
+    store.put(KEY, CONTENT)
+    store.retire(KEY, RETIRED)
+    newest = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
+    store.retire(KEY, RETIRED)
+    store.copy_kept(KEY, RETIRED, COPY)
+    assert store.get(COPY) == CONTENT
+    store.restore(KEY, RETIRED)
+    assert is_intact(store)
+    assert s3.head_object(Bucket=BUCKET, Key=KEY)["VersionId"] == newest
+    store.retire(KEY, RETIRED)
+    store.discard(KEY, RETIRED)
+    assert everything(s3) == [COPY]
+
+
+def test_a_file_whose_versions_have_expired_is_gone_for_good(s3: S3Client, store: S3Store) -> None:
+    set_versioning(s3, ENABLED)
+    version = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
+    store.retire(KEY, RETIRED)
+    s3.delete_object(Bucket=BUCKET, Key=KEY, VersionId=version)  # as the lifecycle rule does
+    assert not store.is_kept(KEY, RETIRED)
+    for use in (USES["restore"], USES["copy_kept"]):
+        with pytest.raises(IntegrityError, match="nothing is kept of it") as raised:
+            use(store)
+        assert raised.value.details == {"bucket": BUCKET, "file": KEY}
+    store.discard(KEY, RETIRED)
+    assert everything(s3) == []
+
+
+def test_versions_are_listed_through_all_pages_and_no_further(
+    s3: S3Client, store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "3")
+    set_versioning(s3, ENABLED)
+    version = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
+    for _ in range(7):
+        s3.delete_object(Bucket=BUCKET, Key=KEY)
+    for number in range(20):
+        store.put(f"{KEY}{number:02d}", b"another")
+    listings = Faults(s3, "ListObjectVersions")
+    found = versions_of(s3, BUCKET, KEY)
+    assert listings.sent == 3
+    assert (found.in_sight, found.data, len(set(found.markers))) == (False, [version], 7)
+    store.restore(KEY, RETIRED)
+    assert is_intact(store)
+    assert versions_of(s3, BUCKET, KEY) == (KEY, True, [version], [])
+    store.retire(KEY, RETIRED)
+    store.discard(KEY, RETIRED)
+    assert KEY not in everything(s3)
+    assert len(visible(store)) == 20
+
+
+def test_is_kept_of_a_file_in_sight_costs_one_head(s3: S3Client, store: S3Store) -> None:
+    store.put(KEY, CONTENT)
+    requests = Faults(s3)
+    assert store.is_kept(KEY, RETIRED)
+    assert requests.sent == 1
+
+
+@pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
+def test_a_large_retired_file_is_copied_in_parts(
+    s3: S3Client, store: S3Store, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    monkeypatch.setattr(
+        s3_adapter, "_COPY", TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
+    )
+    set_versioning(s3, status)
+    data = bytes(range(256)) * (11 * 1024**2 // 256)
+    store.put(KEY, data)
+    store.retire(KEY, RETIRED)
+    parts = Faults(s3, "UploadPartCopy")
+    store.copy_kept(KEY, RETIRED, COPY)
+    assert parts.sent == 3
+    assert store.get(COPY) == data
+    store.restore(KEY, RETIRED)
+    assert store.get(KEY) == data
+
+
+# When a run dies, or others do the same
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
+def test_a_run_that_dies_at_any_request_loses_nothing_and_can_be_repeated(
+    s3: S3Client, store: S3Store, impatient: S3Client, status: str, name: str, lost: str
+) -> None:
+    set_versioning(s3, status)
+    network, deaths = Faults(impatient), 0
+    for requests in count():
+        store.put(KEY, CONTENT)
+        if name != "retire":
+            store.retire(KEY, RETIRED)
+        network.clear()
+        network.let_through(requests)
+        network.lose_request() if lost == "request" else network.lose_answer()
+        try:
+            USES[name](S3Store(impatient, BUCKET))
+        except RetryableError:
+            deaths += 1
+            assert name == "discard" or store.is_kept(KEY, RETIRED)
+            assert name != "discard" or KEY not in visible(store)
+            USES[name](store)
+        _check_outcome(name, s3, store)
+        if requests >= network.sent:
+            break
+        network.sent = 0
+        store.discard(KEY, RETIRED)
+        store.delete([KEY, COPY])
+        assert name == "is_kept" or visible(store) == []
+    assert deaths == requests
+
+
+def _check_outcome(name: str, s3: S3Client, store: S3Store) -> None:
+    if name == "restore":
+        assert visible(store) == [KEY]
+        assert RETIRED not in everything(s3)
+        assert is_intact(store)
+    elif name == "discard":
+        assert not {KEY, RETIRED}.intersection(everything(s3))
+    else:
+        assert KEY not in visible(store)
+        assert store.is_kept(KEY, RETIRED)
+        assert name != "copy_kept" or store.get(COPY) == CONTENT
+
+
+@pytest.mark.parametrize("name", ["retire", "restore", "discard"])
+@pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
+def test_another_caller_may_finish_the_same_before_any_request(
+    s3: S3Client, store: S3Store, impatient: S3Client, status: str, name: str
+) -> None:
+    set_versioning(s3, status)
+    slow = Faults(impatient)
+    for requests in count():
+        store.put(KEY, CONTENT)
+        if name != "retire":
+            store.retire(KEY, RETIRED)
+        slow.clear()
+        slow.let_through(requests)
+        slow.before_request(lambda: USES[name](store))
+        USES[name](S3Store(impatient, BUCKET))
+        _check_outcome(name, s3, store)
+        if requests >= slow.sent:
+            break
+        slow.sent = 0
+        store.delete([KEY])
+        store.discard(KEY, RETIRED)
+    assert requests >= 2
+
+
+@pytest.mark.parametrize("move", ["retire", "restore"])
+@pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
+def test_another_caller_may_retire_or_restore_a_file_before_any_request_of_a_copy(
+    s3: S3Client, store: S3Store, impatient: S3Client, status: str, move: str
+) -> None:
+    set_versioning(s3, status)
+    slow = Faults(impatient)
+    for requests in count():
+        store.put(KEY, CONTENT)
+        if move == "restore":
+            store.retire(KEY, RETIRED)
+        slow.clear()
+        slow.let_through(requests)
+        slow.before_request(lambda: USES[move](store))
+        USES["copy_kept"](S3Store(impatient, BUCKET))
+        assert store.get(COPY) == CONTENT
+        if requests >= slow.sent:
+            break
+        slow.sent = 0
+        store.delete([KEY, COPY])
+        store.discard(KEY, RETIRED)
+    assert requests >= 3
+
+
+def test_a_restore_that_died_before_it_removed_the_copy_is_finished(s3: S3Client, store: S3Store) -> None:
+    store.put(KEY, CONTENT)
+    store.retire(KEY, RETIRED)
+    store.copy(RETIRED, KEY)
+    store.restore(KEY, RETIRED)
+    assert visible(store) == [KEY]
+
+
+def test_a_discard_that_is_refused_halfway_does_not_bring_the_file_in_sight(
+    s3: S3Client, store: S3Store, impatient: S3Client
+) -> None:
+    set_versioning(s3, ENABLED)
+    store.put(KEY, CONTENT)
+    store.retire(KEY, RETIRED)
+    for refused in range(2):
+        deletes = Faults(impatient, "DeleteObjects")
+        deletes.let_through(refused)
+        deletes.refuse(403, "AccessDenied")
+        with pytest.raises(ConfigurationError, match="s3:DeleteObjectVersion"):
+            USES["discard"](S3Store(impatient, BUCKET))
+        assert visible(store) == []
+        deletes.clear()
+    store.discard(KEY, RETIRED)
+    assert everything(s3) == []
+
+
+@pytest.mark.parametrize(("code", "kind"), [("AccessDenied", ConfigurationError), ("InternalError", RetryableError)])
+def test_a_version_that_was_not_deleted_is_an_error(
+    s3: S3Client, store: S3Store, code: str, kind: type[CdclakeError]
+) -> None:
+    set_versioning(s3, ENABLED)
+    store.put(KEY, CONTENT)
+    store.retire(KEY, RETIRED)
+    body = f"<DeleteResult><Error><Key>{KEY}</Key><Code>{code}</Code><Message>no</Message></Error></DeleteResult>"
+    Faults(s3, "DeleteObjects").give_answer(200, body.encode())
+    with pytest.raises(kind, match=f"{code}.*file {KEY}"):
+        store.restore(KEY, RETIRED)
+    assert store.is_kept(KEY, RETIRED)
+
+
+def test_a_forbidden_listing_of_versions_names_the_permission(s3: S3Client, store: S3Store) -> None:
+    Faults(s3, "ListObjectVersions").refuse(403, "AccessDenied")
+    with pytest.raises(ConfigurationError, match="s3:ListBucketVersions"):
+        store.restore(KEY, RETIRED)

@@ -1,0 +1,20 @@
+"""Small lake tables on each kind of object store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.adapters.conftest import s3, store, suspended_s3, versioned_s3  # noqa: F401 - fixtures
+from tests.commit.small_lake import SmallLake
+
+if TYPE_CHECKING:
+    from cdclake.adapters.memory import ManualClock
+    from cdclake.ports import ObjectStore
+
+
+@pytest.fixture
+def lake(store: ObjectStore, clock: ManualClock) -> SmallLake:  # noqa: F811 - the fixture
+    """A lake table without changes."""
+    return SmallLake(store, clock)

@@ -1,0 +1,199 @@
+"""Clean-up takes what no retained change needs, and nothing else."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cdclake.adapters.memory import ManualClock, MemoryStore
+from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
+from cdclake.commit.takeover import take_over
+from cdclake.commit.undo import plan_rollback
+from cdclake.errors import ConfigurationError, PastRetentionError
+from tests.commit.small_lake import LAYOUT, SmallLake
+
+DAY_SECONDS = 24 * 3600
+MONTH = timedelta(days=30)
+
+
+def plan(lake: SmallLake, retention: timedelta = MONTH) -> CleanUpPlan:
+    return plan_clean_up(lake.log, retention, lake.clock())
+
+
+def run(lake: SmallLake, retention: timedelta = MONTH) -> CleanUpPlan:
+    found = plan(lake, retention)
+    clean_up(lake.log, found)
+    return found
+
+
+def rewrite_daily(lake: SmallLake, days: int) -> None:
+    """One change a day, each of which replaces the table's only file."""
+    for _ in range(days):
+        lake.change(retired=[file.path for file in lake.snapshot.files], tombstones=1)
+        lake.clock.advance(DAY_SECONDS)
+
+
+def test_what_the_table_was_within_the_retention_time_can_be_gone_back_to_and_nothing_before(lake: SmallLake) -> None:
+    rewrite_daily(lake, 6)
+    found = run(lake, timedelta(days=3))
+    assert found.first_retained == 4  # committed just three days ago
+    assert found.data_files == tuple(LAYOUT.data_path(number, 0, (), ()) for number in (1, 2, 3))
+    assert len(found.snapshots) == len(found.tombstones) == 3
+    assert lake.log.first_retained() == 4
+    for number in (5, 4):
+        lake.rollback(to=number)
+        assert list(lake.visible()) == [LAYOUT.data_path(number, 0, (), ())]
+    with pytest.raises(PastRetentionError, match=r"after change 3 is no longer kept\. Name change 4 or a later one"):
+        plan_rollback(lake.log, 3)
+    with pytest.raises(PastRetentionError):
+        plan_rollback(lake.log)
+    assert lake.log.record(1).change == 1  # the history itself stays
+
+
+def test_the_table_itself_is_kept_however_old_it_is(lake: SmallLake) -> None:
+    lake.change(files=2, tombstones=3)
+    was, visible = lake.snapshot, lake.visible()
+    lake.clock.advance(400 * DAY_SECONDS)
+    assert run(lake).first_retained == 1
+    assert (lake.snapshot, lake.visible()) == (was, visible)
+    assert lake.store.get(was.tombstones[0].key) is not None
+
+
+def test_a_second_clean_up_finds_nothing(lake: SmallLake) -> None:
+    rewrite_daily(lake, 5)
+    assert run(lake, timedelta(days=2)).count > 0
+    assert plan(lake, timedelta(days=2)).count == 0
+
+
+def test_a_clean_up_that_died_is_finished_by_the_next(lake: SmallLake) -> None:
+    rewrite_daily(lake, 6)
+    found = plan(lake, timedelta(days=2))
+    lake.log.mark_first_retained(found.first_retained)
+    path = found.data_files[0]
+    lake.store.discard(LAYOUT.data_key(path), LAYOUT.retired_key(path))
+    lake.store.delete([found.snapshots[0]])
+    run(lake, timedelta(days=2))
+    for path in found.data_files:
+        assert not lake.store.is_kept(LAYOUT.data_key(path), LAYOUT.retired_key(path))
+    assert plan(lake, timedelta(days=2)).count == 0
+
+
+def test_a_plan_changes_nothing(lake: SmallLake) -> None:
+    rewrite_daily(lake, 5)
+    before = lake.control_keys(), lake.visible()
+    found = plan(lake, timedelta(days=2))
+    assert found.to_json() == {
+        "first_retained": 4,
+        "data_files": 3,
+        "snapshots": 3,
+        "tombstones": 3,
+        "quarantine": 0,
+        "staging": 0,
+        "copies": 0,
+        "marks": 4,
+    }
+    assert (lake.control_keys(), lake.visible()) == before
+
+
+def test_a_longer_retention_time_does_not_bring_back_what_is_gone(lake: SmallLake) -> None:
+    rewrite_daily(lake, 6)
+    run(lake, timedelta(days=2))
+    assert plan(lake, timedelta(days=365)).first_retained == 5
+
+
+def test_a_file_that_a_rollback_brought_back_is_kept(lake: SmallLake) -> None:
+    rewrite_daily(lake, 3)
+    lake.rollback(to=1)
+    visible = lake.visible()
+    lake.clock.advance(40 * DAY_SECONDS)
+    lake.change()
+    found = run(lake)
+    assert found.first_retained == 4
+    assert found.data_files == tuple(LAYOUT.data_path(number, 0, (), ()) for number in (2, 3))
+    assert lake.snapshot.tombstones[0].key not in found.tombstones
+    lake.rollback()
+    assert lake.visible() == visible
+
+
+def test_what_dead_runs_left_goes_and_bad_rows_put_aside_stay(lake: SmallLake) -> None:
+    kept = lake.change(quarantine=True, tombstones=1).quarantine
+    lake.stage(run_id="dead", tombstones=1, quarantine=True)
+    lake.change(tombstones=1)
+    left = lake.stage(run_id="paused", tombstones=1, quarantine=True)
+    assert has_leftovers(lake.log, 2)
+    take_over(lake.log, "by-hand", lake.token, "a run had left an unfinished change", lake.clock)
+    assert not has_leftovers(lake.log, 3)
+    run(lake)
+    assert lake.control_keys("staging/") == []
+    assert lake.control_keys("quarantine/") == list(kept)
+    assert not [key for key in lake.control_keys() if "dead" in key or "paused" in key]
+    assert lake.store.get(left.snapshot_key) is None
+
+
+def test_copies_made_for_reading_go_after_a_day(clock: ManualClock) -> None:
+    lake = SmallLake(MemoryStore(clock), clock)
+    lake.change()
+    lake.store.put(LAYOUT.as_of_key("old.parquet"), b"")
+    clock.advance(DAY_SECONDS)
+    lake.store.put(LAYOUT.as_of_key("new.parquet"), b"")
+    clock.advance(1)
+    assert run(lake).copies == (LAYOUT.as_of_key("old.parquet"),)
+
+
+def test_a_table_without_changes_loses_only_what_dead_runs_left(lake: SmallLake) -> None:
+    lake.stage(run_id="dead")
+    assert has_leftovers(lake.log, 0)
+    assert len(run(lake).staging) == 1
+    assert lake.control_keys("staging/") == []
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("change"), st.integers(0, 2), st.integers(0, 2)),
+        st.just(("rollback",)),
+        st.tuples(st.just("to"), st.integers(0, 12)),
+        st.just(("reapply",)),
+        st.tuples(st.just("days"), st.integers(1, 20)),
+        st.tuples(st.just("clean up"), st.integers(1, 30)),
+        st.just(("dead run",)),
+    ),
+    max_size=16,
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=steps)
+def test_whatever_happened_every_retained_change_can_be_gone_back_to(steps: list[tuple[Any, ...]]) -> None:
+    lake = SmallLake(MemoryStore(), ManualClock())
+    shown = {0: lake.visible()}
+    for step in steps:
+        with suppress(ConfigurationError):  # nothing to undo, or past retention
+            if step[0] == "change":
+                live = [file.path for file in lake.snapshot.files]
+                lake.change(files=step[1], retired=live[: step[2]], tombstones=step[1])
+            elif step[0] == "rollback":
+                lake.rollback()
+            elif step[0] == "to":
+                lake.rollback(to=step[1])
+            elif step[0] == "reapply":
+                lake.reapply()
+            elif step[0] == "days":
+                lake.clock.advance(step[1] * DAY_SECONDS)
+            elif step[0] == "dead run":
+                lake.stage(run_id="dead", tombstones=1)
+            else:
+                run(lake, timedelta(days=step[1]))
+        shown.setdefault(lake.log.head(), lake.visible())
+    head = lake.log.head()
+    assert lake.visible() == shown[head]
+    for number in range(lake.log.first_retained(), head):
+        with suppress(ConfigurationError):  # the table is so already
+            lake.rollback(to=number)
+        assert lake.visible() == shown[number]
+        for tombstones in lake.snapshot.tombstones:
+            assert lake.store.get(tombstones.key) is not None

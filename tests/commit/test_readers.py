@@ -1,0 +1,77 @@
+"""Somebody who lists and reads a table while changes are published."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.commit.small_lake import LAYOUT, SmallLake
+
+if TYPE_CHECKING:
+    from cdclake.adapters.memory import ManualClock
+    from cdclake.ports import ObjectStore
+
+FILES, ROWS_PER_FILE, CHANGES = 6, 10, 3
+
+
+def parquet_file(key: str) -> bytes:
+    """Ten rows, and enough bytes that a torn file would show."""
+    sink = BytesIO()
+    pq.write_table(pa.table({"id": range(ROWS_PER_FILE), "text": [key * 50] * ROWS_PER_FILE}), sink)
+    return sink.getvalue()
+
+
+class Reader(Thread):
+    """Lists the table's folder and reads every file there, again and again.
+
+    Attributes:
+        views: Rows found each time, of the times at which no listed file was gone before it was read.
+        problems: Files that could not be read.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__()
+        self._store = store
+        self._over = Event()
+        self.views: list[int] = []
+        self.problems: list[str] = []
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            rows = [self._rows(entry.key) for entry in self._store.list(LAYOUT.table_prefix)]
+            if None not in rows:
+                self.views.append(sum(count or 0 for count in rows))
+
+    def _rows(self, key: str) -> int | None:
+        data = self._store.get(key)
+        if data is None:
+            return None  # retired since it was listed
+        try:
+            return int(pq.read_table(BytesIO(data)).num_rows)
+        except pa.ArrowInvalid as error:
+            self.problems.append(f"{key}: {error}")
+            return 0
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+
+def test_a_reader_never_sees_a_half_written_file_nor_misses_a_row(store: ObjectStore, clock: ManualClock) -> None:
+    lake = SmallLake(store, clock, content=parquet_file)
+    lake.change(files=FILES)
+    reader = Reader(store)
+    reader.start()
+    for _ in range(CHANGES):
+        lake.change(files=FILES, retired=[file.path for file in lake.snapshot.files])
+        lake.rollback()
+        lake.reapply()
+    reader.end()
+    assert reader.problems == []
+    assert len(reader.views) > 1
+    assert min(reader.views) >= FILES * ROWS_PER_FILE
+    assert max(reader.views) <= 2 * FILES * ROWS_PER_FILE

@@ -1,0 +1,93 @@
+"""Files that appear, vanish or change in a table's folder are noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdclake.commit.table_files import Differences, check_files, compare, repair
+from cdclake.errors import IntegrityError, LakeFilesError
+from tests.commit.small_lake import LAYOUT, SmallLake
+
+TABLE = LAYOUT.table_prefix
+
+
+def found(lake: SmallLake) -> Differences:
+    return compare(lake.log, lake.snapshot.files)
+
+
+def test_a_table_as_cdclake_left_it_has_no_differences(lake: SmallLake) -> None:
+    lake.change(files=3)
+    assert not found(lake)
+    check_files(lake.log, lake.snapshot)
+
+
+def test_a_foreign_file_is_named_and_repair_moves_it_out_of_sight(lake: SmallLake) -> None:
+    lake.change()
+    visible = lake.visible()
+    lake.store.put(f"{TABLE}day=2024-03-05/part-0.parquet", b"somebody's")
+    with pytest.raises(LakeFilesError, match=r"appeared .*day=2024-03-05/part-0.parquet.*cdclake repair shop.orders"):
+        check_files(lake.log, lake.snapshot)
+    repair(lake.log, found(lake))
+    assert lake.visible() == visible
+    assert lake.store.get(LAYOUT.foreign_key("day=2024-03-05/part-0.parquet")) == b"somebody's"
+
+
+def test_a_file_in_the_folder_of_a_table_that_is_not_there_yet_leads_to_adoption(lake: SmallLake) -> None:
+    lake.store.put(f"{TABLE}part-0.parquet", b"somebody's")
+    with pytest.raises(LakeFilesError, match=r"did not write.*cdclake adopt shop.orders"):
+        check_files(lake.log, lake.snapshot)
+
+
+def test_a_vanished_file_is_named_and_repair_brings_it_back_if_it_is_kept(lake: SmallLake) -> None:
+    lake.change(files=2)
+    visible = lake.visible()
+    path = min(visible)
+    lake.store.retire(TABLE + path, LAYOUT.retired_key(path))  # as a delete of a versioned bucket keeps it
+    with pytest.raises(LakeFilesError, match=f"vanished .*{path}.*cdclake repair shop.orders"):
+        check_files(lake.log, lake.snapshot)
+    check_files(lake.log, lake.snapshot, reloads=True)
+    repair(lake.log, found(lake))
+    assert lake.visible() == visible
+
+
+def test_a_vanished_file_that_is_not_kept_stays_an_error(lake: SmallLake) -> None:
+    lake.change(files=2)
+    path = min(lake.visible())
+    lake.store.retire(TABLE + path, LAYOUT.retired_key(path))
+    lake.store.discard(TABLE + path, LAYOUT.retired_key(path))
+    with pytest.raises(IntegrityError, match=path):
+        repair(lake.log, found(lake))
+
+
+def test_an_overwritten_file_is_named_and_not_repaired(lake: SmallLake) -> None:
+    lake.change()
+    (path,) = lake.visible()
+    lake.store.put(TABLE + path, b"other rows, and more of them than there were before")
+    with pytest.raises(LakeFilesError, match=f"overwritten: {path}"):
+        check_files(lake.log, lake.snapshot)
+    with pytest.raises(LakeFilesError, match=f"overwritten: {path}"):
+        repair(lake.log, found(lake))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["_SUCCESS", "_temporary/0/part-0.parquet", ".hidden", "day=1_$folder$", "day=1/_metadata", ".spark-staging/a/b"],
+)
+def test_what_readers_do_not_read_is_not_foreign(lake: SmallLake, name: str) -> None:
+    lake.change()
+    lake.store.put(TABLE + name, b"")
+    assert not found(lake)
+
+
+def test_the_folder_of_a_partition_column_with_a_leading_underscore_is_read(lake: SmallLake) -> None:
+    lake.change()
+    lake.store.put(f"{TABLE}_day=1/part-0.parquet", b"")
+    assert found(lake).foreign == ("_day=1/part-0.parquet",)
+
+
+def test_many_names_are_counted(lake: SmallLake) -> None:
+    lake.change()
+    for number in range(5):
+        lake.store.put(f"{TABLE}part-{number}.parquet", b"")
+    with pytest.raises(LakeFilesError, match=r"part-0.parquet, part-1.parquet, part-2.parquet and 2 more"):
+        check_files(lake.log, lake.snapshot)

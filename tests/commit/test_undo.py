@@ -1,0 +1,269 @@
+"""Rollback and reapply on every kind of store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cdclake.adapters.memory import ManualClock, MemoryStore
+from cdclake.commit.publish import publish, roll_forward
+from cdclake.commit.takeover import take_over
+from cdclake.commit.timeline import shows
+from cdclake.commit.undo import check_kept, plan_reapply, plan_rollback
+from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError, PastRetentionError
+from cdclake.model.change import ChangeKind
+from tests.commit.small_lake import LAYOUT, SmallLake
+
+if TYPE_CHECKING:
+    from cdclake.model.change import ChangeRecord
+
+
+def first_files(record: ChangeRecord, count: int = 1) -> list[str]:
+    return [file.path for file in record.added[:count]]
+
+
+def test_a_rollback_gives_back_the_very_same_files_and_a_reapply_those_after(lake: SmallLake) -> None:
+    first = lake.change(files=3)
+    before = lake.visible()
+    lake.change(files=2, retired=first_files(first, 2))
+    after = lake.visible()
+    assert before != after
+    for _ in range(3):
+        undone = lake.rollback()
+        assert lake.visible() == before
+        assert (undone.kind, undone.as_of, undone.shows) == (ChangeKind.ROLLBACK, 1, 1)
+        done_again = lake.reapply()
+        assert lake.visible() == after
+        assert (done_again.kind, done_again.as_of) == (ChangeKind.REAPPLY, 2)
+    assert lake.log.head() == 8
+    assert lake.control_keys("staging/") == []
+
+
+def test_the_watermark_and_everything_else_of_the_snapshot_go_back_with_the_files(lake: SmallLake) -> None:
+    lake.change(tombstones=2)
+    was = lake.snapshot
+    lake.change(tombstones=3)
+    lake.rollback()
+    now = lake.snapshot
+    assert now.change == 3
+    assert (now.watermark, now.tombstones, now.files) == (was.watermark, was.tombstones, was.files)
+
+
+def test_rollbacks_go_back_step_by_step_and_reapplies_forward_again(lake: SmallLake) -> None:
+    states = [lake.visible()]
+    for _ in range(4):
+        retired = first_files(lake.log.record(lake.log.head())) if lake.log.head() else []
+        lake.change(files=2, retired=retired)
+        states.append(lake.visible())
+    for was in (3, 2, 1, 0):
+        lake.rollback()
+        assert lake.visible() == states[was]
+    with pytest.raises(ConfigurationError, match="no change to undo"):
+        lake.rollback()
+    for now in (1, 2, 3, 4):
+        lake.reapply()
+        assert lake.visible() == states[now]
+    with pytest.raises(ConfigurationError, match="no change to apply again"):
+        lake.reapply()
+
+
+def test_a_rollback_to_a_change_may_pass_over_many(lake: SmallLake) -> None:
+    for _ in range(5):
+        lake.change()
+    lake.rollback(to=2)
+    assert len(lake.visible()) == 2
+    lake.reapply()
+    assert len(lake.visible()) == 3
+    lake.rollback(to=6)  # the rollback itself can be gone back to, by its number
+    assert len(lake.visible()) == 2
+
+
+def test_what_is_made_after_a_rollback_is_a_branch_of_its_own(lake: SmallLake) -> None:
+    lake.change()
+    lake.change()
+    lake.rollback()
+    lake.change()
+    with pytest.raises(ConfigurationError, match="no change to apply again"):
+        lake.reapply()
+    lake.rollback()
+    assert shows(lake.log, lake.log.head()) == 1
+    lake.reapply()
+    assert shows(lake.log, lake.log.head()) == 4
+    lake.rollback(to=2)  # the other branch is still kept
+    assert sorted(lake.visible()) == ["000000000001-00000.parquet", "000000000002-00000.parquet"]
+
+
+def test_a_plan_says_what_it_will_do_and_does_nothing(lake: SmallLake) -> None:
+    first = lake.change(files=3)
+    lake.change(files=1, retired=first_files(first, 2))
+    before, objects = lake.visible(), lake.control_keys()
+    plan = plan_rollback(lake.log)
+    assert plan.to_json() == {
+        "kind": "rollback",
+        "change": 3,
+        "as_of": 1,
+        "changes": [2],
+        "rows_before": 20,
+        "rows_after": 30,
+        "files_restored": 2,
+        "bytes_restored": sum(file.bytes for file in plan.restored),
+        "files_retired": 1,
+        "bytes_retired": plan.retired[0].bytes,
+        "watermark_before": "20240302-000000000.parquet",
+        "watermark_after": "20240301-000000000.parquet",
+        "full_load_before": "",
+        "full_load_after": "",
+    }
+    assert (lake.visible(), lake.control_keys()) == (before, objects)
+
+
+@pytest.mark.parametrize(("to", "problem"), [(2, "no change 2"), (-1, "no change -1"), (7, "no change 7")])
+def test_a_change_that_cannot_be_gone_back_to_is_refused(lake: SmallLake, to: int, problem: str) -> None:
+    lake.change()
+    lake.change()
+    with pytest.raises(ConfigurationError, match=problem):
+        lake.rollback(to)
+    lake.rollback(to=1)
+    with pytest.raises(ConfigurationError, match="is as it was after change 1 already"):
+        lake.rollback(to=1)
+
+
+def test_a_table_without_changes_has_nothing_to_undo(lake: SmallLake) -> None:
+    with pytest.raises(ConfigurationError, match="no change to undo"):
+        plan_rollback(lake.log)
+    with pytest.raises(ConfigurationError, match="no change to apply again"):
+        plan_reapply(lake.log)
+
+
+def test_files_that_are_no_longer_kept_are_a_clear_error_and_nothing_is_changed(lake: SmallLake) -> None:
+    first = lake.change(files=2)
+    lake.change(retired=first_files(first))
+    path = first_files(first)[0]
+    lake.store.discard(LAYOUT.data_key(path), LAYOUT.retired_key(path))
+    before = lake.visible()
+    with pytest.raises(PastRetentionError, match=f"1 of the 1 files to bring back are no longer kept: {path}"):
+        check_kept(lake.log, plan_rollback(lake.log))
+    with pytest.raises(PastRetentionError):
+        lake.rollback()
+    assert (lake.visible(), lake.log.head()) == (before, 2)
+
+
+class DiedError(Exception):
+    """The run is dead."""
+
+
+def test_a_rollback_that_died_before_publishing_is_finished_by_the_next_run(lake: SmallLake) -> None:
+    first = lake.change(files=2)
+    before = lake.visible()
+    lake.change(retired=first_files(first))
+
+    def die_once_committed() -> None:
+        if lake.log.head() == 3:
+            raise DiedError
+
+    with pytest.raises(DiedError):
+        lake.apply(plan_rollback(lake.log), die_once_committed)
+    assert roll_forward(lake.log) == 3
+    assert lake.visible() == before
+
+
+def test_a_rollback_loses_cleanly_to_a_change_committed_since_it_was_planned(lake: SmallLake) -> None:
+    lake.change()
+    lake.change()
+    plan = plan_rollback(lake.log)
+    lake.change()
+    with pytest.raises(CommitConflictError):
+        lake.apply(plan)
+    assert len(lake.visible()) == 3
+
+
+def test_a_publisher_that_wakes_up_late_does_not_retire_what_a_rollback_brought_back(lake: SmallLake) -> None:
+    first = lake.change(files=2)
+    before = lake.visible()
+    record = lake.change(retired=first_files(first))
+    lake.rollback()
+    publish(lake.log, record)  # the run that made change 2 was paused in the middle of it
+    assert lake.visible() == before
+
+
+def test_a_takeover_is_passed_over_by_rollback_and_reapply(lake: SmallLake) -> None:
+    lake.change()
+    lake.change()
+    take_over(lake.log, "later", 2, "the lease of run x ran out", lake.clock)
+    lake.token = 2
+    assert len(lake.visible()) == 2
+    lake.rollback()
+    assert len(lake.visible()) == 1
+    lake.reapply()
+    assert len(lake.visible()) == 2
+
+
+def test_a_run_under_an_older_lease_can_neither_commit_nor_roll_back(lake: SmallLake) -> None:
+    lake.change()
+    staged = lake.stage()
+    take_over(lake.log, "later", 2, "the lease of run x ran out", lake.clock)
+    with pytest.raises(CommitConflictError):
+        lake.log.commit(staged)
+    with pytest.raises(LeaseLostError, match="its number is 1, and number 2 has written"):
+        lake.rollback()
+    assert len(lake.visible()) == 1
+
+
+def test_of_a_takeover_and_a_commit_that_race_for_a_number_both_come_to_an_end(lake: SmallLake) -> None:
+    lake.change()
+    staged = lake.stage()
+    put_if_absent = lake.store.put_if_absent
+
+    def quicker(key: str, data: bytes) -> bool:
+        lake.store.put_if_absent = put_if_absent  # type: ignore[method-assign]
+        lake.log.commit(staged)  # the paused run wakes up just now
+        return put_if_absent(key, data)
+
+    lake.store.put_if_absent = quicker  # type: ignore[method-assign]
+    assert take_over(lake.log, "later", 2, "the lease of run x ran out", lake.clock) == 3
+    assert len(lake.visible()) == 2
+    assert lake.log.record(2).kind is ChangeKind.INCREMENTAL
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("change"), st.integers(0, 3), st.integers(0, 2)),
+        st.just(("rollback",)),
+        st.tuples(st.just("to"), st.integers(0, 12)),
+        st.just(("reapply",)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=steps)
+def test_any_way_through_changes_and_rollbacks_shows_what_each_number_showed(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    lake = SmallLake(MemoryStore(), ManualClock())
+    shown = {0: lake.visible()}
+    for step in steps:
+        try:
+            if step[0] == "change":
+                live = [file.path for file in lake.snapshot.files]
+                lake.change(files=step[1], retired=live[: step[2]])
+            elif step[0] == "rollback":
+                made = shows(lake.log, lake.log.head())
+                lake.rollback()
+                assert lake.visible() == shown[made - 1]
+            elif step[0] == "to":
+                lake.rollback(to=step[1])
+                assert lake.visible() == shown[step[1]]
+            else:
+                lake.reapply()
+        except ConfigurationError:
+            pass
+        head = lake.log.head()
+        shown.setdefault(head, lake.visible())
+        assert lake.visible() == shown[head] == shown[shows(lake.log, head)]
+        assert sorted(file.path for file in lake.snapshot.files) == sorted(lake.visible())
+        lake.log.record(head).books.check() if head else None
