@@ -1,5 +1,12 @@
 """What the `cdk` command runs, see cdk.json: cdclake's stacks, with the settings of cdk.json and of `--context`."""
 
+import sys
+
+from cdclake.control.entry import error_line
+from cdclake.errors import ConfigurationError
 from cdclake_infra.build import build_app
 
-build_app().synth()
+try:
+    build_app().synth()
+except ConfigurationError as error:
+    sys.exit(error_line(error))

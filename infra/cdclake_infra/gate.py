@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aws_cdk.cx_api import SynthesisMessageLevel
@@ -19,8 +20,8 @@ from cdclake_infra.library import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
+    from aws_cdk import App
     from aws_cdk.cx_api import CloudAssembly
 
 IGNORED_BY_CFN_LINT = ("W3005",)
@@ -59,17 +60,12 @@ class Checked:
     reasons: Sequence[Reason]
 
 
-def synthesize(folder: Path, context: Mapping[str, object]) -> Checked:
+def synthesize(app: App) -> Checked:
     """Synthesize, with cdk-nag, and let no warning of the CDK pass.
 
-    Args:
-        folder: Where to write.
-        context: The CDK's context with the settings.
-
     Raises:
-        ConfigurationError: A setting is wrong, or there are findings or warnings.
+        ConfigurationError: There are findings or warnings.
     """
-    app = build_app(context, folder)
     try:
         assembly = app.synth()
     except RuntimeError as error:  # what becomes of every JavaScript error
@@ -78,6 +74,7 @@ def synthesize(folder: Path, context: Mapping[str, object]) -> Checked:
     warnings = _warnings(assembly)
     if warnings:
         raise ConfigurationError("The CDK warns: " + "; ".join(warnings), remedy="Correct it, or acknowledge it")
+    folder = Path(assembly.directory)
     stacks = [stack.stack_name for stack in assembly.stacks]
     templates = {stack: json.loads(template_file(folder, stack).read_text(encoding="utf-8")) for stack in stacks}
     return Checked(folder, templates, [reason for stack in stacks for reason in _reasons(folder, stack)])
@@ -104,7 +101,7 @@ def template_file(folder: Path, stack: str) -> Path:
 def main() -> int:
     """Check the stacks with the settings of cdk.json, and say what was checked."""
     try:
-        checked = synthesize(ROOT / "cdk.out", context_of_cdk_json())
+        checked = synthesize(build_app(context_of_cdk_json(), ROOT / "cdk.out"))
         lint(checked)
     except CdclakeError as error:
         sys.stderr.write(f"{error}\n")

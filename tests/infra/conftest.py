@@ -1,0 +1,51 @@
+"""The stacks, synthesized once for each set of settings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent.parent.parent / "infra"))
+
+from cdclake_infra.build import build_app
+from cdclake_infra.gate import synthesize
+from tests.infra.stacks import Deployed
+
+if TYPE_CHECKING:
+    from cdclake_infra.gate import Checked
+
+TAILORED = {
+    "cdclake:raw_prefix": "dms/erp",
+    "cdclake:lake_prefix": "tables/",
+    "cdclake:existing_raw_bucket": "acme-raw",
+    "cdclake:lake_retention_days": "7",
+    "cdclake:delete_data_with_stacks": "true",
+    "cdclake:schedule": "cron(30 2 * * ? *)",
+    "cdclake:schedule_enabled": False,
+    "cdclake:concurrent_tables": 7,
+    "cdclake:worker_type": "G.2X",
+    "cdclake:most_workers": 4,
+    "cdclake:load_initial_timeout_minutes": 600,
+    "cdclake:load_incremental_timeout_minutes": 90,
+}
+
+
+@pytest.fixture(scope="session")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    """What is deployed if nothing is chosen; cdk-nag has passed it."""
+    return synthesize(build_app({}, tmp_path_factory.mktemp("default")))
+
+
+@pytest.fixture(scope="session")
+def default(checked: Checked) -> Deployed:
+    """What is deployed if nothing is chosen, as it will be in an account."""
+    return Deployed(checked)
+
+
+@pytest.fixture(scope="session")
+def tailored(tmp_path_factory: pytest.TempPathFactory) -> Deployed:
+    """What is deployed with other settings, among them a raw bucket that is there already."""
+    return Deployed(synthesize(build_app(TAILORED, tmp_path_factory.mktemp("tailored"))))

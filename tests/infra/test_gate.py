@@ -1,0 +1,75 @@
+"""The gate: what passes has been checked, and what is wrong does not pass."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from aws_cdk import Annotations, Stack
+from aws_cdk import aws_s3 as s3
+
+from cdclake.errors import ConfigurationError
+from cdclake_infra.build import build_app, context_of_cdk_json
+from cdclake_infra.gate import Checked, lint, synthesize, template_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_cfn_lint_finds_nothing(checked: Checked):
+    lint(checked)
+
+
+def test_cfn_lint_stops_a_template_that_cloudformation_would_refuse(tmp_path: Path):
+    template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"Encrypted": True}}}}
+    template_file(tmp_path, "Broken").write_text(json.dumps(template))
+    with pytest.raises(ConfigurationError, match=r"cfn-lint found: Broken\.template\.json.*E3002"):
+        lint(Checked(tmp_path, {"Broken": template}, []))
+
+
+def test_every_finding_that_is_let_through_has_a_reason(checked: Checked):
+    assert checked.reasons
+    assert [one.finding for one in checked.reasons if len(one.reason) < 20] == []
+
+
+def test_a_finding_that_nobody_explained_stops_synthesis(tmp_path: Path):
+    app = build_app({}, tmp_path)
+    s3.Bucket(Stack(app, "Another"), "Open")
+    with pytest.raises(ConfigurationError, match="Synthesis failed: ValidationFailed"):
+        synthesize(app)
+
+
+def test_a_warning_of_the_cdk_stops_the_gate(tmp_path: Path):
+    app = build_app({}, tmp_path)
+    Annotations.of(app.node.find_child("CdclakePipeline")).add_warning_v2("odd", "something is odd")
+    with pytest.raises(ConfigurationError, match=r"The CDK warns: .*something is odd"):
+        synthesize(app)
+
+
+def test_the_cdk_command_makes_the_very_templates_that_were_checked(checked: Checked, tmp_path: Path):
+    assert context_of_cdk_json() == {}
+    done = as_the_cdk_command(tmp_path, {})
+    assert done.returncode == 0, done.stderr
+    for stack, template in checked.templates.items():
+        assert json.loads(template_file(tmp_path, stack).read_text()) == template
+
+
+def test_the_cdk_command_is_told_of_a_wrong_setting_on_one_line(tmp_path: Path):
+    done = as_the_cdk_command(tmp_path, {"cdclake:most_workers": "one"})
+    assert done.returncode == 1
+    assert done.stderr.strip().startswith("ConfigurationError: The setting cdclake:most_workers is 'one'")
+
+
+def as_the_cdk_command(outdir: Path, context: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
+    """Run the app as the `cdk` command does, see cdk.json, but with this Python."""
+    python, *arguments = json.loads((ROOT / "cdk.json").read_text())["app"].split()
+    assert python == ".venv/bin/python"
+    env = {**os.environ, "CDK_OUTDIR": str(outdir), "CDK_CONTEXT_JSON": json.dumps(context)}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=ROOT, env=env)

@@ -1,0 +1,148 @@
+"""What each role may do: every statement, in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, Deployed
+
+LAKE = f"arn:aws:s3:::cdclake-lake-{ACCOUNT}-{REGION}"
+STATE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/DMSCDC_Controller"
+SHELL_LOGS, SPARK_LOGS = (
+    f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/aws-glue/{kind}/*" for kind in ("python-jobs", "jobs")
+)
+
+LIST_RAW = {
+    "Action": "s3:ListBucket",
+    "Resource": "arn:aws:s3:::acme-raw",
+    "Condition": {"StringLike": {"s3:prefix": "dms/erp/*"}},
+}
+READ_RAW = {"Action": "s3:GetObject", "Resource": "arn:aws:s3:::acme-raw/dms/erp/*"}
+LIST_LAKE = {"Action": ["s3:ListBucket", "s3:ListBucketVersions"], "Resource": LAKE}
+WRITE_LAKE = {
+    "Action": [
+        "s3:GetObject",
+        "s3:GetObjectVersion",
+        "s3:PutObject",
+        "s3:DeleteObject",
+        "s3:DeleteObjectVersion",
+        "s3:AbortMultipartUpload",
+    ],
+    "Resource": f"{LAKE}/tables/*",
+}
+PUT_METRICS = {
+    "Action": "cloudwatch:PutMetricData",
+    "Resource": "*",
+    "Condition": {"StringEquals": {"cloudwatch:namespace": "Glue"}},
+}
+
+
+def job_arn(name: str) -> str:
+    return f"arn:aws:glue:{REGION}:{ACCOUNT}:job/{name}"
+
+
+def write_logs(groups: str) -> dict[str, Any]:
+    return {"Action": ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"], "Resource": groups}
+
+
+def use_state(*actions: str) -> dict[str, Any]:
+    return {"Action": [f"dynamodb:{action}" for action in actions], "Resource": STATE}
+
+
+LOADS = [job_arn(JOB_LOAD_INITIAL), job_arn(JOB_LOAD_INCREMENTAL)]
+SPARK = {
+    "WriteLogs": write_logs(SPARK_LOGS),
+    "PutMetrics": PUT_METRICS,
+    "ListRaw": LIST_RAW,
+    "ReadRaw": READ_RAW,
+    "ListLake": LIST_LAKE,
+    "WriteLake": WRITE_LAKE,
+}
+EXPECTED = {
+    JOB_CONTROLLER: {
+        "WriteLogs": write_logs(SHELL_LOGS),
+        "ListRaw": LIST_RAW,
+        "UseState": use_state("GetItem", "PutItem", "UpdateItem", "Scan"),
+        "StartJobs": {"Action": "glue:StartJobRun", "Resource": job_arn(JOB_PROCESS_TABLE)},
+    },
+    JOB_PROCESS_TABLE: {
+        "WriteLogs": write_logs(SHELL_LOGS),
+        "ListRaw": LIST_RAW,
+        "ListLake": LIST_LAKE,
+        "WriteLake": WRITE_LAKE,
+        "UseState": use_state("GetItem", "UpdateItem"),
+        "StartJobs": {"Action": "glue:StartJobRun", "Resource": [*LOADS, job_arn(JOB_PROCESS_TABLE)]},
+        "FollowJobs": {"Action": ["glue:GetJobRun", "glue:BatchStopJobRun"], "Resource": LOADS},
+    },
+    JOB_LOAD_INITIAL: SPARK,
+    JOB_LOAD_INCREMENTAL: SPARK,
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_job_may_do_what_it_does_and_nothing_else(tailored: Deployed, name: str):
+    job = tailored.one("AWS::Glue::Job", Name=name)
+    granted = tailored.role_of(job)
+    code = [job["Properties"]["Command"]["ScriptLocation"], job["Properties"]["DefaultArguments"]["--extra-py-files"]]
+    read = granted.pop("ReadCode")
+    assert read == {"Action": "s3:GetObject", "Resource": [url.replace("s3://", "arn:aws:s3:::") for url in code]}
+    assert all(url.startswith(f"s3://{CODE_BUCKET}/") for url in code)
+    assert granted == EXPECTED[name]
+
+
+def test_without_a_prefix_the_whole_bucket_is_meant(default: Deployed):
+    granted = default.role_of(default.one("AWS::Glue::Job", Name=JOB_LOAD_INCREMENTAL))
+    raw = f"arn:aws:s3:::cdclake-raw-{ACCOUNT}-{REGION}"
+    assert granted["ListRaw"] == {"Action": "s3:ListBucket", "Resource": raw}
+    assert granted["ReadRaw"]["Resource"] == f"{raw}/*"
+    assert granted["WriteLake"]["Resource"] == f"{LAKE}/*"
+
+
+def test_no_job_may_write_raw_files(tailored: Deployed, default: Deployed):
+    for deployed in (default, tailored):
+        for name in EXPECTED:
+            for statement in deployed.role_of(deployed.one("AWS::Glue::Job", Name=name)).values():
+                resources = statement["Resource"]
+                if any("raw" in arn for arn in ([resources] if isinstance(resources, str) else resources)):
+                    assert statement["Action"] in ("s3:ListBucket", "s3:GetObject")
+
+
+def test_the_function_may_read_and_register_tables_and_start_one_job(tailored: Deployed):
+    function = tailored.one("AWS::Lambda::Function", FunctionName="cdclake-on-raw-file")
+    granted = tailored.role_of(function)
+    log = granted.pop("WriteLogs")
+    assert log == {"Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": log["Resource"]}
+    assert log["Resource"].strip("<>").removesuffix(".Arn") in tailored.all("AWS::Logs::LogGroup")
+    queue = function["Properties"]["DeadLetterConfig"]["TargetArn"]
+    assert granted == {
+        "KeepUndelivered": {"Action": "sqs:SendMessage", "Resource": queue},
+        "UseState": use_state("GetItem", "PutItem", "UpdateItem", "Scan"),
+        "StartJobs": {"Action": "glue:StartJobRun", "Resource": job_arn(JOB_PROCESS_TABLE)},
+    }
+
+
+def test_what_sets_the_notifications_may_do_no_more_than_that(tailored: Deployed):
+    granted = tailored.role_of(tailored.one("AWS::Lambda::Function", Handler="index.handler"))
+    names = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/aws/lambda/CdclakePipeline-BucketNotif*"
+    assert granted == {
+        "WriteLogs": write_logs(names),
+        "SetNotifications": {
+            "Action": ["s3:GetBucketNotification", "s3:PutBucketNotification"],
+            "Resource": "arn:aws:s3:::acme-raw",
+        },
+    }
+
+
+def test_there_are_no_other_roles_and_policies(default: Deployed):
+    assert len(default.all("AWS::IAM::Role")) == len(EXPECTED) + 2
+    assert default.all("AWS::IAM::Policy") == default.all("AWS::IAM::ManagedPolicy") == {}
+
+
+@pytest.mark.parametrize(("service", "roles"), [("glue.amazonaws.com", 4), ("lambda.amazonaws.com", 2)])
+def test_a_role_is_for_one_service(default: Deployed, service: str, roles: int):
+    trusted = [role["Properties"]["AssumeRolePolicyDocument"] for role in default.all("AWS::IAM::Role").values()]
+    principal = {"Action": "sts:AssumeRole", "Effect": "Allow", "Principal": {"Service": service}}
+    assert sum(document["Statement"] == [principal] for document in trusted) == roles

@@ -1,0 +1,199 @@
+"""The Glue jobs: what Glue is told, and that the scripts take the arguments they get."""
+
+from __future__ import annotations
+
+import json
+import logging
+import runpy
+import signal
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake.adapters.aws import client
+from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.control.arguments import item_json, parse_arguments
+from cdclake.lake.wiring import table_run
+from cdclake.model.names import (
+    JOB_CONTROLLER,
+    JOB_LOAD_INCREMENTAL,
+    JOB_LOAD_INITIAL,
+    JOB_PROCESS_TABLE,
+    STATE_TABLE,
+    Argument,
+)
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, Deployed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SHELL = (JOB_CONTROLLER, JOB_PROCESS_TABLE)
+SPARK = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
+RAW, LAKE = f"cdclake-raw-{ACCOUNT}-{REGION}", f"cdclake-lake-{ACCOUNT}-{REGION}"
+OURS = {f"--{value}" for name, value in vars(Argument).items() if name.isupper()}
+"""Every argument that is cdclake's and not Glue's."""
+
+
+def job(deployed: Deployed, name: str) -> dict[str, Any]:
+    properties: dict[str, Any] = deployed.one("AWS::Glue::Job", Name=name)["Properties"]
+    return properties
+
+
+def own_arguments(deployed: Deployed, name: str) -> dict[str, str]:
+    return {key: value for key, value in job(deployed, name)["DefaultArguments"].items() if key in OURS}
+
+
+def argv(deployed: Deployed, name: str, **more: str) -> list[str]:
+    """The command line of a run, as Glue makes it from the defaults and the run's own arguments."""
+    given = {**job(deployed, name)["DefaultArguments"], **{f"--{key}": value for key, value in more.items()}}
+    return ["script.py", *(word for pair in given.items() for word in pair)]
+
+
+def pins(*names: str) -> str:
+    """Libraries in the versions that the tests run with."""
+    return ",".join(f"{name}=={version(name)}" for name in names)
+
+
+def script(deployed: Deployed, name: str) -> str:
+    """The script's file, as it is uploaded."""
+    return str(deployed.uploaded(job(deployed, name)["Command"]["ScriptLocation"].removeprefix(f"s3://{CODE_BUCKET}/")))
+
+
+def test_the_jobs_have_the_names_that_operators_know(default: Deployed):
+    names = {found["Properties"]["Name"] for found in default.all("AWS::Glue::Job").values()}
+    assert names == {*SHELL, *SPARK}
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_a_python_shell_job_runs_on_3_9_with_the_wheel_and_the_pinned_boto3(default: Deployed, name: str):
+    properties = job(default, name)
+    assert properties["Command"]["Name"] == "pythonshell"
+    assert properties["Command"]["PythonVersion"] == "3.9"
+    assert (properties["GlueVersion"], properties["MaxCapacity"]) == ("3.0", 0.0625)
+    arguments = properties["DefaultArguments"]
+    assert arguments["--additional-python-modules"] == pins("boto3")
+    assert arguments["library-set"] == "none"
+    wheel = arguments["--extra-py-files"].removeprefix(f"s3://{CODE_BUCKET}/")
+    assert wheel.endswith("-py3-none-any.whl")
+    assert default.uploaded(wheel).name == wheel  # pip takes what a wheel is from its name
+
+
+@pytest.mark.parametrize("name", SPARK)
+def test_a_spark_job_runs_on_glue_5_1_with_the_zip_and_pinned_libraries(default: Deployed, name: str):
+    properties = job(default, name)
+    assert (properties["Command"]["Name"], properties["GlueVersion"]) == ("glueetl", "5.1")
+    assert (properties["WorkerType"], properties["NumberOfWorkers"]) == ("G.1X", 10)
+    arguments = properties["DefaultArguments"]
+    assert arguments["--additional-python-modules"] == pins("boto3", "numpy", "pyarrow")
+    assert arguments["--enable-auto-scaling"] == "true"
+    assert arguments["--enable-observability-metrics"] == "true"
+    assert arguments["--enable-metrics"] == ""
+    library = arguments["--extra-py-files"].removeprefix(f"s3://{CODE_BUCKET}/")
+    assert library.endswith(".zip")
+    assert default.uploaded(library).is_file()
+
+
+@pytest.mark.parametrize("name", [*SHELL, *SPARK])
+def test_glue_logs_while_a_job_runs_and_never_tries_it_again_by_itself(default: Deployed, name: str):
+    properties = job(default, name)
+    assert properties["DefaultArguments"]["--enable-continuous-cloudwatch-log"] == "true"
+    assert properties["MaxRetries"] == 0
+
+
+def test_as_many_spark_runs_as_tables_are_worked_on_and_more_wait(default: Deployed, tailored: Deployed):
+    for deployed, tables in ((default, 50), (tailored, 7)):
+        for name in (JOB_PROCESS_TABLE, *SPARK):
+            assert job(deployed, name)["ExecutionProperty"] == {"MaxConcurrentRuns": tables}
+            assert job(deployed, name)["JobRunQueuingEnabled"] is True
+        assert job(deployed, JOB_CONTROLLER)["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
+
+
+def test_process_table_outlasts_the_jobs_that_it_waits_for(default: Deployed, tailored: Deployed):
+    for deployed in (default, tailored):
+        waited = sum(job(deployed, name)["Timeout"] for name in SPARK)
+        assert job(deployed, JOB_PROCESS_TABLE)["Timeout"] > waited
+    assert [job(tailored, name)["Timeout"] for name in SPARK] == [600, 90]
+
+
+def test_worker_type_and_count_are_settings(tailored: Deployed):
+    for name in SPARK:
+        assert (job(tailored, name)["WorkerType"], job(tailored, name)["NumberOfWorkers"]) == ("G.2X", 4)
+
+
+def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deployed, tailored: Deployed):
+    assert own_arguments(default, JOB_CONTROLLER) == {"--bucket": RAW, "--state_table": STATE_TABLE}
+    assert own_arguments(default, JOB_PROCESS_TABLE) == {"--out_bucket": LAKE, "--state_table": STATE_TABLE}
+    assert own_arguments(tailored, JOB_CONTROLLER) == {
+        "--bucket": "acme-raw",
+        "--prefix": "dms/erp/",
+        "--state_table": STATE_TABLE,
+    }
+    assert own_arguments(tailored, JOB_PROCESS_TABLE) == {
+        "--out_bucket": LAKE,
+        "--out_prefix": "tables/",
+        "--state_table": STATE_TABLE,
+    }
+    for name in SPARK:  # all theirs come from ProcessTable
+        assert own_arguments(tailored, name) == {}
+
+
+def test_arguments_are_read_past_those_of_glue(tailored: Deployed):
+    names = [Argument.BUCKET, Argument.PREFIX, Argument.STATE_TABLE]
+    assert parse_arguments(argv(tailored, JOB_CONTROLLER), names) == {
+        Argument.BUCKET: "acme-raw",
+        Argument.PREFIX: "dms/erp/",
+        Argument.STATE_TABLE: STATE_TABLE,
+    }
+
+
+@pytest.fixture
+def account(aws: None, tailored: Deployed) -> Iterator[DynamoState]:
+    """An account with the tailored buckets, table and jobs; the process is left as it was."""
+    root = logging.getLogger()
+    handlers, level, on_sigterm = list(root.handlers), root.level, signal.getsignal(signal.SIGTERM)
+    for bucket in ("acme-raw", LAKE):
+        client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    create_state_table(client("dynamodb"), STATE_TABLE)
+    yield DynamoState(client("dynamodb"), STATE_TABLE)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    signal.signal(signal.SIGTERM, on_sigterm)
+
+
+def run(path: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setattr(sys, "argv", words)
+    runpy.run_path(path, run_name="__main__")
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.aws
+def test_the_deployed_scripts_run_on_the_deployed_arguments(
+    account: DynamoState,
+    tailored: Deployed,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    client("s3").put_object(Bucket="acme-raw", Key="dms/erp/shop/orders/LOAD00000001.parquet", Body=b"rows")
+    summary = run(script(tailored, JOB_CONTROLLER), argv(tailored, JOB_CONTROLLER), monkeypatch, capsys)
+    assert [(table["table"], table["outcome"]) for table in summary["tables"]] == [("shop.orders", "registered")]
+    (state,) = account.all()
+    words = argv(tailored, JOB_PROCESS_TABLE, item=item_json(state.item))
+    report = run(script(tailored, JOB_PROCESS_TABLE), words, monkeypatch, capsys)
+    assert (report["table"], report["outcome"]) == ("shop.orders", "inactive")
+
+
+@pytest.mark.aws
+@pytest.mark.parametrize("name", SPARK)
+def test_a_spark_job_reads_what_process_table_passes_among_its_defaults(aws: None, default: Deployed, name: str):
+    passed: Mapping[str, str] = {
+        Argument.BUCKET: RAW,
+        Argument.PREFIX: "shop/orders/",
+        Argument.FOLDER: "orders/",
+        Argument.OUT_PATH: f"s3://{LAKE}/shop/",
+        Argument.FENCING_TOKEN: "7",
+    }
+    table, arguments = table_run(argv(default, name, JOB_RUN_ID="jr_1", **passed))
+    assert {key: arguments[key] for key in passed} == passed
+    assert (table.run_id, table.layout.table_prefix, table.raw_prefix) == ("jr_1", "shop/orders/", "shop/orders/")

@@ -1,0 +1,88 @@
+"""What can be chosen, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from cdclake.errors import ConfigurationError
+from cdclake.model.table import DEFAULT_RETENTION_DAYS
+from cdclake_infra.settings import Settings
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "deploy.md"
+
+
+def test_without_choices_the_defaults_hold():
+    assert Settings.from_context({}) == Settings()
+
+
+def test_keys_of_others_are_passed_over():
+    assert Settings.from_context({"aws:cdk:version-reporting": True, "@aws-cdk/flag": False}) == Settings()
+
+
+@pytest.mark.parametrize("value", ["true", "True", True])
+def test_a_flag_may_be_text_or_json(value: object):
+    assert Settings.from_context({"cdclake:delete_data_with_stacks": value}).delete_data_with_stacks is True
+
+
+@pytest.mark.parametrize("value", ["14", 14])
+def test_a_number_may_be_text_or_json(value: object):
+    assert Settings.from_context({"cdclake:lake_retention_days": value}).lake_retention_days == 14
+
+
+@pytest.mark.parametrize("text", ["dms/erp", "/dms/erp/", "dms/erp/"])
+def test_a_prefix_may_be_written_with_and_without_slashes(text: str):
+    assert Settings(raw_prefix=text).raw_prefix == "dms/erp/"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("raw_prefix", "dms*"),
+        ("raw_prefix", "${aws:username}"),
+        ("lake_prefix", "lake?"),
+        ("existing_raw_bucket", "s3://acme-raw"),
+        ("existing_lake_bucket", "Acme"),
+        ("existing_state_table", "a table"),
+        ("lake_retention_days", "0"),
+        ("lake_retention_days", "a month"),
+        ("lake_retention_days", "1.5"),
+        ("raw_expiry_days", "-1"),
+        ("delete_data_with_stacks", "yes"),
+        ("schedule", "rate(1 hour)"),
+        ("schedule", "cron(0 * * * ?)"),
+        ("concurrent_tables", "0"),
+        ("worker_type", "Standard"),
+        ("most_workers", "1"),
+        ("load_initial_timeout_minutes", "0"),
+        ("load_incremental_timeout_minutes", "10081"),
+    ],
+)
+def test_a_value_that_cannot_be_deployed_is_named_and_the_remedy_told(name: str, value: str):
+    with pytest.raises(ConfigurationError, match=f"cdclake:{name} is ") as refused:
+        Settings.from_context({f"cdclake:{name}": value})
+    assert "It must be " in str(refused.value)
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_name():
+    with pytest.raises(ConfigurationError, match=r"no setting cdclake:raw_prefx.*Did you mean raw_prefix\?"):
+        Settings.from_context({"cdclake:raw_prefx": "dms"})
+
+
+def test_raw_and_lake_cannot_be_one_bucket():
+    with pytest.raises(ConfigurationError, match="another bucket"):
+        Settings(existing_raw_bucket="acme", existing_lake_bucket="acme")
+
+
+def test_the_lake_bucket_keeps_what_a_clean_up_would_keep():
+    assert Settings().lake_retention_days >= DEFAULT_RETENTION_DAYS
+
+
+def test_every_setting_is_documented_with_its_default():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for field in fields(Settings):
+        default = str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
+        written = f"`{default}`" if default else "none"
+        assert f"| `{field.name}` | {written} |" in text, field.name

@@ -1,0 +1,161 @@
+"""The buckets and the state table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake.model.names import STATE_TABLE
+from cdclake_infra.build import build_app
+from cdclake_infra.gate import synthesize
+from tests.infra.stacks import ACCOUNT, REGION, Deployed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RAW, LAKE, LOGS = (f"cdclake-{name}-{ACCOUNT}-{REGION}" for name in ("raw", "lake", "access-logs"))
+KEEPS_DATA = ("AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::DynamoDB::Table")
+
+
+def bucket(deployed: Deployed, name: str) -> dict[str, Any]:
+    properties: dict[str, Any] = deployed.one("AWS::S3::Bucket", BucketName=name)["Properties"]
+    return properties
+
+
+def rules(deployed: Deployed, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = bucket(deployed, name)["LifecycleConfiguration"]["Rules"]
+    return found
+
+
+@pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
+def test_a_bucket_is_encrypted_and_private(default: Deployed, name: str):
+    properties = bucket(default, name)
+    (encryption,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+    block = properties["PublicAccessBlockConfiguration"]
+    assert block == dict.fromkeys(
+        ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True
+    )
+    assert properties["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+
+
+@pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
+def test_a_bucket_refuses_everybody_who_does_not_speak_tls_1_2(default: Deployed, name: str):
+    (logical_id,) = [
+        logical_id
+        for logical_id, found in default.all("AWS::S3::Bucket").items()
+        if found["Properties"]["BucketName"] == name
+    ]
+    policy = default.one("AWS::S3::BucketPolicy", Bucket=f"<{logical_id}>")["Properties"]["PolicyDocument"]
+    refused = [statement for statement in policy["Statement"] if statement["Effect"] == "Deny"]
+    everything = {
+        "Action": "s3:*",
+        "Effect": "Deny",
+        "Principal": {"AWS": "*"},
+        "Resource": [f"<{logical_id}.Arn>", f"<{logical_id}.Arn>/*"],
+    }
+    assert refused == [
+        {**everything, "Condition": {"Bool": {"aws:SecureTransport": "false"}}},
+        {**everything, "Condition": {"NumericLessThan": {"s3:TlsVersion": 1.2}}},
+    ]
+
+
+def test_access_to_raw_and_lake_is_logged(default: Deployed):
+    (logs,) = [
+        logical_id
+        for logical_id, found in default.all("AWS::S3::Bucket").items()
+        if found["Properties"]["BucketName"] == LOGS
+    ]
+    for name, prefix in ((RAW, "raw/"), (LAKE, "lake/")):
+        logging = bucket(default, name)["LoggingConfiguration"]
+        assert logging == {"DestinationBucketName": f"<{logs}>", "LogFilePrefix": prefix}
+    policy = default.one("AWS::S3::BucketPolicy", Bucket=f"<{logs}>")["Properties"]["PolicyDocument"]
+    allowed = [statement for statement in policy["Statement"] if statement["Effect"] == "Allow"]
+    assert [statement["Resource"] for statement in allowed] == [f"<{logs}.Arn>/raw/*", f"<{logs}.Arn>/lake/*"]
+    assert {statement["Principal"]["Service"] for statement in allowed} == {"logging.s3.amazonaws.com"}
+    assert {"ExpirationInDays": 90, "Status": "Enabled"} in rules(default, LOGS)
+
+
+def test_the_lake_keeps_versions_for_the_retention_time(default: Deployed, tailored: Deployed):
+    for deployed, days in ((default, 30), (tailored, 7)):
+        assert bucket(deployed, LAKE)["VersioningConfiguration"] == {"Status": "Enabled"}
+        assert {
+            "Status": "Enabled",
+            "NoncurrentVersionExpiration": {"NoncurrentDays": days},
+            "ExpiredObjectDeleteMarker": True,
+        } in rules(deployed, LAKE)
+
+
+def test_no_rule_expires_what_the_lake_shows(default: Deployed):
+    assert not [rule for rule in rules(default, LAKE) if "ExpirationInDays" in rule or "ExpirationDate" in rule]
+
+
+@pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
+def test_uploads_that_died_are_cleaned_up(default: Deployed, name: str):
+    assert {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7}, "Status": "Enabled"} in rules(default, name)
+
+
+def test_raw_files_stay_and_have_no_versions(default: Deployed):
+    assert "VersioningConfiguration" not in bucket(default, RAW)
+    assert not [rule for rule in rules(default, RAW) if "ExpirationInDays" in rule]
+
+
+def test_raw_files_expire_if_somebody_says_so(tmp_path: Path):
+    deployed = Deployed(synthesize(build_app({"cdclake:raw_expiry_days": 400}, tmp_path)))
+    assert {"ExpirationInDays": 400, "Status": "Enabled"} in rules(deployed, RAW)
+
+
+def test_the_state_table_is_the_one_that_operators_know(default: Deployed):
+    table = default.one("AWS::DynamoDB::Table")["Properties"]
+    assert table == {
+        "TableName": STATE_TABLE,
+        "KeySchema": [{"AttributeName": "path", "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": "path", "AttributeType": "S"}],
+        "BillingMode": "PAY_PER_REQUEST",
+        "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+        "DeletionProtectionEnabled": True,
+    }
+
+
+def test_data_and_its_protection_stay_whatever_becomes_of_the_stack(default: Deployed):
+    kept = [resource for kind in KEEPS_DATA for resource in default.all(kind).values()]
+    assert len(kept) == 7
+    assert {(resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) for resource in kept} == {
+        ("Retain", "Retain")
+    }
+
+
+def test_one_setting_lets_data_go_with_the_stack(tailored: Deployed):
+    kept = [resource for kind in KEEPS_DATA for resource in tailored.all(kind).values()]
+    assert {(resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) for resource in kept} == {
+        ("Delete", "Delete")
+    }
+    assert tailored.one("AWS::DynamoDB::Table")["Properties"]["DeletionProtectionEnabled"] is False
+
+
+def test_a_stack_that_keeps_data_cannot_be_deleted_by_mistake(default: Deployed, tailored: Deployed):
+    assert default.termination_protected() == {"CdclakeStorage": True, "CdclakePipeline": False}
+    assert tailored.termination_protected() == {"CdclakeStorage": False, "CdclakePipeline": False}
+
+
+def test_the_pipeline_stack_holds_no_data(default: Deployed):
+    kinds = {resource["Type"] for resource in default.stacks["CdclakePipeline"]["Resources"].values()}
+    assert not kinds & set(KEEPS_DATA)
+
+
+def test_a_bucket_that_is_there_is_left_alone(tailored: Deployed):
+    names = {found["Properties"]["BucketName"] for found in tailored.all("AWS::S3::Bucket").values()}
+    assert names == {LAKE, LOGS}
+
+
+def test_where_all_is_there_no_storage_is_deployed(tmp_path: Path):
+    context = {
+        "cdclake:existing_raw_bucket": "acme-raw",
+        "cdclake:existing_lake_bucket": "acme-lake",
+        "cdclake:existing_state_table": "acme_state",
+    }
+    deployed = Deployed(synthesize(build_app(context, tmp_path)))
+    assert list(deployed.stacks) == ["CdclakePipeline"]
+    outputs = {name: output["Value"] for name, output in deployed.stacks["CdclakePipeline"]["Outputs"].items()}
+    assert outputs == {"RawBucket": "acme-raw", "LakeBucket": "acme-lake", "StateTable": "acme_state"}

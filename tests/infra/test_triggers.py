@@ -1,0 +1,107 @@
+"""What starts work: the clock and new raw files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, STATE_TABLE
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, Deployed
+
+HANDLER = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import handler
+print(json.dumps([callable(handler.handler), handler.RAW_PREFIX, handler.STATE_TABLE, handler.PROCESS_TABLE_JOB]))
+"""
+
+
+def function(deployed: Deployed) -> dict[str, Any]:
+    properties: dict[str, Any] = deployed.one("AWS::Lambda::Function", FunctionName="cdclake-on-raw-file")["Properties"]
+    return properties
+
+
+def notification(deployed: Deployed) -> dict[str, Any]:
+    properties: dict[str, Any] = deployed.one("Custom::S3BucketNotifications")["Properties"]
+    return properties
+
+
+@pytest.mark.parametrize(
+    ("stacks", "schedule", "enabled"),
+    [("default", "cron(0 * * * ? *)", True), ("tailored", "cron(30 2 * * ? *)", False)],
+)
+def test_a_workflow_starts_the_controller_by_the_clock(
+    request: pytest.FixtureRequest, stacks: str, schedule: str, enabled: bool
+):
+    deployed: Deployed = request.getfixturevalue(stacks)
+    trigger = deployed.one("AWS::Glue::Trigger")["Properties"]
+    (workflow,) = deployed.all("AWS::Glue::Workflow")
+    assert trigger["WorkflowName"] == f"<{workflow}>"
+    assert (trigger["Type"], trigger["Schedule"], trigger["StartOnCreation"]) == ("SCHEDULED", schedule, enabled)
+    (job,) = (action["JobName"].strip("<>") for action in trigger["Actions"])
+    assert deployed.all("AWS::Glue::Job")[job]["Properties"]["Name"] == JOB_CONTROLLER
+    assert deployed.one("AWS::Glue::Workflow")["Properties"]["MaxConcurrentRuns"] == 1
+
+
+def test_new_raw_files_below_the_prefix_are_told_to_the_function(tailored: Deployed):
+    told = notification(tailored)
+    assert told["BucketName"] == "acme-raw"
+    assert told["Managed"] is False  # other notifications of the bucket stay
+    (configuration,) = told["NotificationConfiguration"]["LambdaFunctionConfigurations"]
+    assert configuration["Events"] == ["s3:ObjectCreated:*"]
+    assert configuration["Filter"] == {"Key": {"FilterRules": [{"Name": "prefix", "Value": "dms/erp/"}]}}
+    logical_id = configuration["LambdaFunctionArn"].strip("<>").removesuffix(".Arn")
+    assert tailored.all("AWS::Lambda::Function")[logical_id]["Properties"] == function(tailored)
+
+
+def test_without_a_prefix_every_raw_file_is_told(default: Deployed):
+    (configuration,) = notification(default)["NotificationConfiguration"]["LambdaFunctionConfigurations"]
+    assert "Filter" not in configuration
+
+
+def test_nobody_but_the_raw_bucket_of_this_account_may_call_the_function(tailored: Deployed):
+    permission = tailored.one("AWS::Lambda::Permission")["Properties"]
+    assert (permission["Action"], permission["Principal"]) == ("lambda:InvokeFunction", "s3.amazonaws.com")
+    assert (permission["SourceAccount"], permission["SourceArn"]) == (ACCOUNT, "arn:aws:s3:::acme-raw")
+
+
+def test_notifications_are_set_once_the_bucket_may_call(default: Deployed):
+    (permission,) = default.all("AWS::Lambda::Permission")
+    assert permission in default.one("Custom::S3BucketNotifications")["DependsOn"]
+
+
+def test_the_function_finds_its_surroundings_in_its_environment(tailored: Deployed):
+    folder = tailored.uploaded(function(tailored)["Code"]["S3Key"])
+    command = [sys.executable, "-I", "-c", HANDLER, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
+    is_callable, raw_prefix, state_table, job = json.loads(done.stdout)
+    assert is_callable
+    assert function(tailored)["Handler"] == "handler.handler"
+    assert function(tailored)["Environment"]["Variables"] == {
+        raw_prefix: "dms/erp/",
+        state_table: STATE_TABLE,
+        job: JOB_PROCESS_TABLE,
+    }
+
+
+def test_the_function_is_the_one_that_is_uploaded(default: Deployed):
+    assert function(default)["Code"]["S3Bucket"] == CODE_BUCKET
+    assert (default.uploaded(function(default)["Code"]["S3Key"]) / "handler.py").is_file()
+
+
+def test_events_that_fail_are_kept_for_two_weeks_encrypted(default: Deployed):
+    queue_id, queue = next(iter(default.all("AWS::SQS::Queue").items()))
+    assert function(default)["DeadLetterConfig"] == {"TargetArn": f"<{queue_id}.Arn>"}
+    assert queue["Properties"] == {"MessageRetentionPeriod": 14 * 24 * 3600, "SqsManagedSseEnabled": True}
+    (statement,) = default.one("AWS::SQS::QueuePolicy")["Properties"]["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+
+
+def test_the_functions_log_is_kept_for_a_month(default: Deployed):
+    log_id, log = next(iter(default.all("AWS::Logs::LogGroup").items()))
+    assert log["Properties"] == {"LogGroupName": "/aws/lambda/cdclake-on-raw-file", "RetentionInDays": 30}
+    assert function(default)["LoggingConfig"] == {"LogGroup": f"<{log_id}>"}
