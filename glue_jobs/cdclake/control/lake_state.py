@@ -46,7 +46,7 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> 
     }
 
 
-def check_not_ahead(state: TableState, change: int) -> None:
+def check_not_ahead(state: TableState, change: int, *, adopts: bool = False) -> None:
     """Refuse an item that knows more than the lake: the run would work on a wrong or emptied lake table.
 
     An item that knows of changes the lake lacks is ahead, and so is one that knows of a full load of a lake table
@@ -55,6 +55,7 @@ def check_not_ahead(state: TableState, change: int) -> None:
     Args:
         state: The item.
         change: Number of the lake's newest change.
+        adopts: What was loaded is about to become the lake's first change.
 
     Raises:
         IntegrityError: The item is ahead.
@@ -62,7 +63,7 @@ def check_not_ahead(state: TableState, change: int) -> None:
     loaded = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
     if last_change(state) > change:
         what = f"change {last_change(state)}"
-    elif change == 0 and loaded != Sentinel.NEVER_LOADED:
+    elif change == 0 and loaded != Sentinel.NEVER_LOADED and not adopts:
         what = f"a full load of {loaded}"
     else:
         return
@@ -70,7 +71,8 @@ def check_not_ahead(state: TableState, change: int) -> None:
         f"The state table knows of {what} of {state.name}, but the newest change in the lake is {change or 'none'}"
     )
     remedy = (
-        "Check the lake bucket and prefix of the job. To load the table anew, set "
+        "Check the lake bucket and prefix of the job. If other jobs made the table, "
+        f"cdclake adopt {state.name} takes it over. To load it anew, set "
         f"{Attribute.LAST_CHANGE_ID} to 0, {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED} "
         f"and {Attribute.LAST_INCREMENTAL_FILE} to {state.path}{Sentinel.FIRST_FILE}"
     )

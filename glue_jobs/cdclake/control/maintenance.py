@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable
 
+from cdclake.commit.adopt import adopt
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
 from cdclake.commit.publish import roll_forward
 from cdclake.commit.table_files import Differences, check_files, compare, repair
@@ -22,8 +23,19 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change import ChangeRecord
+    from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
     from cdclake.ports import Clock, StateStore
+
+_ADOPTED_FROM = (
+    Attribute.PRIMARY_KEY,
+    Attribute.PARTITION_KEY,
+    Attribute.SCHEMA,
+    Attribute.ORDER_COLUMN,
+    Attribute.LAST_FULL_LOAD_DATE,
+    Attribute.LAST_INCREMENTAL_FILE,
+)
+"""Attributes that an adopted table is made from."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,28 @@ class LakeTable:
             As `rollback`.
         """
         return self._undo(lambda: plan_reapply(self.log), reason, agreed, pause=False)
+
+    def adopt(self, found: Snapshot) -> ChangeRecord:
+        """Make files that lie in the table's folder already the lake table, as they are; see `commit.adopt.adopt`.
+
+        Whether the table is turned on stays as it is.
+
+        Args:
+            found: The table that the files and the item, as they were when the person looked, make.
+
+        Raises:
+            LeaseHeldError: A run is working on the table.
+            CommitConflictError: The item says otherwise by now; nothing was changed.
+            ConfigurationError: There is a lake table already.
+            LakeFilesError: The files are no longer those that were found; nothing was changed.
+        """
+        with self._leased(adopts=True) as lease:
+            item = self.states.get(self.state.path)
+            if item is None or any(item.item.get(name) != self.state.item.get(name) for name in _ADOPTED_FROM):
+                raise self._changed_meanwhile()
+            record = adopt(self.log, found, self.run_id, lease.token, self.clock, lease.keep)
+            self._bring_item_in_line()
+        return record
 
     def differences(self) -> Differences:
         """What is otherwise in the table's folder than cdclake left it.
@@ -156,12 +190,12 @@ class LakeTable:
             return record
 
     @contextmanager
-    def _leased(self) -> Iterator[Lease]:
+    def _leased(self, *, adopts: bool = False) -> Iterator[Lease]:
         """The table's lease, with the lake table and its item brought up to date first."""
         lease = Lease(self.states, self.state.path, self.state.name, self.run_id, self.clock)
         try:
             change = roll_forward(self.log, lease.keep)
-            check_not_ahead(self.state, change)
+            check_not_ahead(self.state, change, adopts=adopts)
             lease.shut_out_earlier_runs(self.log)
             if last_change(self.state) < change or lease.taken_over_from:
                 self._bring_item_in_line()

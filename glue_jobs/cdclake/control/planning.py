@@ -7,7 +7,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.lake_state import last_change
-from cdclake.errors import ConfigurationError
 from cdclake.model.late import begin_after, passed_over, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
