@@ -102,34 +102,6 @@ class ObjectStore(ObjectReader, Protocol):
         """Delete a retired data file for good. One in sight is left alone; no error if nothing is kept of it."""
         ...
 
-    def restore(self, key: str, keep_as: str) -> None:
-        """Bring a retired data file back, byte for byte; no error if it is in sight already.
-
-        Args:
-            key: The data file.
-            keep_as: As it was given to `retire`.
-
-        Raises:
-            IntegrityError: It is neither in sight nor kept any more.
-        """
-        ...
-
-    def is_kept(self, key: str, keep_as: str) -> bool:
-        """Whether a data file is in sight, or retired so that `restore` would bring it back."""
-        ...
-
-    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
-        """Copy a data file, in sight or retired, to another object, whole or not at all. Any size.
-
-        Raises:
-            IntegrityError: It is neither in sight nor kept any more.
-        """
-        ...
-
-    def discard(self, key: str, keep_as: str) -> None:
-        """Delete a retired data file for good. One in sight is left alone; no error if nothing is kept of it."""
-        ...
-
 
 class Acquired(NamedTuple):
     """A lease as it was given.

@@ -7,7 +7,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
 from cdclake.adapters.kept import not_kept
-from cdclake.adapters.kept import not_kept
 from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table
 from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError
 from cdclake.model.names import Attribute
@@ -109,34 +108,6 @@ class MemoryStore:
             stored = self._objects.pop(key, None)
             if stored:
                 self._objects[keep_as] = stored
-
-    def restore(self, key: str, keep_as: str) -> None:
-        """See `ObjectStore.restore`."""
-        with self._lock:
-            self._objects[key] = self._kept(key, keep_as)
-            self._objects.pop(keep_as, None)
-
-    def is_kept(self, key: str, keep_as: str) -> bool:
-        """See `ObjectStore.is_kept`."""
-        with self._lock:
-            return key in self._objects or keep_as in self._objects
-
-    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
-        """See `ObjectStore.copy_kept`."""
-        with self._lock:
-            self._objects[target] = _Stored(self._kept(key, keep_as).data, self._clock())
-
-    def discard(self, key: str, keep_as: str) -> None:
-        """See `ObjectStore.discard`."""
-        with self._lock:
-            if key not in self._objects:
-                self._objects.pop(keep_as, None)
-
-    def _kept(self, key: str, keep_as: str) -> _Stored:
-        stored = self._objects.get(key) or self._objects.get(keep_as)
-        if stored is None:
-            raise not_kept(key)
-        return stored
 
     def restore(self, key: str, keep_as: str) -> None:
         """See `ObjectStore.restore`."""
