@@ -1,13 +1,22 @@
 """Tests of the command: run in this process, against AWS as moto plays it."""
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
+
 import boto3
 import pytest
 from typer.testing import CliRunner
 
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.adapters.s3 import S3Store
 from cdclake.cli.main import app
+from cdclake.cli.target import Target
+from cdclake.commit.log import ChangeLog
+from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE
-from cdclake.model.table import TableState
+from cdclake.model.table import TableName, TableState
+from tests.cli.lake import SampleTable
 
 
 class Command:
@@ -18,6 +27,50 @@ class Command:
 
     def __call__(self, *arguments, **environment):
         return self._runner.invoke(app, arguments, env=environment)
+
+    def asked(self, *arguments, answer):
+        """Run it as at a terminal.
+
+        Args:
+            answer: What the person types, or a function that gives it when asked.
+        """
+        terminal = io.TextIOWrapper(io.BufferedReader(Terminal(answer if callable(answer) else lambda: answer)))
+        stdout, stderr = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(stdout), redirect_stderr(stderr):
+            patch.setattr("sys.stdin", terminal)
+            with pytest.raises(SystemExit) as end:
+                app(arguments, prog_name="cdclake")
+        return Answered(int(end.value.code or 0), stdout.getvalue(), stderr.getvalue())
+
+
+class Answered(NamedTuple):
+    """What came of a command that asked."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self):
+        return self.stdout + self.stderr
+
+
+class Terminal(io.RawIOBase):
+    """A terminal at which a person types a line when it is read."""
+
+    def __init__(self, typed):
+        self._typed = typed
+
+    def readable(self):
+        return True
+
+    def isatty(self):
+        return True
+
+    def readinto(self, buffer):
+        data = f"{self._typed()}\n".encode()
+        buffer[: len(data)] = data
+        return len(data)
 
 
 @pytest.fixture
@@ -45,3 +98,18 @@ def state(cdclake, aws):
     for table in ("store", "product"):
         store.register(TableState.new("cdclake-raw", "shop/", f"{table}/"))
     return store
+
+
+@pytest.fixture
+def store(state):
+    """A lake table with three changes, in a versioned bucket; the table is registered and active."""
+    client = boto3.client("s3")
+    client.put_bucket_versioning(Bucket="cdclake-lake", VersioningConfiguration={"Status": "Enabled"})
+    name = TableName("shop", "store")
+    table = SampleTable(ChangeLog(S3Store(client, "cdclake-lake"), Target().layout(name)))
+    first = table.apply(100, kind=ChangeKind.FULL_LOAD)
+    table.apply(50)
+    table.apply(20, retired=(first.added[0].path,))
+    state.set_by_person("cdclake-raw/shop/store/", {"ActiveFlag": "true"})
+    state.record_run("cdclake-raw/shop/store/", {"LastChangeId": "3"})
+    return table

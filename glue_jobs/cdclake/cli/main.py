@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from cdclake.cli import demo, local, plan, run, tables
+from cdclake.cli import changes, demo, local, plan, run, tables, undo, upkeep
 from cdclake.cli.errors import ErrorReportingGroup
 
 app = typer.Typer(
@@ -19,6 +19,11 @@ app.command()(demo.demo)
 app.command()(run.run)
 app.command()(plan.plan)
 app.add_typer(tables.app, name="tables")
+app.add_typer(changes.app, name="changes")
+app.command()(undo.rollback)
+app.command()(undo.reapply)
+app.command()(upkeep.repair)
+app.command("clean-up")(upkeep.clean_up)
 app.add_typer(local.app, name="local")
 
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName
 
 # A person waits: fewer and shorter tries than the jobs make.
-_CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=5, read_timeout=60)
+_CONFIG = Config(
+    retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=5, read_timeout=60, max_pool_connections=32
+)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -73,11 +75,25 @@ def connect(target: Target) -> Services:
     Raises:
         botocore.exceptions.BotoCoreError: There is no such profile.
     """
-    endpoint_url = target.endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or None
+    client = partial(session_of(target).client, endpoint_url=endpoint_of(target), config=_CONFIG)
+    return Services(target, client)
+
+
+def endpoint_of(target: Target) -> str | None:
+    """URL to use in place of AWS's own; None for that."""
+    return target.endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def session_of(target: Target) -> boto3.Session:
+    """The boto3 session to work on a target with.
+
+    Raises:
+        botocore.exceptions.BotoCoreError: There is no such profile.
+    """
     session = boto3.Session(profile_name=target.profile, region_name=target.region)
-    if urlsplit(endpoint_url or "").hostname in _LOOPBACK:
-        session = _with_anything_missing(session, target.profile)
-    return Services(target, partial(session.client, endpoint_url=endpoint_url, config=_CONFIG))
+    if urlsplit(endpoint_of(target) or "").hostname in _LOOPBACK:
+        return _with_anything_missing(session, target.profile)
+    return session
 
 
 def _with_anything_missing(session: boto3.Session, profile: str | None) -> boto3.Session:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.model.change import ChangeRecord
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class ChangeSummary:
 
     Attributes:
         change: Its number.
-        kind: `full load` or `incremental`.
+        kind: What made it, as `ChangeKind` has it.
         raw_files: Raw files read.
         rows_read: Rows of them.
         rows: Rows of the table after the change.
@@ -79,3 +80,72 @@ def summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterato
             files_added=len(record.added),
             seconds=round(sum(record.seconds.values()), 3),
         )
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One change in a list of a table's changes.
+
+    Attributes:
+        shown: Whether the table is now what this change made.
+        undone: Whether a rollback undid it and nothing has applied it again.
+        retained: Whether one can go back to it.
+    """
+
+    record: ChangeRecord
+    shown: bool
+    undone: bool
+    retained: bool
+
+
+@dataclass(frozen=True)
+class LogReport:
+    """The newest changes of a table.
+
+    Attributes:
+        head: Number of the newest change; 0 if there is none.
+        shown: Number of the change that made the table as it is now; 0 if it is as before any.
+        first_retained: Number of the oldest change that one can go back to.
+        entries: The changes, the newest last.
+    """
+
+    head: int
+    shown: int
+    first_retained: int
+    entries: tuple[LogEntry, ...]
+
+
+def newest_changes(log: ChangeLog, count: int) -> LogReport:
+    """List the newest changes of a table. Reads change records only, so that it works however old they are.
+
+    Args:
+        log: The table's change log.
+        count: How many at most.
+
+    Raises:
+        IntegrityError: A change record is missing.
+    """
+    head, first_retained = log.head(), log.first_retained()
+    records = {record.change: record for record in log.records(max(1, head - count + 1), head)}
+    shown = records[head].shows if head else 0
+    line = _line_to(shown, records)
+    entries = tuple(
+        LogEntry(
+            record,
+            shown=number == shown,
+            undone=record.as_of is None and number not in line,
+            retained=number >= first_retained,
+        )
+        for number, record in records.items()
+    )
+    return LogReport(head, shown, first_retained, entries)
+
+
+def _line_to(change: int, records: Mapping[int, ChangeRecord]) -> set[int]:
+    """Numbers of the changes that made the table what it is after a change, as far back as there are records."""
+    line = set()
+    while change in records:
+        line.add(change)
+        before = records.get(change - 1)
+        change = before.shows if before else 0
+    return line

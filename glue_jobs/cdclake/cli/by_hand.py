@@ -1,0 +1,69 @@
+"""What the verbs that change a lake table share: the table, the person's consent, and names for what a person does."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
+
+import typer
+
+from cdclake.cli.output import OutputFormat
+from cdclake.cli.tables import find_table
+from cdclake.control.maintenance import LakeTable
+from cdclake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cdclake.cli.output import Output
+    from cdclake.cli.target import Target
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+
+
+def now_utc() -> datetime:
+    """The time."""
+    return datetime.now(timezone.utc)
+
+
+def new_run_id() -> str:
+    """Names one doing of a person, in leases, change records and the names of objects."""
+    return f"by-hand-{uuid4().hex}"
+
+
+def open_table(target: Target, table: str) -> LakeTable:
+    """A registered table and its lake table.
+
+    Raises:
+        ConfigurationError: Not a table name.
+        UnknownTableError: It is not registered.
+    """
+    from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
+
+    services = connect(target)
+    state = find_table(services.state, target, table)
+    return LakeTable(services.state, state, services.log(state.name), new_run_id(), now_utc)
+
+
+def ask(question: str, *, yes: bool, output: OutputFormat) -> None:
+    """Go on if the person agrees.
+
+    Raises:
+        ConfigurationError: Nobody can be asked, as there is no terminal, or the answer goes to a program.
+        typer.Exit: The person does not agree.
+    """
+    if yes:
+        return
+    if output is OutputFormat.JSON or not sys.stdin.isatty():
+        remedy = "Look with --dry-run at what would be done, then give --yes"
+        raise ConfigurationError("Nothing was done, as nobody can be asked here", remedy=remedy)
+    if not typer.confirm(question, err=True):
+        typer.echo("Nothing was done.", err=True)
+        raise typer.Exit(1)
+
+
+def warn_if_at_work(lake_table: LakeTable, shown: Output) -> None:
+    """Say so if a run is working on the table, as what is found then may be its doing."""
+    if lake_table.state.leased(now_utc()):
+        shown.remark(f"A run is working on {lake_table.state.name}. Look again when it has ended.")

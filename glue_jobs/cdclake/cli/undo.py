@@ -1,0 +1,152 @@
+"""`cdclake rollback` and `cdclake reapply`: undo changes of a lake table, and do them again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Callable
+
+import typer
+
+from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table
+from cdclake.cli.changes import LIST_COLUMNS, as_after, change_line
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+from cdclake.cli.target import Target, with_target
+from cdclake.commit.timeline import next_to_reapply
+from cdclake.model.change import ChangeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cdclake.cli.output import Output
+    from cdclake.commit.undo import UndoPlan
+    from cdclake.control.maintenance import LakeTable
+    from cdclake.model.change import ChangeRecord
+    from cdclake.model.snapshot import Snapshot
+
+_MOST_LISTED = 30
+_COLUMNS = (Column("what", ""), Column("now", "Now"), Column("then", "Then"))
+
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why: kept in the change log.")]
+
+
+@with_target
+def rollback(
+    table: TableArgument,
+    *,
+    to: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="CHANGE", help="Go back to this change; 0: to before any. Else: undo the last."),
+    ] = None,
+    reason: ReasonOption = "",
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Undo the last change of a table, or go back to an earlier change, and turn the table off.
+
+    The same files come back, byte for byte.
+
+    The watermark goes back too, and a run would apply the same files again: so the table stays off until turned on.
+
+    Example: cdclake rollback shop.orders --to 3
+    """
+    lake_table = open_table(target, table)
+    with progress(f"Looking for what to undo of {lake_table.state.name}"):
+        plan = lake_table.plan_rollback(to)
+    _carry_out(lake_table, plan, lambda: lake_table.rollback(to, reason, plan), output, yes=yes, dry_run=dry_run)
+
+
+@with_target
+def reapply(
+    table: TableArgument,
+    *,
+    reason: ReasonOption = "",
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Do again what a rollback undid, one change at a time, without computing anything.
+
+    Possible until something else changes the table.
+
+    Example: cdclake reapply shop.orders
+    """
+    lake_table = open_table(target, table)
+    with progress(f"Looking for what to apply again to {lake_table.state.name}"):
+        plan = lake_table.plan_reapply()
+    _carry_out(lake_table, plan, lambda: lake_table.reapply(reason, plan), output, yes=yes, dry_run=dry_run)
+
+
+def _carry_out(
+    lake_table: LakeTable,
+    plan: UndoPlan,
+    carry_out: Callable[[], ChangeRecord],
+    output: OutputFormat,
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Show a plan, and carry it out if that is wanted."""
+    name, shown = lake_table.state.name, output_for(output)
+    facts = {"table": str(name), "done": False, **plan.to_json()}
+    if output is OutputFormat.TABLE:
+        _show_plan(lake_table, plan, shown)
+    if dry_run:
+        if output is OutputFormat.JSON:
+            shown.records("Plan", (), [facts])
+        shown.remark("This is a dry run: nothing was done.")
+        return
+    ask(f"Have {name} {as_after(plan.as_of)}?", yes=yes, output=output)
+    with progress(f"Making {name} {as_after(plan.as_of)}"):
+        record = carry_out()
+    if output is OutputFormat.JSON:
+        shown.records("Done", (), [{**facts, "done": True, "change": record.change, "run_id": record.run_id}])
+    else:
+        _tell_what_next(lake_table, record, shown)
+
+
+def _show_plan(lake_table: LakeTable, plan: UndoPlan, shown: Output) -> None:
+    name = lake_table.state.name
+    again = plan.kind is ChangeKind.REAPPLY
+    if plan.undone:
+        listed = plan.undone[-_MOST_LISTED:]
+        records = lake_table.log.records(listed[0], listed[-1])  # with changes between that are not undone
+        lines = [change_line(record) for record in records if record.change in listed]
+        what = "to apply again" if again else "to undo"
+        shown.records(f"Changes of {name} {what}", LIST_COLUMNS[:-1], lines)
+        if len(listed) < len(plan.undone):
+            shown.remark(f"and {len(plan.undone) - len(listed)} before these")
+    active = lake_table.state.active
+    now = {**_facts(plan.before), "Active": active}
+    then = {**_facts(plan.after), "Active": active and again}
+    lines = [{"what": fact, "now": now[fact], "then": then[fact]} for fact in now]
+    shown.records(f"{plan.kind.value.capitalize()} of {name}: {as_after(plan.as_of)}", _COLUMNS, lines)
+    back, away = (
+        f"{len(files):,} ({sum(file.bytes for file in files):,} bytes)" for files in (plan.restored, plan.retired)
+    )
+    shown.remark(f"Data files that come back: {back}. Data files that go out of sight: {away}.")
+
+
+def _facts(snapshot: Snapshot) -> Mapping[str, object]:
+    return {
+        "Rows": f"{snapshot.rows:,}",
+        "Data files": f"{len(snapshot.files):,}",
+        "Last change file": snapshot.watermark,
+        "Full load (UTC)": snapshot.full_load_utc,
+    }
+
+
+def _tell_what_next(lake_table: LakeTable, record: ChangeRecord, shown: Output) -> None:
+    name = lake_table.state.name
+    rows = record.books.rows_after
+    shown.remark(f"Done, as change {record.change}: {name} is {as_after(record.shows)}, with {rows:,} rows.")
+    again = next_to_reapply(lake_table.log, record.change)
+    turned_off = record.kind is ChangeKind.ROLLBACK or not lake_table.state.active
+    if turned_off:
+        shown.remark("The table is turned off. Look at it first.")
+    if again is not None:
+        shown.remark(f"To apply change {again} again: cdclake reapply {name}")
+    if turned_off:
+        shown.remark(f"To let the next run apply what is new to the table as it is now: cdclake tables activate {name}")

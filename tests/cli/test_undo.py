@@ -1,0 +1,213 @@
+"""`cdclake rollback` and `cdclake reapply`: shown first, asked for, done as agreed, and what to do next."""
+
+import json
+import re
+
+import boto3
+import pytest
+
+from cdclake.model.names import Attribute
+from cdclake.model.table import TableState
+
+PATH = "cdclake-raw/shop/store/"
+RAW_2, RAW_3 = "20240305-100200000.parquet", "20240305-100300000.parquet"
+
+
+def lake_objects():
+    """Every version of every object of the lake."""
+    pages = boto3.client("s3").get_paginator("list_object_versions").paginate(Bucket="cdclake-lake")
+    versions = [(entry["Key"], entry["VersionId"]) for page in pages for entry in page.get("Versions", ())]
+    markers = [(entry["Key"], entry["VersionId"]) for page in pages for entry in page.get("DeleteMarkers", ())]
+    return sorted(versions), sorted(markers)
+
+
+def the_json(result):
+    assert result.exit_code == 0, result.output
+    (line,) = result.stdout.splitlines()
+    return json.loads(line)
+
+
+def cells(result, first):
+    (found,) = [line for line in map(split, result.stdout.splitlines()) if line[0] == first]
+    return found
+
+
+def split(line):
+    return re.split(r"\s{2,}", line.strip())
+
+
+def test_a_dry_run_shows_the_plan_and_does_nothing_even_while_a_run_has_the_lease(cdclake, store, state, clock):
+    state.acquire_lease(PATH, "jr_at_work", clock(), 10**9)
+    before = lake_objects(), dict(state.get(PATH).item)
+    result = cdclake("rollback", "shop.store", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "Changes of shop.store to undo" in result.stdout
+    assert "Rollback of shop.store: as after change 2" in result.stdout
+    assert cells(result, "Rows") == ["Rows", "70", "150"]
+    assert cells(result, "Data files") == ["Data files", "2", "2"]
+    assert cells(result, "Last change file") == ["Last change file", RAW_3, RAW_2]
+    assert cells(result, "Active") == ["Active", "yes", "no"]
+    assert "come back: 1 (20 bytes)" in result.stdout
+    assert "go out of sight: 1 (19 bytes)" in result.stdout
+    assert "dry run: nothing was done" in result.stdout
+    plan = the_json(cdclake("rollback", "shop.store", "--to", "1", "--dry-run", "-o", "json"))
+    assert (plan["table"], plan["done"], plan["as_of"], plan["changes"]) == ("shop.store", False, 1, [2, 3])
+    assert (plan["rows_before"], plan["rows_after"], plan["watermark_after"]) == (70, 100, "20240305-100100000.parquet")
+    assert (lake_objects(), dict(state.get(PATH).item)) == before
+
+
+def test_rollback_gives_the_very_same_files_moves_the_watermark_and_turns_the_table_off(cdclake, store, state):
+    assert cdclake("rollback", "shop.store", "--to", "2", "--yes").exit_code == 0
+    assert store.visible() == {
+        "000000000001-00001.parquet": b"100 rows of change 1",
+        "000000000002-00001.parquet": b"50 rows of change 2",
+    }
+    item = state.get(PATH).item
+    assert item[Attribute.ACTIVE_FLAG] == "false"
+    assert item[Attribute.LAST_INCREMENTAL_FILE] == PATH + RAW_2
+    assert item[Attribute.LAST_CHANGE_ID] == "4"
+    assert Attribute.LEASE_HOLDER not in item
+
+
+def test_rollback_says_what_was_done_and_what_to_do_next(cdclake, store):
+    result = cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices")
+    assert "Done, as change 4: shop.store is as after change 2, with 150 rows." in result.stdout
+    assert "To apply change 3 again: cdclake reapply shop.store" in result.stdout
+    assert "cdclake tables activate shop.store" in result.stdout
+    record = store.log.record(4)
+    assert record.reason == "wrong prices"
+    assert re.fullmatch(r"by-hand-[0-9a-f]{32}", record.run_id)
+
+
+def test_reapply_does_it_again_change_by_change_and_leaves_the_table_off(cdclake, store, state):
+    before = store.visible()
+    assert cdclake("rollback", "shop.store", "--to", "1", "--yes").exit_code == 0
+    first = cdclake("reapply", "shop.store", "--yes")
+    assert "shop.store is as after change 2, with 150 rows" in first.stdout
+    assert "To apply change 3 again: cdclake reapply shop.store" in first.stdout
+    second = cdclake("reapply", "shop.store", "--yes")
+    assert "Reapply of shop.store: as after change 3" in second.stdout
+    assert "again: cdclake reapply" not in second.stdout
+    assert "The table is turned off" in second.stdout
+    assert store.visible() == before
+    assert state.get(PATH).item[Attribute.LAST_INCREMENTAL_FILE] == PATH + RAW_3
+    assert not state.get(PATH).active
+    third = cdclake("reapply", "shop.store", "--yes")
+    assert third.exit_code == 2
+    assert "no change to apply again" in third.stderr
+
+
+def test_as_json_one_object_tells_what_was_done(cdclake, store):
+    done = the_json(cdclake("rollback", "shop.store", "--yes", "-o", "json"))
+    assert (done["done"], done["change"], done["as_of"], done["changes"]) == (True, 4, 2, [3])
+    assert done["run_id"] == store.log.record(4).run_id
+    again = the_json(cdclake("reapply", "shop.store", "--yes", "-o", "json"))
+    assert (again["kind"], again["change"], again["as_of"], again["changes"]) == ("reapply", 5, 3, [3])
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_without_a_terminal_and_without_yes_nothing_is_done(cdclake, store, output):
+    result = cdclake("rollback", "shop.store", "--output", output)
+    assert result.exit_code == 2
+    assert "nobody can be asked" in result.stderr
+    assert "--yes" in result.stderr
+    assert store.log.head() == 3
+
+
+def test_a_program_is_not_asked_even_at_a_terminal(cdclake, store):
+    assert cdclake.asked("rollback", "shop.store", "--output", "json", answer="y").exit_code == 2
+    assert store.log.head() == 3
+
+
+def test_a_person_is_asked_and_may_say_no(cdclake, store, state):
+    result = cdclake.asked("rollback", "shop.store", answer="n")
+    assert result.exit_code == 1
+    assert "Have shop.store as after change 2?" in result.stderr
+    assert "Nothing was done." in result.stderr
+    assert store.log.head() == 3
+    assert state.get(PATH).active
+
+
+def test_a_person_is_asked_and_may_say_yes(cdclake, store):
+    result = cdclake.asked("rollback", "shop.store", answer="y")
+    assert result.exit_code == 0, result.output
+    assert store.log.record(4).as_of == 2
+
+
+def test_a_change_between_question_and_answer_stops_the_command(cdclake, store, state):
+    def apply_and_agree():
+        store.apply(7)
+        return "y"
+
+    result = cdclake.asked("rollback", "shop.store", answer=apply_and_agree)
+    assert result.exit_code == 4
+    assert "changed since it was shown" in result.stderr
+    assert "Traceback" not in result.output
+    assert store.log.head() == 4
+    assert state.get(PATH).active
+    assert Attribute.LEASE_HOLDER not in state.get(PATH).item
+
+
+def test_a_takeover_between_question_and_answer_changes_nothing_about_it(cdclake, store, state, clock):
+    def leave_a_lease_behind():
+        state.acquire_lease(PATH, "jr_dead", clock(), 1)  # long over by the real clock
+        return "y"
+
+    result = cdclake.asked("rollback", "shop.store", answer=leave_a_lease_behind)
+    assert result.exit_code == 0, result.output
+    assert [record.kind.value for record in store.log.records(4, 5)] == ["takeover", "rollback"]
+    assert "takeover" in cdclake("changes", "shop.store").stdout
+    assert "jr_dead" in cdclake("changes", "show", "shop.store", "4").stdout
+
+
+def test_a_run_at_work_is_told_and_nothing_is_done(cdclake, store, state, clock):
+    state.acquire_lease(PATH, "jr_at_work", clock(), 10**9)
+    result = cdclake("rollback", "shop.store", "--yes")
+    assert result.exit_code == 4
+    assert "jr_at_work" in result.stderr
+    assert store.log.head() == 3
+
+
+def test_what_is_past_retention_is_told_with_what_can_be_had(cdclake, store):
+    store.log.mark_first_retained(2)
+    result = cdclake("rollback", "shop.store", "--to", "1", "--yes")
+    assert result.exit_code == 2
+    assert "no longer kept" in result.stderr
+    assert "change 2" in result.stderr
+    assert store.log.head() == 3
+
+
+def test_files_changed_behind_our_back_stop_it_and_the_remedy_is_named(cdclake, store, state):
+    boto3.client("s3").put_object(Bucket="cdclake-lake", Key="shop/store/mine.parquet", Body=b"mine")
+    result = cdclake("rollback", "shop.store", "--yes")
+    assert result.exit_code == 5
+    assert "mine.parquet" in result.stderr
+    assert "cdclake repair shop.store" in result.stderr
+    assert store.log.head() == 3
+    assert state.get(PATH).active
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rollback", "shop.store", "--to", "3"], "no change 3 to go back to"),
+        (["rollback", "shop.none"], "not registered"),
+        (["rollback", "shop.product"], "no change to undo"),
+        (["reapply", "shop.store"], "no change to apply again"),
+        (["reapply", "store"], "is not a table name"),
+    ],
+)
+def test_what_cannot_be_undone_is_a_clear_error(cdclake, store, arguments, message):
+    result = cdclake(*arguments, "--yes")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert store.log.head() == 3
+
+
+def test_a_long_way_back_lists_the_last_changes_only(cdclake, store, state):
+    for _ in range(30):
+        store.apply(1)
+    result = cdclake("rollback", "shop.store", "--to", "1", "--dry-run")
+    assert "and 2 before these" in result.stdout
+    assert TableState(state.get(PATH).item).active
