@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from cdclake_infra.build import build_app
+from cdclake_infra.gate import synthesize
 
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, Deployed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LAKE = f"arn:aws:s3:::cdclake-lake-{ACCOUNT}-{REGION}"
 STATE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/DMSCDC_Controller"
@@ -139,6 +144,13 @@ def test_what_sets_the_notifications_may_do_no_more_than_that(tailored: Deployed
 def test_there_are_no_other_roles_and_policies(default: Deployed):
     assert len(default.all("AWS::IAM::Role")) == len(EXPECTED) + 2
     assert default.all("AWS::IAM::Policy") == default.all("AWS::IAM::ManagedPolicy") == {}
+
+
+def test_all_roles_get_the_permissions_boundary_that_the_cdk_is_told(tmp_path: Path):
+    context = {"@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"}}
+    roles = Deployed(synthesize(build_app(context, tmp_path))).all("AWS::IAM::Role").values()
+    boundary = f"arn:aws:iam::{ACCOUNT}:policy/my-boundary"
+    assert {role["Properties"].get("PermissionsBoundary") for role in roles} == {boundary}
 
 
 @pytest.mark.parametrize(("service", "roles"), [("glue.amazonaws.com", 4), ("lambda.amazonaws.com", 2)])
