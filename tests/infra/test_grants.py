@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cdclake_infra.build import build_app
-from cdclake_infra.gate import synthesize
 
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
+from cdclake_infra.build import build_app
+from cdclake_infra.gate import synthesize
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, Deployed
 
 if TYPE_CHECKING:
