@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LakeTable:
-    """A lake table and where it is; small, without secrets, and can be pickled.
+class TablePlace:
+    """Where a lake table is; small, without secrets, and can be pickled.
 
     Attributes:
         lake: `bucket`, `s3://bucket` or `file:///folder`.
@@ -36,7 +36,7 @@ class LakeTable:
     fs: FileSystemSpec
 
     @classmethod
-    def at(cls, lake: str, table: str, prefix: str = "") -> LakeTable:
+    def at(cls, lake: str, table: str, prefix: str = "") -> TablePlace:
         """The table of that name in a lake.
 
         Args:

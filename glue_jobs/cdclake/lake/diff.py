@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.as_of import LakeTable, table_as_of
+from cdclake.lake.as_of import TablePlace, table_as_of
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.read_table import frame
 from cdclake.model.schema import Column, Schema, wider_type
@@ -89,7 +89,7 @@ def read_diff(
         ConfigurationError: There is no such table or change, or columns have types that cannot be compared.
         PastRetentionError: What the table was then is no longer kept.
     """
-    source = LakeTable.at(lake, table, prefix)
+    source = TablePlace.at(lake, table, prefix)
     log = source.log()
     return diff_frame(spark, source, plan_diff(table_as_of(log, from_change), table_as_of(log, to_change)))
 
@@ -114,7 +114,7 @@ def plan_diff(before: TableAsOf, after: TableAsOf) -> DiffPlan:
     )
 
 
-def diff_frame(spark: SparkSession, table: LakeTable, plan: DiffPlan) -> DataFrame:
+def diff_frame(spark: SparkSession, table: TablePlace, plan: DiffPlan) -> DataFrame:
     """The difference that a plan describes; see `read_diff`."""
     names = plan.schema.names
     places = [f"c{i}" for i in range(len(names))]  # columns go by place inside, as names may hold anything

@@ -18,7 +18,7 @@ from cdclake.adapters.stores import FILE, S3, parse_location, store
 from cdclake.commit.publish import in_parallel
 from cdclake.control.arguments import folder_prefix
 from cdclake.errors import ConfigurationError, IntegrityError
-from cdclake.lake.as_of import LakeTable, table_as_of
+from cdclake.lake.as_of import TablePlace, table_as_of
 from cdclake.lake.kept_files import KeptFiles
 from cdclake.model.layout import CONTROL_FOLDER
 
@@ -84,7 +84,7 @@ def export_table(
         LakeFilesError: A file of the table vanished from its folder or was overwritten.
         RetryableError: A file could not be read.
     """
-    source = LakeTable.at(lake, table, prefix)
+    source = TablePlace.at(lake, table, prefix)
     as_of = table_as_of(source.log(), change, at)
     target = _Bucket.at(to) if to.startswith(f"{S3}://") else _Folder.at(to)
     target.check_apart_from(source)
@@ -97,7 +97,7 @@ def export_table(
     return _exported(source, as_of, to)
 
 
-def _exported(source: LakeTable, as_of: TableAsOf, to: str) -> Exported:
+def _exported(source: TablePlace, as_of: TableAsOf, to: str) -> Exported:
     files = as_of.snapshot.files
     return Exported(
         table=str(source.layout.name),
@@ -125,7 +125,7 @@ class _Folder:
         path = Path(parse_location(text).root) if urlsplit(text).scheme == FILE else Path(text).expanduser()
         return cls(path.resolve())
 
-    def check_apart_from(self, source: LakeTable) -> None:
+    def check_apart_from(self, source: TablePlace) -> None:
         if source.fs.scheme == FILE:
             root = Path(source.fs.root).resolve()
             _check_apart(source, self.path.relative_to(root).as_posix() if self.path.is_relative_to(root) else None)
@@ -176,7 +176,7 @@ class _Bucket:
         bucket, _, folder = text.removeprefix(f"{S3}://").partition("/")
         return cls(f"{S3}://{bucket}", folder_prefix(folder))
 
-    def check_apart_from(self, source: LakeTable) -> None:
+    def check_apart_from(self, source: TablePlace) -> None:
         if source.fs.scheme == S3 and parse_location(self.location).root == source.fs.root:
             _check_apart(source, self.prefix.rstrip("/"))
 
@@ -216,7 +216,7 @@ class _Bucket:
             raise IntegrityError(message, remedy="Export to another folder", bucket=self.location, file=wrong[0])
 
 
-def _check_apart(source: LakeTable, target: str | None) -> None:
+def _check_apart(source: TablePlace, target: str | None) -> None:
     """Refuse to put files among those of the table, where its readers would see them, or into the control area.
 
     Args:

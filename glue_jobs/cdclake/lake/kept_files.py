@@ -13,16 +13,18 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from cdclake.errors import IntegrityError, LakeFilesError, PastRetentionError, RetryableError
+from cdclake.lake.data_file import parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cdclake.lake.as_of import KeptFile, LakeTable
+    import pyarrow as pa
+
+    import pyarrow as pa
+
+    from cdclake.lake.as_of import KeptFile, TablePlace
     from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore
 
@@ -37,7 +39,7 @@ class KeptFiles:
         table: The table.
     """
 
-    def __init__(self, table: LakeTable) -> None:
+    def __init__(self, table: TablePlace) -> None:
         self._table = table
         self._fs = table.fs.open()
         self._store: ObjectStore | None = None
@@ -54,7 +56,7 @@ class KeptFiles:
         done = 0
         for tries_left in reversed(range(_TRIES)):
             with self._read_again_if(tries_left > 0, file), self._open(file) as source:
-                parquet = pq.ParquetFile(source)
+                parquet = parquet_file(source)
                 if parquet.metadata.num_rows != file.file.rows:
                     raise self._overwritten(file.file)
                 while done < parquet.num_row_groups:

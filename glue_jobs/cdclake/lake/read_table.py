@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark_types
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.as_of import LakeTable, table_as_of
+from cdclake.lake.as_of import TablePlace, table_as_of
 from cdclake.lake.data_file import TableShape, conform
 from cdclake.lake.kept_files import KeptFiles
 from cdclake.lake.raw_rows import INSERT
@@ -83,7 +83,7 @@ def read_table(
         ConfigurationError: There is no such table or change.
         PastRetentionError: What the table was then is no longer kept.
     """
-    source = LakeTable.at(lake, table, prefix)
+    source = TablePlace.at(lake, table, prefix)
     as_of = table_as_of(source.log(), change, at)
     snapshot = as_of.snapshot
     if not snapshot.made:
@@ -93,7 +93,7 @@ def read_table(
     return frame(spark, source, shape, as_of.files)
 
 
-def frame(spark: SparkSession, table: LakeTable, shape: TableShape, files: Sequence[KeptFile]) -> DataFrame:
+def frame(spark: SparkSession, table: TablePlace, shape: TableShape, files: Sequence[KeptFile]) -> DataFrame:
     """Rows of some data files of a table, read when the DataFrame is used.
 
     Args:
@@ -132,7 +132,7 @@ def _spark_type(kind: str) -> spark_types.DataType:
 
 
 def _read_files(
-    batches: Iterable[pa.RecordBatch], *, table: LakeTable, shape: TableShape, groups: Sequence[Sequence[KeptFile]]
+    batches: Iterable[pa.RecordBatch], *, table: TablePlace, shape: TableShape, groups: Sequence[Sequence[KeptFile]]
 ) -> Iterator[pa.RecordBatch]:
     """A task: the rows of the groups of files whose numbers it gets."""
     files = KeptFiles(table)
