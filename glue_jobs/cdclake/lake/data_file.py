@@ -137,8 +137,13 @@ def read_batches(
 def open_parquet(fs: FileSystem, key: str) -> Iterator[pq.ParquetFile]:
     """A data file, opened; so far only its footer is read."""
     with fs.open_input_file(key) as source:
-        # Timestamps in Spark's older form, INT96, would come as nanoseconds, which silently overflow after 2262.
-        yield pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        yield parquet_file(source)
+
+
+def parquet_file(source: pa.NativeFile) -> pq.ParquetFile:
+    """A data file that is open."""
+    # Timestamps in Spark's older form, INT96, would come as nanoseconds, which overflow after 2262 without a word.
+    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
 
 
 def _as_full_load(rows: pa.Table) -> pa.Table:
