@@ -357,6 +357,21 @@ def test_a_restore_that_died_before_it_removed_the_copy_is_finished(s3: S3Client
     assert visible(store) == [KEY]
 
 
+def test_a_restored_file_that_is_not_in_sight_is_an_error_and_stays_kept(s3: S3Client, store: S3Store) -> None:
+    store.put(KEY, CONTENT)
+    set_versioning(s3, ENABLED)
+    store.retire(KEY, RETIRED)  # it has no version id of its own, so a copy is kept as well
+    looks = Faults(s3, "HeadObject")
+    looks.let_through()
+    looks.before_request(lambda: s3.delete_object(Bucket=BUCKET, Key=KEY))
+    with pytest.raises(IntegrityError, match="out of sight"):
+        store.restore(KEY, RETIRED)
+    assert visible(store) == [RETIRED]
+    store.restore(KEY, RETIRED)
+    assert is_intact(store)
+    assert visible(store) == [KEY]
+
+
 def test_a_discard_that_is_refused_halfway_does_not_bring_the_file_in_sight(
     s3: S3Client, store: S3Store, impatient: S3Client
 ) -> None:

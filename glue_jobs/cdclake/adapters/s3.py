@@ -196,6 +196,13 @@ class S3Store:
         if found.data:
             # Those that lie under the data hide nothing, and go as well.
             self._delete([{"Key": key, "VersionId": marker} for marker in found.markers])
+            if self._head(key) is None:
+                raise IntegrityError(
+                    "A data file was restored, and is out of sight again or still",
+                    remedy="Look what else deletes the table's files, then run again; nothing of it is lost",
+                    bucket=self.bucket,
+                    file=key,
+                )
             return
         try:
             self.copy(keep_as, key)
