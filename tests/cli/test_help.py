@@ -5,7 +5,22 @@ import sys
 
 import pytest
 
-VERBS = [[], ["demo"], ["run"], ["plan"], ["tables"], ["tables", "set"], ["tables", "activate"], ["local", "serve"]]
+VERBS = [
+    [],
+    ["demo"],
+    ["run"],
+    ["plan"],
+    ["tables"],
+    ["tables", "set"],
+    ["tables", "activate"],
+    ["changes"],
+    ["changes", "show"],
+    ["rollback"],
+    ["reapply"],
+    ["repair"],
+    ["clean-up"],
+    ["local", "serve"],
+]
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)

@@ -1,0 +1,196 @@
+"""An operator's session: apply 1,000 updates and 1,000 deletes, count, roll back, count, apply again, count.
+
+With the commands themselves, each a process of its own, on the embedded AWS: real jobs, a versioned lake bucket.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pty
+import random
+import subprocess
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.errors import ConfigurationError
+from cdclake.local import EmbeddedAws, deploy
+from cdclake.local.deploy import DEFAULT_DEPLOYMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.aws]
+
+TABLE, FOLDER = "cdc.sales_order_fact", "cdc/sales_order_fact/"
+COMMAND = [sys.executable, "-c", "from cdclake.cli.main import main; main()"]
+ORDERS, TOUCHED = 20_000, 1_000
+CHANGE_FILE = "20240305-100000000.parquet"
+WAIT_SECONDS = 240
+
+
+class Counts(NamedTuple):
+    """What the session looks at: rows, and of the orders to delete and to update how many are there."""
+
+    rows: int
+    to_delete: int
+    to_update: int
+    quantity: int
+
+
+class Session:
+    """A lake of one table of orders, and the commands on it."""
+
+    def __init__(self, aws: EmbeddedAws) -> None:
+        self._environment = aws.environment()
+        self._s3 = aws.client("s3")
+        drawn = random.Random(7).sample(range(ORDERS), 2 * TOUCHED)
+        self.deletes, self.updates = drawn[:TOUCHED], drawn[TOUCHED:]
+
+    def cdclake(self, *arguments: str) -> list[dict[str, Any]]:
+        """Run the command to a good end; returns the JSON objects it printed."""
+        done = self.run(*arguments, "--output", "json")
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def run(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+        command = [*COMMAND, *arguments]
+        return subprocess.run(
+            command,
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            env=self._environment,
+            check=False,
+            timeout=WAIT_SECONDS,
+        )
+
+    def at_a_terminal(self, *arguments: str, answer: str) -> subprocess.CompletedProcess[str]:
+        """Run the command as a person does who types an answer."""
+        person, terminal = pty.openpty()
+        try:
+            os.write(person, f"{answer}\n".encode())
+            return self.run(*arguments, stdin=terminal)
+        finally:
+            os.close(person)
+            os.close(terminal)
+
+    def put_raw(self, name: str, rows: pa.Table) -> None:
+        """Write a raw file as DMS does."""
+        sink = io.BytesIO()
+        stamps = pa.repeat(pa.scalar("2024-03-05 10:00:00.000000"), rows.num_rows)
+        pq.write_table(rows.append_column("dms_timestamp", stamps), sink)
+        self._s3.put_object(Bucket=DEFAULT_DEPLOYMENT.raw_bucket, Key=FOLDER + name, Body=sink.getvalue())
+
+    def files(self) -> dict[str, bytes]:
+        """What a reader of the table's folder gets."""
+        bucket = DEFAULT_DEPLOYMENT.lake_bucket
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=FOLDER)
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+        return {key: self._s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+
+    def hashes(self) -> dict[str, str]:
+        return {key: hashlib.sha256(data).hexdigest() for key, data in self.files().items()}
+
+    def counts(self) -> Counts:
+        orders = pa.concat_tables([pq.read_table(io.BytesIO(data)) for data in self.files().values()])
+        deleted = orders.filter(pc.is_in(orders["order_id"], pa.array(self.deletes)))
+        updated = orders.filter(pc.is_in(orders["order_id"], pa.array(self.updates)))
+        return Counts(orders.num_rows, deleted.num_rows, updated.num_rows, pc.sum(updated["quantity"]).as_py())
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """The table is loaded, in several files; nothing but `cdclake run` starts work."""
+    with EmbeddedAws() as aws:
+        deploy(aws)
+        aws.client("s3").put_bucket_notification_configuration(
+            Bucket=DEFAULT_DEPLOYMENT.raw_bucket, NotificationConfiguration={}
+        )
+        session = Session(aws)
+        orders = pa.table({"order_id": pa.array(range(ORDERS)), "quantity": pa.array([1] * ORDERS)})
+        session.put_raw("LOAD00000001.parquet", orders)
+        session.cdclake("run")
+        session.cdclake("tables", "set", TABLE, "--primary-key", "order_id", "--set", "TargetFileBytes=50000")
+        session.cdclake("tables", "activate", TABLE)
+        (loaded,) = session.cdclake("run")
+        assert loaded["steps"][0]["inserted"] == ORDERS
+        yield session
+
+
+def orders_changed(session: Session) -> pa.Table:
+    """1,000 updates that make a quantity 3, and 1,000 deletes."""
+    return pa.table(
+        {
+            "Op": ["U"] * TOUCHED + ["D"] * TOUCHED,
+            "order_id": pa.array([*session.updates, *session.deletes]),
+            "quantity": pa.array([3] * TOUCHED + [1] * TOUCHED),
+        }
+    )
+
+
+def test_apply_count_rollback_count_reapply_count(session: Session) -> None:
+    """And in the end the other way: rolled back again and activated, the next run applies the raw file anew."""
+    files_before = session.hashes()
+    assert len(files_before) > 1
+    assert session.counts() == Counts(ORDERS, TOUCHED, TOUCHED, TOUCHED)
+    before, after = session.counts(), Counts(ORDERS - TOUCHED, 0, TOUCHED, 3 * TOUCHED)
+
+    session.put_raw(CHANGE_FILE, orders_changed(session))
+    (applied,) = session.cdclake("run")
+    assert (applied["steps"][0]["updated"], applied["steps"][0]["deleted"]) == (TOUCHED, TOUCHED)
+    assert session.counts() == after
+    files_after = session.hashes()
+    assert not files_after.keys() & files_before.keys()
+
+    (plan,) = session.cdclake("rollback", TABLE, "--dry-run")
+    assert (plan["rows_before"], plan["rows_after"], plan["done"]) == (after.rows, before.rows, False)
+    assert session.at_a_terminal("rollback", TABLE, answer="n").returncode == 1
+    assert session.hashes() == files_after
+
+    rolled_back = session.at_a_terminal("rollback", TABLE, "--reason", "a look back", answer="y")
+    assert rolled_back.returncode == 0, rolled_back.stderr
+    assert f"Done, as change 3: {TABLE} is as after change 1, with {ORDERS:,} rows." in rolled_back.stdout
+    assert session.counts() == before
+    assert session.hashes() == files_before
+
+    (hourly,) = session.cdclake("run")
+    assert (hourly["outcome"], hourly["steps"]) == ("inactive", [])
+    assert session.hashes() == files_before
+
+    (reapplied,) = session.cdclake("reapply", TABLE, "--yes")
+    assert (reapplied["done"], reapplied["as_of"]) == (True, 2)
+    assert session.counts() == after
+    assert session.hashes() == files_after
+
+    session.cdclake("tables", "activate", TABLE)
+    (hourly,) = session.cdclake("run")
+    assert (hourly["outcome"], hourly["steps"]) == ("nothing new", [])
+    assert session.hashes() == files_after
+
+    changes = session.cdclake("changes", TABLE)
+    assert [(change["kind"], change["as_of"], change["shown"]) for change in changes] == [
+        ("full load", None, False),
+        ("incremental", None, True),
+        ("rollback", 1, False),
+        ("reapply", 2, False),
+    ]
+    assert all(datetime.fromisoformat(change["created_utc"]) < datetime.now(timezone.utc) for change in changes)
+    (shown,) = session.cdclake("changes", "show", TABLE, "3")
+    assert (shown["reason"], len(shown["restored"])) == ("a look back", len(files_before))
+    assert shown["run_id"].startswith("by-hand-")
+
+    session.cdclake("rollback", TABLE, "--yes")
+    session.cdclake("tables", "activate", TABLE)
+    (hourly,) = session.cdclake("run")
+    assert [step["change"] for step in hourly["steps"]] == [6]
+    assert session.counts() == after
+    assert session.run("reapply", TABLE, "--yes").returncode == ConfigurationError.exit_code
