@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
+from cdclake.lake.arrow_types import TIMESTAMP
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.jobs import load_incremental, load_initial
@@ -29,7 +30,7 @@ from cdclake.oracle import ChangeRow, LakeRow
 from tests.lake.dying_store import Death, DyingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from cdclake.model.rawfiles import RawFile
@@ -180,22 +181,45 @@ class Table:
     def files(self) -> list[str]:
         """Relative paths of everything a reader of the table's folder sees."""
         folder = self.lake / self.layout.table_prefix
-        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        return sorted(
+            path.relative_to(folder).as_posix()
+            for path in folder.rglob("*")
+            if path.is_file() and not path.name.startswith(("_", ".")) and not path.name.endswith("_$folder$")
+        )
 
     def rows(self) -> list[LakeRow]:
-        """Rows of the table as a reader sees them, by position in the folder and file."""
-        found: list[LakeRow] = []
-        for relative in self.files():
-            data = pq.read_table(self.lake / self.layout.table_prefix / relative, partitioning=None)
-            parts = [piece.split("=", 1) for piece in relative.split("/")[:-1]]
-            texts = {unquote(name): None if text == HIVE_NULL_PARTITION else unquote(text) for name, text in parts}
-            for row in data.to_pylist():
-                op, place = row.pop("Op"), row.pop("_cdc_position")
-                for name, text in texts.items():
-                    kind = self.columns.field(name).type
-                    row[name] = pa.scalar(text, pa.string()).cast(kind).as_py()
-                found.append(LakeRow({name: row.get(name) for name in self.columns.names}, op, place))
-        return found
+        """Rows of the table as a reader sees them, by position in the folder and file.
+
+        Rows of an adopted file that does not tell operation and position count as loaded.
+        """
+        folder = self.lake / self.layout.table_prefix
+        read = (
+            (path, pq.read_table(folder / path, partitioning=None, coerce_int96_timestamp_unit="us"))
+            for path in self.files()
+        )
+        return [row for path, data in read for row in rows_of(path, in_utc(data), self.columns)]
+
+
+def rows_of(path: str, data: pa.Table, columns: pa.Schema) -> Iterator[LakeRow]:
+    """Rows of one data file, with what its folders say of them.
+
+    Args:
+        path: Where it lies in the table's folder.
+        columns: The source's columns.
+    """
+    parts = [piece.split("=", 1) for piece in path.split("/")[:-1]]
+    texts = {unquote(name): None if text == HIVE_NULL_PARTITION else unquote(text) for name, text in parts}
+    for row in data.to_pylist():
+        op, place = row.pop("Op", "I"), row.pop("_cdc_position", "")
+        for name, text in texts.items():
+            row[name] = pa.scalar(text, pa.string()).cast(columns.field(name).type).as_py()
+        yield LakeRow({name: row.get(name) for name in columns.names}, op, place)
+
+
+def in_utc(data: pa.Table) -> pa.Table:
+    """Rows with every timestamp in UTC; one in Spark's older form tells no zone."""
+    zoned = [field.with_type(TIMESTAMP) if pa.types.is_timestamp(field.type) else field for field in data.schema]
+    return data.cast(pa.schema(zoned))
 
 
 def by_key(rows: list[LakeRow], key: tuple[str, ...]) -> list[LakeRow]:
