@@ -10,15 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import open_output
 from cdclake.errors import IntegrityError
 from cdclake.lake.arrow_types import arrow_schema, partition_column, to_arrow
-from cdclake.lake.keys import KEY, ROUTE, UNSENT, bounds, row_keys
+from cdclake.lake.keys import KEY, ROUTE, UNSENT, comparable, row_keys
 from cdclake.lake.raw_rows import INSERT
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.schema import OP_COLUMN, Schema
-from cdclake.model.snapshot import DataFile, KeyValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +25,12 @@ if TYPE_CHECKING:
 
     from cdclake.lake.decide import Partition
 
-ROW_GROUP_ROWS = 1 << 19
 COMPRESSION = "snappy"  # what every reader of Parquet has had from the start
+ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+"""How Arrow gives texts that it leaves encoded."""
+ENCODED_BYTES_PER_ROW = 2.5
+SMALL_DICTIONARY_BYTES = 64 << 10
+"""A column chunk of texts is read as a dictionary if it has at most these bytes: more, and decoding it costs less."""
 
 
 @dataclass(frozen=True)
@@ -95,25 +97,26 @@ class TableShape:
             rows: The file's rows, with at least the key columns stored.
             partition: The file's partition.
         """
-        values = dict(zip((name.lower() for name in self.partition_key), partition, strict=True))
-        parts = []
-        for name in self.primary_key:
-            column = self.schema.find(name)
-            if column is None:
-                raise IntegrityError(
-                    "The key of a lake table is not among its columns", remedy="Reload it", column=name
-                )
-            if name.lower() in values:
-                parts.append(partition_column(values[name.lower()], column.type, rows.num_rows))
-            else:
-                stored = rows.column(column.name)
-                stored = stored.combine_chunks() if isinstance(stored, pa.ChunkedArray) else stored
-                parts.append(stored.cast(to_arrow(column.type)))
-        return row_keys(parts)
+        return row_keys([self._key_column(name, rows, partition) for name in self.primary_key])
+
+    def route_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
+        """Route alone; see `keys_of`."""
+        return comparable(self._key_column(self.primary_key[0], rows, partition))
+
+    def _key_column(self, name: str, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
+        column = self.schema.find(name)
+        if column is None:
+            raise IntegrityError("The key of a lake table is not among its columns", remedy="Reload it", column=name)
+        folders = dict(zip((name.lower() for name in self.partition_key), partition, strict=True))
+        if name.lower() in folders:
+            return partition_column(folders[name.lower()], column.type, rows.num_rows)
+        stored = rows.column(column.name)
+        stored = stored.combine_chunks() if isinstance(stored, pa.ChunkedArray) else stored
+        return stored.cast(to_arrow(column.type))
 
 
 def read_batches(
-    fs: FileSystem, key: str, shape: TableShape, columns: Sequence[str] | None = None
+    fs: FileSystem, key: str, shape: TableShape, columns: Sequence[str] | None = None, *, encoded: bool = False
 ) -> Iterator[pa.Table]:
     """A data file's rows as the table has them, a row group at a time.
 
@@ -124,13 +127,18 @@ def read_batches(
         key: Key of the file in the lake bucket.
         shape: The table; what the file has in other order, case or narrower type comes as the table has it.
         columns: Names of stored columns to read; None for all.
+        encoded: Leave texts that repeat as dictionaries, which are faster to read, filter and write again.
     """
     stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
     wanted = {name.lower() for name in stored.names}
-    with open_parquet(fs, key) as parquet:
+    with fs.open_input_file(key) as source:
+        parquet = parquet_file(source)
         names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
+        if encoded:
+            parquet = parquet_file(source, parquet.metadata, _repeating_texts(parquet))
         for group in range(parquet.num_row_groups):
-            yield _as_full_load(conform(parquet.read_row_group(group, columns=names, use_threads=False), stored))
+            rows = parquet.read_row_group(group, columns=names, use_threads=False)
+            yield _as_full_load(conform(rows, stored, keep_encoded=encoded))
 
 
 @contextmanager
@@ -140,10 +148,35 @@ def open_parquet(fs: FileSystem, key: str) -> Iterator[pq.ParquetFile]:
         yield parquet_file(source)
 
 
-def parquet_file(source: pa.NativeFile) -> pq.ParquetFile:
-    """A data file that is open."""
+def parquet_file(
+    source: pa.NativeFile, metadata: pq.FileMetaData | None = None, encoded: Sequence[str] = ()
+) -> pq.ParquetFile:
+    """A data file that is open.
+
+    Args:
+        metadata: Its footer, if that was read before.
+        encoded: Text columns to be read as dictionaries.
+    """
     # Timestamps in Spark's older form, INT96, would come as nanoseconds, which overflow after 2262 without a word.
-    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+    return pq.ParquetFile(source, metadata=metadata, read_dictionary=list(encoded), coerce_int96_timestamp_unit="us")
+
+
+def _repeating_texts(parquet: pq.ParquetFile) -> list[str]:
+    """Text columns whose dictionaries are small beside their rows in all row groups."""
+    metadata, names = parquet.metadata, parquet.schema_arrow.names
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    return [
+        name
+        for i, name in enumerate(names)
+        if parquet.schema_arrow.field(i).type == pa.string()
+        and metadata.num_columns == len(names)  # no nested columns, so that both count alike
+        and all(_is_small_dictionary(group.column(i)) for group in groups)
+    ]
+
+
+def _is_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    most_bytes = SMALL_DICTIONARY_BYTES + ENCODED_BYTES_PER_ROW * chunk.num_values
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most_bytes)
 
 
 def _as_full_load(rows: pa.Table) -> pa.Table:
@@ -151,79 +184,27 @@ def _as_full_load(rows: pa.Table) -> pa.Table:
     for name, value in ((OP_COLUMN, INSERT), (POSITION, FULL_LOAD_POSITION)):
         i = rows.schema.get_field_index(name)
         if i >= 0 and rows.column(i).null_count:
-            rows = rows.set_column(i, rows.schema.field(i), pc.fill_null(rows.column(i), value))
+            rows = rows.set_column(i, name, pc.fill_null(rows.column(i).cast(pa.string()), value))
     return rows
 
 
-def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with exactly these columns and types: a missing column is null, a narrower type is widened."""
-    names = {name.lower(): i for i, name in enumerate(rows.schema.names)}
-    columns = []
-    for column in schema:
-        i = names.get(column.name.lower())
-        columns.append(pa.nulls(rows.num_rows, column.type) if i is None else rows.column(i).cast(column.type))
-    return pa.table(columns, schema=schema)
-
-
-class DataFileWriter:
-    """Writes rows to one or more staged files of about equal row counts.
+def conform(rows: pa.Table, schema: pa.Schema, *, keep_encoded: bool = False) -> pa.Table:
+    """Rows with exactly these columns and types: a missing column is null, a narrower type is widened.
 
     Args:
-        fs: Lake file system.
-        keys: Staged keys to write to, in order; as many files come of it as are needed, at most one for each.
-        shape: Shape of the table.
-        partition: Partition of the rows.
-        rows_per_file: Rows after which the next file begins, while there is another key.
+        keep_encoded: Leave texts that are dictionaries so.
     """
-
-    def __init__(
-        self,
-        fs: FileSystem,
-        keys: Sequence[str],
-        shape: TableShape,
-        partition: Partition,
-        rows_per_file: int,
-    ) -> None:
-        self._fs, self._keys, self._shape, self._partition = fs, list(keys), shape, partition
-        self._rows_per_file = max(1, rows_per_file)
-        self._writer: pq.ParquetWriter | None = None
-        self._sink: pa.NativeFile | None = None
-        self._rows = 0
-        self._bounds: list[KeyValue] = []
-        self.written: list[DataFile] = []
-        """Files finished so far; `path` is the staged key."""
-
-    def write(self, rows: pa.Table) -> None:
-        """Append rows (at least the stored columns; route may be absent)."""
-        while rows.num_rows:
-            room = self._rows_per_file - self._rows if len(self.written) + 1 < len(self._keys) else rows.num_rows
-            self._append(rows.slice(0, room))
-            rows = rows.slice(room)
-            if rows.num_rows:
-                self.close()
-
-    def _append(self, rows: pa.Table) -> None:
-        stored = self._shape.stored
-        if self._writer is None:
-            self._sink = open_output(self._fs, self._keys[len(self.written)])
-            self._writer = pq.ParquetWriter(self._sink, stored, compression=COMPRESSION, store_schema=False)
-        self._writer.write_table(conform(rows, stored), row_group_size=ROW_GROUP_ROWS)
-        self._rows += rows.num_rows
-        if self._shape.primary_key:
-            route, _ = self._shape.keys_of(rows, self._partition)
-            self._bounds += [bound for bound in bounds(route) if bound is not None]
-
-    def close(self) -> None:
-        """Finish the file being written, if any."""
-        if self._writer is None or self._sink is None:
-            return
-        self._writer.close()
-        size_bytes = self._sink.tell()
-        self._sink.close()
-        low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
-        key = self._keys[len(self.written)]
-        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high))
-        self._writer, self._sink, self._rows, self._bounds = None, None, 0, []
+    names = {name.lower(): i for i, name in enumerate(rows.schema.names)}
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for column in schema:
+        i = names.get(column.name.lower())
+        if i is None:
+            columns[column.name] = pa.nulls(rows.num_rows, column.type)
+        elif keep_encoded and column.type == pa.string() and rows.schema.field(i).type == ENCODED_TEXT:
+            columns[column.name] = rows.column(i)
+        else:
+            columns[column.name] = rows.column(i).cast(column.type)
+    return pa.table(columns)
 
 
 def matches(keys: pa.Array, wanted: pa.Array) -> pa.Array:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    import pyarrow as pa
-
     from cdclake.lake.as_of import KeptFile, TablePlace
     from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore

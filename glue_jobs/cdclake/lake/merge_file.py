@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.data_file import DataFileWriter, TableShape, conform, matches, read_batches
+from cdclake.lake.data_file import TableShape, conform, matches, read_batches
 from cdclake.lake.decide import in_order, is_last_of_key
+from cdclake.lake.file_writer import DataFileWriter
 from cdclake.lake.keys import KEY
 from cdclake.lake.raw_rows import BadRow
 from cdclake.model.position import COLUMN as POSITION
@@ -100,7 +101,7 @@ def _kept(fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.Chunked
         return
     wanted = removals.combine_chunks() if removals is not None else None
     removed = 0
-    for batch in read_batches(fs, job.base_key, shape):
+    for batch in read_batches(fs, job.base_key, shape, encoded=job.pieces == 1):
         if wanted is None:
             yield batch
             continue
@@ -137,5 +138,4 @@ def _with_position(rows: pa.Table, position: str) -> pa.Table:
 def _sorted_by_route(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
     if not shape.primary_key:
         return rows
-    route, _ = shape.keys_of(rows, partition)
-    return rows.take(pc.array_sort_indices(route))
+    return rows.take(pc.array_sort_indices(shape.route_of(rows, partition)))
