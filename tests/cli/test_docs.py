@@ -17,7 +17,7 @@ def commands(program, documents=DOCUMENTS):
     """The arguments of every line of the documents' bash blocks that calls a program."""
     for document in documents:
         for block in re.findall(r"```bash\n(.*?)```", document.read_text(), re.DOTALL):
-            for line in block.splitlines():
+            for line in map(str.strip, block.splitlines()):
                 if line.startswith(f"{program} "):
                     yield shlex.split(line)[1:]
 
