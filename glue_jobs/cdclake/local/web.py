@@ -19,7 +19,7 @@ from cdclake.local.environment import HOST
 from cdclake.local.patching import replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 logger = logging.getLogger(__name__)
@@ -85,17 +85,18 @@ def _refuse(start_response: StartResponse, status: str, text: str) -> list[bytes
 
 
 @contextmanager
-def http_server(port: int) -> Iterator[str]:
+def http_server(port: int, around: Callable[[WSGIApplication], WSGIApplication] = lambda app: app) -> Iterator[str]:
     """Serve moto on a loopback port; gives the endpoint's URL.
 
     Args:
         port: 0 for any free one.
+        around: Puts something between the socket and moto, which then sees every request first.
 
     Raises:
         ConfigurationError: The port cannot be had.
     """
     with _listen(port) as listening, replaced(moto.s3.models.FakeKey, "etag", _locked_etag()):
-        app = Gate(DomainDispatcherApplication(create_backend_app))
+        app = around(Gate(DomainDispatcherApplication(create_backend_app)))
         server = make_server(
             HOST,
             listening.getsockname()[1],

@@ -1,0 +1,158 @@
+"""A run: a job, ProcessTable or an operator's command, with the real code of each, in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from cdclake.adapters.memory import MemoryJobs
+from cdclake.commit.log import ChangeLog
+from cdclake.control import process_table as control
+from cdclake.control.arguments import parse_item
+from cdclake.control.entry import error_line
+from cdclake.control.maintenance import LakeTable
+from cdclake.errors import CdclakeError
+from cdclake.lake.in_process import InProcessSpark
+from cdclake.lake.jobs import load_incremental, load_initial
+from cdclake.lake.table_run import TableRun
+from cdclake.lake.wiring import relative_file
+from cdclake.model.layout import LakeLayout
+from cdclake.model.names import JOB_LOAD_INITIAL, Argument
+from cdclake.model.table import TableSettings
+from cdclake.ports import JobRun, JobState
+from tests.crash.faults import Injector
+from tests.crash.places import LAKE, RAW
+from tests.lake.table import NAME, RAW_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from cdclake.commit.clean_up import CleanUpPlan
+    from cdclake.control.process_table import Report
+    from cdclake.model.change import ChangeRecord
+    from cdclake.ports import ObjectStore
+    from tests.crash.places import Place
+
+PATH = f"{RAW}/{RAW_PREFIX}"
+LAYOUT = LakeLayout(LAKE, "", NAME)
+FOR_EVER = timedelta(days=36500)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a run is given; can be sent to a child.
+
+    Attributes:
+        place: Where it works.
+        run_id: Its id.
+        now: The time, which stands still while it runs.
+        item: The table's item, of which a job gets its settings.
+        fencing_token: Number of the lease that a job started by hand works under.
+    """
+
+    place: Place
+    run_id: str
+    now: datetime
+    item: Mapping[str, str]
+    fencing_token: int
+
+
+class Actor:
+    """Makes one run.
+
+    Args:
+        task: What it is given.
+        injector: Strikes at its calls.
+        around_lake: Puts something between the run and the lake.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        injector: Injector | None = None,
+        around_lake: Callable[[ObjectStore], ObjectStore] = lambda store: store,
+    ) -> None:
+        self._task = task
+        outside = task.place.outside(injector or Injector())
+        self._outside = replace(outside, lake=around_lake(outside.lake))
+        self._jobs = 0
+        self.log = ChangeLog(self._outside.lake, LAYOUT)
+
+    def load_initial(self, base_change: int) -> dict[str, Any]:
+        """The job LoadInitial."""
+        run = self._table_run(self._task.item, self._task.fencing_token, self._task.run_id)
+        return load_initial(run, InProcessSpark(), base_change)
+
+    def load_incremental(self, last_file: str, new_file: str) -> dict[str, Any]:
+        """The job LoadIncremental."""
+        run = self._table_run(self._task.item, self._task.fencing_token, self._task.run_id)
+        return load_incremental(run, InProcessSpark(), last_file, new_file)
+
+    def process_table(self) -> Report:
+        """The job ProcessTable; the jobs that it starts run in this process."""
+        outside = control.Outside(
+            states=self._outside.states,
+            jobs=self._outside.around_jobs(MemoryJobs(self._run_job)),
+            open_bucket={RAW: self._outside.raw, LAKE: self._outside.lake}.__getitem__,
+            clock=self._now,
+            sleep=lambda _: None,
+        )
+        return control.process_table(PATH, LAKE, "", self._task.run_id, outside)
+
+    def rollback(self, to: int | None = None) -> ChangeRecord:
+        """An operator's rollback."""
+        return self._lake_table().rollback(to)
+
+    def reapply(self) -> ChangeRecord:
+        """An operator's reapply."""
+        return self._lake_table().reapply()
+
+    def repair(self) -> None:
+        """An operator's repair."""
+        self._lake_table().repair()
+
+    def clean_up(self, retention: timedelta = FOR_EVER) -> CleanUpPlan:
+        """An operator's clean-up."""
+        return self._lake_table().clean_up(retention)
+
+    def turn_on(self) -> None:
+        """What an operator does after a rollback."""
+        self._outside.states.set_by_person(PATH, {"ActiveFlag": "true"})
+
+    def _now(self) -> datetime:
+        return self._task.now
+
+    def _lake_table(self) -> LakeTable:
+        state = self._outside.states.get(PATH)
+        assert state is not None
+        return LakeTable(self._outside.states, state, self.log, self._task.run_id, self._now)
+
+    def _table_run(self, item: Mapping[str, str], fencing_token: int, run_id: str) -> TableRun:
+        return TableRun(
+            raw=self._outside.raw,
+            raw_fs=self._outside.raw_fs,
+            raw_prefix=RAW_PREFIX,
+            log=self.log,
+            lake_fs=self._outside.lake_fs,
+            settings=TableSettings.from_item(item),
+            run_id=run_id,
+            fencing_token=fencing_token,
+            clock=self._now,
+        )
+
+    def _run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun:
+        self._jobs += 1
+        item, token = parse_item(arguments[Argument.ITEM]), int(arguments[Argument.FENCING_TOKEN])
+        run = self._table_run(item, token, f"{self._task.run_id}-job-{self._jobs}")
+        try:
+            if job == JOB_LOAD_INITIAL:
+                load_initial(run, InProcessSpark(), int(arguments[Argument.BASE_CHANGE]))
+            else:
+                names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
+                last, new = (relative_file(arguments[name], RAW, RAW_PREFIX) for name in names)
+                load_incremental(run, InProcessSpark(), last, new)
+        except (CdclakeError, OSError) as error:
+            return JobRun("", JobState.FAILED, JobState.FAILED.value, error_line(error))
+        return JobRun("", JobState.SUCCEEDED, JobState.SUCCEEDED.value)

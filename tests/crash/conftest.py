@@ -1,0 +1,79 @@
+"""Worlds for the crash tests, and the table at their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.crash.worlds import FolderWorld, aws_world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from tests.crash.matrix import Tally
+    from tests.crash.worlds import World
+
+_MEMORY = Path("/dev/shm")
+_PROPERTY = "crash tally"
+JSON_PATH = "CDCLAKE_CRASH_JSON"
+"""Environment variable: file to write the table to, as JSON."""
+
+
+@pytest.fixture
+def new_world() -> Callable[[str], AbstractContextManager[tuple[World, Path]]]:
+    """Gives an empty world of a kind of store, and an empty folder."""
+
+    @contextmanager
+    def make(store: str) -> Iterator[tuple[World, Path]]:
+        with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as name:
+            folder, files = Path(name), Path(name) / "files"
+            files.mkdir()
+            if store == "folder":
+                yield FolderWorld(folder), files
+                return
+            with aws_world(versioned=store == "versioned bucket") as world:
+                yield world, files
+
+    return make
+
+
+@pytest.fixture
+def keep_tally(record_property: Callable[[str, object], None]) -> Callable[[Tally], None]:
+    """Takes down what came of a test's trials, for the table."""
+
+    def keep(tally: Tally) -> None:
+        record_property(_PROPERTY, {**asdict(tally), "survived": tally.survived})
+
+    return keep
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what came of all trials."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    properties = [
+        pair for report in reports if getattr(report, "when", "") == "call" for pair in report.user_properties
+    ]
+    tallies: list[dict[str, Any]] = [value for name, value in properties if name == _PROPERTY]
+    if not tallies:
+        return
+    tallies.sort(key=lambda tally: (tally["store"], tally["scenario"]))
+    line = "{:<17} {:<22} {:<19} {:>6} {:>6} {:>9} {:>8}"
+    terminalreporter.section("crash tests: faults struck, and survived")
+    terminalreporter.write_line(line.format("store", "run", "fault", "calls", "tried", "survived", "seconds"))
+    for tally in tallies:
+        values = (tally[name] for name in ("store", "scenario", "fault", "calls", "tried", "survived"))
+        terminalreporter.write_line(line.format(*values, f"{tally['seconds']:.1f}"))
+    tried, survived, seconds = (sum(tally[name] for tally in tallies) for name in ("tried", "survived", "seconds"))
+    terminalreporter.write_line(line.format("all", "", "", "", tried, survived, f"{seconds:.1f}"))
+    path = os.environ.get(JSON_PATH)
+    if path:
+        whole = {"tried": tried, "survived": survived, "seconds": seconds, "rows": tallies}
+        Path(path).write_text(json.dumps(whole, indent=1) + "\n")
