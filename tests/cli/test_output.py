@@ -1,8 +1,10 @@
 """Answers go to stdout as a table or as JSON lines; a pipe gets neither colours nor cut-off cells."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from cdclake.cli.output import Column, JsonOutput, OutputFormat, TextOutput, output_for, progress
 
@@ -35,6 +37,18 @@ def test_piped_text_has_no_colours_and_keeps_long_values_on_one_line(capsys):
     out = capsys.readouterr().out
     assert long_name in out
     assert "\x1b" not in out
+
+
+def test_where_a_table_would_break_numbers_each_record_is_a_paragraph():
+    columns = (*COLUMNS, Column("bytes", "Bytes\nadded", number=True))
+    records = [{"name": "store", "rows": 1345, "bytes": 123_456_789}]
+    for width, shown in ((40, "store  1,345"), (20, "Name store, Rows")):
+        written = io.StringIO()
+        TextOutput(Console(file=written, width=width, force_terminal=True, color_system=None)).records(
+            "T", columns, records
+        )
+        assert shown in written.getvalue()
+        assert "123,456,789" in written.getvalue()
 
 
 def test_json_holds_everything_one_object_a_line(capsys):

@@ -144,6 +144,19 @@ def test_a_table_that_the_controller_registers_is_reported_as_inactive():
     assert [table.outcome for table in world.run().tables] == ["inactive"]
 
 
+def test_a_table_registered_anew_does_not_report_what_its_lake_table_has_been_through():
+    world = World([])
+    commit(world.log(STORE), rows=8)
+    script = world.script
+
+    def register(job, arguments):
+        world.state.register(registered(STORE, active=False))
+        return script(job, arguments)
+
+    world.jobs = MemoryJobs(register)
+    assert [(table.outcome, table.changes) for table in world.run().tables] == [("inactive", ())]
+
+
 def test_a_failed_table_fails_the_run_and_the_others_are_reported():
     world = World([registered(STORE), registered(PRODUCT)])
 

@@ -156,7 +156,7 @@ def change_line(record: ChangeRecord) -> dict[str, object]:
         "files_retired": len(record.retired),
         "files_restored": len(record.restored),
         "bytes_added": record.bytes_added,
-        "seconds": round(sum(record.seconds.values()), 3),
+        "seconds": _seconds(record),
     }
 
 
@@ -173,6 +173,10 @@ def _log(target: Target, table: str) -> ChangeLog:
 
 def _time(created_utc: str) -> str:
     return created_utc[:19].replace("T", " ")
+
+
+def _seconds(record: ChangeRecord) -> float:
+    return round(sum(record.seconds.values(), 0.0), 3)
 
 
 def _what(record: ChangeRecord) -> str:
@@ -216,7 +220,7 @@ def _facts(log: ChangeLog, record: ChangeRecord, *, retained: bool) -> Iterator[
     yield "Run", record.run_id
     yield "Fencing token", record.fencing_token
     yield "Bytes added", f"{record.bytes_added:,}"
-    yield "Seconds", round(sum(record.seconds.values()), 3)
+    yield "Seconds", _seconds(record)
     yield "Record", f"s3://{log.layout.bucket}/{log.layout.change_key(record.change)}"
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     Record = Mapping[str, Any]
 
 _PIPED_WIDTH = 240
+_ANY_WIDTH = 100_000
 
 
 class OutputFormat(str, Enum):
@@ -77,10 +79,14 @@ class Output(Protocol):
 
 
 class TextOutput:
-    """Readable tables."""
+    """Readable tables; a short paragraph for each record where a table would be too wide.
 
-    def __init__(self) -> None:
-        self._console = Console(highlight=False)
+    Args:
+        console: Where to; stdout if not given.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False)
         if not self._console.is_terminal:
             self._console = Console(highlight=False, width=_PIPED_WIDTH)
 
@@ -91,7 +97,19 @@ class TextOutput:
             table.add_column(column.header, justify="right" if column.number else "left", overflow="fold")
         for record in records:
             table.add_row(*(Text(column.text(record)) for column in columns))
-        self._console.print(table)
+        unbroken = self._console.measure(table, options=self._console.options.update(width=_ANY_WIDTH)).minimum
+        if unbroken <= self._console.width:
+            self._console.print(table)
+        else:  # numbers and names would be broken
+            self._paragraphs(title, columns, records)
+
+    def _paragraphs(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
+        self._console.print(title, style="italic", markup=False)
+        for record in records:
+            cells = [(column.header.replace("\n", " "), column.text(record)) for column in columns]
+            text = ", ".join(f"{header} {cell}".strip() for header, cell in cells if cell)
+            self._console.print(Padding(Text(text), (1, 0, 0, 2)))
+        self._console.print()
 
     def remark(self, text: str) -> None:
         """See `Output.remark`."""

@@ -132,7 +132,7 @@ class Pipeline:
         run_id = self._services.jobs.start(JOB_CONTROLLER, {**self._target.job_arguments, **limit})
         controller = self._wait(JOB_CONTROLLER, run_id)
         runs = self._wait_for_tables(run_id)
-        after = [self._outcome(state, runs.get(state.path), heads.get(state.name, 0)) for state in self._states(tables)]
+        after = [self._outcome(state, runs.get(state.path), heads.get(state.name)) for state in self._states(tables)]
         return PipelineOutcome(controller, tuple(sorted(after, key=lambda table: table.name)))
 
     def _states(self, tables: tuple[TableName, ...]) -> list[TableState]:
@@ -159,8 +159,9 @@ class Pipeline:
                 ended.setdefault(path, self._wait(JOB_PROCESS_TABLE, run_id))
         return ended
 
-    def _outcome(self, state: TableState, run: JobRun | None, head_before: int) -> TableOutcome:
-        changes = tuple(summaries(self._services.log(state.name), head_before))
+    def _outcome(self, state: TableState, run: JobRun | None, head_before: int | None) -> TableOutcome:
+        """What became of a table; `head_before` is None for one that this run has found: its changes are old."""
+        changes = () if head_before is None else tuple(summaries(self._services.log(state.name), head_before))
         run_id = run.run_id if run else ""
         if run and run.state is JobState.FAILED:
             error = state.item.get(Attribute.LAST_ERROR) or run.error or run.detail
