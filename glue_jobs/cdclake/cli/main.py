@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from cdclake.cli import changes, demo, local, plan, run, tables, undo, upkeep
+from cdclake.cli import adopt, changes, demo, diff, export, local, plan, run, tables, undo, upkeep
 from cdclake.cli.errors import ErrorReportingGroup
 
 app = typer.Typer(
@@ -20,10 +20,13 @@ app.command()(run.run)
 app.command()(plan.plan)
 app.add_typer(tables.app, name="tables")
 app.add_typer(changes.app, name="changes")
+app.command()(adopt.adopt)
 app.command()(undo.rollback)
 app.command()(undo.reapply)
 app.command()(upkeep.repair)
 app.command("clean-up")(upkeep.clean_up)
+app.command()(export.export)
+app.command()(diff.diff)
 app.add_typer(local.app, name="local")
 
 
