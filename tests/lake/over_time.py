@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import apply_undo, plan_rollback
+from cdclake.local import EmbeddedAws
 from tests.lake.table import RAW_PREFIX, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
     from cdclake.lake.table_run import TableRun
 
 START = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
@@ -78,3 +86,18 @@ class TableOverTime(Table):
 def digest(content: bytes | None) -> str:
     assert content is not None
     return sha256(content).hexdigest()
+
+
+@contextmanager
+def versioned_bucket(monkeypatch: pytest.MonkeyPatch, name: str, *others: str) -> Iterator[None]:
+    """A bucket with versions, and others without, in an embedded AWS that the environment points to."""
+    with EmbeddedAws(region="us-east-1") as aws:
+        for variable, value in aws.environment().items():
+            if variable.startswith("AWS_"):
+                monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+        client = aws_clients.client("s3")
+        for bucket in (name, *others):
+            client.create_bucket(Bucket=bucket)
+        client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+        yield

@@ -6,23 +6,20 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.adapters import aws as aws_clients
 from cdclake.commit.publish import publish
 from cdclake.errors import ConfigurationError, LakeFilesError, PastRetentionError
 from cdclake.lake.as_of import KeptFile, TablePlace, find_change, table_as_of
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.kept_files import KeptFiles
 from cdclake.lake.read_table import file_groups, lake_rows
-from cdclake.local import EmbeddedAws
 from cdclake.model.schema import parse_columns
 from cdclake.model.snapshot import DataFile
 from tests.lake.dying_store import Death, DiedError
-from tests.lake.over_time import START, TABLE, TableOverTime
+from tests.lake.over_time import START, TABLE, TableOverTime, versioned_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,20 +174,13 @@ def test_files_are_grouped_for_all_cores_in_order() -> None:
 
 
 @pytest.fixture
-def versioned_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with EmbeddedAws() as aws:
-        for name, value in aws.environment().items():
-            if name.startswith("AWS_"):
-                monkeypatch.setenv(name, value)
-        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-        client = aws_clients.client("s3")
-        client.create_bucket(Bucket="lake")
-        client.put_bucket_versioning(Bucket="lake", VersioningConfiguration={"Status": "Enabled"})
+def lake_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with versioned_bucket(monkeypatch, "lake"):
         yield "lake"
 
 
-def test_a_file_retired_while_it_is_read_is_read_to_its_end(tmp_path: Path, versioned_bucket: str) -> None:
-    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"}, bucket=versioned_bucket)
+def test_a_file_retired_while_it_is_read_is_read_to_its_end(tmp_path: Path, lake_bucket: str) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"}, bucket=lake_bucket)
     table.load([{"id": 1, "n": 1}])
     # The same file with many row groups, as large tables have.
     (kept,) = table_as_of(table.log).files
