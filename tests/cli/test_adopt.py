@@ -64,8 +64,14 @@ class Lake:
     def put(self, key, data):
         self.s3.put_object(Bucket=self.target.lake_bucket, Key=key, Body=data)
 
+    @property
+    def state(self):
+        state = self.states.get(self.path)
+        assert state
+        return state
+
     def item(self):
-        return dict(self.states.get(self.path).item)
+        return dict(self.state.item)
 
 
 @pytest.fixture
@@ -174,5 +180,5 @@ def test_the_documents_session_goes_as_it_says(cdclake, aws_server, monkeypatch)
         shown[shlex.join(arguments)] = result.stdout
     assert "adoption" in shown["changes shop.orders"]
     assert f"1 change file after {APPLIED}" in shown["plan --table shop.orders"]
-    assert lake.states.get(lake.path).active
+    assert lake.state.active
     assert lake.log.head() == 1
