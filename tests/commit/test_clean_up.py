@@ -152,6 +152,18 @@ def test_a_table_without_changes_loses_only_what_dead_runs_left(lake: SmallLake)
     assert lake.control_keys("staging/") == []
 
 
+def test_what_others_write_while_a_clean_up_is_paused_past_its_lease_is_left_alone(lake: SmallLake) -> None:
+    lake.change(tombstones=1)
+    known = lake.log.head()
+    lake.change(tombstones=1, quarantine=True)
+    lake.stage(run_id="at-work", tombstones=1, quarantine=True)
+    before = lake.control_keys()
+    found = plan_clean_up(lake.log, MONTH, lake.clock(), known)
+    assert found.count == 0
+    clean_up(lake.log, found)
+    assert lake.control_keys() == before
+
+
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("change"), st.integers(0, 2), st.integers(0, 2)),

@@ -81,20 +81,23 @@ def has_leftovers(log: ChangeLog, head: int) -> bool:
     return any(_number(entry.key, folder) > head for folder in folders for entry in log.store.list(folder))
 
 
-def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime) -> CleanUpPlan:
+def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: int | None = None) -> CleanUpPlan:
     """Decide what to delete.
 
     Args:
         log: The table's change log. The plan is right for as long as nobody else works on the table.
         retention: How long what the table was is kept.
         now: The time.
+        through: Number of the newest change, published, when this run had the table for itself. What is written for
+            later ones is left alone: if this run was paused past its lease, it is another run's. None: what lies there
+            for a change to come is taken to be left over.
 
     Raises:
         IntegrityError: A change record or the snapshot of a retained change is missing.
     """
-    head, layout = log.head(), log.layout
+    head, layout = log.head() if through is None else through, log.layout
     if not head:
-        return CleanUpPlan(1, staging=_keys(log, layout.staging_folder))
+        return CleanUpPlan(1, staging=_keys(log, layout.staging_folder, through))
     first = max(log.first_retained(), newest_before(log, now - retention, head), 1)
     retained = log.records(first, head)
     kept = [log.snapshot(first), *(log.snapshot(one.change) for one in retained[1:] if one.kind not in _DATA_KINDS)]
@@ -107,18 +110,18 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime) -> CleanU
     return CleanUpPlan(
         first_retained=first,
         data_files=tuple(sorted(set(retired) - needed_files)),
-        snapshots=tuple(key for key in _keys(log, layout.snapshots_folder) if key not in snapshots),
+        snapshots=tuple(key for key in _keys(log, layout.snapshots_folder, through) if key not in snapshots),
         tombstones=tuple(
             key
-            for key in _keys(log, layout.tombstones_folder)
+            for key in _keys(log, layout.tombstones_folder, through)
             if not (key in needed_tombstones or (made and key.startswith(made)))
         ),
-        quarantine=_orphaned_quarantine(log, head),
-        staging=_keys(log, layout.staging_folder),
+        quarantine=_orphaned_quarantine(log, head, through),
+        staging=_keys(log, layout.staging_folder, through),
         copies=tuple(
             entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPIES_KEPT
         ),
-        marks=tuple(key for key in _keys(log, layout.published_folder) if _number(key, layout.published_folder) < head),
+        marks=_keys(log, layout.published_folder, head - 1),
     )
 
 
@@ -128,6 +131,7 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
     Nobody else may work on the table meanwhile, and no run that began before may be able to commit.
     """
     layout = log.layout
+    keep_alive()  # the plan is only as good as the lease
     if plan.first_retained > log.first_retained():
         log.mark_first_retained(plan.first_retained)  # first, so that nobody is sent to what is half gone
     in_parallel(
@@ -140,15 +144,17 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
         log.mark_cleaned_through(plan.first_retained)
 
 
-def _orphaned_quarantine(log: ChangeLog, head: int) -> tuple[str, ...]:
-    keys = _keys(log, log.layout.quarantine_folder)
+def _orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple[str, ...]:
+    keys = _keys(log, log.layout.quarantine_folder, through)
     numbers = {_number(key, log.layout.quarantine_folder) for key in keys}
     known = {key for number in numbers if number <= head for key in log.record(number).quarantine}
     return tuple(key for key in keys if key not in known)
 
 
-def _keys(log: ChangeLog, folder: str) -> tuple[str, ...]:
-    return tuple(entry.key for entry in log.store.list(folder))
+def _keys(log: ChangeLog, folder: str, through: int | None) -> tuple[str, ...]:
+    """Keys in a folder; with a number, only those that were written for changes up to that one."""
+    keys = (entry.key for entry in log.store.list(folder))
+    return tuple(key for key in keys if through is None or _number(key, folder) <= through)
 
 
 def _number(key: str, folder: str) -> int:

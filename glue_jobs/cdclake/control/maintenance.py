@@ -151,12 +151,13 @@ class LakeTable:
             LeaseHeldError: A run is working on the table.
         """
         with self._leased() as lease:
-            if has_leftovers(self.log, self.log.head()):
+            change = roll_forward(self.log, lease.keep)
+            if has_leftovers(self.log, change):
                 # They may be those of a run that is not dead but paused, and must not commit them once they are gone.
                 reason = "a run had left an unfinished change"
-                take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.keep)
+                change = take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.keep)
                 self._bring_item_in_line()
-            plan = self.plan_clean_up(retention)
+            plan = plan_clean_up(self.log, retention, self.clock(), change)
             clean_up(self.log, plan, lease.keep)
         return plan
 
