@@ -9,7 +9,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough synth check lint types check-39 lock clean
+.PHONY: help demo test test-thorough crash synth check lint types check-39 lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
 test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (about an hour)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_against_oracle.py tests/lake/test_kernel.py -v -n 2 \
 		--dist loadgroup --hypothesis-show-statistics
+
+crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (half an hour)
+	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
 
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate

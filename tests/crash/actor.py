@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.adapters.memory import MemoryJobs
 from cdclake.commit.log import ChangeLog
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from pyspark import SparkContext
+
     from cdclake.commit.clean_up import CleanUpPlan
     from cdclake.control.process_table import Report
     from cdclake.model.change import ChangeRecord
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 PATH = f"{RAW}/{RAW_PREFIX}"
 LAYOUT = LakeLayout(LAKE, "", NAME)
+SPARK = cast("SparkContext", InProcessSpark())
 FOR_EVER = timedelta(days=36500)
 
 
@@ -83,12 +86,12 @@ class Actor:
     def load_initial(self, base_change: int) -> dict[str, Any]:
         """The job LoadInitial."""
         run = self._table_run(self._task.item, self._task.fencing_token, self._task.run_id)
-        return load_initial(run, InProcessSpark(), base_change)
+        return load_initial(run, SPARK, base_change)
 
     def load_incremental(self, last_file: str, new_file: str) -> dict[str, Any]:
         """The job LoadIncremental."""
         run = self._table_run(self._task.item, self._task.fencing_token, self._task.run_id)
-        return load_incremental(run, InProcessSpark(), last_file, new_file)
+        return load_incremental(run, SPARK, last_file, new_file)
 
     def process_table(self) -> Report:
         """The job ProcessTable; the jobs that it starts run in this process."""
@@ -148,11 +151,11 @@ class Actor:
         run = self._table_run(item, token, f"{self._task.run_id}-job-{self._jobs}")
         try:
             if job == JOB_LOAD_INITIAL:
-                load_initial(run, InProcessSpark(), int(arguments[Argument.BASE_CHANGE]))
+                load_initial(run, SPARK, int(arguments[Argument.BASE_CHANGE]))
             else:
                 names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
                 last, new = (relative_file(arguments[name], RAW, RAW_PREFIX) for name in names)
-                load_incremental(run, InProcessSpark(), last, new)
+                load_incremental(run, SPARK, last, new)
         except (CdclakeError, OSError) as error:
             return JobRun("", JobState.FAILED, JobState.FAILED.value, error_line(error))
         return JobRun("", JobState.SUCCEEDED, JobState.SUCCEEDED.value)

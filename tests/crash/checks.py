@@ -28,8 +28,9 @@ def check_for_readers(before: View, now: View) -> None:
     assert now.files.keys() == now.visible.keys()  # all of them can be read
     head, seen = now.log.head(), now.visible.keys()
     new = {file.path for file in now.log.snapshot(head).files}
+    old: set[str]
     if head == before.log.head() and (not head or before.log.is_published(head)):
-        old = before.visible.keys()
+        old = set(before.visible)
         assert old & new <= seen <= old | new, "readers see something of a change that is not committed"
         return
     old = {file.path for file in now.log.snapshot(head - 1).files}

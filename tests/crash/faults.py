@@ -43,6 +43,8 @@ class Fault(Enum):
     """The call is not carried out and raises."""
     ANSWER_LOST = "answer lost"
     """The call is carried out, and raises."""
+    PAUSED = "paused"
+    """The process stands still before the call for longer than its lease lasts, while others go on without it."""
     CONNECTION_DROPPED = "connection dropped"
     """The request is carried out and the connection closed without an answer, whereupon clients send it again."""
 
@@ -51,8 +53,9 @@ class Fault(Enum):
         return self in {Fault.KILLED_BEFORE, Fault.KILLED_AFTER}
 
     @property
-    def is_carried_out(self) -> bool:
-        return self not in {Fault.KILLED_BEFORE, Fault.RAISES}
+    def strikes_after(self) -> bool:
+        """Whether the call has been carried out by then."""
+        return self in {Fault.KILLED_AFTER, Fault.ANSWER_LOST, Fault.CONNECTION_DROPPED}
 
 
 @dataclass(frozen=True)
@@ -75,15 +78,22 @@ class Injector:
     Args:
         point: Where; None: nowhere.
         about_to_die: Called with the name of the call right before the process kills itself.
+        meanwhile: What others do while the process is paused.
 
     Attributes:
         calls: So many were counted.
         struck: Name of the call that was struck; empty if none was yet.
     """
 
-    def __init__(self, point: Point | None = None, about_to_die: Callable[[str], object] = lambda _: None) -> None:
+    def __init__(
+        self,
+        point: Point | None = None,
+        about_to_die: Callable[[str], object] = lambda _: None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
         self._point = point
         self._about_to_die = about_to_die
+        self._meanwhile = meanwhile
         self._lock = Lock()
         self.calls = 0
         self.struck = ""
@@ -106,7 +116,10 @@ class Injector:
                 self.struck = f"{name} {place}".strip()
         if point is None or not is_struck:
             return do()
-        if point.fault.is_carried_out:
+        if point.fault is Fault.PAUSED:
+            self._meanwhile()
+            return do()
+        if point.fault.strikes_after:
             do()
         if point.fault.kills:
             self._about_to_die(self.struck)

@@ -76,6 +76,8 @@ def try_points(
     before = stage.look()
     stage.save()
     for turn, fault in enumerate(faults):
+        if fault is Fault.PAUSED and not scenario.may_come_twice:
+            continue
         started = time.perf_counter()
         tally = Tally(world.name, scenario.name, fault.value)
         changes_only = counts_changes_only(world, fault)
@@ -102,10 +104,12 @@ def counts_changes_only(world: World, fault: Fault) -> bool:
     """Whether a fault need not strike at calls that only read.
 
     After a read everything is as before it, so that a fault after it is one that strikes before: it is tried there. In
-    the embedded AWS, where a trial takes longest, no run is killed before a read either: that is as if it had been
-    killed after the last call that changed something.
+    the embedded AWS, where a trial takes longest, no run is killed before a read either, as that is as if it had been
+    killed after the last call that changed something; and reads that raise are tried with one kind of bucket.
     """
-    return fault.is_carried_out or (fault.kills and isinstance(world, AwsWorld))
+    if fault.strikes_after:
+        return True
+    return isinstance(world, AwsWorld) and (fault.kills or not world.versioned)
 
 
 def _numbers(fault: Fault, calls: int, sample: int | None, turn: float) -> Iterable[int]:
@@ -152,7 +156,7 @@ class _Trial:
             assert not ending.error, ending.error
             self.struck = ending.struck
         else:
-            injector = Injector(point)
+            injector = Injector(point, meanwhile=self._next_run)
             error = self._run_here(Actor(self._stage.task(), injector))
             self.struck = injector.struck
             if error and not self.struck:
@@ -191,8 +195,7 @@ class _Trial:
         """
         stage, scenario = self._stage, self._scenario
         checks.check_for_readers(self._before, stage.look())
-        stage.outlive_lease()
-        scenario.next_run(stage.actor(), stage)
+        self._next_run()
         checks.check_table(stage.look(), self._expected)
         self._leaves_all_as_it_is(scenario.after_that)
         stage.actor().clean_up()
@@ -205,6 +208,10 @@ class _Trial:
         checks.check_item(stage.look(), stage.state())
         if undo:
             self._there_and_back()
+
+    def _next_run(self) -> None:
+        self._stage.outlive_lease()
+        self._scenario.next_run(self._stage.actor(), self._stage)
 
     def _leaves_all_as_it_is(self, run: Callable[[Actor], object]) -> None:
         before = self._stage.look()

@@ -35,6 +35,7 @@ class Scenario:
         next_run: The run that comes when the struck one is dead.
         after_that: A run that finds nothing left to do.
         pauses: Whether the run turns the table off.
+        may_come_twice: Whether the next run may come before the first is through.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Scenario:
     next_run: Callable[[Actor, Stage], object]
     after_that: Callable[[Actor], object]
     pauses: bool = False
+    may_come_twice: bool = True
 
 
 def _repeated(name: str, prepare: Callable[[Stage], list[LakeRow]], run: Callable[[Actor], object]) -> Scenario:
@@ -224,7 +226,7 @@ def _until_rolled_back(kind: ChangeKind, command: Callable[[Actor], object]) -> 
     def proceed(actor: Actor, stage: Stage) -> object:
         log = stage.look().log
         newest = next(record for record in log.newest_first(log.head()) if record.kind is not ChangeKind.TAKEOVER)
-        return actor.repair() if newest.kind is kind else command(actor)
+        return (Actor.repair if newest.kind is kind else command)(actor)
 
     return proceed
 
@@ -264,6 +266,7 @@ SCENARIOS = {
             _until_rolled_back(ChangeKind.ROLLBACK, Actor.rollback),
             Actor.process_table,
             pauses=True,
+            may_come_twice=False,  # two rollbacks of the last change undo two changes
         ),
         Scenario(
             "rollback-to",

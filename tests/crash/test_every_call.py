@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 EVERYTHING = os.environ.get("CDCLAKE_TESTS") == "crash"
 FOLDER, BUCKET, VERSIONED = "folder", "bucket", "versioned bucket"
-PORT_FAULTS = [Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.RAISES, Fault.ANSWER_LOST]
-REQUEST_FAULTS = [*PORT_FAULTS, Fault.CONNECTION_DROPPED]
+FAULTS = [Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.RAISES, Fault.ANSWER_LOST]
+CALL_FAULTS = [*FAULTS, Fault.PAUSED]
+REQUEST_FAULTS = [*FAULTS, Fault.CONNECTION_DROPPED]
 SAMPLES = {FOLDER: 4, BUCKET: 1, VERSIONED: 2}
 """In `make test`, so many calls of each run are tried with each fault."""
 EVERY_DAY = [
@@ -51,7 +52,7 @@ def test_a_run_that_is_struck_at_any_call_is_made_good_by_the_next(
     keep_tally: Callable[[Tally], None],
     request: pytest.FixtureRequest,
 ) -> None:
-    faults = PORT_FAULTS if store == FOLDER else REQUEST_FAULTS
+    faults = CALL_FAULTS if store == FOLDER else REQUEST_FAULTS
     failures: list[str] = []
     with new_world(store) as (world, folder):
         for tally in try_points(world, folder, SCENARIOS[scenario], faults, None if EVERYTHING else SAMPLES[store]):

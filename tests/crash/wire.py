@@ -108,7 +108,7 @@ class Wire:
     ) -> list[bytes]:
         if fault is Fault.KILLED_BEFORE:
             watch.kill_client()
-        if fault.is_carried_out:
+        if fault.strikes_after:
             list(self._app(environ, _keep_to_oneself))
         if fault is Fault.KILLED_AFTER:
             watch.kill_client()

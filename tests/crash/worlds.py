@@ -13,7 +13,7 @@ import boto3
 import moto.s3.models as s3_models
 import pytest
 from botocore.retries.standard import ExponentialBackoff
-from moto.core import DEFAULT_ACCOUNT_ID
+from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
@@ -118,6 +118,7 @@ class AwsWorld:
 
     def __init__(self, wire: Wire, endpoint: str, *, versioned: bool) -> None:
         self.name = "versioned bucket" if versioned else "bucket"
+        self.versioned = versioned
         self.clock = ManualClock()
         self.wire = wire
         environment = child_environment({}, endpoint, DEFAULT_REGION)
