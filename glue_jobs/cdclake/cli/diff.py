@@ -36,10 +36,11 @@ def diff(
 
     Example: cdclake diff shop.orders 3 5
     """
-    from cdclake.cli.environment import aws_environment, spark_here  # these take a while, and --help needs none
+    from cdclake.cli.environment import aws_environment, spark_environment_here  # slow, and --help needs none
     from cdclake.lake.as_of import TablePlace, table_as_of
     from cdclake.lake.diff import plan_diff
     from cdclake.lake.diff_report import report
+    from cdclake.lake.local_session import local_session
 
     with aws_environment(target), progress(f"Looking for changes of {table}") as bar:
         place = TablePlace.at(target.lake_bucket, table, target.lake_prefix)
@@ -47,7 +48,7 @@ def diff(
         sides = [table_as_of(log, *change_or_time(text)) for text in (before, after)]
         plan = plan_diff(*sides)
         bar.say("Starting Spark on this machine")
-        with spark_here() as spark:
+        with spark_environment_here(), local_session("cdclake") as spark:
             bar.say(f"Comparing {len(plan.before.files)} files with {len(plan.after.files)}")
             found = report(spark, place, plan, 0 if count else limit)
     show(table, (sides[0].change, sides[1].change), found, output, with_rows=not count)

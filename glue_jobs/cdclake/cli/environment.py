@@ -20,8 +20,6 @@ from cdclake.cli.services import endpoint_of, session_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import SparkSession
-
     from cdclake.cli.target import Target
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -65,20 +63,19 @@ def aws_environment(target: Target) -> Iterator[None]:
 
 
 @contextmanager
-def spark_here() -> Iterator[SparkSession]:
-    """A Spark session on this machine, which writes nothing to the terminal.
+def spark_environment_here() -> Iterator[None]:
+    """What Spark needs to start on this machine and write nothing to the terminal.
 
     Raises:
         ConfigurationError: There is no Java.
     """
-    from cdclake.lake.local_session import local_session  # takes a while, and --help needs none of it
-    from cdclake.local.environment import spark_environment
+    from cdclake.local.environment import spark_environment  # its package is heavy, and not all commands need it
 
     with tempfile.TemporaryDirectory(prefix="cdclake-spark-", ignore_cleanup_errors=True) as folder:
         variables = spark_environment(Path(folder), sys.executable)
         Path(variables["SPARK_CONF_DIR"], "log4j2.properties").write_text(_QUIET)
-        with environment(variables), local_session("cdclake") as session:
-            yield session
+        with environment(variables):
+            yield
 
 
 def _aws_variables(target: Target) -> dict[str, str | None]:
