@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,17 @@ def test_no_temporary_file_is_listed_or_left(root: Path) -> None:
     assert [found.key for found in store.list("")] == ["a", "b", "c"]
     assert list(store.list_folders("")) == []
     assert len(list((root / TEMPORARY_FOLDER).iterdir())) == 1
+
+
+def test_what_a_process_that_was_killed_left_half_written_goes_after_a_day(root: Path) -> None:
+    (root / TEMPORARY_FOLDER).mkdir()
+    for name, age_hours in (("left", 25), ("being written", 23)):
+        path = root / TEMPORARY_FOLDER / name
+        path.write_bytes(b"half")
+        written = datetime.now(timezone.utc) - timedelta(hours=age_hours)
+        os.utime(path, (written.timestamp(),) * 2)
+    FolderStore(root)
+    assert [path.name for path in (root / TEMPORARY_FOLDER).iterdir()] == ["being written"]
 
 
 def test_a_failed_write_leaves_the_old_object_and_nothing_else(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

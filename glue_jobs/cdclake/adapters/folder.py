@@ -10,7 +10,7 @@ import os
 import shutil
 import uuid
 from contextlib import contextmanager, suppress
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, BinaryIO, Callable
 
 from cdclake.adapters.kept import not_kept
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from cdclake.ports import Clock
+
 TEMPORARY_FOLDER = ".cdclake-temporary"
 """Where objects are written before they appear; no key may begin with it."""
+TEMPORARY_KEPT = timedelta(days=1)
+"""What nobody has written to for so long there was left by a process that was killed."""
 
 
 class FolderStore:
@@ -32,14 +36,16 @@ class FolderStore:
 
     Args:
         root: The folder.
+        clock: The time, to tell what a process that was killed has left from what another is writing.
 
     Raises:
         ConfigurationError: There is no such folder.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, clock: Clock = lambda: datetime.now(timezone.utc)) -> None:
         self.root = root.resolve()
         self._check_root()
+        self._remove_left_over(clock() - TEMPORARY_KEPT)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
         """See `ObjectReader.list`; sorted like S3's, by the bytes of the whole key."""
@@ -181,6 +187,14 @@ class FolderStore:
                 yield temporary, path
             finally:
                 temporary.unlink(missing_ok=True)
+
+    def _remove_left_over(self, before: datetime) -> None:
+        temporary = self.root / TEMPORARY_FOLDER
+        # Who may only read here leaves it to others; and another may be quicker.
+        with suppress(PermissionError, FileNotFoundError):
+            for path in temporary.iterdir():
+                if path.stat().st_mtime < before.timestamp():
+                    path.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
         """Where an object lies.
