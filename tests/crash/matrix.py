@@ -198,6 +198,7 @@ class _Trial:
         self._next_run()
         checks.check_table(stage.look(), self._expected)
         self._leaves_all_as_it_is(scenario.after_that)
+        stage.world.let_files_age()
         stage.actor().clean_up()
         checks.check_clean(stage.look())
         checks.check_table(stage.look(), self._expected)

@@ -19,6 +19,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 from cdclake.adapters import aws
 from cdclake.adapters.dynamodb import create_state_table
+from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_KEPT
 from cdclake.adapters.memory import ManualClock
 from cdclake.local.environment import DEFAULT_REGION, child_environment
 from cdclake.local.web import http_server
@@ -51,6 +52,10 @@ class World(Protocol):
 
     def lake_objects(self) -> dict[str, bytes]:
         """All that lies in the lake, seen without the help of the product's stores, by key."""
+        ...
+
+    def let_files_age(self) -> None:
+        """What was half written when a process died is found only days later."""
         ...
 
     def save(self) -> None:
@@ -89,6 +94,12 @@ class FolderWorld:
         """See `World.lake_objects`."""
         lake = self._root / "lake"
         return {path.relative_to(lake).as_posix(): path.read_bytes() for path in lake.rglob("*") if path.is_file()}
+
+    def let_files_age(self) -> None:
+        """See `World.let_files_age`."""
+        for path in (self._root / "lake" / TEMPORARY_FOLDER).glob("*"):
+            days_ago = path.stat().st_mtime - 2 * TEMPORARY_KEPT.total_seconds()
+            os.utime(path, (days_ago, days_ago))
 
     def save(self) -> None:
         """See `World.save`."""
@@ -144,6 +155,9 @@ class AwsWorld:
         """See `World.lake_objects`."""
         objects = {key: versions[-1] for key, versions in _versions(LAKE).items() if versions}
         return {key: found.value for key, found in objects.items() if isinstance(found, s3_models.FakeKey)}
+
+    def let_files_age(self) -> None:
+        """See `World.let_files_age`. Nothing half written is ever listed on S3."""
 
     def save(self) -> None:
         """See `World.save`."""
