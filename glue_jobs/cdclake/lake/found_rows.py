@@ -1,7 +1,7 @@
 """A look at the rows of files that another program wrote: keys that are null or come twice, and operations.
 
-Only the key columns and `Op` are read, twice at most. Keys are compared a range at a time, so that memory holds no more
-than one range, however large the table is.
+Only the key columns and `Op` are read. Keys are compared a range at a time, so that memory holds no more than one range
+and the row groups being read, however large the table is.
 """
 
 from __future__ import annotations
