@@ -12,9 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdclake.errors import ConfigurationError, PastRetentionError
+from cdclake.lake.diff import read_diff
 from cdclake.lake.read_table import read_table
 from cdclake.lake.task_errors import raising_ours
+from tests.lake.adopting import Adoptee
 from tests.lake.over_time import START, TABLE, TableOverTime
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,3 +181,26 @@ def test_a_file_that_is_gone_by_the_time_it_is_read_is_an_error_of_its_own(
         path.unlink()
     with pytest.raises(PastRetentionError, match="no longer kept"), raising_ours():
         frame.collect()
+
+
+def test_an_adopted_table_is_read_with_operations_positions_and_times_of_its_own(
+    tmp_path: Path, session: SparkSession
+) -> None:
+    far = datetime(9999, 12, 31, tzinfo=timezone.utc)
+    columns = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("at", pa.timestamp("us", tz="UTC"))])
+    schema = "id bigint, n int, at timestamp"
+    adoptee = Adoptee(Table(tmp_path, columns, {"PrimaryKey": "id", "PartitionKey": "n", "Schema": schema}))
+    foreign = pa.table({"at": pa.array([far, None], pa.timestamp("us")), "ID": pa.array([1, 2], pa.int64())})
+    adoptee.write("n=7/part-0.parquet", foreign, int96=True)
+    adoptee.adopt()
+    adoptee.table.write_changes("20240305-101500000.parquet", [("U", {"id": 2, "n": 8, "at": far})])
+    assert adoptee.table.load_incremental()["change"] == 2
+    lake = adoptee.table.lake.as_uri()
+    first = read_table(session, lake, TABLE, change=1).selectExpr("id", "n", "at", "Op", "_cdc_position")
+    loaded = {"n": 7, "Op": "I", "_cdc_position": ""}
+    assert rows(first) == [{"id": 1, "at": micros(far), **loaded}, {"id": 2, "at": None, **loaded}]
+    found = read_diff(session, lake, TABLE, 1, 2).selectExpr("change_type", "id", "n", "unix_micros(at) as at")
+    assert sorted(tuple(row) for row in found.collect()) == [
+        ("update_after", 2, 8, micros(far)),
+        ("update_before", 2, 7, None),
+    ]

@@ -138,7 +138,7 @@ def read_batches(
             parquet = parquet_file(source, parquet.metadata, _repeating_texts(parquet))
         for group in range(parquet.num_row_groups):
             rows = parquet.read_row_group(group, columns=names, use_threads=False)
-            yield _as_full_load(conform(rows, stored, keep_encoded=encoded))
+            yield as_full_load(conform(rows, stored, keep_encoded=encoded))
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def _is_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most_bytes)
 
 
-def _as_full_load(rows: pa.Table) -> pa.Table:
+def as_full_load(rows: pa.Table) -> pa.Table:
     """Rows with an operation and a position, those of a full load where there was none."""
     for name, value in ((OP_COLUMN, INSERT), (POSITION, FULL_LOAD_POSITION)):
         i = rows.schema.get_field_index(name)

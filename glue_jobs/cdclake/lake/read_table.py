@@ -11,17 +11,14 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as spark_types
 
 from cdclake.errors import ConfigurationError
 from cdclake.lake.as_of import TablePlace, table_as_of
-from cdclake.lake.data_file import TableShape, conform
+from cdclake.lake.data_file import TableShape, as_full_load, conform
 from cdclake.lake.kept_files import KeptFiles
-from cdclake.lake.raw_rows import INSERT
 from cdclake.lake.task_errors import Carried
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.schema import OP_COLUMN, Schema, decimal_parts
 
 if TYPE_CHECKING:
@@ -148,8 +145,5 @@ def lake_rows(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Tab
 
     A file that another program wrote may lack the last two: its rows then count as loaded.
     """
-    added = conform(rows, _ADDED)
-    columns = shape.source_columns(rows, partition)
-    columns[OP_COLUMN] = pc.fill_null(added[OP_COLUMN], INSERT)
-    columns[POSITION] = pc.fill_null(added[POSITION], FULL_LOAD_POSITION)
-    return pa.table(columns)
+    added = as_full_load(conform(rows, _ADDED))
+    return pa.table({**shape.source_columns(rows, partition), **{name: added[name] for name in _ADDED.names}})
