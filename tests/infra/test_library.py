@@ -116,8 +116,8 @@ def test_libraries_are_those_that_the_tests_run_with():
 
 
 def test_a_library_that_is_not_pinned_is_refused():
-    with pytest.raises(ConfigurationError, match="does not pin pandas"):
-        pinned("boto3", "pandas")
+    with pytest.raises(ConfigurationError, match="does not pin polars"):
+        pinned("boto3", "polars")
 
 
 @pytest.mark.parametrize("library", ["numpy", "pyarrow"])
