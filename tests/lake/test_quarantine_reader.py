@@ -156,13 +156,13 @@ def test_a_bad_before_image_makes_the_update_bad_and_is_ignored_elsewhere(tmp_pa
 def test_bad_rows_do_not_make_reading_slow(persons: Table, bad: bytes) -> None:
     good = b"".join(b"I,%d,name %d,5\n" % (i, i) for i in range(100_000))
     persons.put(CHANGE, good)
-    started = time.perf_counter()
+    started = time.process_time()
     persons.read(CHANGE)
-    without = time.perf_counter() - started
+    without = time.process_time() - started
     persons.put(CHANGE, bad + good + bad)
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(persons.read(CHANGE).bad_rows) == 2
-    assert time.perf_counter() - started < 20 * without + 1
+    assert time.process_time() - started < 20 * without + 1
 
 
 def test_a_change_with_bad_rows_is_refused_by_default_and_names_the_first(persons: Table) -> None:

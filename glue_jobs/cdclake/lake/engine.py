@@ -17,6 +17,8 @@ from pyspark import StorageLevel, TaskContext
 
 from cdclake.lake import tasks
 from cdclake.lake.decide import Counts
+from cdclake.lake.load_order import are_in_order, groups_in_order
+from cdclake.lake.load_tasks import load_slices
 from cdclake.lake.rewrite_plan import plan_rewrite
 from cdclake.lake.routing import quantiles
 from cdclake.lake.task_errors import Carried, raising_ours
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
     from cdclake.lake.data_file import TableShape
+    from cdclake.lake.load_tasks import Loaded
     from cdclake.lake.raw_reader import Slice
     from cdclake.model.snapshot import DataFile, TombstoneFile
     from cdclake.model.table import TableName, TableSettings
@@ -103,7 +106,45 @@ class Engine:
             IntegrityError: The lake's files are not what the snapshot says.
         """
         with raising_ours():
-            return self._run(request)
+            return self._load_in_order(request) or self._run(request)
+
+    def _load_in_order(self, request: Request) -> Result | None:
+        """Do a full load whose raw files lie in the order of the key; None if it is no such."""
+        groups = request.full_load and groups_in_order(
+            request.parts,
+            has_key=bool(request.shape.primary_key),
+            partitioned=bool(request.shape.partition_key),
+            target_file_bytes=request.settings.target_file_bytes,
+            tasks_at_once=self._spark.defaultParallelism,
+        )
+        if not groups:
+            return None
+        seconds: dict[str, float] = {}
+        load = _task(
+            _load_partition,
+            places=request.places,
+            shape=request.shape,
+            settings=request.settings,
+            table=request.table,
+        )
+        with _timed(seconds, "load"):
+            loaded: list[Loaded] = self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load).collect()
+        read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
+        read.quarantine.check(request.settings.max_quarantined_rows)
+        if request.shape.primary_key and not are_in_order([one.written.files for one in loaded]):
+            return None  # the footers were wrong; what was staged goes with the change that is
+        quarantine = reduce(add, (one.written.quarantine for one in loaded), read.quarantine)
+        quarantine.check(request.settings.max_quarantined_rows)
+        return Result(
+            read=read,
+            decision=tasks.Decision(Counts(applied=read.rows, inserted=read.rows)),
+            written=tuple(file for one in loaded for file in one.written.files),
+            rewritten=(),
+            tombstones=(),
+            repeated=quarantine.rows - read.quarantine.rows,
+            quarantine_keys=quarantine.keys,
+            seconds=seconds,
+        )
 
     def _run(self, request: Request) -> Result:
         seconds: dict[str, float] = {}
@@ -207,9 +248,17 @@ def _plan(request: Request, decision: tasks.Decision) -> tasks.Writing:
 def _write_partition(
     task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, writing: tasks.Writing
 ) -> Iterator[tasks.Written]:
+    yield tasks.write_files(task, entries, writing=writing, attempt=_attempt())
+
+
+def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[Loaded]:  # noqa: ANN401
+    return load_slices(task, groups, attempt=_attempt(), **arguments)
+
+
+def _attempt() -> str:
+    """What tells apart the files of several attempts at one task."""
     context = TaskContext.get()
-    attempt = str(context.taskAttemptId()) if context else "0"
-    yield tasks.write_files(task, entries, writing=writing, attempt=attempt)
+    return str(context.taskAttemptId()) if context else "0"
 
 
 def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.data_file import TableShape
+    from cdclake.model.snapshot import KeyValue
     from cdclake.model.table import TableName, TableSettings
 
 __all__ = [
@@ -51,13 +52,15 @@ class Slice:
     Attributes:
         row_groups: Parquet row groups to read; None for the whole file.
         first_row: Number of the first row in the file.
-        size_bytes: Size of the part, for balancing.
+        size_bytes: Size of the part in the file.
+        bounds: Smallest and largest route of its rows; two None if that is not known.
     """
 
     file: RawFile
     size_bytes: int
     row_groups: tuple[int, ...] | None = None
     first_row: int = 0
+    bounds: tuple[KeyValue, KeyValue] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,10 @@ def inspect(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspectio
     """
     with _reading(file):
         if file.format is RawFormat.PARQUET:
-            raw_schema, groups = raw_parquet.look(fs, file.key)
-            parts = tuple(Slice(file, group.size_bytes, (group.number,), group.first_row) for group in groups)
+            raw_schema, groups = raw_parquet.look(fs, file.key, settings.primary_key[0] if settings.primary_key else "")
+            parts = tuple(
+                Slice(file, group.size_bytes, (group.number,), group.first_row, group.bounds) for group in groups
+            )
         else:
             names = raw_csv.column_names(fs, file, settings)
             raw_schema, parts = pa.schema([(name, pa.string()) for name in names]), (Slice(file, file.size_bytes),)
