@@ -44,14 +44,13 @@ def groups_in_order(
     if runs is None or any(_bytes(run) > most_bytes for run in runs):
         return None
     wanted = _task_count(total, target_file_bytes, tasks_at_once)
-    groups: list[list[Slice]] = []
+    groups: dict[int, list[Slice]] = {}
     done = 0
     for run in runs:
-        if not groups or (done * wanted // max(total, 1) >= len(groups) and len(groups) < wanted):
-            groups.append([])
-        groups[-1] += run
+        middle = done + _bytes(run) // 2
+        groups.setdefault(min(middle * wanted // max(total, 1), wanted - 1), []).extend(run)
         done += _bytes(run)
-    return groups if all(_bytes(group) <= most_bytes for group in groups) else None
+    return list(groups.values()) if all(_bytes(group) <= most_bytes for group in groups.values()) else None
 
 
 def are_in_order(ranges: Sequence[Sequence[DataFile]]) -> bool:
