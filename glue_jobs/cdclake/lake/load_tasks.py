@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdclake.lake.decide import by_partition
 from cdclake.lake.merge_file import MergeJob, merge
-from cdclake.lake.quarantine import put_aside
+from cdclake.lake.quarantine import BadRows, put_aside
 from cdclake.lake.raw_reader import read
 from cdclake.lake.tasks import ReadStats, Written
 
@@ -45,13 +45,13 @@ def load_slices(
     """Write the rows of some slices of a full load, one data file for each partition."""
     raw, lake = places.raw.open(), places.lake.open()
     batches: list[pa.Table] = []
-    bad_rows: list[BadRow] = []
+    bad_rows = BadRows(settings.max_quarantined_rows)
     for part in (part for group in groups for part in group):
         for batch in read(raw, part, shape, settings, table):
-            bad_rows += batch.bad_rows
+            bad_rows.add(batch.bad_rows)
             batches.append(batch.rows)
     most = settings.max_quarantined_rows
-    aside = put_aside(lake, f"{places.quarantine}read-{task:05d}.jsonl", bad_rows, most)
+    aside = bad_rows.put_aside(lake, f"{places.quarantine}read-{task:05d}.jsonl")
     rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()
     stats = ReadStats(inserts=rows.num_rows, quarantine=aside)
     if aside.rows > most:  # the change will be refused

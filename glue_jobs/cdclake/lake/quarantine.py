@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.filesystem import open_output
@@ -36,11 +36,6 @@ class Quarantine:
         first = min(firsts, key=_place, default=None)
         return Quarantine(self.rows + other.rows, first, self.keys + other.keys)
 
-    @classmethod
-    def counted(cls, bad_rows: Sequence[BadRow]) -> Quarantine:
-        """Bad rows that are counted, and not written anywhere."""
-        return cls(len(bad_rows), min(bad_rows, key=_place, default=None))
-
     def check(self, most: int) -> None:
         """Refuse more bad rows than the operator allows.
 
@@ -59,21 +54,50 @@ class Quarantine:
         raise BadRowError(message, remedy=remedy, file=first.file, row=first.row)
 
 
-def put_aside(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], most: int) -> Quarantine:
-    """Write bad rows as JSON lines (file, row, reason, content), unless there are more than allowed anyway.
+class BadRows:
+    """Bad rows gathered by a task, in bounded memory: once there are more than allowed they are but counted.
 
     Args:
-        fs: Lake file system.
-        key: Where to write them.
         most: How many one change may put aside.
     """
-    found = Quarantine.counted(bad_rows)
-    if not found.rows or found.rows > most:
-        return found
-    lines = "".join(json.dumps(asdict(bad), default=str) + "\n" for bad in bad_rows)
-    with open_output(fs, key) as sink:
-        sink.write(lines.encode())
-    return Quarantine(found.rows, found.first, (key,))
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._rows: list[BadRow] = []
+        self._counted = Quarantine()
+
+    def add(self, bad_rows: Sequence[BadRow]) -> None:
+        """Take some more."""
+        self._rows += bad_rows
+        if self._counted.rows + len(self._rows) > self._most:  # the change will be refused
+            self._counted += _counted(self._rows)
+            self._rows.clear()
+
+    def put_aside(self, fs: FileSystem, key: str) -> Quarantine:
+        """Write them as JSON lines (file, row, reason, content), unless there are none or more than allowed.
+
+        Args:
+            fs: Lake file system.
+            key: Where to write them.
+        """
+        if self._counted.rows or not self._rows:
+            return self._counted + _counted(self._rows)
+        lines = "".join(json.dumps(asdict(bad), default=str) + "\n" for bad in self._rows)
+        with open_output(fs, key) as sink:
+            sink.write(lines.encode())
+        return replace(_counted(self._rows), keys=(key,))
+
+
+def put_aside(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], most: int) -> Quarantine:
+    """Put all bad rows of a task aside at once, see `BadRows`."""
+    gathered = BadRows(most)
+    gathered.add(bad_rows)
+    return gathered.put_aside(fs, key)
+
+
+def _counted(bad_rows: Sequence[BadRow]) -> Quarantine:
+    """Bad rows that are counted, and not written anywhere."""
+    return Quarantine(len(bad_rows), min(bad_rows, key=_place, default=None))
 
 
 def _place(bad: BadRow) -> tuple[str, int]:

@@ -24,7 +24,7 @@ from cdclake.lake.decide import (
 )
 from cdclake.lake.keys import KEY, ROUTE
 from cdclake.lake.merge_file import MergeJob, merge
-from cdclake.lake.quarantine import Quarantine, put_aside
+from cdclake.lake.quarantine import BadRows, Quarantine, put_aside
 from cdclake.lake.raw_reader import BATCH_ROWS, Slice, read
 from cdclake.lake.raw_rows import DELETE, UPDATE
 from cdclake.lake.rewrite_plan import InsertRoute, InsertStats, RewritePlan
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.lake.decide import Partition
-    from cdclake.lake.raw_rows import BadRow, ReadBatch
+    from cdclake.lake.raw_rows import ReadBatch
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
     from cdclake.model.table import TableName, TableSettings
 
@@ -114,24 +114,19 @@ def read_slices(
     """Read raw files into batches of rows, each sorted by route; bad rows are put aside."""
     raw = places.raw.open()
     waiting: list[ReadBatch] = []
-    bad_rows: list[BadRow] = []
-    too_many = Quarantine()
+    bad_rows = BadRows(settings.max_quarantined_rows)
     for part in (part for group in groups for part in group):
         for batch in read(raw, part, shape, settings, table):
-            bad_rows += batch.bad_rows
-            if len(bad_rows) > settings.max_quarantined_rows:  # the change will be refused: count, but keep no contents
-                too_many += Quarantine.counted(bad_rows)
-                bad_rows.clear()
+            bad_rows.add(batch.bad_rows)
             waiting.append(batch)
             if sum(one.rows.num_rows for one in waiting) >= BATCH_ROWS:
                 yield _batch(waiting, shape)
                 waiting = []
     if any(batch.rows.num_rows for batch in waiting):
         yield _batch(waiting, shape)
-    if bad_rows or too_many.rows:
-        key = f"{places.quarantine}read-{task:05d}.jsonl"
-        aside = put_aside(places.lake.open(), key, bad_rows, settings.max_quarantined_rows)
-        yield ReadStats(quarantine=too_many + aside), to_blob(shape.in_flight.empty_table())
+    aside = bad_rows.put_aside(places.lake.open(), f"{places.quarantine}read-{task:05d}.jsonl")
+    if aside.rows:
+        yield ReadStats(quarantine=aside), to_blob(shape.in_flight.empty_table())
 
 
 def _batch(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, bytes]:
