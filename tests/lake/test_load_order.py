@@ -36,7 +36,7 @@ def part(low: KeyValue, high: KeyValue, size_bytes: int = MIB) -> Slice:
 def grouped(slices: list[Slice], **settings: Any) -> list[list[tuple[KeyValue, KeyValue]]] | None:
     known = {"has_key": True, "partitioned": False, "target_file_bytes": 16 * MIB, "tasks_at_once": 2, **settings}
     groups = groups_in_order(slices, **known)
-    return groups and [[one.bounds for one in group] for group in groups]
+    return [[one.bounds for one in group] for group in groups] if groups is not None else None
 
 
 def test_slices_one_after_the_other_are_grouped_by_size_for_all_cores_at_once() -> None:
@@ -116,7 +116,7 @@ def test_a_load_in_order_and_one_through_a_shuffle_give_the_same_rows(tmp_path: 
     assert ("load" in done["seconds"]) == statistics
     assert sorted(row.row["id"] for row in table.rows()) == [row["id"] for row in table.loads]
     assert {row.position for row in table.rows()} == {""}
-    spans = sorted((file.key_min, file.key_max) for file in table.log.snapshot(1).files)  # type: ignore[type-var]
+    spans: list[tuple[Any, Any]] = sorted((file.key_min, file.key_max) for file in table.log.snapshot(1).files)
     assert all(before[1] < after[0] for before, after in zip(spans, spans[1:]))
 
 
