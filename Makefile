@@ -45,7 +45,7 @@ check-39: $(VENV)/.test-ready ## What Glue's Python shell runs must be Python 3.
 lock: $(VENV)/.test-ready ## Pin all dependencies anew from pyproject.toml
 	@$(PIP_INSTALL) uv==0.9.18
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
-		--extra spark --extra local --extra cli -o requirements.txt
+		--extra spark --extra local --extra cli --extra lambda -o requirements.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
 		--all-extras -c requirements.txt -o requirements-dev.txt
 

@@ -7,25 +7,31 @@ from datetime import datetime, timezone
 
 from cdclake import logs
 from cdclake.adapters.aws import client
+from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
 from cdclake.control.arguments import folder_prefix, parse_arguments
 from cdclake.control.controller import execute, plan
 from cdclake.control.entry import job_run_id, run_job
-from cdclake.model.names import STATE_TABLE, Argument
+from cdclake.control.metrics import of_controller
+from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 
 
 def main() -> dict[str, object]:
     """Plan, then do what the plan says."""
     logs.configure(run_id=job_run_id(sys.argv))
-    optional = {Argument.PREFIX: "", Argument.STATE_TABLE: STATE_TABLE, Argument.TABLES: ""}
-    given = parse_arguments(sys.argv, [Argument.BUCKET], optional, may_be_empty=(Argument.PREFIX, Argument.TABLES))
+    empty = {Argument.PREFIX: "", Argument.TABLES: ""}
+    optional = {**empty, Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE}
+    given = parse_arguments(sys.argv, [Argument.BUCKET], optional, may_be_empty=empty)
     bucket = given[Argument.BUCKET]
     only = [name.strip() for name in given[Argument.TABLES].split(",") if name.strip()]
     states = DynamoState(client("dynamodb"), given[Argument.STATE_TABLE])
     todo = plan(store(bucket), states, bucket, folder_prefix(given[Argument.PREFIX]), only)
-    return execute(todo, states, GlueJobs(client("glue")), datetime.now(timezone.utc)).to_json()
+    now = datetime.now(timezone.utc)
+    summary = execute(todo, states, GlueJobs(client("glue")), now)
+    cloudwatch_metrics(given[Argument.TABLE_METRICS]).put(of_controller(summary.tables, now))
+    return summary.to_json()
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ from datetime import datetime, timezone
 
 from cdclake import logs
 from cdclake.adapters.aws import client
+from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
 from cdclake.control.arguments import folder_prefix, parse_arguments, parse_item
 from cdclake.control.entry import job_run_id, run_job, stop_on_sigterm
 from cdclake.control.process_table import Outside, process_table
-from cdclake.model.names import STATE_TABLE, Argument, Attribute
+from cdclake.model.names import STATE_TABLE, Argument, Attribute, Sentinel
 
 
 def main() -> dict[str, object]:
@@ -22,18 +23,18 @@ def main() -> dict[str, object]:
     stop_on_sigterm()
     run_id = job_run_id(sys.argv)
     logs.configure(run_id=run_id)
-    optional = {Argument.OUT_PREFIX: "", Argument.STATE_TABLE: STATE_TABLE}
-    required = (Argument.ITEM, Argument.OUT_BUCKET)
-    given = parse_arguments(sys.argv, required, optional, may_be_empty=[Argument.OUT_PREFIX])
+    optional = {Argument.OUT_PREFIX: "", Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE}
+    args = parse_arguments(sys.argv, (Argument.ITEM, Argument.OUT_BUCKET), optional, may_be_empty=[Argument.OUT_PREFIX])
     outside = Outside(
-        states=DynamoState(client("dynamodb"), given[Argument.STATE_TABLE]),
+        states=DynamoState(client("dynamodb"), args[Argument.STATE_TABLE]),
         jobs=GlueJobs(client("glue")),
         open_bucket=store,
         clock=lambda: datetime.now(timezone.utc),
         sleep=time.sleep,
+        metrics=cloudwatch_metrics(args[Argument.TABLE_METRICS]),
     )
-    path, out_prefix = parse_item(given[Argument.ITEM])[Attribute.PATH], folder_prefix(given[Argument.OUT_PREFIX])
-    return process_table(path, given[Argument.OUT_BUCKET], out_prefix, run_id, outside).to_json()
+    path, prefix = parse_item(args[Argument.ITEM])[Attribute.PATH], folder_prefix(args[Argument.OUT_PREFIX])
+    return process_table(path, args[Argument.OUT_BUCKET], prefix, run_id, outside).to_json()
 
 
 if __name__ == "__main__":

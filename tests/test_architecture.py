@@ -13,7 +13,7 @@ JOBS = ROOT / "glue_jobs"
 PACKAGE = JOBS / "cdclake"
 ENTRY_SCRIPTS = sorted(JOBS.glob("*.py"))
 SPARK_SCRIPTS = {"load_initial", "load_incremental"}
-MOST_LINES_OF_A_SCRIPT = 40
+MOST_LINES_OF_A_SCRIPT = 45
 
 EVERYWHERE = {"cdclake", "cdclake.errors"}
 """What all may import; `cdclake` alone is the package's own module, which holds the version."""

@@ -10,8 +10,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from cdclake.model.metrics import Metric
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.table import TableState
 
@@ -228,4 +229,12 @@ class JobRunner(Protocol):
 
     def stop(self, job: str, run_id: str) -> JobRun:
         """Have a run stopped, if it has not ended; returns how it stands right after. It may take a while to stop."""
+        ...
+
+
+class MetricSink(Protocol):
+    """Takes measurements of the work, for graphs and alarms."""
+
+    def put(self, metrics: Sequence[Metric]) -> None:
+        """Keep measurements, any number and any order. Never raises: what is not taken is logged, no more."""
         ...

@@ -145,14 +145,14 @@ def write_job_logs(groups: str) -> Grant:
     )
 
 
-def put_metrics() -> Grant:
-    """Send Glue's metrics of a Spark job."""
+def put_metrics(namespace: str) -> Grant:
+    """Send metrics of one namespace."""
     return Grant(
         "PutMetrics",
         ("cloudwatch:PutMetricData",),
         ("*",),
-        "the action knows no resources; a condition leaves it Glue's namespace only",
-        {"StringEquals": {"cloudwatch:namespace": "Glue"}},
+        "the action knows no resources; a condition leaves it one namespace only",
+        {"StringEquals": {"cloudwatch:namespace": namespace}},
     )
 
 

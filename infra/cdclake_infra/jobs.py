@@ -8,12 +8,14 @@ from aws_cdk import Acknowledgment, Duration, Validations
 from aws_cdk import aws_glue as glue
 from constructs import Construct
 
+from cdclake.model.metrics import NAMESPACE
 from cdclake.model.names import (
     JOB_CONTROLLER,
     JOB_LOAD_INCREMENTAL,
     JOB_LOAD_INITIAL,
     JOB_PROCESS_TABLE,
     Argument,
+    Sentinel,
 )
 from cdclake_infra import grants
 from cdclake_infra.library import pinned
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
     from cdclake_infra.uploads import Upload
 
-GLUE = "glue.amazonaws.com"
+GLUE, GLUE_NAMESPACE = "glue.amazonaws.com", "Glue"
 LOADS = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 PYTHON_SHELL_LOGS, SPARK_LOGS = "/aws-glue/python-jobs/", "/aws-glue/jobs/"
 """What the names of Glue's log groups begin with."""
@@ -75,8 +77,10 @@ class Jobs(Construct):
                 Argument.BUCKET: places.raw_bucket,
                 Argument.PREFIX: places.raw_prefix,
                 Argument.STATE_TABLE: places.state_table,
+                Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
             },
             may=[
+                grants.put_metrics(NAMESPACE),
                 grants.list_raw(places),
                 grants.use_state(places, "GetItem", "PutItem", "UpdateItem", "Scan"),
                 grants.start_jobs(JOB_PROCESS_TABLE),
@@ -95,8 +99,10 @@ class Jobs(Construct):
                 Argument.OUT_BUCKET: places.lake_bucket,
                 Argument.OUT_PREFIX: places.lake_prefix,
                 Argument.STATE_TABLE: places.state_table,
+                Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
             },
             may=[
+                grants.put_metrics(NAMESPACE),
                 grants.list_raw(places),
                 grants.list_lake(places),
                 grants.write_lake(places),
@@ -152,7 +158,7 @@ class Jobs(Construct):
         script, library = self._uploads.script(file), self._uploads.spark_library
         may = [
             grants.write_job_logs(SPARK_LOGS),
-            grants.put_metrics(),
+            grants.put_metrics(GLUE_NAMESPACE),
             grants.list_raw(places),
             grants.read_raw(places),
             grants.list_lake(places),
@@ -186,6 +192,10 @@ class Jobs(Construct):
     def _role(self, job: str, code: Sequence[Upload], may: Sequence[Grant]) -> iam.IRole:
         read = grants.read_code(*(upload.arn for upload in code))
         return grants.role(self, f"{job}Role", service=GLUE, grants=[read, *may])
+
+
+def _flag(wanted: bool) -> str:
+    return Sentinel.ACTIVE if wanted else Sentinel.INACTIVE
 
 
 def _acknowledge(job: Construct) -> None:

@@ -48,6 +48,7 @@ class Settings:
         most_workers: Up to how many workers a run of a Spark job grows.
         load_initial_timeout_minutes: After how long Glue stops a full load.
         load_incremental_timeout_minutes: After how long Glue stops an incremental load.
+        table_metrics: Whether there are metrics of each table beside those of all.
     """
 
     raw_prefix: str = ""
@@ -65,6 +66,7 @@ class Settings:
     most_workers: int = 10
     load_initial_timeout_minutes: int = 480
     load_incremental_timeout_minutes: int = 120
+    table_metrics: bool = True
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be deployed.

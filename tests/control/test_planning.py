@@ -131,6 +131,7 @@ def test_a_decision_is_good_for_json():
         "full_load_utc": "2024-03-05 10:00:00",
         "files": 2,
         "bytes": 20,
+        "oldest_utc": "2024-03-05T10:00:00Z",
         "too_late": 0,
     }
 

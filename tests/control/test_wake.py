@@ -163,7 +163,7 @@ def test_no_wake_up_is_lost_when_events_and_runs_race(world: World, attempt: int
         return [JobState.ACTIVE]
 
     jobs = MemoryJobs(start)
-    outside = Outside(world.states, jobs, world.open_bucket, world.clock, lambda _: None)
+    outside = Outside(world.states, jobs, world.open_bucket, world.clock, lambda _: None, world.metrics)
     numbers = iter(range(300))
 
     def deliver() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
+from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.arguments import parse_item
@@ -68,6 +68,7 @@ class World:
         self.lake = MemoryStore(clock)
         self.states = MemoryState()
         self.jobs = MemoryJobs(self.run_job)
+        self.metrics = MemoryMetrics()
         self.slept: list[float] = []
         self.applied: list[str] = []
         self.failures: dict[str, str] = {}
@@ -78,7 +79,7 @@ class World:
 
     @property
     def outside(self) -> Outside:
-        return Outside(self.states, self.jobs, self.open_bucket, self.clock, self.sleep)
+        return Outside(self.states, self.jobs, self.open_bucket, self.clock, self.sleep, self.metrics)
 
     def open_bucket(self, bucket: str) -> MemoryStore:
         return {RAW: self.raw, LAKE: self.lake}[bucket]

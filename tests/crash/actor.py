@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from cdclake.adapters.memory import MemoryJobs
+from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
 from cdclake.commit.log import ChangeLog
 from cdclake.control import process_table as control
 from cdclake.control.arguments import parse_item
@@ -101,6 +101,7 @@ class Actor:
             open_bucket={RAW: self._outside.raw, LAKE: self._outside.lake}.__getitem__,
             clock=self._now,
             sleep=lambda _: None,
+            metrics=MemoryMetrics(),
         )
         return control.process_table(PATH, LAKE, "", self._task.run_id, outside)
 

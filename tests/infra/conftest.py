@@ -30,6 +30,7 @@ TAILORED = {
     "cdclake:most_workers": 4,
     "cdclake:load_initial_timeout_minutes": 600,
     "cdclake:load_incremental_timeout_minutes": 90,
+    "cdclake:table_metrics": False,
 }
 
 

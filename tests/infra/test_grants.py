@@ -38,15 +38,18 @@ WRITE_LAKE = {
     ],
     "Resource": f"{LAKE}/tables/*",
 }
-PUT_METRICS = {
-    "Action": "cloudwatch:PutMetricData",
-    "Resource": "*",
-    "Condition": {"StringEquals": {"cloudwatch:namespace": "Glue"}},
-}
 
 
 def job_arn(name: str) -> str:
     return f"arn:aws:glue:{REGION}:{ACCOUNT}:job/{name}"
+
+
+def put_metrics(namespace: str) -> dict[str, Any]:
+    return {
+        "Action": "cloudwatch:PutMetricData",
+        "Resource": "*",
+        "Condition": {"StringEquals": {"cloudwatch:namespace": namespace}},
+    }
 
 
 def write_logs(groups: str) -> dict[str, Any]:
@@ -60,7 +63,7 @@ def use_state(*actions: str) -> dict[str, Any]:
 LOADS = [job_arn(JOB_LOAD_INITIAL), job_arn(JOB_LOAD_INCREMENTAL)]
 SPARK = {
     "WriteLogs": write_logs(SPARK_LOGS),
-    "PutMetrics": PUT_METRICS,
+    "PutMetrics": put_metrics("Glue"),
     "ListRaw": LIST_RAW,
     "ReadRaw": READ_RAW,
     "ListLake": LIST_LAKE,
@@ -69,12 +72,14 @@ SPARK = {
 EXPECTED = {
     JOB_CONTROLLER: {
         "WriteLogs": write_logs(SHELL_LOGS),
+        "PutMetrics": put_metrics("cdclake"),
         "ListRaw": LIST_RAW,
         "UseState": use_state("GetItem", "PutItem", "UpdateItem", "Scan"),
         "StartJobs": {"Action": "glue:StartJobRun", "Resource": job_arn(JOB_PROCESS_TABLE)},
     },
     JOB_PROCESS_TABLE: {
         "WriteLogs": write_logs(SHELL_LOGS),
+        "PutMetrics": put_metrics("cdclake"),
         "ListRaw": LIST_RAW,
         "ListLake": LIST_LAKE,
         "WriteLake": WRITE_LAKE,

@@ -123,17 +123,20 @@ def test_worker_type_and_count_are_settings(tailored: Deployed):
 
 
 def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deployed, tailored: Deployed):
-    assert own_arguments(default, JOB_CONTROLLER) == {"--bucket": RAW, "--state_table": STATE_TABLE}
-    assert own_arguments(default, JOB_PROCESS_TABLE) == {"--out_bucket": LAKE, "--state_table": STATE_TABLE}
+    both = {"--state_table": STATE_TABLE, "--table_metrics": "true"}
+    assert own_arguments(default, JOB_CONTROLLER) == {"--bucket": RAW, **both}
+    assert own_arguments(default, JOB_PROCESS_TABLE) == {"--out_bucket": LAKE, **both}
     assert own_arguments(tailored, JOB_CONTROLLER) == {
         "--bucket": "acme-raw",
         "--prefix": "dms/erp/",
         "--state_table": STATE_TABLE,
+        "--table_metrics": "false",
     }
     assert own_arguments(tailored, JOB_PROCESS_TABLE) == {
         "--out_bucket": LAKE,
         "--out_prefix": "tables/",
         "--state_table": STATE_TABLE,
+        "--table_metrics": "false",
     }
     for name in SPARK:  # all theirs come from ProcessTable
         assert own_arguments(tailored, name) == {}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.adapters.memory import MemoryJobs
+from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
 from cdclake.adapters.stores import store
 from cdclake.control.process_table import Outside, process_table
 from cdclake.errors import (
@@ -527,7 +527,9 @@ class TestAfterwards:
             table.load_incremental(last, new)
             return JobRun("", JobState.SUCCEEDED, "SUCCEEDED")
 
-        outside = Outside(adoptee.states, MemoryJobs(run_job), buckets.__getitem__, adoptee.clock, lambda _: None)
+        outside = Outside(
+            adoptee.states, MemoryJobs(run_job), buckets.__getitem__, adoptee.clock, lambda _: None, MemoryMetrics()
+        )
         return process_table(RAW_PATH, "lake", "", f"run-{table.runs}", outside)
 
     def test_clean_up_keeps_adopted_files_in_sight_and_forgets_retired_ones(self, adoptee: Adoptee) -> None:

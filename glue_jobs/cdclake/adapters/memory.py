@@ -18,6 +18,7 @@ from cdclake.ports import Acquired, JobRun, JobState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from cdclake.model.metrics import Metric
     from cdclake.model.table import Item
     from cdclake.ports import Clock
 
@@ -312,3 +313,18 @@ class MemoryJobs:
 
 def _as_runs(run_id: str, states: Sequence[JobState]) -> list[JobRun]:
     return [JobRun(run_id, state, state.value) for state in states]
+
+
+class MemoryMetrics:
+    """Keeps what it is told. See `ports.MetricSink`.
+
+    Attributes:
+        taken: Every metric, in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[Metric] = []
+
+    def put(self, metrics: Sequence[Metric]) -> None:
+        """See `MetricSink.put`."""
+        self.taken += metrics

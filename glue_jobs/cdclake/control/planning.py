@@ -12,6 +12,7 @@ from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
+from cdclake.model.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,7 @@ class Decision:
         full_load_utc: When the newest LOAD file was written, to the second; None if no full load is due.
         files: Number of raw files to read.
         bytes: Their size.
+        oldest_utc: When the oldest of them was written; None if there are none.
         too_late: Number of change files that came since the last run and lie behind the late window.
     """
 
@@ -63,6 +65,7 @@ class Decision:
     full_load_utc: datetime | None = None
     files: int = 0
     bytes: int = 0
+    oldest_utc: datetime | None = None
     too_late: int = 0
 
     @property
@@ -81,7 +84,7 @@ class Decision:
         return self.full_load or self.incremental or self.kind is DecisionKind.LOOK
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON; `full_load_utc` as `yyyy-mm-dd HH:MM:SS` or null."""
+        """Good for JSON; `full_load_utc` as `yyyy-mm-dd HH:MM:SS` or null, `oldest_utc` as `yyyy-mm-ddTHH:MM:SSZ`."""
         written = self.full_load_utc
         return {
             "kind": self.kind.value,
@@ -91,6 +94,7 @@ class Decision:
             "full_load_utc": written.strftime(TableState.DATE_FORMAT) if written else None,
             "files": self.files,
             "bytes": self.bytes,
+            "oldest_utc": utc_text(self.oldest_utc) if self.oldest_utc else None,
             "too_late": self.too_late,
         }
 
@@ -140,6 +144,7 @@ def plan_table(
         full_load_utc=newest_load if loads else None,
         files=len(work.to_read),
         bytes=sum(file.size_bytes for file in work.to_read),
+        oldest_utc=min((file.modified_utc for file in work.to_read), default=None),
         too_late=len(work.too_late),
     )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from cdclake import logs
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import roll_forward
+from cdclake.control import metrics
 from cdclake.control.arguments import item_json
 from cdclake.control.entry import error_line
 from cdclake.control.job_runs import check_succeeded, wait_for_run
@@ -39,10 +40,12 @@ if TYPE_CHECKING:
 
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
-    from cdclake.ports import Clock, JobRunner, ObjectStore, StateStore
+    from cdclake.ports import Clock, JobRunner, MetricSink, ObjectStore, StateStore
 
 MOST_ROUNDS = 20
 """A table that never comes to rest is handed to a fresh run before the job's time limit ends this one."""
+MOST_CHANGES_MEASURED = 20
+"""An item that was built anew knows of no change, and metrics of the last years are of no use to anybody."""
 RUN_SUCCEEDED, RUN_FAILED = "SUCCEEDED", "FAILED"
 
 
@@ -53,6 +56,7 @@ class Outside:
     Attributes:
         open_bucket: Gives the store of a bucket.
         sleep: Pauses for so many seconds.
+        metrics: Is told of lag, changes, failures and durations.
     """
 
     states: StateStore
@@ -60,6 +64,7 @@ class Outside:
     open_bucket: Callable[[str], ObjectStore]
     clock: Clock
     sleep: Callable[[float], None]
+    metrics: MetricSink
 
 
 @dataclass
@@ -171,6 +176,7 @@ class _LeasedRun:
         self._changes = ChangeLog(outside.open_bucket(layout.bucket), layout)
         self._running: tuple[str, str] | None = None  # job and run id, which is empty if it was not told
         self._log = logs.bind(__name__, table=str(layout.name))
+        self._begun = outside.clock()
 
     def rounds(self) -> bool:
         """Go round until nobody asks for more, and give the lease back. False if there is still more to do."""
@@ -192,6 +198,7 @@ class _LeasedRun:
         return False
 
     def _round(self) -> None:
+        self._begun = self._outside.clock()
         self._states.clear_request(self._path)  # before listing: a file that comes later leaves a new mark
         state = _read(self._states, self._path)
         if not state.active:
@@ -205,6 +212,7 @@ class _LeasedRun:
         decision = plan_table(known.state, *files, known.lake)
         this_round = Round(decision)
         self._report.rounds.append(this_round)
+        self._outside.metrics.put(metrics.lag(self._report.table, decision, listed_utc))
         self._log.log(
             logging.WARNING if decision.too_late else logging.INFO,
             decision.kind.value,
@@ -270,6 +278,8 @@ class _LeasedRun:
             self._lease.keep()
             self._states.record_run(self._path, news)
             self._log.info("the item is in line with the lake", extra={"change": lake.change})
+            new = range(max(last_change(state), lake.change - MOST_CHANGES_MEASURED) + 1, lake.change + 1)
+            self._outside.metrics.put(metrics.of_changes(self._report.table, map(self._changes.record, new)))
         return Known(state.with_attributes(**news), lake)
 
     def _record_end(self, outcome: str, error: str, more: Mapping[str, str] | None = None) -> None:
@@ -283,6 +293,8 @@ class _LeasedRun:
                 **(more or {}),
             },
         )
+        seconds = (self._outside.clock() - self._begun).total_seconds()
+        self._outside.metrics.put(metrics.of_end(self._report.table, seconds, failed=outcome == RUN_FAILED))
 
     def _stop_job(self) -> bool:
         """Stop the job that is still running, if any. False if it may run on: then the lease is left to run out.

@@ -119,3 +119,5 @@ class Argument:
     """LoadInitial only: the lake's newest change when the load was decided on; once there is another, it is done."""
     TABLES = "tables"
     """Controller only: comma-separated `schema.table` names to limit the run to."""
+    TABLE_METRICS = "table_metrics"
+    """`false` keeps the metrics of all tables together only; else there are those of each table beside them."""

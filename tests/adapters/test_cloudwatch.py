@@ -1,0 +1,85 @@
+"""Metrics as CloudWatch takes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from cdclake import logs
+from cdclake.adapters.cloudwatch import MOST_IN_A_REQUEST, CloudWatchMetrics, cloudwatch_metrics, metric_data
+from cdclake.model.metrics import Measure, Metric
+
+
+def rows(value: float, table: str, op: str) -> Metric:
+    return Metric(Measure.ROWS, value, table, op)
+
+
+def shape(data: list[dict[str, Any]]) -> dict[tuple[str, ...], tuple[float, ...]]:
+    """Name and dimensions of each entry, with its samples, sum, least and most."""
+    return {
+        (entry["MetricName"], *(f"{one['Name']}={one['Value']}" for one in entry["Dimensions"])): tuple(
+            entry["StatisticValues"].values()
+        )
+        for entry in data
+    }
+
+
+def test_a_metric_is_kept_for_all_tables_together_and_for_its_own():
+    data = list(metric_data([rows(3, "shop.orders", "I"), rows(5, "shop.items", "I")], per_table=True))
+    assert shape(data) == {
+        ("Rows", "Op=I"): (2, 8, 3, 5),
+        ("Rows", "Table=shop.orders", "Op=I"): (1, 3, 3, 3),
+        ("Rows", "Table=shop.items", "Op=I"): (1, 5, 5, 5),
+    }
+
+
+def test_without_metrics_per_table_there_is_one_of_each_however_many_tables_there_are():
+    metrics = [rows(1, f"shop.t{number}", op) for number in range(1000) for op in "IUD"]
+    assert shape(list(metric_data(metrics, per_table=False))) == {
+        ("Rows", f"Op={op}"): (1000, 1000, 1, 1) for op in "IUD"
+    }
+
+
+def test_a_metric_of_no_table_is_kept_once():
+    assert shape(list(metric_data([Metric(Measure.TABLES, 7)], per_table=True))) == {("Tables",): (1, 7, 7, 7)}
+
+
+class Requests:
+    """Keeps what it is sent; refuses requests in between."""
+
+    def __init__(self, *refused: int) -> None:
+        self.sizes: list[int] = []
+        self._refused = refused
+
+    def put_metric_data(self, *, Namespace: str, MetricData: Any) -> None:
+        assert Namespace == "cdclake"
+        self.sizes.append(len(MetricData))
+        if len(self.sizes) in self._refused:
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, "PutMetricData")
+
+
+def test_many_metrics_go_in_requests_of_the_size_that_cloudwatch_takes():
+    requests = Requests()
+    CloudWatchMetrics(requests, per_table=True).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
+    assert requests.sizes == [MOST_IN_A_REQUEST, MOST_IN_A_REQUEST, 1]
+
+
+def test_what_cloudwatch_refuses_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture):
+    requests = Requests(1)
+    CloudWatchMetrics(requests, per_table=True).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
+    assert len(requests.sizes) == 3
+    (record,) = caplog.records
+    assert "ThrottlingException" in json.loads(logs.JsonFormatter().format(record))["traceback"]
+
+
+@pytest.mark.aws
+@pytest.mark.parametrize(("per_table", "names"), [("true", {(), ("Table",)}), ("false", {()})])
+def test_cloudwatch_keeps_what_it_is_sent(aws: None, per_table: str, names: set[tuple[str, ...]]):
+    cloudwatch_metrics(per_table).put([Metric(Measure.LAG_SECONDS, 90.5, "shop.orders")])
+    kept = boto3.client("cloudwatch").list_metrics(Namespace="cdclake")["Metrics"]
+    assert {metric["MetricName"] for metric in kept} == {"LagSeconds"}
+    assert {tuple(dimension["Name"] for dimension in metric["Dimensions"]) for metric in kept} == names
