@@ -8,11 +8,12 @@ from datetime import datetime, timezone
 from cdclake import logs
 from cdclake.adapters.aws import client
 from cdclake.adapters.cloudwatch import cloudwatch_metrics
+from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
-from cdclake.control.arguments import folder_prefix, parse_arguments
-from cdclake.control.controller import execute, plan
+from cdclake.control.arguments import folder_prefix, parse_arguments, parse_new_table
+from cdclake.control.controller import Source, execute, plan
 from cdclake.control.entry import job_run_id, run_job
 from cdclake.control.metrics import of_controller
 from cdclake.model.names import STATE_TABLE, Argument, Sentinel
@@ -21,15 +22,16 @@ from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 def main() -> dict[str, object]:
     """Plan, then do what the plan says."""
     logs.configure(run_id=job_run_id(sys.argv))
-    empty = {Argument.PREFIX: "", Argument.TABLES: ""}
+    empty = {Argument.PREFIX: "", Argument.TABLES: "", Argument.NEW_TABLE: ""}
     optional = {**empty, Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE}
     given = parse_arguments(sys.argv, [Argument.BUCKET], optional, may_be_empty=empty)
-    bucket = given[Argument.BUCKET]
+    bucket, prefix = given[Argument.BUCKET], folder_prefix(given[Argument.PREFIX])
     only = [name.strip() for name in given[Argument.TABLES].split(",") if name.strip()]
     states = DynamoState(client("dynamodb"), given[Argument.STATE_TABLE])
-    todo = plan(store(bucket), states, bucket, folder_prefix(given[Argument.PREFIX]), only)
+    statistics = DmsStatistics(lambda: client("dms"))
+    source = Source(store(bucket), states, bucket, prefix, statistics, parse_new_table(given[Argument.NEW_TABLE]))
     now = datetime.now(timezone.utc)
-    summary = execute(todo, states, GlueJobs(client("glue")), now)
+    summary = execute(plan(source, now, only), states, GlueJobs(client("glue")), now)
     cloudwatch_metrics(given[Argument.TABLE_METRICS]).put(of_controller(summary.tables, now))
     return summary.to_json()
 

@@ -16,9 +16,10 @@ from cdclake.model.names import Argument
 def main() -> dict[str, Any]:
     """Read the arguments, connect, apply."""
     names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
-    run, arguments = table_run(sys.argv, required=names)
+    run, arguments = table_run(sys.argv, required=names, optional={Argument.NEW_INCREMENTAL_FILES: "0"})
     last, new = (relative_file(arguments[name], arguments[Argument.BUCKET], run.raw_prefix) for name in names)
-    return load_incremental(run, SparkContext.getOrCreate(), last, new)
+    listed = int(arguments[Argument.NEW_INCREMENTAL_FILES])
+    return load_incremental(run, SparkContext.getOrCreate(), last, new, listed)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from cdclake import logs
 from cdclake.adapters.aws import client
 from cdclake.adapters.cloudwatch import cloudwatch_metrics
+from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
@@ -25,13 +26,10 @@ def main() -> dict[str, object]:
     logs.configure(run_id=run_id)
     optional = {Argument.OUT_PREFIX: "", Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE}
     args = parse_arguments(sys.argv, (Argument.ITEM, Argument.OUT_BUCKET), optional, may_be_empty=[Argument.OUT_PREFIX])
+    states, jobs = DynamoState(client("dynamodb"), args[Argument.STATE_TABLE]), GlueJobs(client("glue"))
+    metrics, statistics = cloudwatch_metrics(args[Argument.TABLE_METRICS]), DmsStatistics(lambda: client("dms"))
     outside = Outside(
-        states=DynamoState(client("dynamodb"), args[Argument.STATE_TABLE]),
-        jobs=GlueJobs(client("glue")),
-        open_bucket=store,
-        clock=lambda: datetime.now(timezone.utc),
-        sleep=time.sleep,
-        metrics=cloudwatch_metrics(args[Argument.TABLE_METRICS]),
+        states, jobs, store, lambda: datetime.now(timezone.utc), time.sleep, metrics=metrics, statistics=statistics
     )
     path, prefix = parse_item(args[Argument.ITEM])[Attribute.PATH], folder_prefix(args[Argument.OUT_PREFIX])
     return process_table(path, args[Argument.OUT_BUCKET], prefix, run_id, outside).to_json()

@@ -103,6 +103,10 @@ class IntegrityError(CdclakeError):
     exit_code = 5
 
 
+class RawFilesLostError(IntegrityError):
+    """Change files vanished before they were applied. The table is frozen: what comes after them is not applied."""
+
+
 class LakeFilesError(IntegrityError):
     """The files of a lake table are not those that cdclake left there."""
 

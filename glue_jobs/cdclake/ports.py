@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.metrics import Metric
     from cdclake.model.rawfiles import ListedObject
-    from cdclake.model.table import TableState
+    from cdclake.model.table import TableName, TableState
 
 Clock = Callable[[], datetime]
 """Gives the time now, in UTC."""
@@ -185,6 +185,22 @@ class StateStore(Protocol):
         Returns:
             False if `even_if_requested` is false and a mark of `request_work` has been left meanwhile: the lease is
             kept and the holder should look again. True otherwise, also if the lease was no longer this token's.
+        """
+        ...
+
+
+class TaskStatistics(Protocol):
+    """Knows how far DMS tasks are."""
+
+    def table_state(self, task: str, name: TableName) -> str | None:
+        """What a task says of a table: `Full load`, `Table completed`, ...; None if the task does not know the table.
+
+        Args:
+            task: ARN of the task.
+            name: The table, by the names of its raw folders.
+
+        Raises:
+            ConfigurationError: There is no such task, or it may not be looked at.
         """
         ...
 

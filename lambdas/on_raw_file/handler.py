@@ -17,7 +17,7 @@ from cdclake import logs
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
-from cdclake.control.arguments import folder_prefix
+from cdclake.control.arguments import folder_prefix, parse_new_table
 from cdclake.control.entry import error_line
 from cdclake.control.wake import wake_table
 from cdclake.errors import ConfigurationError, JobRunError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 RAW_PREFIX, STATE_TABLE, PROCESS_TABLE_JOB = "RAW_PREFIX", "STATE_TABLE", "PROCESS_TABLE_JOB"
 """Environment: prefix of the schemas' folders in the raw bucket (may be empty), the state table, the job to start."""
+NEW_TABLE = "NEW_TABLE"
+"""Environment, if there is more to say: settings that a table is registered with, as the Controller's argument."""
 
 
 class Surroundings(NamedTuple):
@@ -40,6 +42,7 @@ class Surroundings(NamedTuple):
     jobs: JobRunner
     raw_prefix: str
     process_table_job: str
+    new_table: Mapping[str, str] = {}
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, str]:  # noqa: ARG001 - Lambda passes both
@@ -132,7 +135,7 @@ def _wake(table: TableState, surroundings: Surroundings, now: datetime) -> str:
     states = surroundings.states
     state = states.get(table.path)
     if state is None:
-        states.register(table)  # inactive: a person looks first
+        states.register(table.with_attributes(**surroundings.new_table))  # inactive: a person looks first
         return "registered"
     if not state.active:
         return "inactive"
@@ -151,4 +154,5 @@ def _surroundings() -> Surroundings:
         jobs=GlueJobs(client("glue")),
         raw_prefix=folder_prefix(os.environ[RAW_PREFIX]),
         process_table_job=os.environ[PROCESS_TABLE_JOB],
+        new_table=parse_new_table(os.environ.get(NEW_TABLE, "")),
     )

@@ -13,6 +13,7 @@ def put(*keys):
 def test_plan_tells_new_inactive_and_due_tables_apart_and_changes_nothing(cdclake, state):
     put("shop/store/LOAD00000001.csv", "shop/product/LOAD00000001.parquet", "shop/productorder/LOAD00000001.parquet")
     assert cdclake("tables", "activate", "shop.store").exit_code == 0
+    assert cdclake("tables", "set", "shop.store", "--set", "FullLoadQuietMinutes=0").exit_code == 0
     before = {table.path: dict(table.item) for table in state.all()}
     result = cdclake("plan", "--output", "json")
     assert result.exit_code == 0, result.output
@@ -24,6 +25,19 @@ def test_plan_tells_new_inactive_and_due_tables_apart_and_changes_nothing(cdclak
     }
     assert plan["shop.store"]["kind"] == "full load"
     assert {table.path: dict(table.item) for table in state.all()} == before
+
+
+def test_plan_tells_what_a_person_must_do_and_what_a_table_waits_for(cdclake, state):
+    put("shop/store/LOAD00000001.csv", "shop/product/LOAD00000001.parquet", "shop/productorder/LOAD00000001.parquet")
+    cdclake("tables", "activate", "shop.store")
+    result = cdclake("plan", "--output", "json")
+    plan = {record["table"]: record for record in map(json.loads, result.stdout.splitlines())}
+    assert (plan["shop.store"]["kind"], plan["shop.store"]["action"]) == ("waiting", "none")
+    assert "full load still arriving" in plan["shop.store"]["reason"]
+    assert plan["shop.store"]["to_do"] == ""
+    for table in ("shop.product", "shop.productorder"):
+        assert "tables set" in plan[table]["to_do"]
+        assert f"cdclake tables activate {table}" in plan[table]["to_do"]
 
 
 def test_plan_as_a_table_gives_the_reason(cdclake, state):

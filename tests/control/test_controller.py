@@ -14,7 +14,7 @@ from tests.control.world import ORDERS, RAW
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from cdclake.control.planning import Decision
+    from cdclake.control.decision import Decision
     from tests.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"
@@ -22,11 +22,11 @@ CHANGE, LATER = "20240305-100001000.parquet", "20240305-100002000.parquet"
 
 
 def run(world: World, only: Collection[str] | None = None) -> Summary:
-    return execute(plan(world.raw, world.states, RAW, "dms/", only), world.states, world.jobs, world.clock())
+    return execute(plan(world.source, world.clock(), only), world.states, world.jobs, world.clock())
 
 
 def planned_one(world: World) -> Decision:
-    (table,) = plan(world.raw, world.states, RAW, "dms/").tables
+    (table,) = plan(world.source, world.clock()).tables
     assert table.decision
     return table.decision
 
@@ -44,7 +44,7 @@ def test_planning_changes_nothing(world: World):
     world.put("LOAD00000001.parquet")
     world.put(CHANGE, ITEMS)
     before = world.register(ITEMS).item
-    plan(world.raw, world.states, RAW, "dms/")
+    plan(world.source, world.clock())
     assert world.states.get(ORDERS) is None
     assert world.state(ITEMS).item == before
     assert world.jobs.started == []
@@ -60,7 +60,7 @@ def test_what_a_person_set_is_never_overwritten(world: World):
 
 def test_a_table_registered_between_plan_and_execution_keeps_its_item(world: World):
     world.put(CHANGE)
-    planned = plan(world.raw, world.states, RAW, "dms/")
+    planned = plan(world.source, world.clock())
     item = world.register(PrimaryKey="id").item
     summary = execute(planned, world.states, world.jobs, world.clock())
     assert summary.tables[0].outcome == "registered meanwhile"
@@ -121,7 +121,7 @@ def test_a_folder_of_transaction_files_is_listed_once_for_all_tables_that_share_
     world.register(f"{RAW}/dms/shop/other/", CdcPath="cdc/other")
     world.register(ITEMS)
     world.raw.put("dms/cdc/txn/CDC_TXN-20240305100001000.csv", b"rows")
-    tables = plan(world.raw, world.states, RAW, "dms/").tables
+    tables = plan(world.source, world.clock()).tables
     kinds = {table.state.name.table: table.decision.kind.value for table in tables if table.decision}
     assert len(kinds) == 22
     assert (kinds["t00"], kinds["t19"]) == ("incremental", "incremental")
@@ -133,10 +133,10 @@ def test_a_folder_of_transaction_files_is_no_table_known_or_not(world: World):
     world.put(CHANGE)
     for number in range(9):
         world.raw.put(f"dms/cdc/txn/CDC_TXN-2024030510000{number}000.csv", b"rows")
-    assert [table.state.path for table in plan(world.raw, world.states, RAW, "dms/").tables] == [ORDERS]
+    assert [table.state.path for table in plan(world.source, world.clock()).tables] == [ORDERS]
     world.register(ITEMS, CdcPath="/cdc/txn/")
     world.raw.listed.clear()
-    assert [table.state.path for table in plan(world.raw, world.states, RAW, "dms/").tables] == [ITEMS, ORDERS]
+    assert [table.state.path for table in plan(world.source, world.clock()).tables] == [ITEMS, ORDERS]
     assert "dms/cdc/txn/" not in world.raw.listed
 
 
@@ -145,7 +145,7 @@ def test_bad_settings_of_one_table_do_not_keep_others_from_shared_transaction_fi
     world.put("LOAD00000001.csv")
     world.register(CdcPath="cdc", LateWindowHours="long")
     world.register(ITEMS, CdcPath="cdc")
-    items, orders = plan(world.raw, world.states, RAW, "dms/").tables
+    items, orders = plan(world.source, world.clock()).tables
     assert items.action is Action.START
     assert "LateWindowHours" in orders.error
 
@@ -156,7 +156,7 @@ def test_execution_does_exactly_what_the_plan_prints(world: World):
         world.put(CHANGE, path)
         if number % 3:
             world.register(path, ActiveFlag="true" if number % 3 == 1 else "false")
-    planned = plan(world.raw, world.states, RAW, "dms/")
+    planned = plan(world.source, world.clock())
     printed = json.loads(json.dumps(planned.to_json()))["tables"]
     execute(planned, world.states, world.jobs, world.clock())
     started = [parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] for start in world.jobs.started]
@@ -195,7 +195,7 @@ def test_the_summary_of_a_good_run_has_no_error(world: World):
 def test_a_run_can_be_limited_to_some_tables(world: World):
     world.put(CHANGE)
     world.put(CHANGE, ITEMS)
-    planned = plan(world.raw, world.states, RAW, "dms/", ["shop.items"])
+    planned = plan(world.source, world.clock(), ["shop.items"])
     assert [table.state.path for table in planned.tables] == [ITEMS]
 
 
@@ -209,7 +209,7 @@ def test_an_unknown_table_name_is_an_error_and_nothing_is_done(world: World):
 def test_a_registered_table_whose_raw_folder_is_gone_has_nothing_new(world: World):
     world.put(CHANGE)
     world.register(ITEMS)
-    gone = plan(world.raw, world.states, RAW, "dms/", ["shop.items"]).tables[0]
+    gone = plan(world.source, world.clock(), ["shop.items"]).tables[0]
     assert gone.action is Action.NONE
     assert gone.decision
     assert gone.decision.reason == "there are no raw files"
@@ -218,7 +218,7 @@ def test_a_registered_table_whose_raw_folder_is_gone_has_nothing_new(world: Worl
 def test_folders_without_raw_files_are_neither_planned_nor_registered(world: World):
     world.put("readme.txt", ITEMS)
     world.put(CHANGE)
-    assert [table.state.path for table in plan(world.raw, world.states, RAW, "dms/").tables] == [ORDERS]
+    assert [table.state.path for table in plan(world.source, world.clock()).tables] == [ORDERS]
 
 
 def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_will_look_again(world: World):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.control.decision import DecisionKind
 from cdclake.control.lease import LEASE_SECONDS
 from cdclake.control.maintenance import LakeTable
-from cdclake.control.planning import DecisionKind
 from cdclake.errors import ConfigurationError, IntegrityError, LakeFilesError, LeaseHeldError
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import LakeLayout

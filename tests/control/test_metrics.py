@@ -10,7 +10,7 @@ import pytest
 from cdclake.adapters.memory import MemoryJobs
 from cdclake.control import metrics
 from cdclake.control.controller import execute, plan
-from cdclake.control.planning import Decision, DecisionKind
+from cdclake.control.decision import Decision, DecisionKind
 from cdclake.errors import JobRunError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.metrics import Measure, Metric
@@ -115,7 +115,7 @@ def test_the_controller_tells_the_lag_of_active_tables_and_whom_it_could_not_see
     world.put(CHANGE)
     world.put(CHANGE, f"{RAW}/dms/shop/off/")
     clock.advance(3600)
-    todo = plan(world.raw, world.states, RAW, "dms/")
+    todo = plan(world.source, world.clock())
     told = metrics.of_controller(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
     assert {(metric.measure.title, metric.value, metric.table) for metric in told} == {
         ("Tables", 3, ""),

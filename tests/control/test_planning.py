@@ -4,7 +4,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from cdclake.control.planning import Decision, DecisionKind, plan_table
+from cdclake.control.decision import Decision, DecisionKind
+from cdclake.control.planning import plan_table
 from cdclake.errors import ConfigurationError
 from cdclake.model.late import applied_after
 from cdclake.model.names import Attribute
@@ -14,6 +15,7 @@ from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
 
 T0 = datetime(2024, 3, 5, 10, 0, 0, tzinfo=timezone.utc)
+NOW = T0 + timedelta(hours=1)
 PREFIX = "dms/shop/orders/"
 SCHEMA = Schema((Column("id", "bigint"),))
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
@@ -27,7 +29,7 @@ def table(**attributes: str) -> TableState:
 def planned(state: TableState, **written: float) -> Decision:
     """Plan with files written so many seconds after T0."""
     listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
-    return plan_table(state, *raw_files(listing, PREFIX))
+    return plan_table(state, *raw_files(listing, PREFIX), NOW)
 
 
 def test_a_new_table_with_load_files_and_change_files_gets_both_in_that_order():
@@ -126,12 +128,14 @@ def test_a_decision_is_good_for_json():
     assert decision.to_json() == {
         "kind": "full load and incremental",
         "reason": decision.reason,
+        "to_do": "",
         "watermark": "",
         "new_watermark": CHANGE_1,
         "full_load_utc": "2024-03-05 10:00:00",
         "files": 2,
         "bytes": 20,
         "oldest_utc": "2024-03-05T10:00:00Z",
+        "left": 0,
         "too_late": 0,
     }
 
@@ -175,7 +179,7 @@ def lake(*applied: str, **fields: object) -> Snapshot:
 
 def planned_with(snapshot: Snapshot, state: TableState, **written: float) -> Decision:
     listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
-    return plan_table(state, *raw_files(listing, PREFIX), snapshot)
+    return plan_table(state, *raw_files(listing, PREFIX), NOW, snapshot)
 
 
 def test_the_lake_tells_a_late_file_from_one_delivered_again():

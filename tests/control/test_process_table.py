@@ -76,7 +76,11 @@ def test_the_spark_jobs_get_the_walkthroughs_arguments_and_ours(world: World):
     }
     del initial["base_change"]
     assert parse_item(incremental.pop(Argument.ITEM))[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
-    further = {"lastIncrementalFile": f"{ORDERS}0.parquet", "newIncrementalFile": ORDERS + CHANGE_1}
+    further = {
+        "lastIncrementalFile": f"{ORDERS}0.parquet",
+        "newIncrementalFile": ORDERS + CHANGE_1,
+        "newIncrementalFiles": "1",
+    }
     assert incremental == {**initial, **further}
 
 

@@ -9,9 +9,10 @@ from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState, Memo
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.arguments import parse_item
+from cdclake.control.controller import Source
 from cdclake.control.process_table import Outside, Report, process_table
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
-from cdclake.model.late import applied_after, begin_after, passed_over, pending_changes
+from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
 from cdclake.model.rawfiles import file_order
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.memory import ManualClock
     from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.table import TableName
     from cdclake.ports import Clock
 
 RAW, LAKE, LAKE_PREFIX = "raw-bucket", "lake-bucket", "lake/"
@@ -46,6 +48,16 @@ class RawBucket(MemoryStore):
         listed = super().list(prefix, start_after)
         self.after_listing()
         return listed
+
+
+class Statistics:
+    """DMS tasks, by what they say of each table."""
+
+    def __init__(self) -> None:
+        self.words: dict[tuple[str, str], str] = {}
+
+    def table_state(self, task: str, name: TableName) -> str | None:
+        return self.words.get((task, str(name)))
 
 
 class World:
@@ -76,10 +88,15 @@ class World:
         self.during_job: Callable[[], None] = lambda: None
         self.after_job: Callable[[], None] = lambda: None
         self.states_of_job: list[JobState] = [JobState.SUCCEEDED]
+        self.statistics = Statistics()
+
+    @property
+    def source(self) -> Source:
+        return Source(self.raw, self.states, RAW, "dms/", self.statistics)
 
     @property
     def outside(self) -> Outside:
-        return Outside(self.states, self.jobs, self.open_bucket, self.clock, self.sleep, self.metrics)
+        return Outside(self.states, self.jobs, self.open_bucket, self.clock, self.sleep, self.metrics, self.statistics)
 
     def open_bucket(self, bucket: str) -> MemoryStore:
         return {RAW: self.raw, LAKE: self.lake}[bucket]
@@ -92,7 +109,8 @@ class World:
         bucket, _, rest = path.partition("/")
         schema_prefix, table = rest.rstrip("/").rsplit("/", 1)
         state = TableState.new(bucket, f"{schema_prefix}/", f"{table}/")
-        state = state.with_attributes(**{Attribute.ACTIVE_FLAG: "true", **attributes})
+        at_once = {Attribute.ACTIVE_FLAG: "true", Attribute.FULL_LOAD_QUIET_MINUTES: "0"}
+        state = state.with_attributes(**{**at_once, **attributes})
         assert self.states.register(state)
         return state
 
@@ -154,6 +172,7 @@ class World:
             start = before if before.made else begin_after(before, state.watermark)
             end = file_order(state.with_attributes(LastIncrementalFile=new_file).watermark)
             due = [file for file in pending_changes(start, changes, hours).due if not new_file or file.order <= end]
+            due = list(first_batch(due, state.settings.max_files_per_run, state.settings.max_bytes_per_run))
             if not due:
                 return
             self.applied += [file.relative for file in due]

@@ -34,6 +34,7 @@ SETTINGS = {
     Attribute.PARTITION_KEY: "city",
     Attribute.MAX_QUARANTINED_ROWS: "5",
     Attribute.TARGET_FILE_BYTES: "1500",
+    Attribute.FULL_LOAD_QUIET_MINUTES: "0",
     Attribute.ACTIVE_FLAG: "true",
 }
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.errors import SchemaMismatchError
+from cdclake.errors import InputError, SchemaMismatchError
 from tests.lake.table import RAW_PREFIX, Table
 
 if TYPE_CHECKING:
@@ -47,11 +47,18 @@ def orderings(found: ReadBatch) -> list[str]:
 
 def test_a_full_load_may_lie_in_segments_and_partition_folders(tmp_path: Path) -> None:
     table = persons(tmp_path)
-    names = ["LOAD00000009.csv", "LOAD0000000A.csv", "p0/LOAD00000001.csv", "SEGMENT1_LOAD00000001.csv"]
+    names = [*(f"LOAD{number:08X}.csv" for number in range(1, 11)), "p0/LOAD00000001.csv", "SEGMENT1_LOAD00000001.csv"]
     for number, name in enumerate(names):
         table.put(name, f"{number},n\n".encode())
     table.load_initial()
-    assert held(table) == [(0, "n"), (1, "n"), (2, "n"), (3, "n")]
+    assert held(table) == [(number, "n") for number in range(12)]
+
+
+def test_a_full_load_that_lost_a_file_is_not_loaded(tmp_path: Path) -> None:
+    table = persons(tmp_path)
+    table.put("LOAD00000002.csv", b"1,n\n")
+    with pytest.raises(InputError, match="missing before another"):
+        table.load_initial()
 
 
 @pytest.mark.parametrize("sequence", ["%Y{d}%m{d}%d", "%Y{d}%m{d}%d{d}%H", "%Y{d}%m", "%m{d}%Y{d}%d", "%d{d}%m{d}%Y"])

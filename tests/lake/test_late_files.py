@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -111,8 +113,9 @@ def test_deletes_are_forgotten_with_the_window(table: Table) -> None:
 def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) -> None:
     change(table, 5, 9, "D", number=1)
     table.load_incremental()
-    table.write_load([{"id": 1, "name": "reloaded"}], 2)
-    (table.raw / "shop/orders/LOAD00000001.parquet").unlink()
+    table.write_load([{"id": 1, "name": "reloaded"}])
+    later = time.time() + 60
+    os.utime(table.raw / "shop/orders/LOAD00000001.parquet", (later, later))
     table.load_initial()
     assert table.log.snapshot(3).tombstones == ()
     assert names(table) == {1: "reloaded"}

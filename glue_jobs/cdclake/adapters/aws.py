@@ -24,6 +24,7 @@ from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from botocore.client import BaseClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_glue import GlueClient
     from mypy_boto3_s3 import S3Client
@@ -48,6 +49,7 @@ _DENIED = frozenset(
         "403",
         "AccessDenied",
         "AccessDeniedException",
+        "AccessDeniedFault",
         "ExpiredToken",
         "ExpiredTokenException",
         "InvalidAccessKeyId",
@@ -56,7 +58,7 @@ _DENIED = frozenset(
         "UnrecognizedClientException",
     }
 )
-_MISSING = frozenset({"NoSuchBucket", "ResourceNotFoundException", "EntityNotFoundException"})
+_MISSING = frozenset({"NoSuchBucket", "ResourceNotFoundException", "ResourceNotFoundFault", "EntityNotFoundException"})
 _TRANSIENT = frozenset(
     {
         "LimitExceededException",
@@ -85,7 +87,11 @@ def client(service: Literal["s3"]) -> S3Client: ...
 def client(service: Literal["dynamodb"]) -> DynamoDBClient: ...
 @overload
 def client(service: Literal["glue"]) -> GlueClient: ...
-def client(service: Literal["s3", "dynamodb", "glue"]) -> S3Client | DynamoDBClient | GlueClient:
+@overload
+def client(service: Literal["dms"]) -> BaseClient: ...
+def client(
+    service: Literal["s3", "dynamodb", "glue", "dms"],
+) -> S3Client | DynamoDBClient | GlueClient | BaseClient:
     """A client of a service, from the default session; safe to share between threads.
 
     `AWS_ENDPOINT_URL` (or `AWS_ENDPOINT_URL_S3`, ...) points it to another endpoint than AWS's own.

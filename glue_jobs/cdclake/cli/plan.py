@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ _COLUMNS = (
     Column("files", "Raw files", number=True),
     Column("bytes", "Bytes", number=True),
     Column("reason", "Why"),
+    Column("to_do", "For a person to do"),
 )
 
 
@@ -29,12 +31,11 @@ def plan(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show what a run would do now, table by table, and why. Changes nothing."""
+    """Show what a run would do now, table by table, why, and what a person must do. Changes nothing."""
     from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
     from cdclake.control import controller
 
-    services = connect(target)
-    planned = controller.plan(services.raw, services.state, target.raw_bucket, target.raw_folder, table)
+    planned = controller.plan(connect(target).source, datetime.now(timezone.utc), table)
     records = [entry.to_json() for entry in planned.tables]
     output_for(output).records(
         "Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records]
@@ -43,3 +44,6 @@ def plan(
     if failed:
         message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error}"
         raise RetryableError(message, table=failed[0].state.name)
+    if planned.errors:
+        message = f"{len(planned.errors)} folders of the raw bucket could not be looked at: {planned.errors[0]}"
+        raise RetryableError(message, remedy="Run again")

@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
+from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.s3 import S3Store
 from cdclake.cli.history import GlueHistory
 from cdclake.commit.log import ChangeLog
+from cdclake.control.controller import Source
 
 if TYPE_CHECKING:
     from cdclake.cli.target import Target
@@ -60,9 +62,20 @@ class Services:
         return GlueJobs(self._client("glue"))
 
     @cached_property
+    def statistics(self) -> DmsStatistics:
+        """How far DMS tasks are."""
+        return DmsStatistics(lambda: self._client("dms"))
+
+    @cached_property
     def history(self) -> GlueHistory:
         """Their runs."""
         return GlueHistory(self._client("glue"))
+
+    @property
+    def source(self) -> Source:
+        """What a plan is made from."""
+        target = self._target
+        return Source(self.raw, self.state, target.raw_bucket, target.raw_folder, self.statistics)
 
     def log(self, name: TableName) -> ChangeLog:
         """A lake table's change log."""

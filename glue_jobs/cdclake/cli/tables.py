@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableState
     from cdclake.ports import StateStore
 
-app = typer.Typer(help="List the tables, set their keys, turn them on and off.")
+app = typer.Typer(help="List the tables, set their keys, turn them on and off, thaw them.")
 
 _OF_THE_JOBS = KEPT_BY_STORE | {
     Attribute.BUCKET,
@@ -29,6 +29,7 @@ _OF_THE_JOBS = KEPT_BY_STORE | {
     Attribute.LAST_RUN_ID,
     Attribute.LAST_RUN_UTC,
     Attribute.LAST_LISTED_UTC,
+    Attribute.LAST_PENDING,
     Attribute.LAST_ERROR,
     Attribute.LAST_CHANGE_ID,
 }
@@ -101,6 +102,13 @@ def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE,
 def pause(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
     """Keep the jobs off a table. Its lake table stays, and activate goes on from there."""
     _change(target, table, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE}, output)
+
+
+@app.command()
+@with_target
+def thaw(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Let a frozen table go on without the change files that vanished: what was in them is lost."""
+    _change(target, table, {Attribute.LAST_PENDING: Sentinel.NONE}, output)
 
 
 def parse_settings(settings: list[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Argument, Attribute
+from cdclake.model.table import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +15,25 @@ if TYPE_CHECKING:
     from cdclake.model.table import Item
 
 _DASHES = "--"
+_SETTINGS = (
+    Attribute.SCHEMA,
+    Attribute.CSV_DELIMITER,
+    Attribute.CSV_ROW_DELIMITER,
+    Attribute.CSV_NULL_VALUE,
+    Attribute.CSV_NO_SUP_VALUE,
+    Attribute.RFC4180,
+    Attribute.CDC_PATH,
+    Attribute.ORDER_COLUMN,
+    Attribute.LATE_WINDOW_HOURS,
+    Attribute.MAX_QUARANTINED_ROWS,
+    Attribute.TARGET_FILE_BYTES,
+    Attribute.RETENTION_DAYS,
+    Attribute.FULL_LOAD_QUIET_MINUTES,
+    Attribute.DMS_TASK,
+    Attribute.MAX_FILES_PER_RUN,
+    Attribute.MAX_BYTES_PER_RUN,
+)
+"""What may be the same for all tables that are registered. A person names the keys, and turns the table on."""
 
 
 def parse_arguments(
@@ -92,6 +112,25 @@ def parse_item(text: str) -> Item:
     if not item.get(Attribute.PATH) or not all(isinstance(value, str) for value in item.values()):
         raise _bad_item(text)
     return item
+
+
+def parse_new_table(text: str) -> dict[str, str]:
+    """Read the argument `new_table`: JSON of the settings that a table is registered with; empty for none.
+
+    Raises:
+        ConfigurationError: It is no JSON object of texts, or names what no person sets, or what turns a table on.
+    """
+    try:
+        given = json.loads(text or "{}")
+        odd = [name for name, value in given.items() if name not in _SETTINGS or not isinstance(value, str)]
+    except (ValueError, AttributeError):
+        odd = [text]
+    if odd:
+        message = f"The argument --{Argument.NEW_TABLE} cannot set {', '.join(odd)}"
+        remedy = f"Pass JSON of texts, with names from {', '.join(_SETTINGS)}"
+        raise ConfigurationError(message, remedy=remedy)
+    TableSettings.from_item(given)
+    return dict(given)
 
 
 def _bad_item(text: str) -> ConfigurationError:

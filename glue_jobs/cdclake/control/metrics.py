@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.control.controller import TableResult
-    from cdclake.control.planning import Decision
+    from cdclake.control.decision import Decision
     from cdclake.model.change import ChangeRecord
 
 
@@ -26,10 +26,11 @@ def lag(table: str, decision: Decision, now: datetime) -> list[Metric]:
     A table that nothing waits for counts among all tables, and is not kept by its name: most tables are idle most of
     the time, and CloudWatch charges for each name in each hour.
     """
-    name = table if decision.files else ""
+    files = decision.files + decision.left
+    name = table if files else ""
     return [
         Metric(Measure.LAG_SECONDS, lag_seconds(decision, now), name),
-        Metric(Measure.LAG_FILES, decision.files, name),
+        Metric(Measure.LAG_FILES, files, name),
     ]
 
 

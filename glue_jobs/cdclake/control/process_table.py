@@ -15,11 +15,13 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import roll_forward
 from cdclake.control import metrics
 from cdclake.control.arguments import item_json
+from cdclake.control.decision import Decision, DecisionKind
 from cdclake.control.entry import error_line
+from cdclake.control.full_load_gate import task_word
 from cdclake.control.job_runs import check_succeeded, wait_for_run
 from cdclake.control.lake_state import check_not_ahead, is_emptied, lake_attributes, last_change
 from cdclake.control.lease import Lease
-from cdclake.control.planning import Decision, plan_table
+from cdclake.control.planning import plan_table
 from cdclake.control.wake import wake_table
 from cdclake.errors import (
     CdclakeError,
@@ -27,6 +29,7 @@ from cdclake.errors import (
     JobRunError,
     LeaseHeldError,
     LeaseLostError,
+    RawFilesLostError,
     UnknownTableError,
 )
 from cdclake.model.layout import LakeLayout
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
-    from cdclake.ports import Clock, JobRunner, MetricSink, ObjectStore, StateStore
+    from cdclake.ports import Clock, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
 
 MOST_ROUNDS = 20
 """A table that never comes to rest is handed to a fresh run before the job's time limit ends this one."""
@@ -57,6 +60,7 @@ class Outside:
         open_bucket: Gives the store of a bucket.
         sleep: Pauses for so many seconds.
         metrics: Is told of lag, changes, failures and durations.
+        statistics: Tells how far the DMS tasks are that tables name; None: full loads are judged by their files alone.
     """
 
     states: StateStore
@@ -65,6 +69,7 @@ class Outside:
     clock: Clock
     sleep: Callable[[float], None]
     metrics: MetricSink
+    statistics: TaskStatistics | None = None
 
 
 @dataclass
@@ -182,7 +187,8 @@ class _LeasedRun:
         """Go round until nobody asks for more, and give the lease back. False if there is still more to do."""
         try:
             for _ in range(MOST_ROUNDS):
-                self._round()
+                if self._round():
+                    continue  # one change could not take all there is
                 if self._lease.release(even_if_requested=False):
                     return True
             self._lease.release(even_if_requested=True)
@@ -197,19 +203,25 @@ class _LeasedRun:
             raise
         return False
 
-    def _round(self) -> None:
+    def _round(self) -> bool:
+        """Look at the raw files and apply what one change takes. True if there is more."""
         self._begun = self._outside.clock()
         self._states.clear_request(self._path)  # before listing: a file that comes later leaves a new mark
         state = _read(self._states, self._path)
         if not state.active:
-            self._report.rounds.append(Round(plan_table(state, (), ())))
-            return
+            self._report.rounds.append(Round(plan_table(state, (), (), self._outside.clock())))
+            return False
         change = last_change(state)
         known = self._in_line_with_lake(state)
         listed_utc = self._outside.clock()
         raw = self._outside.open_bucket(state.bucket)
         files = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path)
-        decision = plan_table(known.state, *files, known.lake)
+        word = task_word(self._outside.statistics, known.state, files[0])
+
+        def plan(known: Known) -> Decision:
+            return plan_table(known.state, *files, listed_utc, known.lake, word)
+
+        decision = plan(known)
         this_round = Round(decision)
         self._report.rounds.append(this_round)
         self._outside.metrics.put(metrics.lag(self._report.table, decision, listed_utc))
@@ -218,17 +230,24 @@ class _LeasedRun:
             decision.kind.value,
             extra={"reason": decision.reason},
         )
+        if decision.kind is DecisionKind.FROZEN:
+            raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
+        if decision.work:
+            known = self._note_pending(known, decision.note)
         if decision.full_load:
             known = self._load(JOB_LOAD_INITIAL, known, decision, this_round)
-            decision = plan_table(known.state, *files, known.lake)  # the lake tells which change files it holds
-        if decision.incremental and not decision.full_load:
+            decision = plan(known)  # the lake tells which change files it holds
+            _require(not decision.full_load, decision)
+        if decision.incremental:
             known = self._load(JOB_LOAD_INCREMENTAL, known, decision, this_round)
-            decision = plan_table(known.state, *files, known.lake)
+            applied, decision = decision, plan(known)
+            _require(not decision.repeats(applied), decision)
         this_round.changes = list(range(change + 1, known.lake.change + 1))
-        if decision.work:
-            message = f"The jobs ended well, but the lake lacks what they were to load: {decision.reason}"
-            raise JobRunError(message, remedy="Look in the log of the last job; the next run tries again")
-        self._record_end(RUN_SUCCEEDED, "", {Attribute.LAST_LISTED_UTC: utc_text(listed_utc)})
+        outcome = {Attribute.LAST_PENDING: decision.note}
+        if decision.kind is DecisionKind.NOTHING_NEW:
+            outcome[Attribute.LAST_LISTED_UTC] = utc_text(listed_utc)
+        self._record_end(RUN_SUCCEEDED, "", outcome)
+        return decision.incremental
 
     def _in_line_with_lake(self, state: TableState) -> Known:
         """Finish what a run that died left undone, and bring the item in line with the lake.
@@ -257,6 +276,13 @@ class _LeasedRun:
         check_succeeded(job, run)
         lake = self._changes.snapshot(self._changes.head())
         return self._record_lake(known.state, lake, full_load_date=job == JOB_LOAD_INITIAL)
+
+    def _note_pending(self, known: Known, note: str) -> Known:
+        """Note what is waiting before any of it is applied, see `cdclake.control.raw_guard`."""
+        noted = {Attribute.LAST_PENDING: note}
+        if known.state.item.get(Attribute.LAST_PENDING, "") != note:
+            self._states.record_run(self._path, noted)
+        return Known(known.state.with_attributes(**noted), known.lake)
 
     def _start(self, job: str, arguments: Mapping[str, str]) -> str:
         self._running = (job, "")
@@ -314,6 +340,12 @@ class _LeasedRun:
         return run.state is not JobState.ACTIVE
 
 
+def _require(done: bool, left: Decision) -> None:
+    if not done:
+        message = f"The jobs ended well, but the lake lacks what they were to load: {left.reason}"
+        raise JobRunError(message, remedy="Look in the log of the last job; the next run tries again")
+
+
 def job_arguments(job: str, known: Known, decision: Decision, layout: LakeLayout, fencing_token: int) -> dict[str, str]:
     """Arguments of a Spark job's run, the walkthrough's and ours beside them."""
     state = known.state
@@ -332,4 +364,5 @@ def job_arguments(job: str, known: Known, decision: Decision, layout: LakeLayout
     if job == JOB_LOAD_INCREMENTAL:
         arguments[Argument.LAST_INCREMENTAL_FILE] = state.last_incremental_file
         arguments[Argument.NEW_INCREMENTAL_FILE] = state.as_watermark(decision.new_watermark)
+        arguments[Argument.NEW_INCREMENTAL_FILES] = str(decision.files)
     return arguments

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdclake.model.rawfiles import TRANSACTIONS_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from cdclake.model.rawfiles import ListedObject
     from cdclake.ports import ObjectReader
@@ -21,21 +21,25 @@ class SharedListings:
 
     Args:
         raw: The raw bucket.
+        begins: By prefix of transaction files, the key after which somebody will ask for them; all if it is not there.
     """
 
-    def __init__(self, raw: ObjectReader) -> None:
+    def __init__(self, raw: ObjectReader, begins: Mapping[str, str] | None = None) -> None:
         self._raw = raw
+        self._begins = begins or {}
         self._kept: dict[str, list[ListedObject]] = {}
         self._lock = Lock()
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
         """See `ObjectReader.list`."""
-        if start_after or not prefix.endswith(f"/{TRANSACTIONS_NAME}"):
+        begin = self._begins.get(prefix, "")
+        if not prefix.endswith(f"/{TRANSACTIONS_NAME}") or start_after < begin:
             return self._raw.list(prefix, start_after)
         with self._lock:
             if prefix not in self._kept:
-                self._kept[prefix] = list(self._raw.list(prefix))
-            return iter(self._kept[prefix])
+                self._kept[prefix] = list(self._raw.list(prefix, begin))
+            kept = self._kept[prefix]
+        return (entry for entry in kept if entry.key > start_after)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`."""

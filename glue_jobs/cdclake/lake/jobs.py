@@ -9,16 +9,16 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.timeline import shows
-from cdclake.errors import ConfigurationError, InputError
+from cdclake.errors import ConfigurationError, InputError, RawFilesLostError
 from cdclake.lake import raw_reader
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.engine import Engine, Request
 from cdclake.lake.finish import finish, snapshot_after
 from cdclake.lake.tasks import Places
 from cdclake.model.change import ChangeKind
-from cdclake.model.late import applied_after, begin_after, passed_over, pending_changes
+from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.rawfiles import file_order
+from cdclake.model.rawfiles import file_order, missing_loads
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.table import TableState
 from cdclake.raw_listing import list_raw_files
@@ -56,6 +56,10 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
     if not full_load:
         remedy = "Confirm that the DMS task does a full load of this table into this folder"
         raise InputError("The raw folder holds no full-load files", remedy=remedy, file=run.raw_prefix)
+    missing = missing_loads(full_load)
+    if missing:
+        remedy = "Wait until the DMS task has loaded the table, or have it reload the table"
+        raise InputError("A full-load file is missing before another", remedy=remedy, file=missing[0])
     newest = max(file.modified_utc for file in full_load).strftime(TableState.DATE_FORMAT)
     names = tuple(file.relative for file in full_load)
     same = (before.full_load_files, before.full_load_utc) == (names, newest)
@@ -70,21 +74,26 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
     return finish(run, before, after, result, ChangeKind.FULL_LOAD, names)
 
 
-def load_incremental(run: TableRun, spark: SparkContext, last_file: str, new_file: str) -> dict[str, Any]:
+def load_incremental(
+    run: TableRun, spark: SparkContext, last_file: str, new_file: str, listed_files: int = 0
+) -> dict[str, Any]:
     """Apply the change files that the lake table lacks, late ones included, up to a given one.
 
-    What the lake has is told by its own snapshot; `last_file` is used only while there is none. A second call with the
-    same arguments does nothing.
+    Of more than one change may take, the oldest are applied, see `cdclake.model.late.first_batch`. What the lake has is
+    told by its own snapshot; `last_file` is used only while there is none. A second call with the same arguments does
+    nothing, unless more files were due than one change may take.
 
     Args:
         last_file: Watermark of the state table, relative to the table's raw folder; empty for none.
         new_file: Last change file to apply, relative; empty for all there are.
+        listed_files: So many change files up to `new_file` the lake lacked when they were listed before.
 
     Returns:
         Summary of the change for a log or a program; `change` is None if nothing was to be done.
 
     Raises:
         InputError: A change file cannot be taken.
+        RawFilesLostError: Fewer files are there than were listed; nothing is applied.
         ConfigurationError: The table's keys are not those that the lake table was made with.
     """
     before = run.current()
@@ -93,6 +102,11 @@ def load_incremental(run: TableRun, spark: SparkContext, last_file: str, new_fil
     _, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
     due, too_late = pending_changes(known, changes, run.settings.late_window_hours, _last_change_time(run, before))
     due = [file for file in due if not end or file.order <= end]
+    if due and len(due) < listed_files:
+        message = f"Of {listed_files} change files that were to be applied, {len(due)} are left in the raw bucket"
+        remedy = "Bring them back, or have DMS reload the table; nothing was applied"
+        raise RawFilesLostError(message, remedy=remedy, table=run.layout.name)
+    due = list(first_batch(due, run.settings.max_files_per_run, run.settings.max_bytes_per_run))
     if not due:
         nothing = _nothing(run, before, "every change file is in the lake already")
         return {**nothing, "too_late": [file.relative for file in too_late]}

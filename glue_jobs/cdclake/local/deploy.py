@@ -19,6 +19,7 @@ from cdclake.model.names import (
     JOB_PROCESS_TABLE,
     STATE_TABLE,
     Argument,
+    Attribute,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from cdclake.local.server import EmbeddedAws
 
+NEW_TABLE = json.dumps({Attribute.FULL_LOAD_QUIET_MINUTES: "0"})
+"""No DMS writes here: a full load is put there as a whole, and whoever did so waits for it."""
 _ROLE = "cdclake-local"
 _LAMBDA_TIMEOUT_SECONDS = 60
 _PYTHON_SHELL = {"Name": "pythonshell", "PythonVersion": "3.9"}
@@ -99,7 +102,11 @@ def _jobs(deployment: Deployment) -> dict[str, _Job]:
         f"--{Argument.OUT_PREFIX}": deployment.lake_prefix,
         f"--{Argument.STATE_TABLE}": deployment.state_table,
     }
-    raw = {f"--{Argument.BUCKET}": deployment.raw_bucket, f"--{Argument.PREFIX}": deployment.raw_prefix}
+    raw = {
+        f"--{Argument.BUCKET}": deployment.raw_bucket,
+        f"--{Argument.PREFIX}": deployment.raw_prefix,
+        f"--{Argument.NEW_TABLE}": NEW_TABLE,
+    }
     return {
         JOB_CONTROLLER: _Job("controller.py", _PYTHON_SHELL, 1, {**raw, **lake}),
         JOB_PROCESS_TABLE: _Job("process_table.py", _PYTHON_SHELL, 100, lake),
@@ -155,6 +162,7 @@ def _create_function(aws: EmbeddedAws, deployment: Deployment, role: str, folder
                 "RAW_PREFIX": deployment.raw_prefix,
                 "STATE_TABLE": deployment.state_table,
                 "PROCESS_TABLE_JOB": JOB_PROCESS_TABLE,
+                "NEW_TABLE": NEW_TABLE,
             }
         },
     )

@@ -47,7 +47,7 @@ def pending_changes(
             file applied long ago looks the same but for that. None: no file counts as too late.
     """
     watermark, floor = file_order(snapshot.watermark), file_order(snapshot.floor)
-    horizon = _horizon(snapshot, late_window_hours)
+    horizon = window_begin(snapshot, late_window_hours)
     applied = {snapshot.watermark, *snapshot.applied_files}
     pending = Pending([], [])
     for file in sorted(files, key=lambda file: file.order):
@@ -60,6 +60,25 @@ def pending_changes(
         elif modified_after is not None and file.modified_utc >= modified_after.replace(microsecond=0):
             pending.too_late.append(file)
     return pending
+
+
+def first_batch(files: Sequence[RawFile], most_files: int, most_bytes: int) -> Sequence[RawFile]:
+    """The oldest of the files that are due, as many as one change may take, and at least one if there is any.
+
+    Planning and the Spark job both ask this, so that they mean the same files. Late files come first, and the
+    watermark does not move before all of them are applied: so none falls behind the late window by waiting.
+
+    Args:
+        files: Change files in the order of `RawFile.order`.
+        most_files: So many at most.
+        most_bytes: Their size together at most; a larger file is taken alone.
+    """
+    size_bytes = 0
+    for count, file in enumerate(files):
+        size_bytes += file.size_bytes
+        if count and (count == most_files or size_bytes > most_bytes):
+            return files[:count]
+    return files
 
 
 def applied_after(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int) -> Snapshot:
@@ -75,7 +94,7 @@ def applied_after(snapshot: Snapshot, files: Sequence[RawFile], late_window_hour
     """
     applied = {*snapshot.applied_files, *(file.relative for file in files)}
     after = replace(snapshot, watermark=max({snapshot.watermark, *applied}, key=file_order))
-    horizon = _horizon(after, late_window_hours)
+    horizon = window_begin(after, late_window_hours)
     kept = (relative for relative in applied if file_order(relative) >= horizon)
     return replace(after, applied_files=tuple(sorted(kept, key=file_order)), horizon=horizon)
 
@@ -107,8 +126,12 @@ def passed_over(full_load_files: Sequence[RawFile], change_files: Sequence[RawFi
     return max((file.relative for file in change_files if file.modified_utc < oldest), key=file_order, default="")
 
 
-def _horizon(snapshot: Snapshot, late_window_hours: int) -> str:
-    """What a late file's order must reach: where the window begins now, or where something was forgotten before."""
+def window_begin(snapshot: Snapshot, late_window_hours: int) -> str:
+    """What a late file's order must reach: where the window begins now, or where something was forgotten before.
+
+    Returns:
+        `yyyymmdd-HHMMSS`; empty if the window reaches back without end.
+    """
     newest = stamp_time(file_order(snapshot.watermark))
     if newest is None:
         return snapshot.horizon

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class RawFile:
     modified_utc: datetime
     transactions: bool = False
 
-    @property
+    @cached_property
     def order(self) -> str:
         """Change files are applied in the order of this, see `file_order`."""
         return file_order(self.relative)
@@ -103,6 +104,32 @@ def stamp_time(order: str) -> datetime | None:
     The zone is DMS's DatePartitionTimezone, UTC unless set; times are only ever compared with each other.
     """
     return datetime.strptime(order[:15], "%Y%m%d-%H%M%S").replace(tzinfo=timezone.utc) if order else None
+
+
+def start_after(relative: str, stamp: str) -> str:
+    """A key before every change file that was written at a time or later, in the folders that a change file shows.
+
+    Args:
+        relative: As `RawFile.relative` of a change file.
+        stamp: `yyyymmdd-HHMMSS`.
+
+    Returns:
+        Relative like the argument; empty if the order of keys in such folders is not that of their times, as with
+        DMS's date folders of the patterns DDMMYYYY and MMYYYYDD.
+
+    Example:
+        >>> start_after("2024/03/05/20240305-101500123.parquet", "20240302-101500")
+        '2024/03/02/20240302-101500'
+        >>> start_after("05032024/20240305-101500123.parquet", "20240302-101500")
+        ''
+    """
+    match = _CHANGE.fullmatch(relative)
+    folder = relative[: match.start("stamp")] if match else ""
+    digits = "".join(filter(str.isdigit, folder))
+    if not (match and match["stamp"].replace("-", "").startswith(digits)):
+        return ""
+    fill = iter(stamp.replace("-", ""))
+    return "".join(next(fill) if character.isdigit() else character for character in folder) + stamp
 
 
 def parse_raw_file(entry: ListedObject, raw_prefix: str) -> RawFile | None:
@@ -145,6 +172,28 @@ def raw_files(objects: Iterable[ListedObject], raw_prefix: str) -> tuple[list[Ra
     full_load = sorted((f for f in found if f.kind is RawKind.FULL_LOAD), key=lambda f: f.relative)
     changes = sorted((f for f in found if f.kind is RawKind.CHANGE), key=lambda f: f.order)
     return full_load, changes
+
+
+def missing_loads(full_load_files: Iterable[RawFile]) -> list[str]:
+    """Full-load files that are not there although a later one is: DMS counts them from 1 without gaps.
+
+    A parallel load counts anew in each folder or segment, so each is looked at by itself.
+
+    Args:
+        full_load_files: All full-load files of a table, any order.
+
+    Returns:
+        Relative keys without extension, by name. Of a long gap only the first file is named.
+    """
+    numbers: dict[str, set[int]] = {}
+    for file in full_load_files:
+        before_number = file.relative.rpartition(file.stamp)[0]
+        numbers.setdefault(before_number, set()).add(int(file.stamp, 16))
+    missing = []
+    for before_number, there in sorted(numbers.items()):
+        expected = [1, *(number + 1 for number in sorted(there)[:-1])]
+        missing += [f"{before_number}{number:08X}" for number in expected if number not in there]
+    return missing
 
 
 def transactions_prefix(raw_prefix: str, cdc_path: str) -> str:

@@ -22,7 +22,14 @@ Item = dict[str, str]
 DEFAULT_TARGET_FILE_BYTES = 128 * 1024 * 1024
 DEFAULT_LATE_WINDOW_HOURS = 72
 DEFAULT_RETENTION_DAYS = 30
+DEFAULT_FULL_LOAD_QUIET_MINUTES = 10
+"""DMS writes the next LOAD file when one is full; even a slow source fills one within some minutes."""
+DEFAULT_MAX_FILES_PER_RUN = 10_000
+"""A week at DMS's default of a file a minute. Looking at so many takes half a minute, naming them 300 kB of record."""
+DEFAULT_MAX_BYTES_PER_RUN = 10 * 1024**3
+"""320 change files of DMS's default size: an hour's work or less for the workers of the default deployment."""
 MOST_RETENTION_DAYS = 36_500
+MOST_QUIET_MINUTES = 10_080
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
@@ -242,6 +249,10 @@ class TableSettings:
         cdc_path: Folder of transaction files below the raw prefix, without slashes at its ends; empty for none.
         target_file_bytes: Size that the lake's data files grow to.
         retention_days: How long a clean-up keeps what the lake table was.
+        full_load_quiet_minutes: A full load is taken once its newest file is older than this; 0: at once.
+        dms_task: ARN of the DMS task that must say that a full load is complete; empty for none.
+        max_files_per_run: Change files that one change takes at most.
+        max_bytes_per_run: Their size at most; a single larger file is taken alone.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -254,6 +265,10 @@ class TableSettings:
     cdc_path: str = ""
     target_file_bytes: int = DEFAULT_TARGET_FILE_BYTES
     retention_days: int = DEFAULT_RETENTION_DAYS
+    full_load_quiet_minutes: int = DEFAULT_FULL_LOAD_QUIET_MINUTES
+    dms_task: str = ""
+    max_files_per_run: int = DEFAULT_MAX_FILES_PER_RUN
+    max_bytes_per_run: int = DEFAULT_MAX_BYTES_PER_RUN
 
     @classmethod
     def from_item(cls, item: Mapping[str, str]) -> TableSettings:
@@ -274,6 +289,12 @@ class TableSettings:
             cdc_path=_cdc_path(item),
             target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
             retention_days=_number(item, Attribute.RETENTION_DAYS, DEFAULT_RETENTION_DAYS, most=MOST_RETENTION_DAYS),
+            full_load_quiet_minutes=_number(
+                item, Attribute.FULL_LOAD_QUIET_MINUTES, DEFAULT_FULL_LOAD_QUIET_MINUTES, most=MOST_QUIET_MINUTES
+            ),
+            dms_task=_value(item, Attribute.DMS_TASK),
+            max_files_per_run=_number(item, Attribute.MAX_FILES_PER_RUN, DEFAULT_MAX_FILES_PER_RUN, least=1),
+            max_bytes_per_run=_number(item, Attribute.MAX_BYTES_PER_RUN, DEFAULT_MAX_BYTES_PER_RUN, least=1),
         )
 
 
