@@ -1,7 +1,9 @@
-"""Logging for jobs, Lambda and command: one JSON object a line on stderr; stdout is left to results.
+"""Logging for jobs and Lambda: one JSON object a line; those of a job go to stderr, as stdout is left to results.
 
-Every line has `time`, `level`, `logger` and `message`; beside them stand the fields given to `configure` (the same for
-the whole process, e.g. `run_id`), to `bind` (e.g. `table`) and as `extra=` of a single call (e.g. `change`).
+Every line has `time`, `level`, `logger` and `message`, and `run_id`, `table` and `change`, which are null where there
+is none: whose run it was, which table it is about, and the number of that table's newest change as far as is known.
+They and any other fields come from `configure` (for the whole process), `about` (for a block of code and all that it
+calls), `bind` (for a logger) and `extra=` (for a single call); the later in this list win.
 """
 
 from __future__ import annotations
@@ -9,17 +11,21 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
     _Adapter = logging.LoggerAdapter[logging.Logger]
 else:
     _Adapter = logging.LoggerAdapter
 
 _OWN_OF_A_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_IN_EVERY_LINE: Mapping[str, object] = {"run_id": None, "table": None, "change": None}
+_about: ContextVar[Mapping[str, object]] = ContextVar("about", default={})  # noqa: B039 - never changed, but replaced
 _CHATTY = ("boto3", "botocore", "urllib3", "py4j")
 
 
@@ -32,7 +38,7 @@ class JsonFormatter(logging.Formatter):
 
     def __init__(self, **fields: object) -> None:
         super().__init__()
-        self._fields = fields
+        self.fields = fields
 
     def format(self, record: logging.LogRecord) -> str:
         """One line; a traceback, if any, is the field `traceback`."""
@@ -41,7 +47,9 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **self._fields,
+            **_IN_EVERY_LINE,
+            **self.fields,
+            **_about.get(),
             **{name: value for name, value in vars(record).items() if name not in _OWN_OF_A_RECORD},
         }
         if record.exc_info:
@@ -70,6 +78,16 @@ def configure(level: str = "INFO", stream: TextIO | None = None, **fields: objec
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@contextmanager
+def about(**fields: object) -> Iterator[None]:
+    """Give fields to every line that this thread writes within the block. Blocks may lie within each other."""
+    token = _about.set({**_about.get(), **fields})
+    try:
+        yield
+    finally:
+        _about.reset(token)
 
 
 def bind(name: str, **fields: object) -> BoundLogger:

@@ -6,13 +6,14 @@ Each place takes its library in a form of its own:
   https://docs.aws.amazon.com/glue/latest/dg/add-job-python.html
 * Glue's Spark jobs: a zip archive with the package at its root, put on the path of driver and executors.
   https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html
-* Lambda: a folder with handler and package.
+* Lambda: a folder with handler, package and the libraries that the runtime lacks.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.metadata
 import shutil
 import tomllib
 import zipfile
@@ -34,6 +35,9 @@ NOT_DEPLOYED = frozenset({"cli", "local", "oracle.py"})
 """What runs on an operator's machine only."""
 SPARK_ONLY = frozenset({"lake"})
 """What needs Spark and Python 3.11, so Glue's Python shell and Lambda go without it."""
+SHIPPED_WITH_FUNCTION = ("aws-lambda-powertools", "jmespath", "typing-extensions")
+"""The function's library, and what that needs. They are pure Python, and copied from where the tests use them."""
+_OF_THE_INSTALLER = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _TAG = "py3-none-any"
 
@@ -117,11 +121,38 @@ def build_function(folder: Path) -> None:
     Args:
         folder: Empty.
     """
-    shutil.copyfile(ON_RAW_FILE / "handler.py", folder / "handler.py")
+    _copy(ON_RAW_FILE / "handler.py", folder / "handler.py")
     for source in _sources(NOT_DEPLOYED | SPARK_ONLY):
-        target = folder / source.relative_to(JOBS)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        _copy(source, folder / source.relative_to(JOBS))
+    for name in SHIPPED_WITH_FUNCTION:
+        for source, relative in _installed_files(name):
+            _copy(source, folder / relative)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+def _installed_files(name: str) -> Iterable[tuple[Path, Path]]:
+    """Files of an installed library and where they belong, without what is not the same everywhere.
+
+    Raises:
+        ConfigurationError: It is installed in another version than the project's pin.
+    """
+    library = importlib.metadata.distribution(name)
+    pin = _pins_of_lock().get(name)
+    if library.version != pin:
+        message = f"{name} is installed as {library.version}, and pinned as {pin}"
+        raise ConfigurationError(message, remedy="Install what requirements.txt says")
+    for file in library.files or ():
+        if ".." not in file.parts and file.suffix != ".pyc" and file.name not in _OF_THE_INSTALLER:
+            yield Path(str(file.locate())), Path(str(file))
+
+
+def _pins_of_lock() -> dict[str, str]:
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if "==" in line)
 
 
 def _sources(without: frozenset[str]) -> list[Path]:

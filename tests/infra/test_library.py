@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,7 +14,7 @@ import pytest
 
 from cdclake import __version__
 from cdclake.errors import ConfigurationError
-from cdclake_infra.library import JOBS, build_function, build_wheel, build_zip, pinned
+from cdclake_infra.library import JOBS, SHIPPED_WITH_FUNCTION, build_function, build_wheel, build_zip, pinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +28,11 @@ import json, runpy, sys
 library, script = sys.argv[1:]
 sys.path.insert(0, library)
 runpy.run_path(script, run_name="imported")
-print(json.dumps([m.__file__ for n, m in sys.modules.items() if n == "cdclake" or n.startswith("cdclake.")]))
+ours = ("cdclake", "aws_lambda_powertools")
+print(json.dumps([module.__file__ for name, module in sys.modules.items() if name.partition(".")[0] in ours]))
 """
 LARGEST_BYTES = 500_000
+LARGEST_FUNCTION_BYTES = 5_000_000
 
 
 def imported_from(library: Path, script: Path) -> list[str]:
@@ -69,7 +72,38 @@ def test_the_spark_jobs_import_from_the_zip(tmp_path: Path, script: str):
 
 def test_the_function_imports_from_its_folder(tmp_path: Path):
     build_function(tmp_path)
-    assert all(file.startswith(str(tmp_path)) for file in imported_from(tmp_path, tmp_path / "handler.py"))
+    files = imported_from(tmp_path, tmp_path / "handler.py")
+    assert all(file.startswith(str(tmp_path)) for file in files)
+    assert any("aws_lambda_powertools" in file for file in files)
+
+
+def test_the_function_is_shipped_with_all_that_its_library_needs_and_in_the_versions_that_are_tested(tmp_path: Path):
+    needs = [line for line in importlib.metadata.requires("aws-lambda-powertools") or [] if "extra ==" not in line]
+    assert {"aws-lambda-powertools", *(re.split(r"[^a-z-]", line)[0] for line in needs)} == set(SHIPPED_WITH_FUNCTION)
+    build_function(tmp_path)
+    for found in importlib.metadata.distributions(path=[str(tmp_path)]):
+        assert found.version == importlib.metadata.version(found.name)
+
+
+def test_the_function_is_packed_the_same_each_time_of_pure_python_and_not_too_large(tmp_path: Path):
+    packed = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        build_function(tmp_path / name)
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        packed.append([(path.relative_to(tmp_path / name), path.read_bytes()) for path in files])
+    assert packed[0] == packed[1]
+    assert sum(len(content) for _, content in packed[0]) < LARGEST_FUNCTION_BYTES
+    assert not [path for path, _ in packed[0] if path.suffix in (".so", ".pyc")]
+
+
+def test_a_library_that_is_installed_in_another_version_than_the_pin_is_not_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("cdclake_infra.library.ROOT", tmp_path)
+    (tmp_path / "requirements.txt").write_text("aws-lambda-powertools==1.0.0\n")
+    with pytest.raises(ConfigurationError, match=r"aws-lambda-powertools is installed as .* and pinned as 1\.0\.0"):
+        build_function(tmp_path / "function")
 
 
 def test_pip_knows_what_it_installed(installed: Path):

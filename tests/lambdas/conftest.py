@@ -17,9 +17,12 @@ sys.path.append(str(Path(__file__).parent.parent.parent / "lambdas"))
 
 @pytest.fixture
 def own_logging() -> Iterator[None]:
-    """Takes back what a function that sets up logging does to the process."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    """Takes back what a function that sets up logging does to the process: to the root logger, and to ours."""
+    loggers = [logging.getLogger(), logging.getLogger("cdclake")]
+    before = [(vars(logger).copy(), list(logger.handlers)) for logger in loggers]
     yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    for logger, (attributes, handlers) in zip(loggers, before):
+        vars(logger).clear()
+        vars(logger).update(attributes)
+        logger.handlers[:] = handlers
+        logger.setLevel(logger.level)  # forgets which levels were found to be on

@@ -1,6 +1,10 @@
+"""The function behind the raw bucket's events, on state and jobs in memory and on the embedded AWS."""
+
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +19,7 @@ from cdclake.model.names import Argument, Attribute
 from cdclake.model.table import TableState
 from cdclake.ports import JobState
 from on_raw_file import handler as module
-from on_raw_file.handler import Surroundings, handle, handler, tables_of
+from on_raw_file.handler import FAILED, Surroundings, handle, handler, new_files, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +38,16 @@ def event(name: str) -> dict[str, Any]:
 
 def table(folder: str, active: str = "true") -> TableState:
     return TableState.new("raw-bucket", "dms/shop/", folder).with_attributes(ActiveFlag=active)
+
+
+def paths_in(read: dict[str, Any], raw_prefix: str) -> list[str]:
+    return [mention.table.path for mention in tables_of(new_files(read), raw_prefix)]
+
+
+def outcomes(read: dict[str, Any], surroundings: Surroundings, clock: ManualClock) -> dict[str, str]:
+    done, errors = handle(read, surroundings, clock())
+    assert errors == []
+    return done
 
 
 def running(job: str, arguments: Mapping[str, str]) -> list[JobState]:
@@ -57,7 +71,7 @@ def around(*states: TableState, jobs: MemoryJobs | None = None) -> Surroundings:
     ],
 )
 def test_each_table_with_raw_data_is_found_once(name: str, paths: list[str]):
-    assert [found.path for found in tables_of(event(name), "dms/")] == paths
+    assert paths_in(event(name), "dms/") == paths
 
 
 def test_every_sample_event_is_tested():
@@ -75,13 +89,13 @@ def test_every_sample_event_is_tested():
 def test_a_bucket_without_prefix_has_its_schemas_at_the_top():
     record = event("change_file")
     record["Records"][0]["s3"]["object"]["key"] = "shop/orders/LOAD00000001.csv"
-    assert [found.path for found in tables_of(record, "")] == ["raw-bucket/shop/orders/"]
+    assert paths_in(record, "") == ["raw-bucket/shop/orders/"]
 
 
 def test_an_active_tables_run_is_started_with_its_item(clock: ManualClock):
     jobs = MemoryJobs(running)
     surroundings = around(table("orders/"), jobs=jobs)
-    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "started"}
+    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "started"}
     (start,) = jobs.started
     assert start.job == JOB
     assert parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
@@ -97,8 +111,8 @@ def test_a_transaction_file_has_every_active_table_looked_at_that_reads_its_fold
     ]
     jobs = MemoryJobs(running)
     surroundings = around(*tables, *others, jobs=jobs)
-    assert handle(event("transactions"), surroundings, clock()) == {state.path: "started" for state in tables}
-    assert handle(event("transactions"), surroundings, clock()) == {state.path: "collapsed" for state in tables}
+    assert outcomes(event("transactions"), surroundings, clock) == {state.path: "started" for state in tables}
+    assert outcomes(event("transactions"), surroundings, clock) == {state.path: "collapsed" for state in tables}
     assert len(jobs.started) == 3
 
 
@@ -106,17 +120,17 @@ def test_a_transaction_file_of_another_bucket_or_prefix_concerns_no_table(clock:
     surroundings = around(table("orders/").with_attributes(CdcPath="cdc/txn"))
     elsewhere = event("transactions")
     elsewhere["Records"][0]["s3"]["bucket"]["name"] = "other-bucket"
-    assert handle(elsewhere, surroundings, clock()) == {}
+    assert outcomes(elsewhere, surroundings, clock) == {}
     elsewhere = event("transactions")
     elsewhere["Records"][0]["s3"]["object"]["key"] = "cdc/txn/CDC_TXN-20240305101500123.csv"
-    assert handle(elsewhere, surroundings, clock()) == {}
+    assert outcomes(elsewhere, surroundings, clock) == {}
 
 
 def test_a_table_with_a_file_of_its_own_and_a_transaction_file_in_one_event_is_looked_at_once(clock: ManualClock):
     jobs = MemoryJobs(running)
     surroundings = around(table("orders/").with_attributes(CdcPath="cdc/txn"), jobs=jobs)
     both = {"Records": [*event("transactions")["Records"], *event("change_file")["Records"]]}
-    assert handle(both, surroundings, clock()) == {ORDERS: "started"}
+    assert outcomes(both, surroundings, clock) == {ORDERS: "started"}
 
 
 def test_an_event_without_transaction_files_does_not_read_the_state_table_through(clock: ManualClock):
@@ -125,34 +139,43 @@ def test_an_event_without_transaction_files_does_not_read_the_state_table_throug
             raise AssertionError(path_prefix)
 
     surroundings = Surroundings(NoScan([table("orders/")]), MemoryJobs(running), "dms/", JOB)
-    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "started"}
+    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "started"}
 
 
 def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock):
     jobs = MemoryJobs(running)
     surroundings = around(table("orders/"), jobs=jobs)
-    outcomes = []
+    came = []
     for _ in range(1000):
-        outcomes.append(handle(event("change_file"), surroundings, clock())[ORDERS])
+        came.append(outcomes(event("change_file"), surroundings, clock)[ORDERS])
         clock.advance(0.1)
-    assert outcomes == ["started"] + ["collapsed"] * 999
+    assert came == ["started"] + ["collapsed"] * 999
+    assert len(jobs.started) == 1
+
+
+def test_a_burst_of_a_thousand_events_at_the_same_moment_starts_one_run(clock: ManualClock):
+    jobs = MemoryJobs(running)
+    surroundings = around(table("orders/"), jobs=jobs)
+    with ThreadPoolExecutor(16) as pool:
+        came = list(pool.map(lambda _: outcomes(event("change_file"), surroundings, clock)[ORDERS], range(1000)))
+    assert sorted(set(came)) == ["collapsed", "started"]
     assert len(jobs.started) == 1
 
 
 def test_a_thousand_records_of_one_event_start_one_run(clock: ManualClock):
     jobs = MemoryJobs(running)
     surroundings = around(table("orders/"), jobs=jobs)
-    handle({"Records": event("change_file")["Records"] * 1000}, surroundings, clock())
+    outcomes({"Records": event("change_file")["Records"] * 1000}, surroundings, clock)
     assert len(jobs.started) == 1
 
 
 def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualClock):
     jobs = MemoryJobs(running)
     surroundings = around(jobs=jobs)
-    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "registered"}
+    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "registered"}
     state = surroundings.states.get(ORDERS)
     assert state == TableState.new("raw-bucket", "dms/shop/", "orders/")
-    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "inactive"}
+    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "inactive"}
     assert surroundings.states.get(ORDERS) == state
     assert jobs.started == []
 
@@ -161,12 +184,12 @@ def test_while_a_run_works_the_event_is_left_to_it(clock: ManualClock):
     jobs = MemoryJobs(running)
     surroundings = around(table("orders/"), jobs=jobs)
     token = surroundings.states.acquire_lease(ORDERS, "run-1", clock(), 300).token
-    assert handle(event("change_file"), surroundings, clock()) == {ORDERS: "busy"}
+    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "busy"}
     assert jobs.started == []
     assert not surroundings.states.release_lease(ORDERS, token, even_if_requested=False)
 
 
-def test_a_start_that_fails_is_raised_after_all_tables_were_tried_and_does_not_block_the_retry(clock: ManualClock):
+def test_a_start_that_fails_is_told_after_all_tables_were_tried_and_does_not_block_the_retry(clock: ManualClock):
     full = {"now": True}
 
     def room_for_items_only(job: str, arguments: Mapping[str, str]) -> list[JobState]:
@@ -175,10 +198,11 @@ def test_a_start_that_fails_is_raised_after_all_tables_were_tried_and_does_not_b
         return [JobState.ACTIVE]
 
     surroundings = around(table("orders/"), table("items/"), jobs=MemoryJobs(room_for_items_only))
-    with pytest.raises(JobRunError, match=r"1 of 2 tables .* no room"):
-        handle(event("many_records"), surroundings, clock())
+    done, (error,) = handle(event("many_records"), surroundings, clock())
+    assert done == {ORDERS: FAILED, ITEMS: "started"}
+    assert "no room" in error
     full["now"] = False
-    assert handle(event("many_records"), surroundings, clock()) == {ORDERS: "started", ITEMS: "collapsed"}
+    assert outcomes(event("many_records"), surroundings, clock) == {ORDERS: "started", ITEMS: "collapsed"}
 
 
 @pytest.fixture
@@ -192,20 +216,77 @@ def deployed(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoState
     )
     for name, value in {"RAW_PREFIX": "dms", "STATE_TABLE": "DMSCDC_Controller", "PROCESS_TABLE_JOB": JOB}.items():
         monkeypatch.setenv(name, value)
-    module._surroundings.cache_clear()
+    module._function.cache_clear()
     yield DynamoState(client("dynamodb"), "DMSCDC_Controller")
-    module._surroundings.cache_clear()
+    module._function.cache_clear()
+
+
+@dataclass
+class Context:
+    """What Lambda tells a function of itself."""
+
+    aws_request_id: str = "request-1"
+    function_name: str = "cdclake-on-raw-file"
+    memory_limit_in_mb: int = 256
+    invoked_function_arn: str = "arn:aws:lambda:eu-central-1:123456789012:function:cdclake-on-raw-file"
+
+
+def call(name: str) -> dict[str, str]:
+    return handler(event(name), Context())  # type: ignore[arg-type]  # what is used of Lambda's
 
 
 @pytest.mark.aws
 @pytest.mark.usefixtures("own_logging")
 def test_the_function_registers_and_then_starts_on_aws(deployed: DynamoState):
-    assert handler(event("change_file"), None) == {ORDERS: "registered"}
+    assert call("change_file") == {ORDERS: "registered"}
     deployed.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
-    assert handler(event("change_file"), None) == {ORDERS: "started"}
-    assert handler(event("change_file"), None) == {ORDERS: "collapsed"}
+    assert call("change_file") == {ORDERS: "started"}
+    assert call("change_file") == {ORDERS: "collapsed"}
     (run,) = client("glue").get_job_runs(JobName=JOB)["JobRuns"]
     assert parse_item(run["Arguments"]["--item"])[Attribute.PATH] == ORDERS
+
+
+@pytest.mark.aws
+@pytest.mark.usefixtures("own_logging")
+def test_a_failure_is_raised_so_that_lambda_delivers_the_event_again(deployed: DynamoState):
+    call("many_records")
+    deployed.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    client("glue").delete_job(JobName=JOB)
+    with pytest.raises(JobRunError, match=f"1 of 2 tables could not be seen to: .*{JOB}"):
+        call("many_records")
+
+
+@pytest.mark.aws
+@pytest.mark.usefixtures("own_logging")
+def test_every_line_of_the_function_is_json_with_run_table_and_change_and_its_metrics_are_embedded(
+    deployed: DynamoState, capsys: pytest.CaptureFixture[str]
+):
+    call("many_records")
+    deployed.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    deployed.record_run(ORDERS, {Attribute.LAST_CHANGE_ID: "7"})
+    client("glue").delete_job(JobName=JOB)
+    capsys.readouterr()
+    with pytest.raises(JobRunError):
+        call("many_records")
+    out, err = capsys.readouterr()
+    assert err == ""
+    *lines, measured = [json.loads(line) for line in out.splitlines()]
+    told = {(line["level"], line["message"], line["run_id"], line["table"]) for line in lines}
+    assert told == {("ERROR", "failed", "request-1", "shop.orders"), ("INFO", "inactive", "request-1", "shop.items")}
+    assert [line["change"] for line in lines if line["table"] == "shop.items"] == [0]
+    (embedded,) = measured["_aws"]["CloudWatchMetrics"]
+    assert (embedded["Namespace"], embedded["Dimensions"]) == ("cdclake", [["service"]])
+    assert {name: measured[name] for name in ("Tables", "Failed", "Inactive")} == {
+        "Tables": [2.0],
+        "Failed": [1.0],
+        "Inactive": [1.0],
+    }
+
+
+@pytest.mark.aws
+@pytest.mark.usefixtures("own_logging", "deployed")
+def test_the_test_event_of_s3_is_taken_and_does_nothing():
+    assert call("test_event") == {}
 
 
 @pytest.mark.aws
@@ -213,4 +294,4 @@ def test_the_function_registers_and_then_starts_on_aws(deployed: DynamoState):
 def test_a_missing_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("STATE_TABLE")
     with pytest.raises(ConfigurationError, match="STATE_TABLE"):
-        handler(event("change_file"), None)
+        call("change_file")

@@ -1,0 +1,192 @@
+"""Events and the runs that they start, together: what a storm of events comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake.adapters.memory import MemoryJobs
+from cdclake.control.process_table import Outside, process_table
+from cdclake.errors import JobRunError
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument
+from cdclake.ports import JobRun, JobState
+from on_raw_file.handler import FAILED, Surroundings, handle
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW, World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from cdclake.adapters.memory import ManualClock
+
+ITEMS = f"{RAW}/dms/shop/items/"
+LAMBDA_TRIES = 3
+"""What Lambda makes of an event whose function fails: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async.html"""
+
+
+def change_file(number: int) -> str:
+    return f"20240305-10{number // 1000 // 60:02}{number // 1000 % 60:02}{number % 1000:03}.parquet"
+
+
+def record(path: str, name: str, written_utc: datetime) -> dict[str, Any]:
+    bucket, _, prefix = path.partition("/")
+    return {
+        "eventName": "ObjectCreated:Put",
+        "eventTime": written_utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "s3": {"bucket": {"name": bucket}, "object": {"key": f"{prefix}{name}"}},
+    }
+
+
+@dataclass
+class Account:
+    """The function, and ProcessTable runs that it starts and that begin when the test says so.
+
+    Attributes:
+        waiting: Runs that were started, by the path of their table, and have not begun.
+        undelivered: The dead-letter queue.
+        refused: Paths of tables whose runs Glue does not start.
+    """
+
+    world: World
+    waiting: list[str] = field(default_factory=list)
+    runs: int = 0
+    undelivered: list[dict[str, Any]] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.jobs = MemoryJobs(self.start)
+        self.surroundings = Surroundings(self.world.states, self.jobs, "dms/", JOB_PROCESS_TABLE)
+        world = self.world
+        self.outside = Outside(world.states, self.jobs, world.open_bucket, world.clock, world.sleep, world.metrics)
+
+    def start(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+        if job != JOB_PROCESS_TABLE:
+            return self.world.run_job(job, arguments)
+        path = next(path for path in (ORDERS, ITEMS) if path in arguments[Argument.ITEM])
+        if path in self.refused:
+            raise JobRunError("Glue has no room for another run now", remedy="Run again when a run has ended")
+        self.waiting.append(path)
+        return [JobState.ACTIVE]
+
+    def write(self, numbers: range, path: str = ORDERS) -> list[dict[str, Any]]:
+        """DMS writes change files now; returns their events, which are yet to be delivered."""
+        for number in numbers:
+            self.world.put(change_file(number), path)
+        return [{"Records": [record(path, change_file(number), self.world.clock())]} for number in numbers]
+
+    def deliver(self, *events: dict[str, Any]) -> list[str]:
+        """Lambda delivers events, as often as it takes; returns what became of each table at each try."""
+        outcomes = []
+        for event in events:
+            for _ in range(LAMBDA_TRIES):
+                done, errors = handle(event, self.surroundings, self.world.clock())
+                outcomes += [f"{path}: {outcome}" for path, outcome in done.items()]
+                if not errors:
+                    break
+                self.world.clock.advance(60)
+            else:
+                self.undelivered.append(event)
+        return outcomes
+
+    def run_what_was_started(self) -> None:
+        while self.waiting:
+            self.runs += 1
+            process_table(self.waiting.pop(0), LAKE, LAKE_PREFIX, f"run-{self.runs}", self.outside)
+
+
+@pytest.fixture
+def account(clock: ManualClock) -> Account:
+    world = World(clock)
+    world.register()
+    world.register(ITEMS)
+    return Account(world)
+
+
+def test_a_burst_of_a_thousand_events_of_one_table_is_one_run_and_at_most_one_follow_up(account: Account):
+    events = account.write(range(1000))
+    account.deliver(*events[:200])
+    account.world.clock.advance(30)  # Glue starts the run
+
+    def during_listing() -> None:
+        account.deliver(*events[200:400])
+
+    def during_job() -> None:
+        account.deliver(*events[400:600])
+
+    account.world.raw.after_listing, account.world.during_job = during_listing, during_job
+    account.run_what_was_started()
+    account.world.clock.advance(30)
+    account.deliver(*events[600:], *events[:200])  # those that Lambda is late with, and some again
+    account.run_what_was_started()
+    assert sorted(set(account.world.applied)) == [change_file(number) for number in range(1000)]
+    assert len(account.world.applied) == 1000
+    assert account.runs <= 2
+
+
+def test_an_event_while_a_run_is_busy_is_not_lost(account: Account):
+    account.deliver(*account.write(range(1)))
+    late = iter([range(1, 3)])
+
+    def deliver_more() -> None:
+        for numbers in late:
+            assert account.deliver(*account.write(numbers)) == [f"{ORDERS}: busy", f"{ORDERS}: collapsed"]
+
+    account.world.after_job = deliver_more  # the job has listed, and does not see them
+    account.run_what_was_started()
+    assert account.world.applied == [change_file(number) for number in range(3)]
+    assert account.runs == 1
+
+
+def test_an_event_that_comes_again_after_its_file_was_applied_starts_nothing(account: Account, clock: ManualClock):
+    events = account.write(range(3))
+    account.deliver(*events)
+    clock.advance(30)
+    account.run_what_was_started()
+    assert account.deliver(*reversed(events), *events) == [f"{ORDERS}: seen"] * 6
+    assert (account.runs, account.waiting) == (1, [])
+
+
+def test_an_event_that_comes_after_a_later_ones_is_done_with_it(account: Account, clock: ManualClock):
+    (first,) = account.write(range(1))
+    clock.advance(60)
+    (second,) = account.write(range(1, 2))
+    account.deliver(second)
+    clock.advance(30)
+    account.run_what_was_started()
+    assert account.world.applied == [change_file(0), change_file(1)]
+    assert account.deliver(first) == [f"{ORDERS}: seen"]
+
+
+def test_an_event_of_a_file_that_the_last_run_may_not_have_listed_starts_a_run(account: Account, clock: ManualClock):
+    account.deliver(*account.write(range(1)))
+    account.run_what_was_started()
+    clock.advance(5)
+    assert account.deliver(*account.write(range(1, 2))) == [f"{ORDERS}: started"]
+
+
+def test_objects_that_are_no_raw_files_start_nothing(account: Account, clock: ManualClock):
+    names = ["", "_SUCCESS", "notes.txt", "sub/folder/report.csv.tmp"]
+    assert account.deliver({"Records": [record(ORDERS, name, clock()) for name in names]}) == []
+    elsewhere = record(f"{RAW}/other/shop/orders/", change_file(1), clock())
+    assert account.deliver({"Records": [elsewhere]}) == []
+
+
+def test_a_failing_table_goes_to_retry_and_the_dead_letter_queue_without_repeating_the_others(
+    account: Account, clock: ManualClock
+):
+    account.refused = {ORDERS}
+    (of_items,), (of_orders,) = account.write(range(1), ITEMS), account.write(range(1))
+    event = {"Records": of_items["Records"] + of_orders["Records"]}
+    first, _ = handle(event, account.surroundings, clock())
+    assert first == {ITEMS: "started", ORDERS: FAILED}
+    clock.advance(30)
+    account.run_what_was_started()
+    assert account.deliver(event) == [f"{ITEMS}: seen", f"{ORDERS}: failed"] * LAMBDA_TRIES
+    assert account.undelivered == [event]
+    assert (account.runs, account.waiting) == (1, [])
+    account.refused.clear()
+    assert account.deliver(*account.undelivered) == [f"{ITEMS}: seen", f"{ORDERS}: started"]
+    account.run_what_was_started()
+    assert account.runs == 2
