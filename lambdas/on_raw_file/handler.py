@@ -181,7 +181,7 @@ def _see_to(mention: Mention, surroundings: Surroundings, now: datetime) -> str:
         outcome = "seen"
     else:
         outcome = wake_table(states, surroundings.jobs, path, now, job=surroundings.process_table_job).wake.value
-    log.info(outcome, extra={"change": last_change(state) if state else None})
+    log.info(outcome, extra={"change": (last_change(state) or None) if state else None})
     return outcome
 
 

@@ -273,7 +273,7 @@ def test_every_line_of_the_function_is_json_with_run_table_and_change_and_its_me
     *lines, measured = [json.loads(line) for line in out.splitlines()]
     told = {(line["level"], line["message"], line["run_id"], line["table"]) for line in lines}
     assert told == {("ERROR", "failed", "request-1", "shop.orders"), ("INFO", "inactive", "request-1", "shop.items")}
-    assert [line["change"] for line in lines if line["table"] == "shop.items"] == [0]
+    assert [line["change"] for line in lines if line["table"] == "shop.items"] == [None]
     (embedded,) = measured["_aws"]["CloudWatchMetrics"]
     assert (embedded["Namespace"], embedded["Dimensions"]) == ("cdclake", [["service"]])
     assert {name: measured[name] for name in ("Tables", "Failed", "Inactive")} == {
