@@ -1,24 +1,27 @@
-"""Glue job DMSCDC_LoadInitial (PySpark): replaces a lake table by the full load in the raw folder."""
+"""Glue job DMSCDC_LoadInitial (PySpark): replaces lake tables by the full loads in their raw folders."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 
 from cdclake.control.entry import run_job
 from cdclake.lake.jobs import load_initial
-from cdclake.lake.wiring import table_run
+from cdclake.lake.wiring import each_table, table_run
 from cdclake.model.names import Argument
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def main() -> dict[str, Any]:
-    """Read the arguments, connect, load."""
-    run, arguments = table_run(sys.argv, optional={Argument.BASE_CHANGE: ""})
+
+def load(argv: Sequence[str]) -> dict[str, Any]:
+    """Read a table's arguments, connect, load."""
+    run, arguments = table_run(argv, optional={Argument.BASE_CHANGE: ""})
     base = arguments[Argument.BASE_CHANGE]
     return load_initial(run, SparkContext.getOrCreate(), int(base) if base else None)
 
 
 if __name__ == "__main__":
-    run_job(main)
+    run_job(lambda: each_table(sys.argv, load, SparkContext.getOrCreate))

@@ -1,4 +1,4 @@
-"""Glue job DMSCDC_ProcessTable: brings one lake table up to date by running the Spark jobs it needs."""
+"""Glue job DMSCDC_ProcessTable: brings one lake table, or several, up to date by running the Spark jobs they need."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
-from cdclake.control.arguments import folder_prefix, parse_arguments, parse_item
 from cdclake.control.entry import job_run_id, run_job, stop_on_sigterm
-from cdclake.control.process_table import Outside, process_table
-from cdclake.model.names import STATE_TABLE, Argument, Attribute, Sentinel
+from cdclake.control.process_table import Outside, process_table, process_tables
+from cdclake.control.what_to_process import what_to_process
 
 
 def main() -> dict[str, object]:
-    """Process the table that the item names."""
+    """Process the table that the item names, or the tables of the paths."""
     stop_on_sigterm()
     run_id = job_run_id(sys.argv)
     logs.configure(run_id=run_id)
-    optional = {Argument.OUT_PREFIX: "", Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE}
-    args = parse_arguments(sys.argv, (Argument.ITEM, Argument.OUT_BUCKET), optional, may_be_empty=[Argument.OUT_PREFIX])
-    states, jobs = DynamoState(client("dynamodb"), args[Argument.STATE_TABLE]), GlueJobs(client("glue"))
-    metrics, statistics = cloudwatch_metrics(args[Argument.TABLE_METRICS]), DmsStatistics(lambda: client("dms"))
+    asked = what_to_process(sys.argv)
     outside = Outside(
-        states, jobs, store, lambda: datetime.now(timezone.utc), time.sleep, metrics=metrics, statistics=statistics
+        states=DynamoState(client("dynamodb"), asked.state_table),
+        jobs=GlueJobs(client("glue")),
+        open_bucket=store,
+        clock=lambda: datetime.now(timezone.utc),
+        sleep=time.sleep,
+        metrics=cloudwatch_metrics(asked.table_metrics),
+        statistics=DmsStatistics(lambda: client("dms")),
     )
-    path, prefix = parse_item(args[Argument.ITEM])[Attribute.PATH], folder_prefix(args[Argument.OUT_PREFIX])
-    return process_table(path, args[Argument.OUT_BUCKET], prefix, run_id, outside).to_json()
+    lake = (asked.out_bucket, asked.out_prefix)
+    if len(asked.paths) == 1:
+        return process_table(asked.paths[0], *lake, run_id, outside, asked.timeout_seconds).to_json()
+    return process_tables(asked.paths, *lake, run_id, outside, asked.timeout_seconds).to_json()
 
 
 if __name__ == "__main__":

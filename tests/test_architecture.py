@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "cdclake.adapters",
         "cdclake.control.entry",
         "cdclake.control.arguments",
+        "cdclake.control.spark_batch",
         "cdclake.raw_listing",
         "cdclake.logs",
     },

@@ -97,6 +97,10 @@ class JobRunError(RetryableError):
     """A Glue job could not be started, or did not end well."""
 
 
+class NoRoomError(JobRunError):
+    """Glue takes no further run now. None was started."""
+
+
 class IntegrityError(CdclakeError):
     """What is stored is not what it should be. Look before anything runs again."""
 

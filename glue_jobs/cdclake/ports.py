@@ -209,15 +209,21 @@ class JobState(Enum):
     """How a job run stands."""
 
     ACTIVE = "ACTIVE"
+    """Waits for its turn, runs, or is being stopped."""
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
+    """It raised an error, or ran out of its time."""
+    STOPPED = "STOPPED"
+    """Somebody stopped it."""
+    GIVEN_UP = "GIVEN_UP"
+    """The service ended it, or never began it, through no fault of the job."""
 
 
 class JobRun(NamedTuple):
     """A job run as asked for.
 
     Attributes:
-        state: Active, succeeded, or any kind of failed.
+        state: How it stands.
         detail: The service's own word for the state (`RUNNING`, `TIMEOUT`, ...).
         error: What the service says went wrong.
     """
@@ -235,6 +241,7 @@ class JobRunner(Protocol):
         """Start a run and return its id. Argument names come without dashes.
 
         Raises:
+            NoRoomError: As many runs are there, or starts were asked for, as may be. None was started.
             JobRunError: It could not be started; says why.
         """
         ...

@@ -38,6 +38,8 @@ PYTHON_SHELL_LOGS, SPARK_LOGS = "/aws-glue/python-jobs/", "/aws-glue/jobs/"
 CONTROLLER_TIMEOUT_MINUTES = 60
 PROCESS_TABLE_MARGIN_MINUTES = 60
 """What ProcessTable has for itself, beside waiting for a full load and for the increment after it."""
+PROCESS_TABLE_END_MINUTES = 15
+"""What of that it has at its end, to stop its Spark job and give back its leases before Glue ends it."""
 MODULES = "--additional-python-modules"
 
 _LOGS_REASON = (
@@ -91,14 +93,20 @@ class Jobs(Construct):
 
     def _process_table(self) -> glue.IJob:
         places, settings = self._places, self._settings
+        timeout_minutes = (
+            settings.load_initial_timeout_minutes
+            + settings.load_incremental_timeout_minutes
+            + PROCESS_TABLE_MARGIN_MINUTES
+        )
         return self._shell_job(
             JOB_PROCESS_TABLE,
             "process_table.py",
-            description="cdclake: brings one table up to date, by running the Spark jobs that it needs",
+            description="cdclake: brings one table, or several, up to date, by running the Spark jobs they need",
             arguments={
                 Argument.OUT_BUCKET: places.lake_bucket,
                 Argument.OUT_PREFIX: places.lake_prefix,
                 Argument.STATE_TABLE: places.state_table,
+                Argument.TIMEOUT_MINUTES: str(timeout_minutes - PROCESS_TABLE_END_MINUTES),
                 Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
             },
             may=[
@@ -110,9 +118,7 @@ class Jobs(Construct):
                 grants.start_jobs(*LOADS, JOB_PROCESS_TABLE),  # a table that never rests is handed to a fresh run
                 grants.follow_jobs(*LOADS),
             ],
-            timeout_minutes=settings.load_initial_timeout_minutes
-            + settings.load_incremental_timeout_minutes
-            + PROCESS_TABLE_MARGIN_MINUTES,
+            timeout_minutes=timeout_minutes,
             concurrent_runs=settings.concurrent_tables,
         )
 
@@ -168,7 +174,7 @@ class Jobs(Construct):
             self,
             job,
             job_name=job,
-            description="cdclake: computes a change of one table, commits it and makes it visible",
+            description="cdclake: computes a change of each table, commits it and makes it visible",
             role=self._role(job, [script, library], may),
             script=script.code,
             glue_version=glue.GlueVersion.V5_1,

@@ -6,11 +6,13 @@ import json
 from typing import TYPE_CHECKING, get_args
 
 import pytest
+from botocore.config import Config
 from mypy_boto3_glue.literals import JobRunStateType
 from tests.adapters.faults import Faults
 
+from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.glue import GlueJobs
-from cdclake.errors import ConfigurationError, JobRunError
+from cdclake.errors import ConfigurationError, JobRunError, NoRoomError
 from cdclake.model.names import JOB_LOAD_INITIAL
 from cdclake.ports import JobRun, JobState
 
@@ -28,15 +30,22 @@ def test_too_many_runs_ask_to_run_again(glue: GlueClient) -> None:
     jobs = GlueJobs(glue)
     for _ in range(3):
         jobs.start(JOB_LOAD_INITIAL, {})
-    with pytest.raises(JobRunError, match="maximum concurrency"):
+    with pytest.raises(NoRoomError, match="maximum concurrency"):
         jobs.start(JOB_LOAD_INITIAL, {})
 
 
 def test_a_full_account_asks_to_run_again(glue: GlueClient) -> None:
     body = json.dumps({"__type": "ResourceNumberLimitExceededException", "Message": "no"}).encode()
     Faults(glue, "StartJobRun").give_answer(400, body)
-    with pytest.raises(JobRunError, match="quota"):
+    with pytest.raises(NoRoomError, match="quota"):
         GlueJobs(glue).start(JOB_LOAD_INITIAL, {})
+
+
+def test_a_throttled_start_asks_to_run_again(glue: GlueClient) -> None:
+    impatient = aws_clients.session().client("glue", config=Config(retries={"total_max_attempts": 1}))
+    Faults(impatient, "StartJobRun").give_answer(400, b'{"__type": "ThrottlingException", "Message": "Rate exceeded"}')
+    with pytest.raises(NoRoomError, match="fewer runs at a time"):
+        GlueJobs(impatient).start(JOB_LOAD_INITIAL, {})
 
 
 def test_a_missing_job_is_an_error_that_says_what_to_do(glue: GlueClient) -> None:
@@ -44,16 +53,20 @@ def test_a_missing_job_is_an_error_that_says_what_to_do(glue: GlueClient) -> Non
         GlueJobs(glue).start("no_such_job", {})
 
 
-ACTIVE = {"STARTING", "RUNNING", "STOPPING", "WAITING"}
+MEANINGS = {
+    **dict.fromkeys(["STARTING", "RUNNING", "STOPPING", "WAITING"], JobState.ACTIVE),
+    **dict.fromkeys(["FAILED", "TIMEOUT"], JobState.FAILED),
+    **dict.fromkeys(["ERROR", "EXPIRED"], JobState.GIVEN_UP),
+    "SUCCEEDED": JobState.SUCCEEDED,
+    "STOPPED": JobState.STOPPED,
+}
 
 
 @pytest.mark.parametrize("word", sorted(get_args(JobRunStateType)))
 def test_every_state_of_the_service_has_a_meaning(glue: GlueClient, word: str) -> None:
     run = {"JobRun": {"Id": "jr_1", "JobRunState": word, "ErrorMessage": "why"}}
     Faults(glue, "GetJobRun").give_answer(200, json.dumps(run).encode())
-    state = JobState.ACTIVE if word in ACTIVE else JobState.FAILED
-    expected = JobRun("jr_1", JobState.SUCCEEDED if word == "SUCCEEDED" else state, word, "why")
-    assert GlueJobs(glue).get(JOB_LOAD_INITIAL, "jr_1") == expected
+    assert GlueJobs(glue).get(JOB_LOAD_INITIAL, "jr_1") == JobRun("jr_1", MEANINGS[word], word, "why")
 
 
 def test_a_state_nobody_knows_is_neither_success_nor_failure(glue: GlueClient) -> None:

@@ -10,7 +10,7 @@ from cdclake.ports import JobRun, JobState
 
 
 def test_a_run_is_looked_at_again_after_a_fifth_of_the_time_waited_within_bounds():
-    slept = list(islice(pauses(), 60))
+    slept = list(islice(pauses(lambda: 0.5), 60))
     assert slept[:6] == [1, 1, 1, 1, 1, 1]
     for waited, pause in zip(accumulate(slept), slept[1:], strict=False):
         assert pause == pytest.approx(min(max(waited / 5, 1), 15))

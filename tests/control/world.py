@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
@@ -10,7 +11,8 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.arguments import parse_item
 from cdclake.control.controller import Source
-from cdclake.control.process_table import Outside, Report, process_table
+from cdclake.control.process_table import BatchReport, Outside, Report, process_table, process_tables
+from cdclake.control.spark_batch import work_through
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
 from cdclake.model.layout import LakeLayout
@@ -67,6 +69,8 @@ class World:
 
     Attributes:
         failures: What a job says it died of, by job name.
+        broken: What is raised when a Spark job works on a table, by path. An error that is not ours kills the run.
+        instead: Called in place of a Spark job; None lets the job do its work.
         before_start: Called with each start of a job; what it raises prevents it.
         during_job: Called while a Spark job runs.
         after_job: Called when a Spark job has listed and committed.
@@ -85,6 +89,8 @@ class World:
         self.applied: list[str] = []
         self.failures: dict[str, str] = {}
         self.before_start: Callable[[str, Mapping[str, str]], None] = lambda _job, _arguments: None
+        self.broken: dict[str, Exception] = {}
+        self.instead: Callable[[str, Mapping[str, str]], JobRun | list[JobState] | None] = lambda _job, _arguments: None
         self.during_job: Callable[[], None] = lambda: None
         self.after_job: Callable[[], None] = lambda: None
         self.states_of_job: list[JobState] = [JobState.SUCCEEDED]
@@ -96,10 +102,15 @@ class World:
 
     @property
     def outside(self) -> Outside:
-        return Outside(self.states, self.jobs, self.open_bucket, self.clock, self.sleep, self.metrics, self.statistics)
+        clients = (self.states, self.jobs, self.open_bucket, self.clock, self.sleep)
+        return Outside(*clients, self.metrics, self.statistics, self.random)
 
     def open_bucket(self, bucket: str) -> MemoryStore:
         return {RAW: self.raw, LAKE: self.lake}[bucket]
+
+    @staticmethod
+    def random() -> float:
+        return 0.5
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -129,6 +140,9 @@ class World:
     def process(self, path: str = ORDERS, run_id: str = "run-1") -> Report:
         return process_table(path, LAKE, LAKE_PREFIX, run_id, self.outside)
 
+    def process_all(self, *paths: str, run_id: str = "run-1", **more: float) -> BatchReport:
+        return process_tables(paths, LAKE, LAKE_PREFIX, run_id, self.outside, **more)
+
     def spark_starts(self) -> list[str]:
         return [start.job for start in self.jobs.started if start.job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)]
 
@@ -137,15 +151,37 @@ class World:
         if job in self.failures:
             return JobRun("", JobState.FAILED, "FAILED", self.failures[job])
         if job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL):
+            answer = self.instead(job, arguments)
+            if answer is not None:
+                return answer
             self.during_job()
-            layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
-            state = TableState(parse_item(arguments[Argument.ITEM]))
-            log = ChangeLog(self.lake, layout)
-            if arguments.get(Argument.BASE_CHANGE, str(log.head())) == str(log.head()):
-                token = int(arguments[Argument.FENCING_TOKEN])
-                self.load(job, log, state, arguments.get(Argument.NEW_INCREMENTAL_FILE, ""), token=token)
+            try:
+                error = self.load_all(job, arguments)
+            except Exception as problem:  # noqa: BLE001 - whatever a job raises, its run has failed
+                error = f"{type(problem).__name__}: {problem}"
+            if error:
+                return JobRun("", JobState.FAILED, "FAILED", error)
             self.after_job()
         return self.states_of_job
+
+    def load_all(self, job: str, arguments: Mapping[str, str]) -> str:
+        """What a Spark job does for one table or a batch; returns what the run of a batch dies of, if of anything."""
+        load = partial(self.load_one, job)
+        if Argument.BATCH not in arguments:
+            load(arguments)
+            return ""
+        _, _, key = arguments[Argument.BATCH].partition(f"s3://{LAKE}/")
+        return str(work_through(self.lake, key, load, lambda: False)["error"])
+
+    def load_one(self, job: str, arguments: Mapping[str, str]) -> dict[str, object]:
+        state = TableState(parse_item(arguments[Argument.ITEM]))
+        if state.path in self.broken:
+            raise self.broken[state.path]
+        log = ChangeLog(self.lake, LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER]))
+        if arguments.get(Argument.BASE_CHANGE, str(log.head())) == str(log.head()):
+            token = int(arguments[Argument.FENCING_TOKEN])
+            self.load(job, log, state, arguments.get(Argument.NEW_INCREMENTAL_FILE, ""), token=token)
+        return {"table": str(state.name)}
 
     def load(
         self,

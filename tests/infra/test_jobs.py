@@ -114,6 +114,8 @@ def test_process_table_outlasts_the_jobs_that_it_waits_for(default: Deployed, ta
     for deployed in (default, tailored):
         waited = sum(job(deployed, name)["Timeout"] for name in SPARK)
         assert job(deployed, JOB_PROCESS_TABLE)["Timeout"] > waited
+        own = int(own_arguments(deployed, JOB_PROCESS_TABLE)["--timeout_minutes"])
+        assert waited < own < job(deployed, JOB_PROCESS_TABLE)["Timeout"]  # it ends by itself, in good order
     assert [job(tailored, name)["Timeout"] for name in SPARK] == [600, 90]
 
 
@@ -125,7 +127,7 @@ def test_worker_type_and_count_are_settings(tailored: Deployed):
 def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deployed, tailored: Deployed):
     both = {"--state_table": STATE_TABLE, "--table_metrics": "true"}
     assert own_arguments(default, JOB_CONTROLLER) == {"--bucket": RAW, **both}
-    assert own_arguments(default, JOB_PROCESS_TABLE) == {"--out_bucket": LAKE, **both}
+    assert own_arguments(default, JOB_PROCESS_TABLE) == {"--out_bucket": LAKE, "--timeout_minutes": "645", **both}
     assert own_arguments(tailored, JOB_CONTROLLER) == {
         "--bucket": "acme-raw",
         "--prefix": "dms/erp/",
@@ -137,6 +139,7 @@ def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deploye
         "--out_prefix": "tables/",
         "--state_table": STATE_TABLE,
         "--table_metrics": "false",
+        "--timeout_minutes": "735",
     }
     for name in SPARK:  # all theirs come from ProcessTable
         assert own_arguments(tailored, name) == {}

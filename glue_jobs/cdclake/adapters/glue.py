@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from cdclake.adapters.aws import Remedies, error_code, translated_errors
-from cdclake.errors import JobRunError
+from cdclake.errors import JobRunError, NoRoomError
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
@@ -22,18 +22,22 @@ _STATES = {
     "STOPPING": JobState.ACTIVE,
     "WAITING": JobState.ACTIVE,
     "SUCCEEDED": JobState.SUCCEEDED,
-    "STOPPED": JobState.FAILED,
+    "STOPPED": JobState.STOPPED,
     "FAILED": JobState.FAILED,
     "TIMEOUT": JobState.FAILED,
-    "ERROR": JobState.FAILED,
-    "EXPIRED": JobState.FAILED,
+    "ERROR": JobState.GIVEN_UP,
+    "EXPIRED": JobState.GIVEN_UP,
 }
-"""Every `JobRunState` of the Glue API."""
+"""Every `JobRunState` of the Glue API. A run in the queue is `WAITING`; `ERROR` and `EXPIRED` come from the service and
+not from the script. https://docs.aws.amazon.com/glue/latest/dg/job-run-statuses.html
+"""
 
 _REMEDY_WHEN_FULL = {
     "ConcurrentRunsExceededException": "Run again when a run has ended, or raise the job's maximum concurrency",
     "ResourceNumberLimitExceededException": "Run again when other jobs have ended, or ask AWS for a higher Glue quota",
+    "ThrottlingException": "Run again in a while, or start fewer runs at a time",
 }
+"""What Glue answers to a start that it does not carry out for now, and what to do."""
 
 
 class GlueJobs:
@@ -50,7 +54,7 @@ class GlueJobs:
         """See `JobRunner.start`.
 
         Raises:
-            JobRunError: As many runs are active as the job or the account may have.
+            NoRoomError: As many runs are active as the job or the account may have, or too many calls were made.
             ConfigurationError: There is no such job, or it may not be started.
         """
         dashed = {f"--{name}": value for name, value in arguments.items()}
@@ -61,7 +65,7 @@ class GlueJobs:
                 remedy = _REMEDY_WHEN_FULL.get(error_code(error))
                 if remedy is None:
                     raise
-                raise JobRunError("Glue has no room for another run now", remedy=remedy, job=job) from error
+                raise NoRoomError("Glue has no room for another run now", remedy=remedy, job=job) from error
 
     def get(self, job: str, run_id: str) -> JobRun:
         """See `JobRunner.get`."""

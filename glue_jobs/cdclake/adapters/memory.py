@@ -306,7 +306,7 @@ class MemoryJobs:
         run = self.get(job, run_id)
         with self._lock:
             if run.state is JobState.ACTIVE:
-                run = JobRun(run_id, JobState.FAILED, "STOPPED")
+                run = JobRun(run_id, JobState.STOPPED, "STOPPED")
             self._runs[job, run_id] = [run]
         return run
 

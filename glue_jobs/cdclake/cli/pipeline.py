@@ -163,7 +163,7 @@ class Pipeline:
         """What became of a table; `head_before` is None for one that this run has found: its changes are old."""
         changes = () if head_before is None else tuple(summaries(self._services.log(state.name), head_before))
         run_id = run.run_id if run else ""
-        if run and run.state is JobState.FAILED:
+        if run and run.state is not JobState.SUCCEEDED:
             error = state.item.get(Attribute.LAST_ERROR) or run.error or run.detail
             return TableOutcome(state.name, "failed", error, run_id, changes)
         if changes:

@@ -133,6 +133,32 @@ def parse_new_table(text: str) -> dict[str, str]:
     return dict(given)
 
 
+def as_words(arguments: Mapping[str, str]) -> list[str]:
+    """Arguments as words of a command line, in the form that leaves no doubt which value belongs to which name."""
+    return [f"{_DASHES}{name}={value}" for name, value in arguments.items()]
+
+
+def paths_json(paths: Sequence[str]) -> str:
+    """Paths of tables as the argument `paths`."""
+    return json.dumps(list(paths))
+
+
+def parse_paths(text: str) -> list[str]:
+    """Read the argument `paths`: a JSON list of paths of tables.
+
+    Raises:
+        ConfigurationError: It is something else, or empty.
+    """
+    try:
+        paths = json.loads(text)
+    except ValueError:
+        paths = None
+    if not (isinstance(paths, list) and paths and all(isinstance(path, str) and path for path in paths)):
+        message = f"The argument --{Argument.PATHS} is not a JSON list of paths: {text[:200]}"
+        raise ConfigurationError(message, remedy='Pass ["<raw bucket>/<prefix><schema>/<table>/", ...]')
+    return list(dict.fromkeys(paths))
+
+
 def _bad_item(text: str) -> ConfigurationError:
     message = f"The argument --{Argument.ITEM} is not an item of the state table: {text[:200]}"
     return ConfigurationError(message, remedy='Pass JSON as {"path": {"S": "<raw bucket>/<prefix><schema>/<table>/"}}')

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable
 from uuid import uuid4
 
 from cdclake.errors import CdclakeError, RetryableError
+from cdclake.model.names import Argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 EXIT_INCOMPLETE = 1
 """Exit code of a run that came to its end although something in it failed."""
-_JOB_RUN_ID = "--JOB_RUN_ID"
+_JOB_RUN_ID = f"--{Argument.JOB_RUN_ID}"
 
 
 class JobExit(SystemExit):
@@ -64,6 +65,19 @@ def run_job(main: Callable[[], Mapping[str, object]]) -> None:
 def error_line(error: BaseException) -> str:
     """`<ErrorName>: message and remedy`, on one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def failures_line(failed: Mapping[str, str], total: int) -> str:
+    """One line that says which of several tables failed; empty if none did.
+
+    Args:
+        failed: What went wrong, by name or path of the table.
+        total: How many tables there were.
+    """
+    if not failed:
+        return ""
+    message = f"{len(failed)} of {total} tables failed: {', '.join(failed)}"
+    return error_line(RetryableError(message, remedy=f"The others went on. First error: {next(iter(failed.values()))}"))
 
 
 def job_run_id(argv: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from cdclake.errors import LeaseLostError
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
+    from cdclake.commit.publish import KeepAlive
     from cdclake.model.table import TableName
     from cdclake.ports import Clock, StateStore
 
@@ -56,15 +57,19 @@ class Lease:
             raise LeaseLostError(message, remedy="Nothing to do: the run that has it now does the work")
         self._renewed = now
 
-    def shut_out_earlier_runs(self, log: ChangeLog) -> None:
+    def shut_out_earlier_runs(self, log: ChangeLog, keep_alive: KeepAlive) -> None:
         """If the lease was not given back, see to it that the run that had it cannot commit any more.
+
+        Args:
+            log: The lake table's change log.
+            keep_alive: Called every now and then; renews this lease, and others that the run holds.
 
         Raises:
             LeaseLostError: Another run took the table over from this one.
         """
         if self.taken_over_from:
             reason = f"the lease of run {self.taken_over_from} ran out"
-            take_over(log, self._holder, self.token, reason, self._clock, self.keep)
+            take_over(log, self._holder, self.token, reason, self._clock, keep_alive)
 
     def release(self, *, even_if_requested: bool) -> bool:
         """Give the lease back; see `StateStore.release_lease`."""

@@ -197,7 +197,7 @@ class LakeTable:
         try:
             change = roll_forward(self.log, lease.keep)
             check_not_ahead(self.state, change, adopts=adopts)
-            lease.shut_out_earlier_runs(self.log)
+            lease.shut_out_earlier_runs(self.log, lease.keep)
             if last_change(self.state) < change or lease.taken_over_from:
                 self._bring_item_in_line()
             yield lease

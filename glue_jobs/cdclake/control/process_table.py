@@ -1,368 +1,258 @@
-"""ProcessTable: brings one lake table up to date, under the table's lease, by running the Spark jobs it needs.
+"""ProcessTable: brings lake tables up to date, under each table's lease, by running the Spark jobs they need.
 
-A run goes in rounds. Each looks at the raw files, runs the jobs that are due and writes down the outcome; when somebody
-asked for the table meanwhile, the lease is kept and there is another round. See `cdclake.control.wake`.
+A run goes in rounds. Each looks at the raw files of its tables, runs the jobs that are due, each for all tables that
+need it, and writes down the outcome. A table that somebody asked for meanwhile, or that has more to do, keeps its lease
+for another round; the others' leases are given back. See `cdclake.control.wake`. Whatever becomes of one table, the
+others go on.
 """
 
 from __future__ import annotations
 
-import logging
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Callable
 
 from cdclake import logs
-from cdclake.commit.log import ChangeLog
-from cdclake.commit.publish import roll_forward
-from cdclake.control import metrics
-from cdclake.control.arguments import item_json
-from cdclake.control.decision import Decision, DecisionKind
-from cdclake.control.entry import error_line
-from cdclake.control.full_load_gate import task_word
-from cdclake.control.job_runs import check_succeeded, wait_for_run
-from cdclake.control.lake_state import check_not_ahead, is_emptied, lake_attributes, last_change
+from cdclake.control.entry import StoppedError, failures_line
+from cdclake.control.job_runs import Patience
 from cdclake.control.lease import Lease
-from cdclake.control.planning import plan_table
-from cdclake.control.wake import wake_table
-from cdclake.errors import (
-    CdclakeError,
-    ConfigurationError,
-    JobRunError,
-    LeaseHeldError,
-    LeaseLostError,
-    RawFilesLostError,
-    UnknownTableError,
-)
+from cdclake.control.spark_runs import SparkRuns, ended_badly
+from cdclake.control.table_work import Outside, Report, TableWork, read_state
+from cdclake.control.wake import wake_tables
+from cdclake.errors import LeaseHeldError, LeaseLostError
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, Sentinel
-from cdclake.model.times import utc_text
-from cdclake.ports import JobState
-from cdclake.raw_listing import list_raw_files
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Sequence
 
-    from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableState
-    from cdclake.ports import Clock, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
+    from cdclake.control.spark_runs import Verdict
+
+__all__ = ["Outside", "Report", "process_table", "process_tables"]
+
+log = logs.bind(__name__)
 
 MOST_ROUNDS = 20
 """A table that never comes to rest is handed to a fresh run before the job's time limit ends this one."""
-MOST_CHANGES_MEASURED = 20
-"""An item that was built anew knows of no change, and metrics of the last years are of no use to anybody."""
-RUN_SUCCEEDED, RUN_FAILED = "SUCCEEDED", "FAILED"
+SHARE_FOR_ROUNDS = 0.5
+"""Share of the run's time in which rounds begin, so that the last one has the rest of it to end."""
+DEFAULT_TIMEOUT_SECONDS = 645 * 60
+"""A full load of 8 hours and an increment of 2, and 45 minutes beside. The deployed job has 15 minutes more."""
+MOST_RUNS = 4
+"""So often a Spark job is run in one round, for tables that no run before came to."""
 
 
 @dataclass(frozen=True)
-class Outside:
-    """What a run needs of the outside.
+class BatchReport:
+    """What a run did, table by table."""
 
-    Attributes:
-        open_bucket: Gives the store of a bucket.
-        sleep: Pauses for so many seconds.
-        metrics: Is told of lag, changes, failures and durations.
-        statistics: Tells how far the DMS tasks are that tables name; None: full loads are judged by their files alone.
-    """
-
-    states: StateStore
-    jobs: JobRunner
-    open_bucket: Callable[[str], ObjectStore]
-    clock: Clock
-    sleep: Callable[[float], None]
-    metrics: MetricSink
-    statistics: TaskStatistics | None = None
-
-
-@dataclass
-class StartedJob:
-    """A job that a round started, and how it ended."""
-
-    job: str
     run_id: str
-    outcome: str = ""
-
-
-@dataclass
-class Round:
-    """One look at the table: what was decided, run and committed.
-
-    Attributes:
-        changes: Numbers of the changes that are new in the lake since the item was last written.
-    """
-
-    decision: Decision
-    jobs: list[StartedJob] = field(default_factory=list)
-    changes: list[int] = field(default_factory=list)
+    tables: tuple[Report, ...]
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON."""
-        return {"decision": self.decision.to_json(), "jobs": [asdict(j) for j in self.jobs], "changes": self.changes}
+        """Good for JSON; `error` says in one line which tables failed, and is empty if none did."""
+        failed = {report.table: report.error for report in self.tables if report.failure}
+        return {
+            "run_id": self.run_id,
+            "tables": [report.to_json() for report in self.tables],
+            "error": failures_line(failed, len(self.tables)),
+        }
 
 
-@dataclass
-class Report:
-    """What a run did.
-
-    Attributes:
-        outcome: `done`, `inactive`, `busy: ...`, or `handed on` to the run `follow_up`.
-    """
-
-    table: str
-    run_id: str
-    outcome: str = "done"
-    rounds: list[Round] = field(default_factory=list)
-    follow_up: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        """Good for JSON."""
-        return {**asdict(self), "rounds": [one.to_json() for one in self.rounds]}
-
-
-def process_table(path: str, out_bucket: str, out_prefix: str, run_id: str, outside: Outside) -> Report:
-    """Bring one lake table up to date.
-
-    A table that is inactive, or that another run is working on, is left alone; neither is an error.
-
-    Args:
-        path: Key of the table's item.
-        out_bucket: Lake bucket.
-        out_prefix: Lake prefix, empty or with a trailing slash.
-        run_id: Holder of the lease.
-        outside: State table, jobs, buckets, time.
+def process_table(
+    path: str,
+    out_bucket: str,
+    out_prefix: str,
+    run_id: str,
+    outside: Outside,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+) -> Report:
+    """Bring one lake table up to date; see `process_tables`.
 
     Raises:
         UnknownTableError: The table is not registered.
         LeaseLostError: Another run took the table over while this one waited.
         CdclakeError: What went wrong; it stands in the item as well.
     """
-    state = _read(outside.states, path)
-    report = Report(str(state.name), run_id)
-    if not state.active:
-        outside.states.clear_request(path)  # or it would hold up the first event after somebody turns the table on
-        report.outcome = "inactive"
-        return report
-    try:
-        lease = Lease(outside.states, path, state.name, run_id, outside.clock)
-    except LeaseHeldError as error:
-        report.outcome = f"busy: leased by {error.details.get('holder')} until {error.details.get('until')}"
-        return report
-    layout = LakeLayout(out_bucket, out_prefix, state.name)
-    if not _LeasedRun(path, lease, layout, outside, report).rounds():
-        outside.states.clear_request(path)
-        woken = wake_table(outside.states, outside.jobs, path, outside.clock(), even_if_requested=True)
-        report.outcome, report.follow_up = "handed on", woken.run_id
+    (report,) = process_tables([path], out_bucket, out_prefix, run_id, outside, timeout_seconds).tables
+    if report.failure:
+        raise report.failure
     return report
 
 
-def _read(states: StateStore, path: str) -> TableState:
-    state = states.get(path)
-    if state is None:
-        message = f"No table with the path {path} is registered"
-        raise UnknownTableError(message, remedy="Run the Controller, which registers the tables it finds")
-    return state
+def process_tables(
+    paths: Sequence[str],
+    out_bucket: str,
+    out_prefix: str,
+    run_id: str,
+    outside: Outside,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+) -> BatchReport:
+    """Bring lake tables up to date.
+
+    A table that is inactive, or that another run is working on, is left alone; neither is an error. What goes wrong
+    with a table stands in its report and in its item.
+
+    Args:
+        paths: Keys of the tables' items.
+        out_bucket: Lake bucket.
+        out_prefix: Lake prefix, empty or with a trailing slash.
+        run_id: Holder of the leases.
+        outside: State table, jobs, buckets, time.
+        timeout_seconds: The run's own time: when it is over, the Spark job is stopped and the leases are given back.
+
+    Raises:
+        StoppedError: The run was told to stop, or its time was over.
+    """
+    return _Run(out_bucket, out_prefix, run_id, outside, timeout_seconds).bring_up_to_date(paths)
 
 
-class Known(NamedTuple):
-    """A table's item and its lake table, at the same moment."""
+class _Run:
+    """A run: its tables, each under its lease, and its Spark jobs."""
 
-    state: TableState
-    lake: Snapshot
+    def __init__(self, out_bucket: str, out_prefix: str, run_id: str, outside: Outside, timeout_seconds: float) -> None:
+        self._out_bucket, self._out_prefix, self._run_id, self._outside = out_bucket, out_prefix, run_id, outside
+        self._tables: list[TableWork] = []
+        begin = outside.clock()
+        self._last_round_utc = begin + timedelta(seconds=timeout_seconds * SHARE_FOR_ROUNDS)
+        until = begin + timedelta(seconds=timeout_seconds)
+        patience = Patience(outside.clock, outside.sleep, outside.random, until, self._keep_some_lease)
+        lake = outside.open_bucket(out_bucket)
+        self._spark = SparkRuns(outside.jobs, lake, out_bucket, out_prefix, run_id, patience)
 
-
-class _LeasedRun:
-    """The part of a run that holds the lease."""
-
-    def __init__(self, path: str, lease: Lease, layout: LakeLayout, outside: Outside, report: Report) -> None:
-        self._path = path
-        self._lease = lease
-        self._layout = layout
-        self._outside = outside
-        self._states = outside.states
-        self._report = report
-        self._changes = ChangeLog(outside.open_bucket(layout.bucket), layout)
-        self._running: tuple[str, str] | None = None  # job and run id, which is empty if it was not told
-        self._log = logs.bind(__name__, table=str(layout.name))
-        self._begun = outside.clock()
-
-    def rounds(self) -> bool:
-        """Go round until nobody asks for more, and give the lease back. False if there is still more to do."""
+    def bring_up_to_date(self, paths: Sequence[str]) -> BatchReport:
         try:
-            for _ in range(MOST_ROUNDS):
-                if self._round():
-                    continue  # one change could not take all there is
-                if self._lease.release(even_if_requested=False):
-                    return True
-            self._lease.release(even_if_requested=True)
-        except LeaseLostError:
-            raise  # the item is the other run's now
+            reports = tuple(self._begin(path) for path in paths)
+            self._rounds()
         except BaseException as error:
-            self._record_end(RUN_FAILED, error_line(error))
-            if self._stop_job():
-                # A mark that was left meanwhile stays, and so holds the events of a broken table to one try each
-                # quarter of an hour; the hourly Controller tries as well.
-                self._lease.release(even_if_requested=True)
+            may_run = not self._spark.stop()
+            for table in self._open():
+                table.fail(error, job_may_run=may_run)
             raise
-        return False
+        return BatchReport(self._run_id, reports)
 
-    def _round(self) -> bool:
-        """Look at the raw files and apply what one change takes. True if there is more."""
-        self._begun = self._outside.clock()
-        self._states.clear_request(self._path)  # before listing: a file that comes later leaves a new mark
-        state = _read(self._states, self._path)
-        if not state.active:
-            self._report.rounds.append(Round(plan_table(state, (), (), self._outside.clock())))
-            return False
-        change = last_change(state)
-        known = self._in_line_with_lake(state)
-        listed_utc = self._outside.clock()
-        raw = self._outside.open_bucket(state.bucket)
-        files = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path)
-        word = task_word(self._outside.statistics, known.state, files[0])
+    def _open(self) -> list[TableWork]:
+        return [table for table in self._tables if table.open]
 
-        def plan(known: Known) -> Decision:
-            return plan_table(known.state, *files, listed_utc, known.lake, word)
-
-        decision = plan(known)
-        this_round = Round(decision)
-        self._report.rounds.append(this_round)
-        self._outside.metrics.put(metrics.lag(self._report.table, decision, listed_utc))
-        self._log.log(
-            logging.WARNING if decision.too_late else logging.INFO,
-            decision.kind.value,
-            extra={"reason": decision.reason},
-        )
-        if decision.kind is DecisionKind.FROZEN:
-            raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
-        if decision.work:
-            known = self._note_pending(known, decision.note)
-        if decision.full_load:
-            known = self._load(JOB_LOAD_INITIAL, known, decision, this_round)
-            decision = plan(known)  # the lake tells which change files it holds
-            _require(not decision.full_load, decision)
-        if decision.incremental:
-            known = self._load(JOB_LOAD_INCREMENTAL, known, decision, this_round)
-            applied, decision = decision, plan(known)
-            _require(not decision.repeats(applied), decision)
-        this_round.changes = list(range(change + 1, known.lake.change + 1))
-        outcome = {Attribute.LAST_PENDING: decision.note}
-        if decision.kind is DecisionKind.NOTHING_NEW:
-            outcome[Attribute.LAST_LISTED_UTC] = utc_text(listed_utc)
-        self._record_end(RUN_SUCCEEDED, "", outcome)
-        return decision.incremental
-
-    def _in_line_with_lake(self, state: TableState) -> Known:
-        """Finish what a run that died left undone, and bring the item in line with the lake.
-
-        The date of the last full load is left as it is in an item that knows the newest change: a person may have set
-        it back to have the table loaded anew.
-        """
-        change = roll_forward(self._changes, self._lease.keep)
-        check_not_ahead(state, change)
-        self._lease.shut_out_earlier_runs(self._changes)
-        lake = self._changes.snapshot(self._changes.head())
-        return self._record_lake(state, lake, full_load_date=last_change(state) < change)
-
-    def _load(self, job: str, known: Known, decision: Decision, this_round: Round) -> Known:
-        """Run one job to its end; returns the lake table, and the item as it then is."""
-        self._lease.keep()
-        jobs = self._outside.jobs
-        arguments = job_arguments(job, known, decision, self._layout, self._lease.token)
-        started = StartedJob(job, self._start(job, arguments))
-        this_round.jobs.append(started)
-        self._log.info("started %s", job, extra={"started": started.run_id})
-        run = wait_for_run(jobs, job, started.run_id, self._outside.sleep, self._lease.keep)
-        self._running = None
-        started.outcome = run.detail or run.state.value
-        self._log.info("%s ended as %s", job, started.outcome, extra={"started": started.run_id})
-        check_succeeded(job, run)
-        lake = self._changes.snapshot(self._changes.head())
-        return self._record_lake(known.state, lake, full_load_date=job == JOB_LOAD_INITIAL)
-
-    def _note_pending(self, known: Known, note: str) -> Known:
-        """Note what is waiting before any of it is applied, see `cdclake.control.raw_guard`."""
-        noted = {Attribute.LAST_PENDING: note}
-        if known.state.item.get(Attribute.LAST_PENDING, "") != note:
-            self._states.record_run(self._path, noted)
-        return Known(known.state.with_attributes(**noted), known.lake)
-
-    def _start(self, job: str, arguments: Mapping[str, str]) -> str:
-        self._running = (job, "")
+    def _begin(self, path: str) -> Report:
+        """Take a table's lease, unless there is a reason to leave the table alone."""
+        report = Report(path, self._run_id)
         try:
-            run_id = self._outside.jobs.start(job, arguments)
-        except (JobRunError, ConfigurationError):
-            self._running = None  # it was refused; after any other error it may have started
+            state = read_state(self._outside.states, path)
+            report.table = str(state.name)
+            if not state.active:
+                # or it would hold up the first event after somebody turns the table on
+                self._outside.states.clear_request(path)
+                report.outcome = "inactive"
+                return report
+            self._keep_leases()
+            lease = Lease(self._outside.states, path, state.name, self._run_id, self._outside.clock)
+            layout = LakeLayout(self._out_bucket, self._out_prefix, state.name)
+            self._tables.append(TableWork(path, lease, layout, self._outside, report, self._keep_leases))
+        except LeaseHeldError as error:
+            report.outcome = f"busy: leased by {error.details.get('holder')} until {error.details.get('until')}"
+        except StoppedError:
             raise
-        self._running = (job, run_id)
-        return run_id
+        except Exception as error:
+            log.exception("failed", extra={"table": report.table})
+            report.outcome, report.failure = "failed", error
+        return report
 
-    def _record_lake(self, state: TableState, lake: Snapshot, *, full_load_date: bool) -> Known:
-        """Write into the item what the lake says otherwise."""
-        attributes = lake_attributes(state, lake, emptied=is_emptied(self._changes, lake))
-        if not full_load_date:
-            attributes.pop(Attribute.LAST_FULL_LOAD_DATE, None)
-        news = {name: value for name, value in attributes.items() if state.item.get(name) != value}
-        if news:
-            self._lease.keep()
-            self._states.record_run(self._path, news)
-            self._log.info("the item is in line with the lake", extra={"change": lake.change})
-            new = range(max(last_change(state), lake.change - MOST_CHANGES_MEASURED) + 1, lake.change + 1)
-            self._outside.metrics.put(metrics.of_changes(self._report.table, map(self._changes.record, new)))
-        return Known(state.with_attributes(**news), lake)
+    def _rounds(self) -> None:
+        """Go round until nobody asks for more, and give the leases back."""
+        for _ in range(MOST_ROUNDS):
+            self._round(self._open())
+            self._each(self._open(), lambda table: table.give_back())
+            if not self._open():
+                return
+            if self._outside.clock() >= self._last_round_utc:
+                break
+        self._hand_on(self._open())
 
-    def _record_end(self, outcome: str, error: str, more: Mapping[str, str] | None = None) -> None:
-        self._states.record_run(
-            self._path,
-            {
-                Attribute.LAST_RUN_STATE: outcome,
-                Attribute.LAST_RUN_ID: self._report.run_id,
-                Attribute.LAST_RUN_UTC: utc_text(self._outside.clock()),
-                Attribute.LAST_ERROR: error,
-                **(more or {}),
-            },
-        )
-        seconds = (self._outside.clock() - self._begun).total_seconds()
-        self._outside.metrics.put(metrics.of_end(self._report.table, seconds, failed=outcome == RUN_FAILED))
+    def _round(self, tables: Sequence[TableWork]) -> None:
+        self._each(tables, TableWork.look)
+        for job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL):
+            self._keep_leases()
+            self._run_job(job, [table for table in tables if table.is_due(job)])
+        self._each(tables, TableWork.finish_round)
 
-    def _stop_job(self) -> bool:
-        """Stop the job that is still running, if any. False if it may run on: then the lease is left to run out.
+    def _run_job(self, job: str, tables: Sequence[TableWork]) -> None:
+        """Run a Spark job for all tables that need it; for those that a run did not come to, once more."""
+        for _ in range(MOST_RUNS):
+            due = {table.path: table for table in tables if table.open}
+            if not due:
+                return
+            verdict = self._run_once(job, list(due.values()))
+            if verdict is None:
+                return
+            for path, error in verdict.failed.items():
+                due[path].fail(error)
+            self._each([due[path] for path in verdict.good], lambda table: table.take_in(job))
+            tables, run = [due[path] for path in verdict.again], verdict.run
+        for table in tables:
+            table.fail(ended_badly(job, run))
 
-        Who takes the lease over shuts such a job out; who finds it free relies on there being none.
-        """
-        if self._running is None:
-            return True
-        job, run_id = self._running
-        if not run_id:
-            return False
+    def _run_once(self, job: str, tables: Sequence[TableWork]) -> Verdict | None:
+        """Run a Spark job; None if that went so wrong that all its tables are closed."""
+
+        def started(run_id: str) -> None:
+            for table in tables:
+                table.job_started(job, run_id)
+
         try:
-            run = self._outside.jobs.stop(job, run_id)
-        except CdclakeError:
-            self._log.exception("could not stop %s", job, extra={"started": run_id})
-            return False
-        return run.state is not JobState.ACTIVE
+            verdict = self._spark.run(job, [table.job_arguments(job) for table in tables], started)
+        except StoppedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is written down with each table
+            may_run = not self._spark.stop()
+            for table in tables:
+                table.fail(error, job_may_run=may_run)
+            return None
+        for table in tables:
+            table.job_ended(job, verdict.run)
+        return verdict
 
+    def _hand_on(self, tables: Sequence[TableWork]) -> None:
+        """Have a fresh run do what is left to do."""
+        self._each(tables, TableWork.hand_on)
+        paths = [table.path for table in tables if not table.report.failure]
+        states, jobs, now = self._outside.states, self._outside.jobs, self._outside.clock()
+        woken = wake_tables(states, jobs, paths, now, even_if_requested=True)
+        for table in tables:
+            if table.path in woken:
+                table.report.follow_up = woken[table.path].run_id
+                table.report.failure = woken[table.path].error
+                table.report.outcome = "failed" if table.report.failure else "handed on"
 
-def _require(done: bool, left: Decision) -> None:
-    if not done:
-        message = f"The jobs ended well, but the lake lacks what they were to load: {left.reason}"
-        raise JobRunError(message, remedy="Look in the log of the last job; the next run tries again")
+    def _each(self, tables: Iterable[TableWork], step: Callable[[TableWork], object]) -> None:
+        """Do a step for each table that the run still works on; what goes wrong ends the work on that table alone."""
+        for table in tables:
+            if not table.open:
+                continue
+            try:
+                step(table)
+            except LeaseLostError as error:
+                table.lose(error)
+            except StoppedError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it is written down with the table
+                table.fail(error)
 
+    def _keep_leases(self) -> None:
+        """Renew the leases. A table whose lease is lost is closed."""
+        for table in self._open():
+            try:
+                table.lease.keep()
+            except LeaseLostError as error:
+                table.lose(error)
 
-def job_arguments(job: str, known: Known, decision: Decision, layout: LakeLayout, fencing_token: int) -> dict[str, str]:
-    """Arguments of a Spark job's run, the walkthrough's and ours beside them."""
-    state = known.state
-    arguments = {
-        Argument.BUCKET: state.bucket,
-        Argument.PREFIX: state.raw_prefix,
-        Argument.FOLDER: f"{state.name.table}/",
-        Argument.OUT_PATH: layout.out_path,
-        Argument.PARTITION_KEY: state.item.get(Attribute.PARTITION_KEY, Sentinel.NONE),
-        Argument.PRIMARY_KEY: state.item.get(Attribute.PRIMARY_KEY, Sentinel.NONE),
-        Argument.ITEM: item_json(state.item),
-        Argument.FENCING_TOKEN: str(fencing_token),
-    }
-    if job == JOB_LOAD_INITIAL:
-        arguments[Argument.BASE_CHANGE] = str(known.lake.change)
-    if job == JOB_LOAD_INCREMENTAL:
-        arguments[Argument.LAST_INCREMENTAL_FILE] = state.last_incremental_file
-        arguments[Argument.NEW_INCREMENTAL_FILE] = state.as_watermark(decision.new_watermark)
-        arguments[Argument.NEW_INCREMENTAL_FILES] = str(decision.files)
-    return arguments
+    def _keep_some_lease(self) -> None:
+        """Renew the leases, to go on waiting.
+
+        Raises:
+            LeaseLostError: All were lost, so there is nothing to wait for.
+        """
+        self._keep_leases()
+        if not self._open():
+            remedy = "Nothing to do: the runs that have them now do the work"
+            raise LeaseLostError("All leases of this run are others' now", remedy=remedy)

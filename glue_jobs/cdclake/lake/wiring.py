@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cdclake import logs
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.arguments import item_json, parse_arguments, parse_item
+from cdclake.control.arguments import as_words, item_json, parse_arguments, parse_item
 from cdclake.control.entry import job_run_id
+from cdclake.control.spark_batch import work_through
 from cdclake.lake.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument, Attribute, Sentinel
 from cdclake.model.table import TableSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from pyspark import SparkContext
+
+log = logs.bind(__name__)
 _REQUIRED = (Argument.BUCKET, Argument.PREFIX, Argument.FOLDER, Argument.OUT_PATH)
 _OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentinel.NONE, Argument.FENCING_TOKEN: "0"}
+
+
+def each_table(
+    argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], spark: Callable[[], SparkContext]
+) -> dict[str, Any]:
+    """Load the table that a Spark job's arguments name, or one after the other those of the batch that they name.
+
+    Args:
+        argv: The job's command line.
+        load: Does one table's work, given the command line of a run of that table alone; returns its summary.
+        spark: Gives the Spark context.
+
+    Returns:
+        The summary; of a batch as `spark_batch.work_through` gives it.
+
+    Raises:
+        ConfigurationError: An argument is missing or wrong, or there is no such batch.
+        CdclakeError: What went wrong with the single table.
+    """
+    url = parse_arguments(argv, (), {Argument.BATCH: ""})[Argument.BATCH]
+    if not url:
+        return load(argv)
+    bucket, _, key = url.split("://", 1)[-1].partition("/")
+    run_id = [f"--{Argument.JOB_RUN_ID}", job_run_id(argv)]
+    return work_through(store(bucket), key, lambda table: load([*as_words(table), *run_id]), lambda: _works(spark()))
+
+
+def _works(spark: SparkContext) -> bool:
+    """Whether Spark still carries out jobs: if its JVM is gone, no table after this one can be loaded."""
+    try:
+        return spark.parallelize([0], 1).collect() == [0]
+    except Exception:
+        log.exception("Spark is gone")
+        return False
 
 
 def table_run(
