@@ -9,10 +9,10 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough crash synth check lint types check-39 lock clean
+.PHONY: help demo test test-thorough crash bench-controller synth check lint types check-39 lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: sample shop, full load, changes, proof
 	@$(BIN)/cdclake demo
@@ -26,6 +26,9 @@ test-thorough: $(VENV)/.test-ready ## The property tests with many more examples
 
 crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (half an hour)
 	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
+
+bench-controller: $(VENV)/.test-ready ## What planning 10,000 tables costs, and how a large backlog is worked off (three minutes)
+	@PYTHONPATH=glue_jobs:. $(BIN)/python -m benchmarks.controller
 
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate

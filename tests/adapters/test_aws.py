@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import boto3
 import pytest
+from botocore.utils import parse_timestamp
 from tests.adapters.faults import Faults
 
 from cdclake.adapters import aws as aws_clients
@@ -56,3 +57,11 @@ def test_throttled_requests_are_sent_again(aws: None) -> None:
     listings.refuse(503, "SlowDown")
     client.list_buckets()
     assert listings.sent == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2024-03-05T10:00:00.000Z", "2024-03-05T10:00:00Z", "Tue, 05 Mar 2024 10:00:00 GMT", "2024-03-05T10:00:00+01:00"],
+)
+def test_times_in_answers_are_read_as_botocore_reads_them(text: str):
+    assert aws_clients.read_time(text) == parse_timestamp(text)

@@ -13,6 +13,7 @@ VERBS = [
     ["tables"],
     ["tables", "set"],
     ["tables", "activate"],
+    ["tables", "thaw"],
     ["changes"],
     ["changes", "show"],
     ["rollback"],

@@ -110,3 +110,10 @@ def test_no_state_table_is_told_with_its_name(cdclake, aws):
     assert result.exit_code == 2
     assert "Elsewhere" in result.stderr
     assert boto3.client("dynamodb").list_tables()["TableNames"] == []
+
+
+def test_thaw_lets_a_frozen_table_go_on(cdclake, state):
+    path = "cdclake-raw/shop/store/"
+    state.record_run(path, {"LastPending": '{"batch_files": 1}'})
+    assert cdclake("tables", "thaw", "shop.store").exit_code == 0
+    assert state.get(path).item["LastPending"] == "null"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.control.arguments import folder_prefix, item_json, parse_arguments, parse_item
+from cdclake.control.arguments import folder_prefix, item_json, parse_arguments, parse_item, parse_new_table
 from cdclake.errors import ConfigurationError
 
 
@@ -64,3 +64,28 @@ def test_what_is_no_item_is_refused(text: str):
 @pytest.mark.parametrize(("text", "prefix"), [("", ""), ("/", ""), ("dms", "dms/"), ("/a/b/", "a/b/")])
 def test_a_prefix_is_empty_or_ends_with_a_slash(text: str, prefix: str):
     assert folder_prefix(text) == prefix
+
+
+def test_settings_of_new_tables_are_read_from_json():
+    assert parse_new_table('{"FullLoadQuietMinutes": "0", "CsvDelimiter": "|"}') == {
+        "FullLoadQuietMinutes": "0",
+        "CsvDelimiter": "|",
+    }
+    assert parse_new_table("") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "x",
+        '{"ActiveFlag": "true"}',
+        '{"path": "x"}',
+        '{"LastChangeId": "7"}',
+        '{"CsvDelimiter": 1}',
+        '{"Rfc4180": "no"}',
+    ],
+)
+def test_nothing_turns_a_new_table_on_or_writes_what_the_jobs_write(text: str):
+    with pytest.raises(ConfigurationError):
+        parse_new_table(text)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -225,6 +226,8 @@ def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_will_loo
     world.put(CHANGE)
     world.register()
     token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300).token
+    (planned,) = plan(world.source, world.clock()).tables
+    assert planned.action is Action.ASK
     assert run(world).tables[0].outcome == "busy"
     assert world.jobs.started == []
     assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
@@ -243,3 +246,25 @@ def test_more_than_a_thousand_tables_are_all_planned(world: World):
     summary = run(world)
     assert len(summary.tables) == 1100
     assert sum(1 for _ in world.states.all()) == 1100
+
+
+def test_a_new_table_gets_the_settings_that_all_new_tables_get_and_stays_inactive(world: World):
+    world.put("LOAD00000001.csv")
+    source = replace(world.source, new_table={"CsvDelimiter": "|"})
+    execute(plan(source, world.clock()), world.states, world.jobs, world.clock())
+    assert world.state().item["CsvDelimiter"] == "|"
+    assert not world.state().active
+
+
+def test_a_new_table_tells_a_person_what_to_do(world: World):
+    world.put("LOAD00000001.csv")
+    (planned,) = plan(world.source, world.clock()).tables
+    table = {name: str(value) for name, value in planned.to_json().items()}
+    assert table["reason"] == "the table is new"
+    assert "tables set shop.orders" in table["to_do"]
+    assert "tables activate shop.orders" in table["to_do"]
+
+
+def test_a_raw_location_that_a_restarted_task_cleared_is_no_error(world: World):
+    world.register(LastFullLoadDate="2024-03-05 09:00:00", LastChangeId="3")
+    assert planned_one(world).reason == "there are no raw files"

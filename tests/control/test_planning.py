@@ -234,3 +234,42 @@ def test_a_listing_time_that_does_not_parse_is_named_with_a_remedy():
     with pytest.raises(ConfigurationError, match="LastListedUtc is 'noon'") as caught:
         planned(table(LastListedUtc="noon"), **{CHANGE_1: 0})
     assert "Remove it" in caught.value.remedy
+
+
+LEASED = {"LeaseHolder": "run-7", "LeaseExpiresUtc": "2024-03-05T11:00:01Z"}
+
+
+def test_a_table_with_work_that_a_run_is_working_on_is_busy_and_says_whose():
+    decision = planned(table(**LEASED), **{CHANGE_1: 1})
+    assert decision.kind is DecisionKind.BUSY
+    assert decision.reason == "leased by run-7 until 2024-03-05T11:00:01Z; 1 change file after the full load"
+    assert not decision.work
+    assert (decision.files, decision.oldest_utc) == (1, T0 + timedelta(seconds=1))
+
+
+def test_a_lease_that_ran_out_and_a_lease_of_a_table_without_work_keep_nobody_waiting():
+    over = {**LEASED, "LeaseExpiresUtc": "2024-03-05T11:00:00Z"}
+    assert planned(table(**over), **{CHANGE_1: 1}).kind is DecisionKind.INCREMENTAL
+    assert planned(table(**LEASED)).kind is DecisionKind.NOTHING_NEW
+
+
+def test_who_holds_the_lease_is_not_kept_waiting_by_it():
+    assert planned_with(lake(CHANGE_1), table(**LEASED), **{CHANGE_2: 1}).kind is DecisionKind.INCREMENTAL
+
+
+def test_what_a_person_must_do_for_an_inactive_table_depends_on_its_key():
+    without = planned(table(ActiveFlag="false")).to_do
+    assert without == (
+        "set its key (cdclake tables set shop.orders --primary-key ...), "
+        "then turn it on (cdclake tables activate shop.orders)"
+    )
+    assert planned(table(ActiveFlag="false", PrimaryKey="id")).to_do == (
+        "turn it on (cdclake tables activate shop.orders)"
+    )
+    assert planned(table(), **{CHANGE_1: 1}).to_do == ""
+
+
+def test_what_a_waiting_table_lags_behind_is_told():
+    decision = planned(table(FullLoadQuietMinutes="600"), **{"LOAD00000001.csv": 5, "LOAD00000002.csv": 9})
+    assert decision.kind is DecisionKind.WAITING
+    assert (decision.left, decision.oldest_utc) == (2, T0 + timedelta(seconds=5))

@@ -177,7 +177,8 @@ def _work(
     late = pending.due[: len(pending.due) - len(changes)]
     perhaps_late: list[RawFile] = []
     if lake is None:
-        late, perhaps_late = [], [file for file in late if _since_last_listing(state, file)]
+        since = state.last_listed_utc
+        late, perhaps_late = [], [file for file in late if since is None or file.modified_utc >= since]
     batch = first_batch([*late, *changes], settings.max_files_per_run, settings.max_bytes_per_run)
     return _Work(base, loads, changes, late, batch, perhaps_late, pending.too_late if lake else [])
 
@@ -187,10 +188,6 @@ def _known(state: TableState, lake: Snapshot | None) -> Snapshot:
     if lake is None:
         return Snapshot(change=last_change(state), watermark=state.checked_watermark)
     return lake if lake.made else begin_after(lake, state.checked_watermark)
-
-
-def _since_last_listing(state: TableState, file: RawFile) -> bool:
-    return state.last_listed_utc is None or file.modified_utc >= state.last_listed_utc
 
 
 def _loaded_before(state: TableState) -> bool:

@@ -1,9 +1,10 @@
 """Lists what is new in a table's raw folder without reading all that was ever written there.
 
-DMS's change files are named by time, so what lies before the late window is read past: the listing goes on at the key
-where the window begins. That passes over whatever else has a key in between. Of a folder with no more than a page of
-objects all is read. Of a larger one the first page is, and once a day everything, so that LOAD files in folders with
-odd names, or change files after a switch to other date folders, are found within a day even if no event tells of them.
+DMS's change files are named by time, so the listing of a large folder goes on shortly before the watermark, at a key
+made of that time. That passes over whatever else has a key in between. So a folder with no more than a page of objects
+is read as a whole, of a larger one the first page, and once a day everything. Late files older than the look back, LOAD
+files in folders with odd names, and change files after a switch to other date folders are found within a day, even if
+no event tells of them. ProcessTable, which decides, always reads everything.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 
 PAGE_OBJECTS = 1000
 """So many objects S3 lists at once. https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html"""
+LOOK_BACK_HOURS = 12
+"""720 files at DMS's default of one a minute, so that these and what is new are mostly one page."""
 HOURS = 24
 
 
 class Look(NamedTuple):
-    """A table's raw files from the late window on.
+    """What was seen of a table's raw files.
 
     Attributes:
         full_load_files: By name.
@@ -43,7 +46,7 @@ class Look(NamedTuple):
 
 
 def look_at_raw(raw: ObjectReader, state: TableState, now: datetime) -> Look:
-    """List a table's LOAD files, and its change files from the late window on; some older ones may be among them.
+    """List a table's LOAD files, and its change files from shortly before the watermark on, perhaps with older ones.
 
     If a full load is due, all files are listed, as the change files that it passes over count then.
 
@@ -55,7 +58,7 @@ def look_at_raw(raw: ObjectReader, state: TableState, now: datetime) -> Look:
     Raises:
         ConfigurationError: An attribute of the state does not parse; names it.
     """
-    stamp = "" if _has_its_turn(state.path, now) else _window_begin(state)
+    stamp = "" if _has_its_turn(state.path, now) else _look_begin(state)
     looked = _look(raw, state, stamp)
     return _look(raw, state, "") if stamp and due_loads(state, looked.full_load_files) else looked
 
@@ -66,7 +69,7 @@ def transactions_begin(state: TableState) -> str:
     Raises:
         ConfigurationError: An attribute of the state does not parse; names it.
     """
-    stamp = _window_begin(state)
+    stamp = _look_begin(state)
     return state.transactions_prefix + stamp.replace("-", "") if stamp else ""
 
 
@@ -90,9 +93,10 @@ def _from_front(raw: ObjectReader, prefix: str, begin: str) -> Iterator[ListedOb
     yield from raw.list(prefix, begin) if count == PAGE_OBJECTS and last < begin else listed
 
 
-def _window_begin(state: TableState) -> str:
-    """`yyyymmdd-HHMMSS`; empty if no change was applied, or the window has no end."""
-    return window_begin(Snapshot(watermark=state.checked_watermark), state.settings.late_window_hours)
+def _look_begin(state: TableState) -> str:
+    """Where the look begins, `yyyymmdd-HHMMSS`; empty if no change was applied, or the window has no end."""
+    hours = min(state.settings.late_window_hours, LOOK_BACK_HOURS)
+    return window_begin(Snapshot(watermark=state.checked_watermark), hours)
 
 
 def _has_its_turn(path: str, now: datetime) -> bool:

@@ -1,0 +1,144 @@
+"""What a planning pass of the Controller costs: requests, seconds, memory; and how a large backlog is worked off.
+
+`make bench-controller` prints it and writes it to `benchmarks/controller.json`. The Controller's own code runs on the
+real botocore, against a simulation that answers each request after 30 ms and throttles some (`simulated_aws.py`). Each
+size is measured in a process of its own, as memory is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from benchmarks.simulated_aws import BUCKET, NEWEST, PREFIX, Lake, SimulatedAws
+
+from cdclake.adapters.aws import client
+from cdclake.adapters.dynamodb import DynamoState
+from cdclake.adapters.s3 import S3Store
+from cdclake.control.controller import CONCURRENT_LISTINGS, Action, Source, plan
+from cdclake.control.planning import plan_table
+from cdclake.model.late import applied_after, first_batch, pending_changes
+from cdclake.model.rawfiles import ListedObject, raw_files
+from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import Snapshot
+
+REPORT = Path(__file__).with_suffix(".json")
+REQUEST_SECONDS = 0.030
+THROTTLED_EVERY = 1000
+SIZES = {
+    "1,000 tables, 100,000 objects": (990, 60, 10, 4060),
+    "10,000 tables, 100,000 objects": (9900, 6, 100, 406),
+    "10,000 tables, 1,000,000 objects": (9900, 60, 100, 4060),
+}
+"""Small tables, objects of each, large tables, objects of each. Of the last two the memory should be the same."""
+WITH_WORK = 50
+BACKLOG_FILES = 500_000
+BACKLOG_STEP_SECONDS = 60
+
+
+def main() -> None:
+    """Measure everything, print it, and bring the report up to date."""
+    if sys.argv[1:]:
+        print(json.dumps(backlog() if sys.argv[1] == "backlog" else planning_pass(sys.argv[1])))
+        return
+    passes = {name: _in_own_process(name) for name in SIZES}
+    for name, measured in passes.items():
+        print(f"Planning pass, {name}: {_line(measured)}")
+    worked_off = _in_own_process("backlog")
+    print(f"Backlog of one table: {_line(worked_off)}")
+    write_report("planning", {**passes, "concurrent_listings": CONCURRENT_LISTINGS, "request_seconds": REQUEST_SECONDS})
+    write_report("backlog", worked_off)
+
+
+def write_report(section: str, measured: object) -> None:
+    """Put a section into the report; what else stands there stays."""
+    report = json.loads(REPORT.read_text(encoding="utf-8")) if REPORT.exists() else {}
+    REPORT.write_text(json.dumps({**report, section: measured}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def planning_pass(size: str) -> dict[str, Any]:
+    """Plan all tables of a size once."""
+    small, small_objects, large, large_objects = SIZES[size]
+    # Large tables among those with work as well.
+    lake = Lake([*([large_objects] * large), *([small_objects] * small)], WITH_WORK)
+    aws = SimulatedAws(lake, REQUEST_SECONDS, THROTTLED_EVERY)
+    os.environ.update(AWS_ACCESS_KEY_ID="made-up", AWS_SECRET_ACCESS_KEY="made-up", AWS_DEFAULT_REGION="eu-central-1")
+    s3, dynamodb = client("s3"), client("dynamodb")
+    for one in (s3, dynamodb):
+        aws.answer_for(one)
+    source = Source(S3Store(s3, BUCKET), DynamoState(dynamodb, "DMSCDC_Controller"), BUCKET, PREFIX)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began = time.perf_counter()
+    planned = plan(source, NEWEST + timedelta(hours=1)).tables
+    seconds = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    errors = [table.error for table in planned if table.error]
+    if errors or sum(table.action is Action.START for table in planned) != WITH_WORK:
+        message = f"The plan is not the expected one: {errors[:1]}"
+        raise SystemExit(message)
+    idle = Counter(aws.listings[lake.folder(table)] for table in range(WITH_WORK, len(lake.objects)))
+    requests = sum(aws.requests.values())
+    return {
+        "tables": len(lake.objects),
+        "objects": sum(lake.objects),
+        "requests": dict(sorted(aws.requests.items())),
+        "throttled": aws.throttled,
+        "list_requests_per_idle_table": round(sum(count * n for count, n in idle.items()) / sum(idle.values()), 3),
+        "idle_tables_by_list_requests": {str(count): idle[count] for count in sorted(idle)},
+        "seconds": round(seconds, 1),
+        "seconds_of_requests_alone": round(requests * REQUEST_SECONDS / CONCURRENT_LISTINGS, 1),
+        "cpu_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "peak_memory_mib": after.ru_maxrss // 1024,
+        "memory_before_mib": before.ru_maxrss // 1024,
+    }
+
+
+def backlog() -> dict[str, Any]:
+    """Work off a table's backlog with the planner's and the job's own choice of batches, without moving rows."""
+    start = NEWEST - timedelta(seconds=BACKLOG_FILES * BACKLOG_STEP_SECONDS)
+    stamps = (start + timedelta(seconds=BACKLOG_STEP_SECONDS * number) for number in range(BACKLOG_FILES))
+    prefix = f"{PREFIX}s0/t000000/"
+    listed = (ListedObject(f"{prefix}{stamp:%Y%m%d-%H%M%S}000.parquet", 20_480, stamp) for stamp in stamps)
+    _, changes = raw_files(listed, prefix)
+    state = Lake([2], 0).state(0).with_attributes(LastIncrementalFile="null", LastListedUtc="null")
+    settings = state.settings
+    lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)), full_load_utc="2020-01-01 00:00:00")
+    began, watermarks, largest = time.perf_counter(), [""], 0
+    while (decision := plan_table(state, (), changes, NEWEST, lake)).incremental:
+        due = pending_changes(lake, changes, settings.late_window_hours).due
+        batch = first_batch(due, settings.max_files_per_run, settings.max_bytes_per_run)
+        if batch[-1].relative != decision.new_watermark or decision.new_watermark <= watermarks[-1]:
+            raise SystemExit("Planner and job do not mean the same files, or the watermark stands still")
+        lake = applied_after(lake, batch, settings.late_window_hours)
+        watermarks.append(decision.new_watermark)
+        largest = max(largest, len(batch))
+    return {
+        "files": BACKLOG_FILES,
+        "batches": len(watermarks) - 1,
+        "largest_batch": largest,
+        "planning_seconds_per_batch": round((time.perf_counter() - began) / len(watermarks), 2),
+        "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def _in_own_process(what: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.controller", what]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    measured: dict[str, Any] = json.loads(done.stdout)
+    return measured
+
+
+def _line(measured: dict[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in measured.items())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""S3 and DynamoDB as a planning pass meets them, behind the real botocore: requests, pages, latency and throttling.
+
+Nothing is stored: keys and items are computed from the number of a table, so that the memory that is measured is the
+product's. Requests are answered right before botocore would send them; it signs, parses and tries again as ever.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qs, urlsplit
+from xml.sax.saxutils import escape
+
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+
+from cdclake.model.names import Attribute
+from cdclake.model.table import TableState
+from cdclake.model.times import utc_text
+
+if TYPE_CHECKING:
+    from botocore.awsrequest import AWSPreparedRequest
+
+BUCKET, PREFIX, SCHEMAS = "raw", "dms/", 10
+PAGE_KEYS = 1000
+PAGE_BYTES = 1 << 20
+NEWEST = datetime(2024, 3, 5, 9, tzinfo=timezone.utc)
+"""When the last change file of every table was written."""
+SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+
+
+class TableKeys(Sequence[str]):
+    """The keys of a table's raw folder in order: a change file a minute up to `NEWEST`, then a LOAD file."""
+
+    def __init__(self, folder: str, objects: int) -> None:
+        self._folder, self._changes = folder, objects - 1
+
+    def __len__(self) -> int:
+        return self._changes + 1
+
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - as Sequence has it
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if place == self._changes:
+            return f"{self._folder}LOAD00000001.parquet"
+        return f"{self._folder}{self.written(place):%Y%m%d-%H%M%S}000.parquet"
+
+    def written(self, place: int) -> datetime:
+        """When an object was written; a full load before all changes."""
+        minutes = self._changes if place == self._changes else self._changes - 1 - place
+        return NEWEST - timedelta(minutes=minutes)
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Tables in `SCHEMAS` schemas.
+
+    Attributes:
+        objects: Raw objects of each table.
+        with_work: The last change file of so many tables was not applied yet.
+    """
+
+    objects: Sequence[int]
+    with_work: int
+
+    def folder(self, table: int) -> str:
+        """Key prefix of a table's raw files."""
+        return f"{PREFIX}s{table % SCHEMAS}/t{table:06d}/"
+
+    def keys(self, table: int) -> TableKeys:
+        """Of its raw files, in order."""
+        return TableKeys(self.folder(table), self.objects[table])
+
+    def state(self, table: int) -> TableState:
+        """Its item: as a table that is followed for a while has it."""
+        schema, _, name = self.folder(table).rstrip("/").rpartition("/")
+        keys = self.keys(table)
+        return TableState.new(BUCKET, f"{schema}/", f"{name}/").with_attributes(
+            **{
+                Attribute.PRIMARY_KEY: "id",
+                Attribute.ACTIVE_FLAG: "true",
+                Attribute.LAST_FULL_LOAD_DATE: keys.written(len(keys) - 1).strftime(TableState.DATE_FORMAT),
+                Attribute.LAST_INCREMENTAL_FILE: f"{BUCKET}/{keys[len(keys) - 2 - (table < self.with_work)]}",
+                Attribute.LAST_CHANGE_ID: "42",
+                Attribute.LAST_RUN_STATE: "SUCCEEDED",
+                Attribute.LAST_RUN_ID: "jr_" + "0" * 64,
+                Attribute.LAST_RUN_UTC: utc_text(NEWEST),
+                Attribute.LAST_LISTED_UTC: utc_text(NEWEST + timedelta(minutes=1)),
+                Attribute.LAST_ERROR: "",
+                Attribute.LAST_PENDING: "",
+                Attribute.FENCING_TOKEN: "42",
+            }
+        )
+
+
+class SimulatedAws:
+    """Answers the requests of boto3 clients.
+
+    Args:
+        lake: What there is.
+        request_seconds: How long each answer takes.
+        throttled_every: One S3 request in so many is answered with 503 SlowDown.
+
+    Attributes:
+        requests: Number by operation, those that were throttled among them.
+        listings: Number of listings by prefix, those that were throttled not counted.
+        throttled: Number of answers with 503.
+    """
+
+    def __init__(self, lake: Lake, request_seconds: float, throttled_every: int) -> None:
+        self._lake, self._request_seconds, self._throttled_every = lake, request_seconds, throttled_every
+        self._lock = Lock()
+        self.requests: Counter[str] = Counter()
+        self.listings: Counter[str] = Counter()
+        self.throttled = 0
+
+    def answer_for(self, client: Any) -> None:  # noqa: ANN401 - any boto3 client
+        """Have a client's requests answered here."""
+        client.meta.events.register("before-send", self._answer)
+
+    def _answer(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        target = request.headers.get("X-Amz-Target", b"ListObjectsV2")
+        operation = (target.decode() if isinstance(target, bytes) else target).rpartition(".")[2]
+        with self._lock:
+            self.requests[operation] += 1
+            slow = operation == "ListObjectsV2" and self.requests[operation] % self._throttled_every == 0
+            self.throttled += slow
+        time.sleep(self._request_seconds)
+        if slow:
+            return _response(request, SLOW_DOWN, 503)
+        body = self._scan(request) if operation == "Scan" else self._list(request)
+        return _response(request, body)
+
+    def _list(self, request: AWSPreparedRequest) -> bytes:
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(request.url).query).items()}
+        prefix, after = asked["prefix"], asked.get("continuation-token", asked.get("start-after", ""))
+        with self._lock:
+            self.listings[prefix] += 1
+        if "delimiter" in asked:
+            folders = self._folders(prefix)
+            begin = bisect_right(folders, after)
+            page = folders[begin : begin + PAGE_KEYS]
+            more = begin + PAGE_KEYS < len(folders)
+            text = "".join(f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>" for folder in page)
+            return _page(text, page[-1] if more else "")
+        keys = self._lake.keys(int(prefix[-7:-1]))
+        begin = bisect_right(keys, after)
+        end = min(begin + PAGE_KEYS, len(keys))
+        text = "".join(
+            f"<Contents><Key>{escape(keys[place])}</Key><LastModified>{keys.written(place):%Y-%m-%dT%H:%M:%S}.000Z"
+            '</LastModified><ETag>"d41d8cd98f00b204e9800998ecf8427e"</ETag><Size>20480</Size>'
+            "<StorageClass>STANDARD</StorageClass></Contents>"
+            for place in range(begin, end)
+        )
+        return _page(text, keys[end - 1] if end < len(keys) else "")
+
+    def _folders(self, prefix: str) -> list[str]:
+        if prefix == PREFIX:
+            return [f"{PREFIX}s{schema}/" for schema in range(SCHEMAS)]
+        schema = int(prefix[-2])
+        return [self._lake.folder(table) for table in range(schema, len(self._lake.objects), SCHEMAS)]
+
+    def _scan(self, request: AWSPreparedRequest) -> bytes:
+        asked = json.loads(cast("bytes", request.body))
+        begin = asked.get("ExclusiveStartKey", {}).get(Attribute.PATH, {}).get("S")
+        table = int(begin[-7:-1]) + 1 if begin else 0
+        items, size_bytes = [], 0
+        while table < len(self._lake.objects) and size_bytes < PAGE_BYTES:
+            item = dict(self._lake.state(table).item)
+            items.append({name: {"S": value} for name, value in item.items()})
+            # An item's size is that of its names and values: the Amazon DynamoDB developer guide, "Item sizes".
+            size_bytes += sum(len(name) + len(value) for name, value in item.items())
+            table += 1
+        more = table < len(self._lake.objects)
+        page = {"Items": items, "Count": len(items), "ScannedCount": len(items)}
+        return json.dumps(
+            {**page, "LastEvaluatedKey": {Attribute.PATH: items[-1][Attribute.PATH]}} if more else page
+        ).encode()
+
+
+class _Body(io.BytesIO):
+    def stream(self, **_: object) -> Iterator[bytes]:
+        """What botocore reads a body by."""
+        yield self.read()
+
+
+def _response(request: AWSPreparedRequest, body: bytes, status: int = 200) -> AWSResponse:
+    headers = HTTPHeaders()
+    headers["Content-Length"] = str(len(body))
+    return AWSResponse(request.url, status, headers, _Body(body))
+
+
+def _page(content: str, continue_after: str) -> bytes:
+    token = f"<NextContinuationToken>{continue_after}</NextContinuationToken>" if continue_after else ""
+    truncated = "true" if continue_after else "false"
+    return f"<ListBucketResult><IsTruncated>{truncated}</IsTruncated>{token}{content}</ListBucketResult>".encode()

@@ -1,0 +1,55 @@
+"""DMS tells how far its tasks are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from cdclake.adapters.dms import PAGE_TABLES, DmsStatistics
+from cdclake.errors import ConfigurationError
+from cdclake.model.table import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TASK = "arn:aws:dms:eu-central-1:123456789012:task:SHOP"
+
+
+@pytest.fixture
+def dms() -> Iterator[Stubber]:
+    client = boto3.client("dms", "eu-central-1", aws_access_key_id="made-up", aws_secret_access_key="made-up")
+    with Stubber(client) as stubber:
+        yield stubber
+        stubber.assert_no_pending_responses()
+
+
+def answer(*tables: tuple[str, str, str], marker: str = "") -> dict[str, object]:
+    statistics = [{"SchemaName": schema, "TableName": table, "TableState": state} for schema, table, state in tables]
+    return {"TableStatistics": statistics, **({"Marker": marker} if marker else {})}
+
+
+def test_all_pages_of_a_task_are_read_once_and_names_told_without_regard_to_case(dms: Stubber):
+    asked = {"ReplicationTaskArn": TASK, "MaxRecords": PAGE_TABLES}
+    dms.add_response("describe_table_statistics", answer(("SHOP", "ORDERS", "Full load"), marker="next"), asked)
+    last = answer(("shop", "items", "Table completed"))
+    dms.add_response("describe_table_statistics", last, {**asked, "Marker": "next"})
+    statistics = DmsStatistics(lambda: dms.client)
+    assert statistics.table_state(TASK, TableName("shop", "orders")) == "Full load"
+    assert statistics.table_state(TASK, TableName("shop", "items")) == "Table completed"
+    assert statistics.table_state(TASK, TableName("shop", "other")) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"), [("ResourceNotFoundFault", "DmsTask"), ("AccessDeniedFault", "DescribeTableStatistics")]
+)
+def test_a_task_that_is_not_there_or_may_not_be_looked_at_is_an_error_with_a_remedy(
+    dms: Stubber, code: str, remedy: str
+):
+    dms.add_client_error("describe_table_statistics", code)
+    with pytest.raises(ConfigurationError) as caught:
+        DmsStatistics(lambda: dms.client).table_state(TASK, TableName("shop", "orders"))
+    assert remedy in caught.value.remedy
+    assert caught.value.details["task"] == TASK
