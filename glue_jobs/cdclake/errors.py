@@ -4,6 +4,7 @@
 * `InputError`: a raw file is at fault; look at the file that is named. Nothing of it was applied.
 * `RetryableError`: nothing is wrong; the next run will do it.
 * `IntegrityError`: stop and look first. Retrying blindly could do harm.
+* `AttentionError`: nothing failed just now, but something waits for a person.
 
 Each carries `remedy` (what to do) and `details` (where: table, file, row, column), so that a log line, a table and JSON
 can all be made of it.
@@ -55,6 +56,12 @@ class UnknownTableError(ConfigurationError):
 
 class PastRetentionError(ConfigurationError):
     """What was asked for is older than what is kept: name a later change."""
+
+
+class AttentionError(CdclakeError):
+    """Nothing went wrong just now, but something is as it should not stay: a person must do something."""
+
+    exit_code = 6
 
 
 class InputError(CdclakeError):

@@ -10,6 +10,7 @@ VERBS = [
     ["demo"],
     ["run"],
     ["plan"],
+    ["status"],
     ["tables"],
     ["tables", "set"],
     ["tables", "activate"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from cdclake.cli import adopt, changes, demo, diff, export, local, plan, run, tables, undo, upkeep
+from cdclake.cli import adopt, changes, demo, diff, export, local, plan, run, status, tables, undo, upkeep
 from cdclake.cli.errors import ErrorReportingGroup
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.command()(run.run)
 app.command()(plan.plan)
+app.command()(status.status)
 app.add_typer(tables.app, name="tables")
 app.add_typer(changes.app, name="changes")
 app.command()(adopt.adopt)

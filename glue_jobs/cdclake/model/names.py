@@ -107,6 +107,13 @@ class Sentinel:
     ACTIVE = "true"
 
 
+class RunState:
+    """Values of `LastRunState`."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+
 class Argument:
     """Arguments of the Glue jobs, without the leading dashes."""
 
