@@ -10,6 +10,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from cdclake_infra.jobs import Jobs
 from cdclake_infra.library import ROOT
+from cdclake_infra.monitoring import Monitoring
 from cdclake_infra.on_raw_file import OnRawFile
 from cdclake_infra.places import Places
 from cdclake_infra.schedule import Schedule
@@ -43,14 +44,15 @@ class StorageStack(Stack):
 
 
 class PipelineStack(Stack):
-    """Jobs, workflow and function. It holds no data, and may be deleted and deployed again at any time."""
+    """Jobs, workflow, function, alarms. It holds no data, and may be deleted and deployed again at any time."""
 
     def __init__(self, app: App, name: str, *, settings: Settings) -> None:
-        super().__init__(app, name, description="cdclake: jobs, workflow, function")
+        super().__init__(app, name, description="cdclake: jobs, workflow, function, alarms")
         places = Places.of(settings)
         jobs = Jobs(self, "Jobs", settings=settings, places=places)
         Schedule(self, "Schedule", settings=settings, job=jobs.controller)
-        OnRawFile(self, "OnRawFile", places=places)
+        told = OnRawFile(self, "OnRawFile", places=places)
+        Monitoring(self, "Monitoring", settings=settings, function=told.function, undelivered=told.undelivered)
         for output, value in (
             ("RawBucket", places.raw_bucket),
             ("LakeBucket", places.lake_bucket),

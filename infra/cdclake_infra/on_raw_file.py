@@ -33,11 +33,16 @@ UNDELIVERED_KEPT = Duration.days(14)
 
 
 class OnRawFile(Construct):
-    """A function that gets a table looked at when a raw file arrives, and a queue of events that it could not take."""
+    """A function that gets a table looked at when a raw file arrives, and a queue of events that it could not take.
+
+    Attributes:
+        function: The function.
+        undelivered: The queue.
+    """
 
     def __init__(self, scope: Construct, name: str, *, places: Places) -> None:
         super().__init__(scope, name)
-        undelivered = sqs.Queue(
+        self.undelivered = sqs.Queue(
             self,
             "Undelivered",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
@@ -51,8 +56,8 @@ class OnRawFile(Construct):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        function = self._function(places, undelivered, log)
-        self._notify(function, places)
+        self.function = self._function(places, self.undelivered, log)
+        self._notify(self.function, places)
 
     def _function(self, places: Places, undelivered: sqs.Queue, log: logs.LogGroup) -> lambda_.Function:
         role = grants.role(

@@ -49,6 +49,8 @@ class Settings:
         load_initial_timeout_minutes: After how long Glue stops a full load.
         load_incremental_timeout_minutes: After how long Glue stops an incremental load.
         table_metrics: Whether there are metrics of each table beside those of all.
+        lag_alarm_minutes: After how long a raw file that waits raises an alarm; 0: never.
+        silence_alarm_hours: After how long without a Controller run there is an alarm; 0: never.
     """
 
     raw_prefix: str = ""
@@ -67,6 +69,8 @@ class Settings:
     load_initial_timeout_minutes: int = 480
     load_incremental_timeout_minutes: int = 120
     table_metrics: bool = True
+    lag_alarm_minutes: int = 180
+    silence_alarm_hours: int = 3
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be deployed.
@@ -89,6 +93,8 @@ class Settings:
         self._require_between("most_workers", 2, 299)  # Glue: a Spark job has a driver and at least one other worker
         self._require_between("load_initial_timeout_minutes", 1, 10080)  # Glue: seven days
         self._require_between("load_incremental_timeout_minutes", 1, 10080)
+        self._require_between("lag_alarm_minutes", 0, 10080)
+        self._require_between("silence_alarm_hours", 0, 24)  # CloudWatch: an alarm looks back a day at most
         if self.existing_raw_bucket and self.existing_raw_bucket == self.existing_lake_bucket:
             raise _refused("existing_lake_bucket", self.existing_lake_bucket, "another bucket than the raw bucket")
 

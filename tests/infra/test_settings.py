@@ -58,6 +58,8 @@ def test_a_prefix_may_be_written_with_and_without_slashes(text: str):
         ("most_workers", "1"),
         ("load_initial_timeout_minutes", "0"),
         ("load_incremental_timeout_minutes", "10081"),
+        ("lag_alarm_minutes", "10081"),
+        ("silence_alarm_hours", "25"),
     ],
 )
 def test_a_value_that_cannot_be_deployed_is_named_and_the_remedy_told(name: str, value: str):

@@ -1,0 +1,83 @@
+"""What watches the pipeline."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from cdclake.control.wake import Wake
+from cdclake.model.metrics import Measure
+from cdclake_infra.library import ON_RAW_FILE
+from cdclake_infra.monitoring import OUTCOMES
+from tests.infra.stacks import ACCOUNT, REGION, Deployed
+
+
+def alarms(deployed: Deployed) -> dict[str, dict[str, Any]]:
+    found = [alarm["Properties"] for alarm in deployed.all("AWS::CloudWatch::Alarm").values()]
+    return {alarm["AlarmName"]: alarm for alarm in found}
+
+
+def rule(alarm: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("MetricName", "Statistic", "Period", "EvaluationPeriods", "Threshold", "TreatMissingData")
+    return tuple(alarm[name] for name in names)
+
+
+def test_failures_late_tables_lost_events_and_a_silent_controller_raise_alarms(default: Deployed):
+    assert {name: rule(alarm) for name, alarm in alarms(default).items()} == {
+        "cdclake-TableFailed": ("Failures", "Sum", 900, 1, 1, "notBreaching"),
+        "cdclake-TableLate": ("LagSeconds", "Maximum", 3600, 1, 10800, "notBreaching"),
+        "cdclake-EventNotDelivered": (
+            "ApproximateNumberOfMessagesVisible",
+            "Maximum",
+            300,
+            1,
+            1,
+            "notBreaching",
+        ),
+        "cdclake-ControllerSilent": ("Tables", "SampleCount", 3600, 3, 1, "breaching"),
+    }
+    silent = alarms(default).pop("cdclake-ControllerSilent")
+    assert silent["ComparisonOperator"] == "LessThanThreshold"
+
+
+def test_alarms_watch_the_metrics_of_all_tables_and_the_functions_own_queue(default: Deployed):
+    (queue,) = default.all("AWS::SQS::Queue")
+    for name, alarm in alarms(default).items():
+        if name == "cdclake-EventNotDelivered":
+            assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": f"<{queue}.QueueName>"}]
+        else:
+            assert alarm["Namespace"] == "cdclake"
+            assert "Dimensions" not in alarm
+
+
+def test_alarms_that_are_not_wanted_or_make_no_sense_are_not_there(tailored: Deployed):
+    # no limit to the lag, and a schedule that does not run
+    assert set(alarms(tailored)) == {"cdclake-TableFailed", "cdclake-EventNotDelivered"}
+
+
+def test_every_alarm_speaks_to_a_topic_that_cloudwatch_may_publish_to_and_nobody_without_tls(default: Deployed):
+    ((topic_id, topic),) = default.all("AWS::SNS::Topic").items()
+    assert topic["Properties"] == {"TopicName": "cdclake-alarms"}
+    assert all(alarm["AlarmActions"] == [f"<{topic_id}>"] for alarm in alarms(default).values())
+    deny, allow = default.one("AWS::SNS::TopicPolicy")["Properties"]["PolicyDocument"]["Statement"]
+    assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert (allow["Effect"], allow["Principal"]) == ("Allow", {"Service": "cloudwatch.amazonaws.com"})
+    assert allow["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": ACCOUNT},
+        "ArnLike": {"aws:SourceArn": f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:cdclake-*"},
+    }
+
+
+def test_the_dashboard_shows_every_metric_of_the_jobs_and_of_the_function(default: Deployed):
+    body = json.loads(default.one("AWS::CloudWatch::Dashboard")["Properties"]["DashboardBody"])
+    shown = {
+        metric[1] for widget in body["widgets"] for metric in widget["properties"]["metrics"] if metric[0] == "cdclake"
+    }
+    assert shown == {measure.title for measure in Measure if measure is not Measure.TABLES} | set(OUTCOMES)
+
+
+def test_the_outcomes_shown_are_those_of_the_function():
+    written = re.findall(r'outcome = "(\w+)"|FAILED = "(\w+)"', (ON_RAW_FILE / "handler.py").read_text())
+    told = {name for names in written for name in names if name} | {wake.value for wake in Wake}
+    assert {name.capitalize() for name in told} == set(OUTCOMES)
