@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 
-from cdclake.control.entry import run_job
+from cdclake import logs
+from cdclake.control.entry import job_run_id, run_job
 from cdclake.lake.jobs import load_initial
 from cdclake.lake.wiring import each_table, table_run
 from cdclake.model.names import Argument
@@ -24,4 +25,5 @@ def load(argv: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    logs.configure(run_id=job_run_id(sys.argv))
     run_job(lambda: each_table(sys.argv, load, SparkContext.getOrCreate))

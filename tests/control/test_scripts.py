@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import runpy
@@ -145,3 +146,25 @@ def test_process_table_writes_down_a_failure_and_gives_the_lease_back(states: Dy
     assert state
     assert (state.item[Attribute.LAST_ERROR], state.item[Attribute.LAST_RUN_ID]) == (last, "jr_1")
     assert Attribute.LEASE_HOLDER not in state.item
+
+
+def test_every_line_on_stderr_is_json_with_run_table_and_change_but_the_error_at_the_end(
+    states: DynamoState, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def write_to_stderr(name: str, **arguments: str) -> list[str]:
+        words = [word for key, value in arguments.items() for word in (f"--{key}", value)]
+        monkeypatch.setattr(sys, "argv", [name, *words, "--JOB_RUN_ID", "jr_1"])
+        with contextlib.suppress(JobExit):
+            runpy.run_path(str(SCRIPTS / name), run_name="__main__")
+        return capsys.readouterr().err.splitlines()
+
+    put(f"dms/shop/orders/{CHANGE}")
+    lines = write_to_stderr("controller.py", bucket=RAW, prefix="dms/")
+    states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    client("glue").delete_job(JobName=JOB_LOAD_INCREMENTAL)
+    item = json.dumps({"path": ORDERS})
+    *failed, last = write_to_stderr("process_table.py", item=item, out_bucket=LAKE, out_prefix="lake")
+    assert last.startswith("ConfigurationError: ")
+    read = [json.loads(line) for line in [*lines, *failed]]
+    assert {(line["run_id"], line["table"], line["change"]) for line in read} == {("jr_1", "shop.orders", None)}
+    assert [line["message"] for line in read if line["level"] == "ERROR"] == ["failed"]

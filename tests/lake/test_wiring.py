@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import logging
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from awsglue.utils import getResolvedOptions
 
+from cdclake import logs
 from cdclake.control.arguments import item_json, parse_arguments
 from cdclake.errors import ConfigurationError
-from cdclake.lake.wiring import relative_file, table_run
+from cdclake.lake.wiring import each_table, relative_file, table_run
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 WALKTHROUGH = ["bucket", "prefix", "folder", "out_path", "partitionKey", "lastIncrementalFile", "newIncrementalFile"]
@@ -70,3 +74,25 @@ def test_the_items_settings_count_before_the_single_arguments(monkeypatch: pytes
 def test_an_out_path_without_schema_is_a_clear_error() -> None:
     with pytest.raises(ConfigurationError, match="out_path"):
         table_run(command_line("raw-bucket", "s3://lake-bucket"))
+
+
+def test_a_load_writes_a_line_before_and_one_after_each_table_and_all_between_are_about_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def load(argv: Sequence[str]) -> dict[str, Any]:
+        logging.getLogger("cdclake.commit").warning("slow")
+        return {"change": 4, "kind": "incremental", "books": {"read_insert": 2, "read_update": 0}}
+
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    logs.configure(run_id="jr_1")
+    each_table(command_line("raw-bucket", "s3://lake-bucket/shop"), load, lambda: pytest.fail("no Spark is needed"))
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["message"], line["run_id"], line["table"], line["change"]) for line in lines] == [
+        ("began", "jr_1", "shop.orders", None),
+        ("slow", "jr_1", "shop.orders", None),
+        ("ended", "jr_1", "shop.orders", 4),
+    ]
+    assert (lines[-1]["reason"], lines[-1]["books"]) == ("incremental", {"read_insert": 2})

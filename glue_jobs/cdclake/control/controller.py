@@ -16,6 +16,7 @@ from cdclake.control.decision import Decision, DecisionKind
 from cdclake.control.discovery import has_raw_data, table_folders
 from cdclake.control.entry import error_line
 from cdclake.control.full_load_gate import task_word
+from cdclake.control.lake_state import last_change
 from cdclake.control.planning import plan_table, to_activate
 from cdclake.control.raw_look import Look, look_at_raw, transactions_begin
 from cdclake.control.shared_listings import SharedListings
@@ -239,7 +240,7 @@ def execute(plan: Plan, states: StateStore, jobs: JobRunner, now: datetime) -> S
     """
     results = []
     for table in plan.tables:
-        log = logs.bind(__name__, table=str(table.state.name))
+        log = logs.bind(__name__, table=str(table.state.name), change=last_change(table.state) or None)
         result = TableResult(table, error=table.error)
         try:
             result = _execute_one(table, states, jobs, now)

@@ -230,7 +230,8 @@ class _Run:
             if not table.open:
                 continue
             try:
-                step(table)
+                with logs.about(**table.about):
+                    step(table)
             except LeaseLostError as error:
                 table.lose(error)
             except StoppedError:

@@ -176,7 +176,16 @@ class TableWork:
         self._look: _Look | None = None
         self._more = False
         self._begun = outside.clock()
-        self._log = logs.bind(__name__, table=str(layout.name))
+        self._change: int | None = None
+
+    @property
+    def about(self) -> dict[str, object]:
+        """What every log line says of the table: its name, and its newest change as far as is known."""
+        return {"table": str(self._layout.name), "change": self._change}
+
+    @property
+    def _log(self) -> logs.BoundLogger:
+        return logs.bind(__name__, **self.about)
 
     def look(self) -> None:
         """Bring the item in line with the lake, list the raw files, and decide what is due."""
@@ -188,6 +197,7 @@ class TableWork:
             self.report.rounds.append(Round(plan_table(state, (), (), self._outside.clock())))
             return
         change = last_change(state)
+        self._change = change or None
         state, lake = self._in_line_with_lake(state)
         listed_utc = self._outside.clock()
         raw = self._outside.open_bucket(state.bucket)
@@ -344,6 +354,7 @@ class TableWork:
 
     def _record_lake(self, state: TableState, lake: Snapshot, *, full_load_date: bool) -> TableState:
         """Write into the item what the lake says otherwise."""
+        self._change = lake.change or None
         attributes = lake_attributes(state, lake, emptied=is_emptied(self._changes, lake))
         if not full_load_date:
             attributes.pop(Attribute.LAST_FULL_LOAD_DATE, None)
@@ -351,7 +362,7 @@ class TableWork:
         if news:
             self._keep()
             self._states.record_run(self.path, news)
-            self._log.info("the item is in line with the lake", extra={"change": lake.change})
+            self._log.info("the item is in line with the lake")
             new = range(max(last_change(state), lake.change - MOST_CHANGES_MEASURED) + 1, lake.change + 1)
             self._outside.metrics.put(metrics.of_changes(self.report.table, map(self._changes.record, new)))
         return state.with_attributes(**news)

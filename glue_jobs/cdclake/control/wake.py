@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.arguments import item_json, paths_json
 from cdclake.errors import CdclakeError, UnknownTableError
-from cdclake.model.names import JOB_PROCESS_TABLE, Argument
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from cdclake.model.table import TableState
     from cdclake.ports import JobRunner, StateStore
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ def wake_tables(
             else:
                 due.append(state)
         except Exception as error:
-            log.exception("could not be woken", extra={"path": path})
+            log.exception("could not be woken", extra={"table": _name(path)})
             woken[path] = _failed(states, path, error, marked)
     if due:
         started = _start(states, jobs, job, due, marked)
@@ -142,5 +142,9 @@ def _failed(states: StateStore, path: str, error: Exception, marked: set[str]) -
         try:
             states.clear_request(path)
         except CdclakeError:
-            log.exception("the mark stays until it is stale", extra={"path": path})
+            log.exception("the mark stays until it is stale", extra={"table": _name(path)})
     return Woken(Wake.FAILED, error=error)
+
+
+def _name(path: str) -> str:
+    return str(TableState({Attribute.PATH: path}).name)

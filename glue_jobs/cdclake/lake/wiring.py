@@ -46,10 +46,28 @@ def each_table(
     """
     url = parse_arguments(argv, (), {Argument.BATCH: ""})[Argument.BATCH]
     if not url:
-        return load(argv)
+        return _with_lines(load, argv)
     bucket, _, key = url.split("://", 1)[-1].partition("/")
     run_id = [f"--{Argument.JOB_RUN_ID}", job_run_id(argv)]
-    return work_through(store(bucket), key, lambda table: load([*as_words(table), *run_id]), lambda: _works(spark()))
+
+    def load_one(table: Mapping[str, str]) -> dict[str, Any]:
+        return _with_lines(load, [*as_words(table), *run_id])
+
+    return work_through(store(bucket), key, load_one, lambda: _works(spark()))
+
+
+def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
+    """Do one table's work, with a line in the log before and after it; all lines meanwhile are about that table."""
+    given = parse_arguments(argv, (Argument.OUT_PATH, Argument.FOLDER))
+    layout = LakeLayout.from_arguments(given[Argument.OUT_PATH], given[Argument.FOLDER])
+    with logs.about(table=str(layout.name)):
+        log.info("began")
+        summary = load(argv)
+        change = summary.get("change") or summary.get("newest_change") or None
+        what = summary.get("kind") or summary.get("reason")
+        books = {name: count for name, count in (summary.get("books") or {}).items() if count}
+        log.info("ended", extra={"change": change, "reason": what, "books": books})
+        return summary
 
 
 def _works(spark: SparkContext) -> bool:

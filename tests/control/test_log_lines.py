@@ -1,0 +1,105 @@
+"""Every line that a job writes is JSON and says whose run it is, which table it is about and that table's change."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake import logs
+from cdclake.adapters.memory import MemoryJobs
+from cdclake.control.controller import execute, plan
+from cdclake.errors import JobRunError
+from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from tests.control.world import RAW, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.adapters.memory import ManualClock
+
+CHANGE = "20240305-100000000.parquet"
+
+
+class Written:
+    """What was logged since it was last read."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+
+    def lines(self) -> list[dict[str, Any]]:
+        read = [json.loads(line) for line in self.stream.getvalue().splitlines()]
+        self.stream.truncate(0)
+        self.stream.seek(0)
+        return read
+
+
+@pytest.fixture
+def written() -> Iterator[Written]:
+    """The log of the process, which is set up as a job does it and then as it was."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    into = Written()
+    logs.configure(stream=into.stream, run_id="run-1")
+    yield into
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def subjects(lines: list[dict[str, Any]]) -> set[tuple[object, ...]]:
+    return {(line["run_id"], line["table"], line["change"]) for line in lines}
+
+
+def test_process_table_names_run_table_and_change_in_every_line(clock: ManualClock, written: Written):
+    world = World(clock)
+    world.register()
+    world.put(CHANGE)
+    world.process()
+    lines = written.lines()
+    changes = [line["change"] for line in lines]
+    assert subjects(lines) == {("run-1", "shop.orders", None), ("run-1", "shop.orders", 1)}
+    assert changes == sorted(changes, key=lambda change: change or 0)
+    world.put("20240305-100000001.parquet")
+    world.failures[JOB_LOAD_INCREMENTAL] = "BadRowError: no such Op"
+    with pytest.raises(JobRunError):
+        world.process()
+    lines = written.lines()
+    assert subjects(lines) == {("run-1", "shop.orders", 1)}
+    (failed,) = [line for line in lines if line["level"] == "ERROR"]
+    assert "BadRowError: no such Op" in failed["error"]
+
+
+def test_lines_of_what_a_step_calls_are_about_its_table(clock: ManualClock, written: Written):
+    world = World(clock)
+    world.register()
+    world.put(CHANGE)
+    world.raw.after_listing = lambda: logging.getLogger("cdclake.adapters.s3").warning("slow")
+    world.process()
+    first, *_ = [line for line in written.lines() if line["message"] == "slow"]  # later ones are the Spark job's
+    assert first["table"] == "shop.orders"
+
+
+def test_the_controller_names_the_table_and_its_change_and_no_others(clock: ManualClock, written: Written):
+    world = World(clock)
+    world.register(LastChangeId="7")
+    world.put("LOAD00000001.csv", f"{RAW}/dms/shop/items/")
+    execute(plan(world.source, clock()), world.states, MemoryJobs(), clock())
+    assert subjects(written.lines()) == {("run-1", "shop.orders", 7), ("run-1", "shop.items", None)}
+
+
+def test_a_field_of_a_block_ends_with_it_and_is_not_another_threads(written: Written):
+    log = logs.bind("here", table="bound")
+    plain = logging.getLogger("here")
+    with logs.about(table="outer", change=1), logs.about(change=2):
+        plain.info("inside")
+        log.info("bound")
+        thread = threading.Thread(target=lambda: plain.info("other thread"))
+        thread.start()
+        thread.join()
+    plain.info("after")
+    told = {line["message"]: (line["table"], line["change"]) for line in written.lines()}
+    assert told == {"inside": ("outer", 2), "bound": ("bound", 2), "other thread": (None, None), "after": (None, None)}
