@@ -125,6 +125,16 @@ def start_jobs(*jobs: str) -> Grant:
     return Grant("StartJobs", ("glue:StartJobRun",), tuple(regional_arn("glue", f"job/{job}") for job in jobs))
 
 
+def read_task_statistics() -> Grant:
+    """Ask DMS tasks how far they are."""
+    return Grant(
+        "ReadTasks",
+        ("dms:DescribeTableStatistics",),
+        (regional_arn("dms", "task:*"),),
+        "which tasks there are is told by the tables, one by one",
+    )
+
+
 def follow_jobs(*jobs: str) -> Grant:
     """See how runs of jobs stand, and stop them."""
     actions = ("glue:GetJobRun", "glue:BatchStopJobRun")

@@ -86,6 +86,7 @@ class Jobs(Construct):
                 grants.list_raw(places),
                 grants.use_state(places, "GetItem", "PutItem", "UpdateItem", "Scan"),
                 grants.start_jobs(JOB_PROCESS_TABLE),
+                grants.read_task_statistics(),
             ],
             timeout_minutes=CONTROLLER_TIMEOUT_MINUTES,
             concurrent_runs=1,
@@ -117,6 +118,7 @@ class Jobs(Construct):
                 grants.use_state(places, "GetItem", "UpdateItem"),
                 grants.start_jobs(*LOADS, JOB_PROCESS_TABLE),  # a table that never rests is handed to a fresh run
                 grants.follow_jobs(*LOADS),
+                grants.read_task_statistics(),
             ],
             timeout_minutes=timeout_minutes,
             concurrent_runs=settings.concurrent_tables,

@@ -13,6 +13,8 @@ from cdclake.cli.pipeline import Pipeline, StartedRun
 from cdclake.cli.run import failure, show
 from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
+from cdclake.control.controller import Action, Plan, PlannedTable
+from cdclake.control.decision import Decision, DecisionKind
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.snapshot import DataFile
@@ -132,6 +134,25 @@ def test_tables_without_work_are_nothing_new_or_inactive():
     assert not outcome.failed
 
 
+def test_a_table_whose_full_load_is_still_arriving_is_told_apart():
+    outcome = World([registered(STORE), registered(PRODUCT)]).run()
+    assert outcome.idle == ["shop.product", "shop.store"]
+    waiting = Decision(DecisionKind.WAITING, "full load still arriving: ...")
+    idle = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
+    plan = Plan(
+        (
+            PlannedTable(registered(STORE), Action.NONE, waiting),
+            PlannedTable(registered(PRODUCT), Action.NONE, idle),
+        )
+    )
+    told = outcome.with_waiting(plan)
+    assert [(table.outcome, table.reason) for table in told.tables] == [
+        ("nothing new", ""),
+        ("waiting", "full load still arriving: ..."),
+    ]
+    assert not told.failed
+
+
 def test_a_table_that_the_controller_registers_is_reported_as_inactive():
     world = World([])
     script = world.script
@@ -221,7 +242,8 @@ def changed():
 def test_json_is_one_object_for_each_table(changed, capsys):
     show(changed, OutputFormat.JSON)
     product, store = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert product == {"table": "shop.product", "outcome": "inactive", "error": None, "run_id": None, "steps": []}
+    told = {"table": "shop.product", "outcome": "inactive", "error": None, "reason": None, "run_id": None, "steps": []}
+    assert product == told
     assert store["steps"] == [
         {
             "change": 1,

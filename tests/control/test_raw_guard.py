@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.controller import Action, plan
+from cdclake.control.controller import Action, execute, plan
 from cdclake.control.decision import Decision, DecisionKind
 from cdclake.control.raw_guard import PendingNote, note_of, vanished
 from cdclake.errors import JobRunError, RawFilesLostError
@@ -86,6 +86,16 @@ def test_pending_files_that_vanish_freeze_the_table_with_a_clear_error(world: Wo
     assert world.applied == []
     assert "cdclake tables thaw shop.orders" in world.state().item[Attribute.LAST_ERROR]
     assert Attribute.LEASE_HOLDER not in world.state().item
+
+
+def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    started = len(world.jobs.started)
+    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
+    assert len(world.jobs.started) == started
+    assert "1 change files vanished" in str(summary.to_json()["error"])
+    assert "cdclake tables thaw shop.orders" in summary.failed[0].error
 
 
 def test_a_frozen_table_stays_frozen_whatever_else_comes(world: World):

@@ -69,6 +69,7 @@ SPARK = {
     "ListLake": LIST_LAKE,
     "WriteLake": WRITE_LAKE,
 }
+READ_TASKS = {"Action": "dms:DescribeTableStatistics", "Resource": f"arn:aws:dms:{REGION}:{ACCOUNT}:task:*"}
 EXPECTED = {
     JOB_CONTROLLER: {
         "WriteLogs": write_logs(SHELL_LOGS),
@@ -76,6 +77,7 @@ EXPECTED = {
         "ListRaw": LIST_RAW,
         "UseState": use_state("GetItem", "PutItem", "UpdateItem", "Scan"),
         "StartJobs": {"Action": "glue:StartJobRun", "Resource": job_arn(JOB_PROCESS_TABLE)},
+        "ReadTasks": READ_TASKS,
     },
     JOB_PROCESS_TABLE: {
         "WriteLogs": write_logs(SHELL_LOGS),
@@ -86,6 +88,7 @@ EXPECTED = {
         "UseState": use_state("GetItem", "UpdateItem"),
         "StartJobs": {"Action": "glue:StartJobRun", "Resource": [*LOADS, job_arn(JOB_PROCESS_TABLE)]},
         "FollowJobs": {"Action": ["glue:GetJobRun", "glue:BatchStopJobRun"], "Resource": LOADS},
+        "ReadTasks": READ_TASKS,
     },
     JOB_LOAD_INITIAL: SPARK,
     JOB_LOAD_INCREMENTAL: SPARK,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 from cdclake.commit.report import ChangeSummary, summaries
+from cdclake.control.decision import DecisionKind
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobRun, JobState
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from cdclake.cli.target import Target
     from cdclake.commit.log import ChangeLog
+    from cdclake.control.controller import Plan
     from cdclake.model.table import TableName, TableState
     from cdclake.ports import JobRunner, StateStore
 
@@ -68,8 +70,9 @@ class TableOutcome:
     """What a run of the pipeline did to one table.
 
     Attributes:
-        outcome: `changed`, `nothing new`, `inactive` or `failed`.
+        outcome: `changed`, `nothing new`, `waiting`, `inactive` or `failed`.
         error: What went wrong, and what to do.
+        reason: What a table that waits waits for.
         run_id: Of the ProcessTable run, if there was one.
         changes: The changes that the run committed.
     """
@@ -79,6 +82,7 @@ class TableOutcome:
     error: str = ""
     run_id: str = ""
     changes: tuple[ChangeSummary, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,24 @@ class PipelineOutcome:
     def failed(self) -> bool:
         """Whether anything went wrong."""
         return self.controller.state is not JobState.SUCCEEDED or any(t.outcome == "failed" for t in self.tables)
+
+    @property
+    def idle(self) -> list[str]:
+        """Active tables to which nothing was done."""
+        return [str(table.name) for table in self.tables if table.outcome == "nothing new"]
+
+    def with_waiting(self, plan: Plan) -> PipelineOutcome:
+        """The same, with those told apart that nothing was done to because their full load is still arriving."""
+        waiting = {
+            planned.state.name: planned.decision.reason
+            for planned in plan.tables
+            if planned.decision and planned.decision.kind is DecisionKind.WAITING
+        }
+        tables = (
+            replace(table, outcome="waiting", reason=waiting[table.name]) if table.name in waiting else table
+            for table in self.tables
+        )
+        return replace(self, tables=tuple(tables))
 
 
 class Pipeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,10 +43,14 @@ def run(
     """Apply what is new in the raw bucket, and wait for it."""
     from cdclake.cli.pipeline import Pipeline  # boto3 takes a while, and --help needs none
     from cdclake.cli.services import connect
+    from cdclake.control.controller import plan
 
     names = tuple(TableName.parse(name) for name in table or ())
     with progress("Starting the Controller") as bar:
-        outcome = Pipeline(connect(target), target, bar.say).run(names)
+        services = connect(target)
+        outcome = Pipeline(services, target, bar.say).run(names)
+        if outcome.idle:
+            outcome = outcome.with_waiting(plan(services.source, datetime.now(timezone.utc), outcome.idle))
     show(outcome, output)
     if outcome.failed:
         raise failure(outcome)
@@ -67,6 +72,9 @@ def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
                     f"{table.name}, change {change.change}: {change.quarantined} bad rows put aside, "
                     f"{change.too_late_files} files left out as too late. The change record names the files."
                 )
+    for table in outcome.tables:
+        if table.reason:
+            shown.remark(f"{table.name} waits: {table.reason}")
     if any(table.outcome == "inactive" for table in outcome.tables):
         shown.remark("Inactive tables wait for a person: cdclake tables set ..., then cdclake tables activate ...")
 
@@ -77,6 +85,7 @@ def table_record(table: TableOutcome) -> dict[str, object]:
         "table": str(table.name),
         "outcome": table.outcome,
         "error": table.error or None,
+        "reason": table.reason or None,
         "run_id": table.run_id or None,
         "steps": [step_record(asdict(change)) for change in table.changes],
     }

@@ -21,7 +21,7 @@ from cdclake.control.planning import plan_table, to_activate
 from cdclake.control.raw_look import Look, look_at_raw, transactions_begin
 from cdclake.control.shared_listings import SharedListings
 from cdclake.control.wake import wake_table
-from cdclake.errors import ConfigurationError, RetryableError, UnknownTableError
+from cdclake.errors import ConfigurationError, RawFilesLostError, RetryableError, UnknownTableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -59,6 +59,13 @@ class PlannedTable:
     action: Action
     decision: Decision | None = None
     error: str = ""
+
+    @property
+    def failure(self) -> str:
+        """What a run must report as failed: the error, or that the table is frozen; empty if neither."""
+        if self.decision and self.decision.kind is DecisionKind.FROZEN:
+            return error_line(RawFilesLostError(self.decision.reason, remedy=self.decision.to_do))
+        return self.error
 
     def to_json(self) -> dict[str, object]:
         """Good for JSON: `table`, `path`, `action`, `error`, and the decision's own fields if there is one."""
@@ -260,4 +267,4 @@ def _execute_one(table: PlannedTable, states: StateStore, jobs: JobRunner, now: 
     if table.action in (Action.START, Action.ASK):
         woken = wake_table(states, jobs, table.state.path, now, even_if_requested=True)
         return TableResult(table, outcome=woken.wake.value, run_id=woken.run_id)
-    return TableResult(table, error=table.error)
+    return TableResult(table, error=table.failure)
