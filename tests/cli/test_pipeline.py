@@ -242,7 +242,14 @@ def changed():
 def test_json_is_one_object_for_each_table(changed, capsys):
     show(changed, OutputFormat.JSON)
     product, store = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    told = {"table": "shop.product", "outcome": "inactive", "error": None, "reason": None, "run_id": None, "steps": []}
+    told: dict[str, object] = {
+        "table": "shop.product",
+        "outcome": "inactive",
+        "error": None,
+        "reason": None,
+        "run_id": None,
+        "steps": [],
+    }
     assert product == told
     assert store["steps"] == [
         {

@@ -108,7 +108,7 @@ for job in boto3.client("glue").get_jobs()["Jobs"]:
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
         )
         lake = {"--out_bucket": "cdclake-lake", "--out_prefix": "", "--state_table": "DMSCDC_Controller"}
-        raw = {"--bucket": "cdclake-raw", "--prefix": ""}
+        raw = {"--bucket": "cdclake-raw", "--prefix": "", "--new_table": '{"FullLoadQuietMinutes": "0"}'}
         assert told.stdout.splitlines() == [
             "Enabled",
             "[{'AttributeName': 'path', 'KeyType': 'HASH'}]",
