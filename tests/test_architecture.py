@@ -54,6 +54,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "boto3": ("cdclake.adapters", "cdclake.local", "cdclake.cli"),
     "botocore": ("cdclake.adapters", "cdclake.local", "cdclake.cli"),
+    "aws_lambda_powertools": ("lambdas",),
     "pyspark": ("cdclake.lake", *SPARK_SCRIPTS),
     "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake.local", "cdclake.cli"),
     "cdclake.cli": ("cdclake.cli",),

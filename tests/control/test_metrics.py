@@ -53,6 +53,11 @@ def test_a_table_that_nothing_waits_for_has_no_lag_and_no_metric_of_its_own():
     ]
 
 
+def test_a_full_load_that_is_still_arriving_is_no_lag():
+    decision = Decision(DecisionKind.WAITING, "", left=3, oldest_utc=NOW - timedelta(hours=5))
+    assert [metric.value for metric in metrics.lag(TABLE, decision, NOW)] == [0, 0]
+
+
 def test_a_clock_that_is_behind_s3s_makes_no_negative_lag():
     decision = Decision(DecisionKind.INCREMENTAL, "", files=1, oldest_utc=NOW + timedelta(seconds=1))
     assert metrics.lag_seconds(decision, NOW) == 0

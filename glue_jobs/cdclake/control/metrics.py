@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cdclake.control.decision import DecisionKind
 from cdclake.model.metrics import Measure, Metric
 
 if TYPE_CHECKING:
@@ -23,13 +24,15 @@ def lag_seconds(decision: Decision, now: datetime) -> float:
 def lag(table: str, decision: Decision, now: datetime) -> list[Metric]:
     """How far a lake table is behind its raw files.
 
-    A table that nothing waits for counts among all tables, and is not kept by its name: most tables are idle most of
-    the time, and CloudWatch charges for each name in each hour.
+    Files of a full load that is still arriving are not due yet. A table that nothing waits for counts among all
+    tables, and is not kept by its name: most tables are idle most of the time, and CloudWatch charges for each name in
+    each hour.
     """
-    files = decision.files + decision.left
+    arriving = decision.kind is DecisionKind.WAITING
+    files = 0 if arriving else decision.files + decision.left
     name = table if files else ""
     return [
-        Metric(Measure.LAG_SECONDS, lag_seconds(decision, now), name),
+        Metric(Measure.LAG_SECONDS, lag_seconds(decision, now) if files else 0, name),
         Metric(Measure.LAG_FILES, files, name),
     ]
 

@@ -18,7 +18,7 @@ from cdclake.control.full_load_gate import task_word
 from cdclake.control.lake_state import check_not_ahead, is_emptied, lake_attributes, last_change
 from cdclake.control.planning import plan_table
 from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, UnknownTableError
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, Sentinel
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, RunState, Sentinel
 from cdclake.model.times import utc_text
 from cdclake.raw_listing import list_raw_files
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 MOST_CHANGES_MEASURED = 20
 """An item that was built anew knows of no change, and metrics of the last years are of no use to anybody."""
-RUN_SUCCEEDED, RUN_FAILED = "SUCCEEDED", "FAILED"
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ class TableWork:
         outcome = {Attribute.LAST_PENDING: decision.note}
         if decision.kind is DecisionKind.NOTHING_NEW:  # else not all that was listed is seen to
             outcome[Attribute.LAST_LISTED_UTC] = utc_text(self._look.listed_utc)
-        self._record_end(RUN_SUCCEEDED, "", outcome)
+        self._record_end(RunState.SUCCEEDED, "", outcome)
         self._more = decision.incremental  # one change could not take all there is
 
     def give_back(self) -> bool:
@@ -318,7 +317,7 @@ class TableWork:
         defect = None if isinstance(error, CdclakeError) else error
         self._log.error("failed", extra={"error": self.report.error}, exc_info=defect)
         try:
-            self._record_end(RUN_FAILED, error_line(error))
+            self._record_end(RunState.FAILED, error_line(error))
             if not job_may_run:
                 # A mark that was left meanwhile stays, and so holds the events of a broken table to one try each
                 # quarter of an hour; the hourly Controller tries as well.
@@ -379,7 +378,7 @@ class TableWork:
             },
         )
         seconds = (self._outside.clock() - self._begun).total_seconds()
-        self._outside.metrics.put(metrics.of_end(self.report.table, seconds, failed=outcome == RUN_FAILED))
+        self._outside.metrics.put(metrics.of_end(self.report.table, seconds, failed=outcome == RunState.FAILED))
 
 
 def read_state(states: StateStore, path: str) -> TableState:
