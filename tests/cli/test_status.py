@@ -80,3 +80,16 @@ def test_status_changes_nothing(cdclake, lake):
     before = {table.path: dict(table.item) for table in lake.all()}
     cdclake("status")
     assert {table.path: dict(table.item) for table in lake.all()} == before
+
+
+def test_a_table_for_people_shows_those_first_that_need_one_and_no_more_than_can_be_read(
+    cdclake, lake, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("cdclake.cli.status.MOST_ROWS", 1)
+    lake.record_run(STORE, {"LastRunState": "FAILED", "LastError": "BadRowError: Op is X. Correct the file"})
+    result = cdclake("status")
+    assert result.exit_code == 6
+    assert "shop.store" in result.stdout
+    assert "shop.product" not in result.stdout
+    assert "2 tables, 1 inactive, 1 failed. 1 are not shown: --output json tells of all" in result.stdout
+    assert list(told(cdclake("status", "--output", "json"))) == ["shop.store", "shop.product"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 CONCURRENT_READS = 32
 """As many connections as a client keeps."""
 MOST_NAMES = 3
+MOST_ROWS = 200
+"""More than that nobody reads, and they take long to lay out: those that need a person come first."""
 
 _COLUMNS = (
     Column("table", "Table"),
@@ -59,8 +62,12 @@ def status(
     planned = controller.plan(services.source, now, table)
     with ThreadPoolExecutor(CONCURRENT_READS) as pool:
         found = list(pool.map(lambda one: _look_up(services, one, now, late_after_minutes), planned.tables))
+    found.sort(key=lambda one: not one.needs_a_person)
     shown = output_for(output)
-    shown.records("Status", _COLUMNS, [one.to_json() for one in found])
+    rows = found[:MOST_ROWS] if output is OutputFormat.TABLE else found
+    shown.records("Status", _COLUMNS, [one.to_json() for one in rows])
+    if output is OutputFormat.TABLE:
+        shown.remark(_summary(found, left_out=len(found) - len(rows)))
     for error in planned.errors:
         shown.remark(f"A folder of the raw bucket could not be looked at: {error}")
     needing = [one for one in found if one.needs_a_person and not (ignore_new and one.standing is Standing.NEW)]
@@ -78,6 +85,12 @@ def _look_up(services: Services, planned: PlannedTable, now: datetime, late_afte
         except CdclakeError as error:
             problem = str(error)
     return table_status(planned, record, problem, now, late_after_minutes)
+
+
+def _summary(found: list[TableStatus], left_out: int) -> str:
+    counts = Counter(one.standing for one in found)
+    text = f"{len(found):,} tables" + "".join(f", {counts[one]:,} {one.value}" for one in Standing if counts[one])
+    return f"{text}. {left_out:,} are not shown: --output json tells of all" if left_out else text
 
 
 def _in_short(needing: list[TableStatus], folders: int) -> str:
