@@ -16,6 +16,7 @@ from cdclake.control.arguments import folder_prefix, parse_arguments, parse_new_
 from cdclake.control.controller import Source, execute, plan
 from cdclake.control.entry import job_run_id, run_job
 from cdclake.control.metrics import of_controller
+from cdclake.control.packing import PackLimits
 from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 
 
@@ -23,15 +24,16 @@ def main() -> dict[str, object]:
     """Plan, then do what the plan says."""
     logs.configure(run_id=job_run_id(sys.argv))
     empty = {Argument.PREFIX: "", Argument.TABLES: "", Argument.NEW_TABLE: ""}
-    optional = {**empty, Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE}
-    given = parse_arguments(sys.argv, [Argument.BUCKET], optional, may_be_empty=empty)
+    set_up = {Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE, **PackLimits.defaults()}
+    given = parse_arguments(sys.argv, [Argument.BUCKET], {**empty, **set_up}, may_be_empty=empty)
     bucket, prefix = given[Argument.BUCKET], folder_prefix(given[Argument.PREFIX])
     only = [name.strip() for name in given[Argument.TABLES].split(",") if name.strip()]
     states = DynamoState(client("dynamodb"), given[Argument.STATE_TABLE])
     statistics = DmsStatistics(lambda: client("dms"))
     source = Source(store(bucket), states, bucket, prefix, statistics, parse_new_table(given[Argument.NEW_TABLE]))
     now = datetime.now(timezone.utc)
-    summary = execute(plan(source, now, only), states, GlueJobs(client("glue")), now)
+    limits = PackLimits.from_arguments(given)
+    summary = execute(plan(source, now, only), states, GlueJobs(client("glue")), now, limits)
     cloudwatch_metrics(given[Argument.TABLE_METRICS]).put(of_controller(summary.tables, now))
     return summary.to_json()
 

@@ -198,6 +198,28 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
     assert error.exit_code != 0
 
 
+def test_a_run_of_several_tables_that_fails_for_one_does_not_fail_the_others():
+    world = World([registered(STORE), registered(PRODUCT)])
+    paths = [path(STORE), path(PRODUCT)]
+
+    def fails_for_store(job, arguments):
+        if job == JOB_PROCESS_TABLE:
+            commit(world.log(PRODUCT), rows=5)
+            for one, state in zip(paths, ("FAILED", "SUCCEEDED"), strict=True):
+                error = "BadRowError: row 7" if state == "FAILED" else ""
+                outcome = {Attribute.LAST_RUN_ID: "run-1", Attribute.LAST_RUN_STATE: state, Attribute.LAST_ERROR: error}
+                world.state.record_run(one, outcome)
+            return JobRun("", JobState.FAILED, "FAILED", "1 of 2 tables failed")
+        world.jobs.start(JOB_PROCESS_TABLE, {"path": ""})
+        return SUCCEEDED
+
+    world.jobs = MemoryJobs(fails_for_store)
+    world.since = lambda _: [StartedRun(one, world.jobs.started[0].run_id) for one in paths]  # type: ignore[method-assign]  # one run, two tables
+    outcome = world.run()
+    assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "changed"), (STORE, "failed")]
+    assert "1 of 2 tables failed: shop.store: BadRowError: row 7" in str(failure(outcome))
+
+
 def test_a_failed_controller_fails_the_run_even_if_all_tables_are_well():
     world = World(
         [registered(STORE)], controller_run=JobRun("", JobState.FAILED, "FAILED", "the raw location is empty")

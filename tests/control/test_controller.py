@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.arguments import parse_item
+from cdclake.control.arguments import parse_item, parse_paths
 from cdclake.control.controller import Action, Summary, execute, plan
+from cdclake.control.packing import PackLimits
 from cdclake.errors import JobRunError, UnknownTableError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
 from tests.control.world import ORDERS, RAW
@@ -160,7 +161,8 @@ def test_execution_does_exactly_what_the_plan_prints(world: World):
     planned = plan(world.source, world.clock())
     printed = json.loads(json.dumps(planned.to_json()))["tables"]
     execute(planned, world.states, world.jobs, world.clock())
-    started = [parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] for start in world.jobs.started]
+    (pack,) = world.jobs.started
+    started = parse_paths(pack.arguments[Argument.PATHS])
     assert started == [table["path"] for table in printed if table["action"] == "start"]
     registered = [table["path"] for table in printed if table["action"] == "register"]
     assert len(started) == len(registered) == 10
@@ -179,7 +181,8 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
             raise JobRunError("Glue has no room for another run now", remedy="Run again")
 
     world.before_start = no_room_for_full
-    summary = run(world)
+    todo = plan(world.source, world.clock())
+    summary = execute(todo, world.states, world.jobs, world.clock(), PackLimits(tables=1))
     outcomes = {table.planned.state.name.table: table.outcome for table in summary.tables}
     assert outcomes == {"bad": "", "full": "", "good": "started", "odd": "started"}
     assert [table.error.split(":")[0] for table in summary.failed] == ["ConfigurationError", "JobRunError"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.cli.pipeline import StartedRun
-from cdclake.control.arguments import parse_item
+from cdclake.control.arguments import parse_item, parse_paths
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from mypy_boto3_glue import GlueClient
@@ -30,8 +30,7 @@ class GlueHistory:
         """See `History.since`."""
         controller = self._client.get_job_run(JobName=JOB_CONTROLLER, RunId=controller_run_id)["JobRun"]
         found = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
-        items = [(run, run.get("Arguments", {}).get(f"--{Argument.ITEM}")) for run in found]
-        return [StartedRun(parse_item(item)[Attribute.PATH], run["Id"]) for run, item in items if item]
+        return [StartedRun(path, run["Id"]) for run in found for path in _paths(run.get("Arguments", {}))]
 
     def _runs(self, moment: datetime) -> Iterator[JobRunTypeDef]:
         """Glue lists the newest first and keeps months of them, so this stops at the first page of old ones."""
@@ -40,3 +39,11 @@ class GlueHistory:
             if not wanted:
                 return
             yield from wanted
+
+
+def _paths(arguments: Mapping[str, str]) -> list[str]:
+    """Paths of the tables that a run was started for; none if somebody started it some other way."""
+    if paths := arguments.get(f"--{Argument.PATHS}"):
+        return parse_paths(paths)
+    item = arguments.get(f"--{Argument.ITEM}")
+    return [parse_item(item)[Attribute.PATH]] if item else []

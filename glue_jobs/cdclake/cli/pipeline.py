@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 from cdclake.commit.report import ChangeSummary, summaries
 from cdclake.control.decision import DecisionKind
+from cdclake.control.table_work import RUN_SUCCEEDED
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobRun, JobState
 
@@ -121,6 +123,12 @@ class PipelineOutcome:
         return replace(self, tables=tuple(tables))
 
 
+def _went_well(before: TableState | None, after: TableState) -> bool:
+    """Whether a run ended well for a table since, whatever it did for others."""
+    ran = before is None or after.item.get(Attribute.LAST_RUN_ID) != before.item.get(Attribute.LAST_RUN_ID)
+    return ran and after.item.get(Attribute.LAST_RUN_STATE) == RUN_SUCCEEDED
+
+
 class Pipeline:
     """The pipeline of one target.
 
@@ -148,13 +156,20 @@ class Pipeline:
         Raises:
             JobRunError: The Controller could not be started.
         """
-        heads = {state.name: self._services.log(state.name).head() for state in self._states(tables)}
+        before = {state.name: state for state in self._states(tables)}
+        heads = {name: self._services.log(name).head() for name in before}
         limit = {Argument.TABLES: ",".join(map(str, tables))} if tables else {}
         self._say("Controller looks for new files")
         run_id = self._services.jobs.start(JOB_CONTROLLER, {**self._target.job_arguments, **limit})
         controller = self._wait(JOB_CONTROLLER, run_id)
         runs = self._wait_for_tables(run_id)
-        after = [self._outcome(state, runs.get(state.path), heads.get(state.name)) for state in self._states(tables)]
+        shared = Counter(run.run_id for run in runs.values())
+        after = []
+        for state in self._states(tables):
+            run = runs.get(state.path)
+            if run and shared[run.run_id] > 1 and _went_well(before.get(state.name), state):
+                run = run._replace(state=JobState.SUCCEEDED)  # if it failed, then for another of its tables
+            after.append(self._outcome(state, run, heads.get(state.name)))
         return PipelineOutcome(controller, tuple(sorted(after, key=lambda table: table.name)))
 
     def _states(self, tables: tuple[TableName, ...]) -> list[TableState]:

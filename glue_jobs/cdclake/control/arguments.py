@@ -140,7 +140,7 @@ def as_words(arguments: Mapping[str, str]) -> list[str]:
 
 def paths_json(paths: Sequence[str]) -> str:
     """Paths of tables as the argument `paths`."""
-    return json.dumps(list(paths))
+    return json.dumps(list(paths), ensure_ascii=False)
 
 
 def parse_paths(text: str) -> list[str]:

@@ -17,21 +17,26 @@ from cdclake.control.discovery import has_raw_data, table_folders
 from cdclake.control.entry import error_line
 from cdclake.control.full_load_gate import task_word
 from cdclake.control.lake_state import last_change
+from cdclake.control.packing import PackLimits, Work, packs
 from cdclake.control.planning import plan_table, to_activate
 from cdclake.control.raw_look import Look, look_at_raw, transactions_begin
 from cdclake.control.shared_listings import SharedListings
-from cdclake.control.wake import wake_table
+from cdclake.control.wake import wake_table, wake_tables
 from cdclake.errors import ConfigurationError, RawFilesLostError, RetryableError, UnknownTableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
+    from cdclake.control.wake import Woken
     from cdclake.model.table import TableState
     from cdclake.ports import JobRunner, ObjectReader, StateStore, TaskStatistics
 
 CONCURRENT_LISTINGS = 16
 """10,000 requests of 30 ms in 20 seconds, far below the 5,500 a second that S3 answers for a prefix."""
+
+
+DEFAULT_LIMITS = PackLimits()
 
 
 class Action(Enum):
@@ -236,21 +241,28 @@ def _plan_new(state: TableState) -> PlannedTable:
     return PlannedTable(state, Action.REGISTER, Decision(DecisionKind.INACTIVE, "the table is new", to_activate(state)))
 
 
-def execute(plan: Plan, states: StateStore, jobs: JobRunner, now: datetime) -> Summary:
+def execute(
+    plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits = DEFAULT_LIMITS
+) -> Summary:
     """Do what a plan says: register new tables, start runs. One table's failure does not stop the others.
+
+    Tables with little work share a run, see `cdclake.control.packing`. A run that cannot be started, as there is no
+    room for it, is reported with each of its tables, and they come next time.
 
     Args:
         plan: From `plan`.
         states: The state table.
         jobs: Starts the runs.
         now: The time.
+        limits: What goes into one run.
     """
     results = []
+    woken = _start_runs(plan, states, jobs, now, limits)
     for table in plan.tables:
         log = logs.bind(__name__, table=str(table.state.name), change=last_change(table.state) or None)
         result = TableResult(table, error=table.error)
         try:
-            result = _execute_one(table, states, jobs, now)
+            result = _execute_one(table, woken, states, jobs, now)
         except Exception as error:
             log.exception("failed")
             result = replace(result, error=error_line(error))
@@ -260,11 +272,31 @@ def execute(plan: Plan, states: StateStore, jobs: JobRunner, now: datetime) -> S
     return Summary(tuple(results), plan.errors)
 
 
-def _execute_one(table: PlannedTable, states: StateStore, jobs: JobRunner, now: datetime) -> TableResult:
+def _start_runs(plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits) -> dict[str, Woken]:
+    """Start a run for each pack of tables; what came of each table, by path."""
+    work = [
+        Work(table.state.path, table.decision.files, table.decision.bytes, table.decision.left)
+        for table in plan.tables
+        if table.action is Action.START and table.decision
+    ]
+    woken: dict[str, Woken] = {}
+    for paths in packs(work, limits):
+        woken.update(wake_tables(states, jobs, paths, now, even_if_requested=True))
+    return woken
+
+
+def _execute_one(
+    table: PlannedTable, woken: Mapping[str, Woken], states: StateStore, jobs: JobRunner, now: datetime
+) -> TableResult:
     if table.action is Action.REGISTER:
         added = states.register(table.state)
         return TableResult(table, outcome="registered" if added else "registered meanwhile")
-    if table.action in (Action.START, Action.ASK):
-        woken = wake_table(states, jobs, table.state.path, now, even_if_requested=True)
-        return TableResult(table, outcome=woken.wake.value, run_id=woken.run_id)
+    if table.action is Action.START:
+        started = woken[table.state.path]
+        if started.error:
+            raise started.error
+        return TableResult(table, outcome=started.wake.value, run_id=started.run_id)
+    if table.action is Action.ASK:
+        asked = wake_table(states, jobs, table.state.path, now, even_if_requested=True)
+        return TableResult(table, outcome=asked.wake.value, run_id=asked.run_id)
     return TableResult(table, error=table.failure)
