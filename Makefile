@@ -27,7 +27,7 @@ test-thorough: $(VENV)/.test-ready ## The property tests with many more examples
 crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (half an hour)
 	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
 
-bench-controller: $(VENV)/.test-ready ## What planning 10,000 tables costs, and how a large backlog is worked off (three minutes)
+bench-controller: $(VENV)/.test-ready ## What planning 10,000 tables costs, and how a backlog is worked off, what packing saves (four minutes)
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m benchmarks.controller
 
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account

@@ -1,4 +1,4 @@
-"""What a planning pass of the Controller costs: requests, seconds, memory; and how a large backlog is worked off.
+"""What a planning pass of the Controller costs, how a large backlog is worked off, and what packing saves.
 
 `make bench-controller` prints it and writes it to `benchmarks/controller.json`. The Controller's own code runs on the
 real botocore, against a simulation that answers each request after 30 ms and throttles some (`simulated_aws.py`). Each
@@ -18,6 +18,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.packing import line as packing_line
+from benchmarks.packing import packing_costs
 from benchmarks.simulated_aws import BUCKET, NEWEST, PREFIX, Lake, SimulatedAws
 
 from cdclake.adapters.aws import client
@@ -56,6 +58,9 @@ def main() -> None:
     print(f"Backlog of one table: {_line(worked_off)}")
     write_report("planning", {**passes, "concurrent_listings": CONCURRENT_LISTINGS, "request_seconds": REQUEST_SECONDS})
     write_report("backlog", worked_off)
+    packed = packing_costs()
+    print("\n".join(packing_line(row) for row in packed))
+    write_report("packing", packed)
 
 
 def write_report(section: str, measured: object) -> None:

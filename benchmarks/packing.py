@@ -2,8 +2,8 @@
 
 `make bench-controller` prints it and writes it to `benchmarks/controller.json`. The real Controller, packing and
 ProcessTable run in memory on a clock that stands still but for what is simulated: each request takes 30 ms, and a Spark
-job its start-up and then some seconds a table, after which the table has its change. Glue's runs are billed as AWS bills
-them (https://aws.amazon.com/glue/pricing/):
+job its start-up and then some seconds a table, after which the table has its change. Glue's runs are billed as AWS does
+(https://aws.amazon.com/glue/pricing/):
 
 * $0.44 per DPU-hour (us-east-1), by the second, and one minute at least, of Spark and of Python shell jobs alike;
 * a Spark run has a driver and at least one other worker, of one DPU each (G.1X): auto scaling adds none for so little
@@ -215,9 +215,9 @@ def line(row: dict[str, Any]) -> str:
     return (
         f"Packing, {row['tables']:,} tables, Spark start-up {row['spark_startup_seconds']:g} s and "
         f"{row['seconds_a_table']:g} s a table: one run per table {sum(single['dpu_hours'].values()):.1f} DPU-hours, "
-        f"${single['dollars']:.2f}; packed {sum(packed['dpu_hours'].values()):.1f} DPU-hours, ${packed['dollars']:.2f}, "
-        f"{packed['runs']['spark']} Spark runs, last table after {packed['last_table_after_seconds']} s; "
-        f"{row['times_cheaper']} times cheaper"
+        f"${single['dollars']:.2f}; packed {sum(packed['dpu_hours'].values()):.1f} DPU-hours, "
+        f"${packed['dollars']:.2f}, {packed['runs']['spark']} Spark runs, "
+        f"last table after {packed['last_table_after_seconds']} s; {row['times_cheaper']} times cheaper"
     )
 
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from benchmarks.packing import EXPECTED_CASE, cost
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,16 @@ def test_the_limits_are_arguments_of_the_controller():
     for wrong in ("0", "many", "-1", ""):
         with pytest.raises(ConfigurationError, match="pack_table_files"):
             PackLimits.from_arguments({**given_ones, Argument.PACK_TABLE_FILES: wrong})
+
+
+def test_packed_small_tables_cost_an_eighth_at_most_in_a_simulated_hour():
+    startup_seconds, table_seconds = EXPECTED_CASE
+    single = cost(PackLimits(tables=1), startup_seconds, table_seconds, tables=100)
+    packed = cost(PackLimits(), startup_seconds, table_seconds, tables=100)
+    assert (single["runs"]["spark"], packed["runs"]["spark"]) == (100, 2)
+    assert single["dpu_hours"]["spark"] == pytest.approx(100 * 2 * 60 / 3600, abs=0.001)  # a minute at least
+    assert packed["dpu_hours"]["spark"] == pytest.approx(2 * 2 * (30 + 50 * 4) / 3600, abs=0.001)
+    assert single["dollars"] >= 8 * packed["dollars"]
 
 
 def waiting_tables(world: World, *names: str) -> list[str]:

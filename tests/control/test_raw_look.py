@@ -10,6 +10,7 @@ from zlib import crc32
 import pytest
 
 from cdclake.control.controller import Action, execute, plan
+from cdclake.control.packing import PackLimits
 from cdclake.control.raw_look import HOURS, look_at_raw
 from cdclake.errors import JobRunError, RetryableError
 from cdclake.model.rawfiles import start_after
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 FIRST = datetime(2024, 3, 1, tzinfo=timezone.utc)
 ITEMS = f"{RAW}/dms/shop/items/"
 FLAT, SLASHES, DASHES, TURNED = "", "%Y/%m/%d/", "%Y-%m-%d/", "%d%m%Y/"
+EACH_ALONE = PackLimits(tables=1)
 
 
 def change(minute: int, folder: str = FLAT) -> str:
@@ -184,7 +186,7 @@ def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_go_on(w
     todo = plan(replace(world.source, raw=BrokenFor(world.raw, "dms/crm/")), world.clock())
     assert [str(table.state.name) for table in todo.tables] == ["crm.known", "shop.orders"]
     assert all(table.action is Action.START for table in todo.tables)
-    summary = execute(todo, world.states, world.jobs, world.clock())
+    summary = execute(todo, world.states, world.jobs, world.clock(), EACH_ALONE)
     assert len(world.jobs.started) == 2
     assert "1 folders could not be looked at" in str(summary.to_json()["error"])
     assert "SlowDown" in str(summary.to_json()["error"])
@@ -203,9 +205,9 @@ def test_when_glue_has_no_room_what_did_not_start_is_said_and_comes_next_time(wo
         started.append(job)
 
     world.before_start = room_for_two
-    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
+    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock(), EACH_ALONE)
     assert [table.outcome for table in summary.tables[:2]] == ["started", "started"]
     assert all("no room" in table.error for table in summary.tables[2:])
     world.before_start = lambda _job, _arguments: None
-    again = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
+    again = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock(), EACH_ALONE)
     assert {table.outcome for table in again.tables[2:]} == {"started"}
