@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 from cdclake.commit.report import ChangeSummary, summaries
 from cdclake.control.decision import DecisionKind
-from cdclake.control.table_work import RUN_SUCCEEDED
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ class PipelineOutcome:
 def _went_well(before: TableState | None, after: TableState) -> bool:
     """Whether a run ended well for a table since, whatever it did for others."""
     ran = before is None or after.item.get(Attribute.LAST_RUN_ID) != before.item.get(Attribute.LAST_RUN_ID)
-    return ran and after.item.get(Attribute.LAST_RUN_STATE) == RUN_SUCCEEDED
+    return ran and after.item.get(Attribute.LAST_RUN_STATE) == RunState.SUCCEEDED
 
 
 class Pipeline:
