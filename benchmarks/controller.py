@@ -81,6 +81,7 @@ def planning_pass(size: str) -> dict[str, Any]:
         aws.answer_for(one)
     source = Source(S3Store(s3, BUCKET), DynamoState(dynamodb, "DMSCDC_Controller"), BUCKET, PREFIX)
     before = resource.getrusage(resource.RUSAGE_SELF)
+    load = round(os.getloadavg()[0], 1)  # processes that wanted a core in the minute before
     began = time.perf_counter()
     planned = plan(source, NEWEST + timedelta(hours=1)).tables
     seconds = time.perf_counter() - began
@@ -101,6 +102,7 @@ def planning_pass(size: str) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "seconds_of_requests_alone": round(requests * REQUEST_SECONDS / CONCURRENT_LISTINGS, 1),
         "cpu_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "others_on_this_machine": load,
         "peak_memory_mib": after.ru_maxrss // 1024,
         "memory_before_mib": before.ru_maxrss // 1024,
     }

@@ -188,7 +188,7 @@ def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_go_on(w
     assert all(table.action is Action.START for table in todo.tables)
     summary = execute(todo, world.states, world.jobs, world.clock(), EACH_ALONE)
     assert len(world.jobs.started) == 2
-    assert "1 folders could not be looked at" in str(summary.to_json()["error"])
+    assert "folders that could not be looked at: 1" in str(summary.to_json()["error"])
     assert "SlowDown" in str(summary.to_json()["error"])
 
 

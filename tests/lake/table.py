@@ -155,8 +155,8 @@ class Table:
     def load_initial(self) -> dict[str, Any]:
         return load_initial(self.run(), self.spark)
 
-    def load_incremental(self, last: str = "", new: str = "") -> dict[str, Any]:
-        return load_incremental(self.run(), self.spark, last, new)
+    def load_incremental(self, last: str = "", new: str = "", listed_files: int = 0) -> dict[str, Any]:
+        return load_incremental(self.run(), self.spark, last, new, listed_files)
 
     def raw_file(self, relative: str, cdc_path: str = "") -> RawFile:
         """A raw file as a listing gives it; a transaction file lies in the folder `cdc_path`."""

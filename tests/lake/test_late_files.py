@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from cdclake.errors import RawFilesLostError
 from cdclake.lake.tombstones import plan_tombstones
 from cdclake.model.snapshot import TombstoneFile
 from tests.lake.table import Table
@@ -119,6 +120,31 @@ def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) ->
     table.load_initial()
     assert table.log.snapshot(3).tombstones == ()
     assert names(table) == {1: "reloaded"}
+
+
+def test_one_change_takes_no_more_files_than_it_may_and_late_ones_first(table: Table) -> None:
+    table.item["MaxFilesPerRun"] = "2"
+    change(table, 5, 12, "U", "at noon")
+    table.load_incremental()
+    late = [change(table, 5, hour, "I", "late", number=hour) for hour in (7, 8, 9)]
+    new = [change(table, 5, hour, "I", "new", number=hour) for hour in (13, 14)]
+    taken = []
+    for _ in range(3):
+        table.load_incremental()
+        taken.append(table.log.record(table.log.head()).raw_files)
+    assert taken == [(late[0], late[1]), (late[2], new[0]), (new[1],)]
+    assert table.load_incremental()["change"] is None
+    assert sorted(names(table)) == [1, 7, 8, 9, 13, 14]
+
+
+def test_files_that_vanish_after_they_were_listed_stop_the_job_before_it_applies_the_others(table: Table) -> None:
+    files = [change(table, 5, hour, "U", f"at {hour}") for hour in (9, 10, 11)]
+    (table.raw / "shop/orders" / files[1]).unlink()
+    before = table.log.head()
+    with pytest.raises(RawFilesLostError, match="Of 3 change files that were to be applied, 2 are left"):
+        table.load_incremental(new=files[2], listed_files=3)
+    assert table.log.head() == before
+    assert table.load_incremental(new=files[2], listed_files=2)["change"] == before + 1
 
 
 def test_the_number_of_tombstone_files_grows_with_the_logarithm_of_the_deletes() -> None:

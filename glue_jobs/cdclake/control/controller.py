@@ -135,7 +135,7 @@ class Summary:
         error = ""
         if failures:
             names = ", ".join(str(table.planned.state.name) for table in self.failed)
-            folders = f"; {len(self.errors)} folders could not be looked at" if self.errors else ""
+            folders = f"; folders that could not be looked at: {len(self.errors)}" if self.errors else ""
             message = f"{len(self.failed)} of {len(self.tables)} tables failed: {names or 'none'}{folders}"
             error = error_line(RetryableError(message, remedy=f"The others went on. First error: {failures[0]}"))
         return {"tables": [table.to_json() for table in self.tables], "error": error}

@@ -93,8 +93,8 @@ def to_activate(state: TableState) -> str:
 
 def _frozen(state: TableState, decision: Decision, lost: int) -> Decision:
     reason = (
-        f"{lost} change files vanished from the raw bucket after {decision.watermark or 'the full load'} before they"
-        " were applied, and no later change is applied without them"
+        f"change files that vanished from the raw bucket after {decision.watermark or 'the full load'} before they were"
+        f" applied: {lost}; no later change is applied without them"
     )
     to_do = (
         "bring the files back, or have DMS reload the table; or go on without the changes that were in them:"
