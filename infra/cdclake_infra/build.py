@@ -52,11 +52,14 @@ class PipelineStack(Stack):
         jobs = Jobs(self, "Jobs", settings=settings, places=places)
         Schedule(self, "Schedule", settings=settings, job=jobs.controller)
         told = OnRawFile(self, "OnRawFile", places=places)
-        Monitoring(self, "Monitoring", settings=settings, function=told.function, undelivered=told.undelivered)
+        watched = Monitoring(
+            self, "Monitoring", settings=settings, function=told.function, undelivered=told.undelivered
+        )
         for output, value in (
             ("RawBucket", places.raw_bucket),
             ("LakeBucket", places.lake_bucket),
             ("StateTable", places.state_table),
+            ("AlarmTopic", watched.topic.topic_arn),
         ):
             CfnOutput(self, output, value=value)
 

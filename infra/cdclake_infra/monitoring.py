@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aws_cdk import Aws, CfnOutput, Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -28,13 +28,18 @@ _WIDE, _HALF = 24, 12
 
 
 class Monitoring(Construct):
-    """Watches what the jobs measure. All alarms look at the metrics of all tables together."""
+    """Watches what the jobs measure. All alarms look at the metrics of all tables together.
+
+    Attributes:
+        topic: What the alarms speak to.
+    """
 
     def __init__(
         self, scope: Construct, name: str, *, settings: Settings, function: lambda_.IFunction, undelivered: sqs.IQueue
     ) -> None:
         super().__init__(scope, name)
-        self._action = actions.SnsAction(self._topic())
+        self.topic = self._topic()
+        self._action = actions.SnsAction(self.topic)
         waiting = undelivered.metric_approximate_number_of_messages_visible(
             statistic="Maximum", period=EVERY_FEW_MINUTES
         )
@@ -70,7 +75,6 @@ class Monitoring(Construct):
                 },
             )
         )
-        CfnOutput(self, "AlarmTopic", value=topic.topic_arn)
         return topic
 
     def _alarm(self, name: str, metric: cloudwatch.IMetric, threshold: float, text: str) -> None:

@@ -158,4 +158,10 @@ def test_where_all_is_there_no_storage_is_deployed(tmp_path: Path):
     deployed = Deployed(synthesize(build_app(context, tmp_path)))
     assert list(deployed.stacks) == ["CdclakePipeline"]
     outputs = {name: output["Value"] for name, output in deployed.stacks["CdclakePipeline"]["Outputs"].items()}
-    assert outputs == {"RawBucket": "acme-raw", "LakeBucket": "acme-lake", "StateTable": "acme_state"}
+    (topic,) = deployed.all("AWS::SNS::Topic")
+    assert outputs == {
+        "RawBucket": "acme-raw",
+        "LakeBucket": "acme-lake",
+        "StateTable": "acme_state",
+        "AlarmTopic": f"<{topic}>",
+    }
