@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import parse_qs, urlsplit
-from xml.sax.saxutils import escape
 
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
@@ -37,6 +37,21 @@ NEWEST = datetime(2024, 3, 5, 9, tzinfo=timezone.utc)
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
+class Moment(NamedTuple):
+    """A time, as it stands in a key, in a listing and in an item."""
+
+    stamp: str
+    listed: str
+    loaded: str
+
+
+@cache
+def moment(age_minutes: int) -> Moment:
+    """So many minutes before `NEWEST`. The same for all tables, so that making it up costs the measurement little."""
+    at = NEWEST - timedelta(minutes=age_minutes)
+    return Moment(f"{at:%Y%m%d-%H%M%S}", f"{at:%Y-%m-%dT%H:%M:%S}.000Z", at.strftime(TableState.DATE_FORMAT))
+
+
 class TableKeys(Sequence[str]):
     """The keys of a table's raw folder in order: a change file a minute up to `NEWEST`, then a LOAD file."""
 
@@ -51,12 +66,11 @@ class TableKeys(Sequence[str]):
             return [self[one] for one in range(*place.indices(len(self)))]
         if place == self._changes:
             return f"{self._folder}LOAD00000001.parquet"
-        return f"{self._folder}{self.written(place):%Y%m%d-%H%M%S}000.parquet"
+        return f"{self._folder}{moment(self.age_minutes(place)).stamp}000.parquet"
 
-    def written(self, place: int) -> datetime:
-        """When an object was written; a full load before all changes."""
-        minutes = self._changes if place == self._changes else self._changes - 1 - place
-        return NEWEST - timedelta(minutes=minutes)
+    def age_minutes(self, place: int) -> int:
+        """How long before `NEWEST` an object was written; a full load before all changes."""
+        return self._changes if place == self._changes else self._changes - 1 - place
 
 
 @dataclass(frozen=True)
@@ -87,7 +101,7 @@ class Lake:
             **{
                 Attribute.PRIMARY_KEY: "id",
                 Attribute.ACTIVE_FLAG: "true",
-                Attribute.LAST_FULL_LOAD_DATE: keys.written(len(keys) - 1).strftime(TableState.DATE_FORMAT),
+                Attribute.LAST_FULL_LOAD_DATE: moment(keys.age_minutes(len(keys) - 1)).loaded,
                 Attribute.LAST_INCREMENTAL_FILE: f"{BUCKET}/{keys[len(keys) - 2 - (table < self.with_work)]}",
                 Attribute.LAST_CHANGE_ID: "42",
                 Attribute.LAST_RUN_STATE: "SUCCEEDED",
@@ -155,7 +169,7 @@ class SimulatedAws:
         begin = bisect_right(keys, after)
         end = min(begin + PAGE_KEYS, len(keys))
         text = "".join(
-            f"<Contents><Key>{escape(keys[place])}</Key><LastModified>{keys.written(place):%Y-%m-%dT%H:%M:%S}.000Z"
+            f"<Contents><Key>{keys[place]}</Key><LastModified>{moment(keys.age_minutes(place)).listed}"
             '</LastModified><ETag>"d41d8cd98f00b204e9800998ecf8427e"</ETag><Size>20480</Size>'
             "<StorageClass>STANDARD</StorageClass></Contents>"
             for place in range(begin, end)
