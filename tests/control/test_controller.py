@@ -8,6 +8,7 @@ import pytest
 
 from cdclake.control.arguments import parse_item, parse_paths
 from cdclake.control.controller import Action, Summary, execute, plan
+from cdclake.control.decision import DecisionKind
 from cdclake.control.packing import PackLimits
 from cdclake.errors import JobRunError, UnknownTableError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
@@ -234,6 +235,24 @@ def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_will_loo
     assert run(world).tables[0].outcome == "busy"
     assert world.jobs.started == []
     assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
+
+
+def test_a_table_without_work_whose_run_died_with_the_lease_is_looked_at_once_the_lease_is_over(world: World):
+    world.register()
+    world.put(CHANGE)
+    world.process()
+    world.clock.advance(60)
+    world.states.record_run(ORDERS, {Attribute.LAST_RUN_STATE: "FAILED", Attribute.LAST_ERROR: "of the run before"})
+    world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
+    assert planned_one(world).kind is DecisionKind.NOTHING_NEW
+    world.clock.advance(301)
+    decision = planned_one(world)
+    assert (decision.kind, decision.work) == (DecisionKind.LOOK, True)
+    assert "run dead did not give its lease back" in decision.reason
+    world.process(run_id="run-2")
+    item = world.state().item
+    assert (item[Attribute.LAST_RUN_STATE], item[Attribute.LAST_ERROR]) == ("SUCCEEDED", "")
+    assert planned_one(world).kind is DecisionKind.NOTHING_NEW
 
 
 def test_the_controller_starts_a_run_even_if_a_dead_one_was_asked_for_a_moment_ago(world: World):

@@ -48,8 +48,8 @@ def plan_table(
         change_files: Its change files, any order.
         now: The time of the listing.
         lake: The lake table, which alone knows what was applied, by whoever holds the table's lease. Without it the
-            item has to do, a change file before the watermark that came since the last run listed leads to a `LOOK`,
-            and a table that is leased is `BUSY`.
+            item has to do: a change file before the watermark that came since the last run listed leads to a `LOOK`,
+            a table that is leased is `BUSY`, and one whose lease ran out and was not given back is worth a `LOOK`.
         task_word: What the table's DMS task says of it, see `cdclake.control.full_load_gate.task_word`.
 
     Raises:
@@ -81,7 +81,7 @@ def plan_table(
     )
     if lost:
         return _frozen(state, decision, lost)
-    return _busy(state, decision) if lake is None and decision.work and state.leased(now) else decision
+    return decision if lake else _with_lease(state, decision, now)
 
 
 def to_activate(state: TableState) -> str:
@@ -115,10 +115,18 @@ def _oldest(*files: Sequence[RawFile]) -> datetime | None:
     return min((file.modified_utc for file in chain(*files)), default=None)
 
 
-def _busy(state: TableState, decision: Decision) -> Decision:
+def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decision:
+    """What it means for a decision that a run has the table's lease, or had it and died with it."""
+    if Attribute.LEASE_HOLDER not in state.item:
+        return decision
     holder, until = (state.item[name] for name in (Attribute.LEASE_HOLDER, Attribute.LEASE_EXPIRES_UTC))
-    reason = f"leased by {holder} until {until}; {decision.reason}"
-    return replace(decision, kind=DecisionKind.BUSY, reason=reason)
+    if state.leased(now):
+        reason = f"leased by {holder} until {until}; {decision.reason}"
+        return replace(decision, kind=DecisionKind.BUSY, reason=reason) if decision.work else decision
+    if decision.kind is DecisionKind.NOTHING_NEW:  # else the run that is started anyway sees to what the dead one left
+        reason = f"run {holder} did not give its lease back, which ended {until}"
+        return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+    return decision
 
 
 class _Work(NamedTuple):

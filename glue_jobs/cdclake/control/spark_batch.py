@@ -40,7 +40,7 @@ class Progress(NamedTuple):
         at: Path of the table that is worked on; empty if none is.
     """
 
-    done: Mapping[str, str]
+    done: dict[str, str]
     at: str = ""
 
 

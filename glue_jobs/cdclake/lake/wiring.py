@@ -53,7 +53,7 @@ def each_table(
     def load_one(table: Mapping[str, str]) -> dict[str, Any]:
         return _with_lines(load, [*as_words(table), *run_id])
 
-    return work_through(store(bucket), key, load_one, lambda: _works(spark()))
+    return work_through(store(bucket), key, load_one, lambda: spark_works(spark()))
 
 
 def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[
         return summary
 
 
-def _works(spark: SparkContext) -> bool:
+def spark_works(spark: SparkContext) -> bool:
     """Whether Spark still carries out jobs: if its JVM is gone, no table after this one can be loaded."""
     try:
         return spark.parallelize([0], 1).collect() == [0]

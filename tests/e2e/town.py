@@ -1,0 +1,302 @@
+"""Many tables with everything that works on them, to see it go wrong and come right.
+
+DMS writes; events, the function, the Controller and ProcessTable runs go side by side in threads; the Spark jobs' own
+code runs with the engine in this process. Any of the runs may be killed at any call.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import timedelta
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState
+from cdclake.adapters.stores import store
+from cdclake.commit.log import ChangeLog
+from cdclake.control.arguments import parse_item, parse_paths
+from cdclake.control.controller import Source, execute, plan
+from cdclake.control.entry import error_line
+from cdclake.control.process_table import Outside, process_tables
+from cdclake.control.spark_batch import work_through
+from cdclake.errors import CdclakeError
+from cdclake.lake.in_process import InProcessSpark
+from cdclake.lake.jobs import load_incremental, load_initial
+from cdclake.lake.table_run import TableRun
+from cdclake.lake.wiring import relative_file
+from cdclake.model.layout import LakeLayout
+from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.position import position
+from cdclake.model.table import TableSettings, TableState
+from cdclake.oracle import ChangeRow, LakeRow, merge
+from cdclake.ports import JobRun, JobState
+from on_raw_file.handler import Surroundings, handle
+from tests.lake.table import by_key, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+    from cdclake.model.change import ChangeRecord
+    from cdclake.ports import ObjectStore
+
+RAW, LAKE, PREFIX = "raw", "lake", "dms/"
+KEY = ("id",)
+COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+SPARK = cast("SparkContext", InProcessSpark())
+
+
+class KilledError(BaseException):
+    """The process is gone; nothing may catch this."""
+
+
+class Life:
+    """So many calls, and then death."""
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+        self._lock = Lock()
+
+    def spend(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left < 0:
+                raise KilledError
+
+
+class Mortal:
+    """Hands every call on until the life is over."""
+
+    def __init__(self, port: object, life: Life) -> None:
+        self._port, self._life = port, life
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            self._life.spend()
+            return getattr(self._port, name)(*given, **named)
+
+        return call
+
+
+@dataclass
+class SourceTable:
+    """A table of the source database, as DMS writes it."""
+
+    path: str
+    folder: Path
+    loads: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[ChangeRow] = field(default_factory=list)
+
+    def expected(self) -> list[LakeRow]:
+        return merge(KEY, self.loads, self.changes)
+
+
+class Town:
+    """The tables and what works on them.
+
+    Attributes:
+        deadly: Whether runs are killed now and then.
+        happened: Counts what the town has seen.
+    """
+
+    def __init__(self, root: Path, tables: int, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.clock = ManualClock()
+        self.states, self.metrics = MemoryState(), MemoryMetrics()
+        self.jobs = MemoryJobs(self._job)
+        self.deadly = True
+        self.happened: Counter[str] = Counter()
+        self._root = root
+        for bucket in (RAW, LAKE):
+            (root / bucket).mkdir()
+        self._pool = ThreadPoolExecutor(6)
+        self._futures: list[Future[object]] = []
+        self._lock = Lock()
+        self.tables = [
+            SourceTable(f"{RAW}/{PREFIX}shop/t{number:02d}/", root / RAW / PREFIX / "shop" / f"t{number:02d}")
+            for number in range(tables)
+        ]
+
+    # --- DMS ---
+
+    def write_load(self, table: SourceTable, rows: int = 8) -> str:
+        table.loads = [{"id": number, "n": self.dice.randrange(1000)} for number in range(rows)]
+        return self._write(table, "LOAD00000001.parquet", pa.Table.from_pylist(table.loads, COLUMNS))
+
+    def write_changes(self, table: SourceTable, name: str) -> str:
+        rows = [
+            (self.dice.choice("IUUD"), {"id": self.dice.randrange(20), "n": self.dice.randrange(1000)})
+            for _ in range(self.dice.randint(1, 5))
+        ]
+        table.changes += [ChangeRow(position(name, place), op, row) for place, (op, row) in enumerate(rows)]
+        schema = pa.schema([("Op", pa.string()), *COLUMNS])
+        return self._write(table, name, pa.Table.from_pylist([{"Op": op, **row} for op, row in rows], schema))
+
+    def _write(self, table: SourceTable, name: str, rows: pa.Table) -> str:
+        table.folder.mkdir(parents=True, exist_ok=True)
+        hidden = self._root / f"{uuid4().hex}.parquet"
+        pq.write_table(rows, hidden)
+        moment = self.clock().timestamp()
+        os.utime(hidden, (moment, moment))
+        hidden.rename(table.folder / name)
+        return f"{table.path.partition('/')[2]}{name}"
+
+    # --- what goes on ---
+
+    def event(self, keys: list[str]) -> None:
+        """S3 tells the function of new files."""
+        moment = self.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        records = [
+            {
+                "eventName": "ObjectCreated:Put",
+                "eventTime": moment,
+                "s3": {"bucket": {"name": RAW}, "object": {"key": key}},
+            }
+            for key in keys
+        ]
+        surroundings = Surroundings(self.states, self.jobs, PREFIX, JOB_PROCESS_TABLE)
+        self._go(lambda: handle({"Records": records}, surroundings, self.clock()))
+
+    def hour(self) -> None:
+        """The workflow starts the Controller."""
+        source = Source(store((self._root / RAW).as_uri()), self.states, RAW, PREFIX)
+        self._go(lambda: execute(plan(source, self.clock()), self.states, self.jobs, self.clock()))
+
+    def come_to_rest(self) -> None:
+        """Wait until nothing runs any more. What a run died of otherwise than by being killed is raised."""
+        while True:
+            with self._lock:
+                futures, self._futures = self._futures, []
+            if not futures:
+                return
+            wait(futures)
+            for future in futures:
+                error = future.exception()
+                if isinstance(error, KilledError):
+                    self.happened["ProcessTable killed"] += 1
+                elif error and not isinstance(error, CdclakeError):
+                    raise error
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+    def _go(self, work: Callable[[], object]) -> None:
+        with self._lock:
+            self._futures.append(self._pool.submit(work))
+
+    # --- jobs ---
+
+    def _job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+        with self._lock:
+            may_die = self.deadly and self.dice.random() < 0.2
+            life = Life(self.dice.randint(1, 120) if may_die else 10**9)
+        if job == JOB_PROCESS_TABLE:
+            self._go(lambda: self._process(arguments, life))
+            return [JobState.ACTIVE]
+        return self._spark_job(job, arguments, life)
+
+    def _process(self, arguments: Mapping[str, str], life: Life) -> None:
+        if Argument.PATHS in arguments:
+            paths = parse_paths(arguments[Argument.PATHS])
+            self.happened["packs"] += 1
+        else:
+            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+        outside = Outside(
+            states=cast("MemoryState", Mortal(self.states, life)),
+            jobs=cast("MemoryJobs", Mortal(self.jobs, life)),
+            open_bucket=lambda bucket: self._store(bucket, life),
+            clock=self.clock,
+            sleep=lambda _: None,
+            metrics=self.metrics,
+        )
+        process_tables(paths, LAKE, "", f"run-{uuid4().hex}", outside)
+
+    def _spark_job(self, job: str, arguments: Mapping[str, str], life: Life) -> JobRun:
+        run_id = f"jr-{uuid4().hex}"
+
+        def load(table: Mapping[str, str]) -> dict[str, Any]:
+            return self._load(job, table, run_id, life)
+
+        try:
+            if Argument.BATCH in arguments:
+                key = arguments[Argument.BATCH].removeprefix(f"s3://{LAKE}/")
+                error = str(work_through(self._store(LAKE, life), key, load, lambda: True)["error"])
+            else:
+                load(arguments)
+                error = ""
+        except KilledError:
+            self.happened["Spark job killed"] += 1
+            error = "The driver was killed"
+        except CdclakeError as problem:
+            error = error_line(problem)
+        return JobRun("", JobState.FAILED if error else JobState.SUCCEEDED, "FAILED" if error else "SUCCEEDED", error)
+
+    def _load(self, job: str, arguments: Mapping[str, str], run_id: str, life: Life) -> dict[str, Any]:
+        layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
+        raw, lake = ((self._root / bucket).as_uri() for bucket in (RAW, LAKE))
+        run = TableRun(
+            raw=store(raw),
+            raw_fs=lake_filesystem(raw),
+            raw_prefix=arguments[Argument.PREFIX],
+            log=ChangeLog(self._store(LAKE, life), layout),
+            lake_fs=lake_filesystem(lake),
+            settings=TableSettings.from_item(parse_item(arguments[Argument.ITEM])),
+            run_id=run_id,
+            fencing_token=int(arguments[Argument.FENCING_TOKEN]),
+            clock=self.clock,
+        )
+        if job == JOB_LOAD_INITIAL:
+            return load_initial(run, SPARK, int(arguments[Argument.BASE_CHANGE]))
+        names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
+        last, new = (relative_file(arguments[name], RAW, run.raw_prefix) for name in names)
+        return load_incremental(run, SPARK, last, new, int(arguments[Argument.NEW_INCREMENTAL_FILES]))
+
+    def _store(self, bucket: str, life: Life) -> ObjectStore:
+        return cast("ObjectStore", Mortal(store((self._root / bucket).as_uri()), life))
+
+    # --- what a person sees and does ---
+
+    def state(self, table: SourceTable) -> TableState:
+        state = self.states.get(table.path)
+        assert state
+        return state
+
+    def lake_folder(self, table: SourceTable) -> Path:
+        return self._root / LAKE / "shop" / table.folder.name
+
+    def rows(self, table: SourceTable) -> list[LakeRow]:
+        folder = self.lake_folder(table)
+        files = sorted(folder.glob("*.parquet"))
+        return by_key([row for file in files for row in rows_of(file.name, pq.read_table(file), COLUMNS)], KEY)
+
+    def turn_on(self, table: SourceTable, primary_key: str = "id") -> None:
+        self.states.set_by_person(
+            table.path,
+            {
+                Attribute.PRIMARY_KEY: primary_key,
+                Attribute.FULL_LOAD_QUIET_MINUTES: "0",
+                Attribute.ACTIVE_FLAG: "true",
+            },
+        )
+
+    def change_records(self, table: SourceTable) -> list[ChangeRecord]:
+        layout = LakeLayout(LAKE, "", self.state(table).name)
+        log = ChangeLog(store((self._root / LAKE).as_uri()), layout)
+        return list(log.newest_first(log.head()))
+
+    def left_over_batches(self) -> int:
+        return len(list((self._root / LAKE / "_cdclake").glob("batch-*")))
+
+    def pass_time(self, minutes: int = 20) -> None:
+        self.clock.now += timedelta(minutes=minutes)
