@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 ROWS_PER_BUCKET = 250_000
 PROBES_PER_CORE = 2
 MIN_BYTES_PER_READ_TASK = 4 << 20
+KEPT = StorageLevel.DISK_ONLY
+"""How rows that are gone through twice are kept. In memory they would crowd out the tasks: large byte arrays fragment
+the heap, and Spark runs out of it long before it begins to spill. Of a small change, nothing reaches the disk itself."""
 
 
 @dataclass(frozen=True)
@@ -149,12 +152,17 @@ class Engine:
     def _run(self, request: Request) -> Result:
         seconds: dict[str, float] = {}
         most_bad_rows = request.settings.max_quarantined_rows
+        takes_all = request.full_load or not request.shape.primary_key
         with _timed(seconds, "read"):
             batches = self._read(request)
-            read: tasks.ReadStats = self._sum(batches.map(_first), tasks.ReadStats())
+            if takes_all:
+                taken = _task(tasks.take_inserts, shape=request.shape, full_load=request.full_load)
+                batches = batches.mapValues(taken)
+            batches.persist(KEPT)
+            read: tasks.ReadStats = self._sum(batches.keys(), tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
         with _timed(seconds, "decide"):
-            decisions = self._decide(request, batches, read).persist(StorageLevel.MEMORY_AND_DISK)
+            decisions = batches.values() if takes_all else self._decide(request, batches, read).persist(KEPT)
             decision: tasks.Decision = self._sum(decisions.map(_summary), tasks.Decision(Counts()))
         with _timed(seconds, "rewrite"):
             writing = _plan(request, decision)
@@ -183,16 +191,10 @@ class Engine:
             settings=request.settings,
             table=request.table,
         )
-        return (
-            self._spark.parallelize(groups, max(1, len(groups)))
-            .mapPartitionsWithIndex(read)
-            .persist(StorageLevel.MEMORY_AND_DISK)
-        )
+        return self._spark.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
     def _decide(self, request: Request, batches: RDD[Any], read: tasks.ReadStats) -> RDD[Any]:
         shape, places = request.shape, request.places
-        if request.full_load or not shape.primary_key:
-            return batches.map(_task(tasks.take_inserts, shape=shape, full_load=request.full_load))
         bounds = quantiles(read.samples, ceil(read.rows / ROWS_PER_BUCKET) or 1)
         buckets = len(bounds) + 1
         to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
@@ -263,10 +265,6 @@ def _attempt() -> str:
 
 def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +
     yield reduce(add, values, zero)
-
-
-def _first(pair: tuple[tasks.ReadStats, bytes]) -> tasks.ReadStats:
-    return pair[0]
 
 
 def _summary(decision: tasks.Decision) -> tasks.Decision:

@@ -281,9 +281,9 @@ def decide_bucket(
     yield _pack(decide(rows, from_blobs(blobs[True], found_schema(shape)), buried, shape))
 
 
-def take_inserts(batch: tuple[ReadStats, bytes], *, shape: TableShape, full_load: bool) -> Decision:
-    """Outcome of a batch that needs no look at the lake: a full load, or changes of a table without a key."""
-    rows = from_blob(batch[1])
+def take_inserts(blob: bytes, *, shape: TableShape, full_load: bool) -> Decision:
+    """Outcome of rows that need no look at the lake: a full load's, or changes of a table without a key."""
+    rows = from_blob(blob)
     if not full_load:
         return _pack(decide_without_key(rows, shape.partition_key))
     counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
