@@ -40,7 +40,7 @@ PROBES_PER_CORE = 2
 MIN_BYTES_PER_READ_TASK = 4 << 20
 KEPT = StorageLevel.DISK_ONLY
 """How rows that are gone through twice are kept. In memory they would crowd out the tasks: large byte arrays fragment
-the heap, and Spark runs out of it long before it begins to spill. Of a small change, nothing reaches the disk itself."""
+the heap, and Spark runs out of it long before it begins to spill."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,10 @@ class Engine:
                 taken = _task(tasks.take_inserts, shape=request.shape, full_load=request.full_load)
                 batches = batches.mapValues(taken)
             batches.persist(KEPT)
-            read: tasks.ReadStats = self._sum(batches.keys(), tasks.ReadStats())
+            read: tasks.ReadStats = self._sum(batches.map(_first), tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
         with _timed(seconds, "decide"):
-            decisions = batches.values() if takes_all else self._decide(request, batches, read).persist(KEPT)
+            decisions = batches.map(_second) if takes_all else self._decide(request, batches, read).persist(KEPT)
             decision: tasks.Decision = self._sum(decisions.map(_summary), tasks.Decision(Counts()))
         with _timed(seconds, "rewrite"):
             writing = _plan(request, decision)
@@ -265,6 +265,14 @@ def _attempt() -> str:
 
 def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +
     yield reduce(add, values, zero)
+
+
+def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
+    return pair[0]
+
+
+def _second(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
+    return pair[1]
 
 
 def _summary(decision: tasks.Decision) -> tasks.Decision:
