@@ -92,7 +92,7 @@ def merged(folder: Path, lake: dict[int, Held], decided: Decided, pieces: int) -
     additions = pa.concat_tables([empty, *decided.replacements.values(), *decided.inserts.values()])
     removals = decided.removals[0][KEY] if decided.removals else None
     staged = tuple(f"new-{piece}.parquet" for piece in range(pieces))
-    job = MergeJob("base.parquet" if lake else None, len(lake), (), pieces, staged)
+    job = MergeJob(("base.parquet",) if lake else (), len(lake), (), pieces, staged)
     return merge(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), job, SHAPE, removals, additions)
 
 

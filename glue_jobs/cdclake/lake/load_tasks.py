@@ -61,7 +61,7 @@ def load_slices(
     repeated: list[BadRow] = []
     for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
         key = f"{places.staging}{task:05d}-{number:05d}-{attempt}.parquet"
-        merged = merge(lake, MergeJob(None, 0, partition, 1, (key,), full_load=True), shape, None, part_rows)
+        merged = merge(lake, MergeJob((), 0, partition, 1, (key,), full_load=True), shape, None, part_rows)
         files += merged.files
         repeated += merged.repeated
     left_out = put_aside(lake, f"{places.quarantine}write-{task:05d}.jsonl", repeated, most)

@@ -1,4 +1,4 @@
-"""The kernel: one data file (or none) plus its changes gives the files that take its place."""
+"""The kernel: data files (one, several or none) plus their changes give the files that take their place."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class MergeJob:
     """What to merge.
 
     Attributes:
-        base_key: Key of the data file to replace; None if all rows are new.
-        base_rows: Its rows.
-        partition: Partition of the file and of every row added.
+        base_keys: Keys of the data files to replace, in the order their rows are to have; none if all rows are new.
+        base_rows: How many rows they hold.
+        partition: Partition of the files and of every row added.
         pieces: How many files to make.
         staged_keys: Keys to write to, at least `pieces`.
         full_load: Whether the added rows are a full load's, which are older than every change: their position, which
             so far told file and row, is written as the empty one.
     """
 
-    base_key: str | None
+    base_keys: tuple[str, ...]
     base_rows: int
     partition: Partition
     pieces: int
@@ -65,18 +65,18 @@ class Merged:
 def merge(
     fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.ChunkedArray | None, additions: pa.Table
 ) -> Merged:
-    """Write the file without some rows and with others.
+    """Write the base files without some rows and with others.
 
     Rows that stay keep their order; added rows follow, by key. Only when the result is cut into several files is all of
     it sorted by key, so that the files' key ranges stay apart.
 
     Args:
         fs: Lake file system.
-        removals: Keys of rows that leave the base file, each in it exactly once; None for none.
+        removals: Keys of rows that leave the base files, each in them exactly once; None for none.
         additions: Rows in flight, all of the job's partition, any order.
 
     Raises:
-        IntegrityError: The base file does not hold exactly the rows that were to be removed.
+        IntegrityError: The base files do not hold exactly the rows that were to be removed.
     """
     added, repeated = _one_of_each_key(additions, shape)
     if job.full_load:
@@ -97,20 +97,19 @@ def merge(
 
 
 def _kept(fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.ChunkedArray | None) -> Iterator[pa.Table]:
-    if job.base_key is None:
-        return
     wanted = removals.combine_chunks() if removals is not None else None
     removed = 0
-    for batch in read_batches(fs, job.base_key, shape, encoded=job.pieces == 1):
-        if wanted is None:
-            yield batch
-            continue
-        gone = matches(shape.keys_of(batch, job.partition)[1], wanted)
-        removed += gone.true_count
-        yield batch.filter(pc.invert(gone)) if gone.true_count else batch
+    for key in job.base_keys:
+        for batch in read_batches(fs, key, shape, encoded=job.pieces == 1):
+            if wanted is None:
+                yield batch
+                continue
+            gone = matches(shape.keys_of(batch, job.partition)[1], wanted)
+            removed += gone.true_count
+            yield batch.filter(pc.invert(gone)) if gone.true_count else batch
     if wanted is not None and removed != len(wanted):
-        message = f"A data file holds {removed} of the {len(wanted)} rows that were to leave it"
-        raise IntegrityError(message, remedy="Reload the table with a full load", file=job.base_key)
+        message = f"Of the rows that were to leave data files, {removed} of {len(wanted)} are there"
+        raise IntegrityError(message, remedy="Reload the table with a full load", file=", ".join(job.base_keys))
 
 
 def _one_of_each_key(additions: pa.Table, shape: TableShape) -> tuple[pa.Table, tuple[BadRow, ...]]:

@@ -44,13 +44,13 @@ class WriteTask:
 
     Attributes:
         number: 0, 1, 2, ...
-        base: Index of the data file it replaces; None if its rows are all new.
+        bases: Indices of the data files it replaces; empty if its rows are all new.
         partition: Partition of everything it writes.
         pieces: How many files to cut the result into.
     """
 
     number: int
-    base: int | None
+    bases: tuple[int, ...]
     partition: Partition
     pieces: int = 1
 
@@ -85,7 +85,9 @@ def plan_rewrite(
 
     Every touched file is rewritten. New rows go into touched files of their partition, by key, so that ranges stay
     apart; if none is touched, into the partition's smallest file while that is under the target size; else into new
-    files.
+    files. A file that is rewritten takes in its neighbours by key, touched or not, as far as the target size reaches.
+    So of two neighbours that were written since, both together are over the target: there are never much more than
+    twice as many files as need be, and nothing has to compact a table.
     Nothing here depends on the order of the mappings.
 
     Args:
@@ -102,37 +104,62 @@ def plan_rewrite(
     task_of_file: dict[int, int] = {}
     routes: dict[Partition, InsertRoute] = {}
 
-    def add(base: int | None, partition: Partition, expected_bytes: float) -> int:
+    def add(bases: Sequence[int], partition: Partition, new_bytes: float) -> int:
+        expected_bytes = sum(files[i].bytes for i in bases) + new_bytes
         pieces = ceil(expected_bytes / target_file_bytes) if expected_bytes > 2 * target_file_bytes else 1
-        tasks.append(WriteTask(len(tasks), base, partition, pieces))
-        if base is not None:
-            task_of_file[base] = tasks[-1].number
+        tasks.append(WriteTask(len(tasks), tuple(bases), partition, pieces))
+        task_of_file.update(dict.fromkeys(bases, tasks[-1].number))
         return tasks[-1].number
 
     for partition in sorted({files[i].partition for i in touched} | set(inserts), key=_partition_order):
         stats = inserts.get(partition, InsertStats(0, 0))
         new_bytes = stats.rows * row_bytes if row_bytes else stats.memory_bytes * PARQUET_SHARE_OF_MEMORY
-        bases = [i for i in in_partition[partition] if i in touched]
+        by_key = sorted(in_partition[partition], key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
+        bases = {i for i in by_key if i in touched}
         if not bases and stats.rows:
-            bases = _smallest_open(in_partition[partition], files, target_file_bytes)
+            bases = _smallest_open(by_key, files, target_file_bytes)
         if bases:
-            bases.sort(key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
-            numbers = tuple(add(i, partition, files[i].bytes + new_bytes / len(bases)) for i in bases)
-            bounds = tuple(files[i].key_min for i in bases[1:])
+            groups = _with_neighbours(bases, by_key, files, target_file_bytes)
+            numbers = tuple(add(group, partition, new_bytes / len(groups)) for group in groups)
+            bounds = tuple(files[group[0]].key_min for group in groups[1:])
             routes[partition] = _distinct(InsertRoute(bounds, numbers))
         elif stats.rows:
             wanted = max(1, round(new_bytes / target_file_bytes))
             bounds = tuple(quantiles(stats.samples, wanted))
             count = len(bounds) + 1 if stats.samples else wanted
-            routes[partition] = InsertRoute(
-                bounds, tuple(add(None, partition, new_bytes / count) for _ in range(count))
-            )
+            routes[partition] = InsertRoute(bounds, tuple(add((), partition, new_bytes / count) for _ in range(count)))
     return RewritePlan(tuple(tasks), task_of_file, routes)
 
 
-def _smallest_open(indices: Sequence[int], files: Sequence[DataFile], target_file_bytes: int) -> list[int]:
+def _smallest_open(indices: Sequence[int], files: Sequence[DataFile], target_file_bytes: int) -> set[int]:
     under = [i for i in indices if files[i].bytes < target_file_bytes]
-    return [min(under, key=lambda i: (files[i].bytes, i))] if under else []
+    return {min(under, key=lambda i: (files[i].bytes, i))} if under else set()
+
+
+def _with_neighbours(
+    bases: Collection[int], by_key: Sequence[int], files: Sequence[DataFile], target_file_bytes: int
+) -> list[list[int]]:
+    """Files to rewrite, in groups of neighbours, each to become one file; groups and their files are in key order.
+
+    Args:
+        bases: Files that must be rewritten.
+        by_key: All files of the partition.
+    """
+    groups: list[list[int]] = []
+    end = 0  # of the last group, in `by_key`
+    for place, i in enumerate(by_key):
+        if place < end or i not in bases:
+            continue
+        first, least, end = place, end, place + 1
+        room = target_file_bytes - files[i].bytes
+        while end < len(by_key) and files[by_key[end]].bytes <= room:
+            room -= files[by_key[end]].bytes
+            end += 1
+        while first > least and files[by_key[first - 1]].bytes <= room:
+            first -= 1
+            room -= files[by_key[first]].bytes
+        groups.append(list(by_key[first:end]))
+    return groups
 
 
 def _distinct(route: InsertRoute) -> InsertRoute:

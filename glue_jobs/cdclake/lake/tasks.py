@@ -386,10 +386,10 @@ def write_files(
         new = from_blobs(additions, tombstone_schema(shape))
         return Written(tombstones=(write_tombstones(fs, key, writing.tombstone_plan, new),))
     target = writing.plan.tasks[task]
-    base = writing.files[target.base] if target.base is not None else None
+    bases = [writing.files[i] for i in target.bases]
     job = MergeJob(
-        base_key=places.table_prefix + base.path if base else None,
-        base_rows=base.rows if base else 0,
+        base_keys=tuple(places.table_prefix + base.path for base in bases),
+        base_rows=sum(base.rows for base in bases),
         partition=target.partition,
         pieces=target.pieces,
         staged_keys=tuple(
