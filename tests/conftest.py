@@ -6,6 +6,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
 
 REGION = "eu-central-1"
+
+# How long an example takes tells more of the machine than of the code.
+settings.register_profile("cdclake", deadline=None)
+settings.load_profile("cdclake")
 
 
 @pytest.fixture

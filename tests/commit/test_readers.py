@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from threading import Event, Thread
+from time import sleep
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -56,6 +57,12 @@ class Reader(Thread):
             self.problems.append(f"{key}: {error}")
             return 0
 
+    def wait_for_a_view(self) -> None:
+        """Until the reader has seen the table once more; it may go short of time while others work."""
+        seen = len(self.views)
+        while len(self.views) == seen and self.is_alive():
+            sleep(0.001)
+
     def end(self) -> None:
         self._over.set()
         self.join()
@@ -70,6 +77,7 @@ def test_a_reader_never_sees_a_half_written_file_nor_misses_a_row(store: ObjectS
         lake.change(files=FILES, retired=[file.path for file in lake.snapshot.files])
         lake.rollback()
         lake.reapply()
+        reader.wait_for_a_view()
     reader.end()
     assert reader.problems == []
     assert len(reader.views) > 1
