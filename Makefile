@@ -18,7 +18,7 @@ demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: sample shop
 	@$(BIN)/cdclake demo
 
 test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (about an hour)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_against_oracle.py tests/lake/test_kernel.py -v -n 2 \

@@ -1,4 +1,4 @@
-"""The driver holds counts and file statistics, never rows: a change far larger than what it may collect goes through."""
+"""The driver holds counts and statistics, never rows: a change far larger than what it may collect goes through."""
 
 from __future__ import annotations
 
