@@ -1,6 +1,7 @@
 # Everything runs from .venv, which each target sets up by itself.
 SHELL := /bin/bash
 VENV := .venv
+BENCH_VENV := .venv-bench
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -9,7 +10,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough crash bench-controller synth check lint types check-39 lock clean
+.PHONY: help demo test test-thorough crash bench bench-quick bench-controller synth check lint types check-39 lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +27,12 @@ test-thorough: $(VENV)/.test-ready ## The property tests with many more examples
 
 crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (half an hour)
 	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
+
+bench: $(BENCH_VENV)/.ready ## The engine beside what one would use instead, 8 million rows (over an hour; wants an idle machine)
+	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png
+
+bench-quick: $(BENCH_VENV)/.ready ## The same with one million rows, in less than five minutes
+	@$(BENCH_VENV)/bin/python -m benchmarks --rows 1000000 --rounds 1 --workloads spread newest initial
 
 bench-controller: $(VENV)/.test-ready ## What planning 10,000 tables costs, and how a backlog is worked off, what packing saves (four minutes)
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m benchmarks.controller
@@ -53,7 +60,7 @@ lock: $(VENV)/.test-ready ## Pin all dependencies anew from pyproject.toml
 		--all-extras -c requirements.txt -o requirements-dev.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
+	@rm -rf $(VENV) $(BENCH_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "cdclake needs Python 3.11, and neither python3.11 nor python3 on PATH is one." \
@@ -69,4 +76,10 @@ $(VENV)/.demo-ready: requirements.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.test-ready: requirements-dev.txt $(VENV)/.demo-ready
 	@echo "Adding the test tools to $(VENV) ..."
 	@$(PIP_INSTALL) -r requirements-dev.txt
+	@touch $@
+
+$(BENCH_VENV)/.ready: benchmarks/requirements.txt requirements.txt
+	@test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
+	@echo "Setting up $(BENCH_VENV) (once; about a minute or two) ..."
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	@touch $@

@@ -21,7 +21,6 @@ from typing import Any
 from benchmarks.packing import line as packing_line
 from benchmarks.packing import packing_costs
 from benchmarks.simulated_aws import BUCKET, NEWEST, PREFIX, Lake, SimulatedAws
-
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store

@@ -1,0 +1,105 @@
+"""This repository's LoadInitial and LoadIncremental, on folders."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.contestants.folders import link, parquet_files
+from benchmarks.contestants.spark import start_session
+from benchmarks.task import APPLY, TableFiles
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.stores import store
+from cdclake.commit.log import ChangeLog
+from cdclake.lake import tasks
+from cdclake.lake.jobs import load_incremental, load_initial
+from cdclake.lake.table_run import TableRun
+from cdclake.model.layout import LakeLayout
+from cdclake.model.table import DEFAULT_TARGET_FILE_BYTES, TableName, TableSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.task import Task
+
+_RAW_PREFIX = "bench/orders/"
+_TRIES = 4
+_WARM_UP_TASKS = 4
+
+
+class Engine:
+    """cdclake."""
+
+    def __init__(self, task: Task, spark: Any = None) -> None:  # noqa: ANN401 - a SparkContext, or what stands in for it
+        self._task, self._spark = task, spark
+        self._work = Path(task.work)
+        self._raw, self._lake = self._work / "raw", self._work / "lake"
+        self._settings_file = self._work / "target-file-bytes.json"
+
+    def start(self) -> None:
+        """See `Contestant`: Spark, its Python workers, and in them what the engine's tasks import."""
+        changes = self._task.change_files if self._task.action == APPLY else ()
+        link((*self._task.load_files, *changes), self._raw / _RAW_PREFIX)
+        self._lake.mkdir(exist_ok=True)
+        if self._spark is None:
+            self._spark = start_session(self._task).sparkContext
+            pairs = self._spark.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_imported)
+            pairs.partitionBy(_WARM_UP_TASKS, int).count()
+
+    def build(self) -> None:
+        """See `Contestant`. The file size that gives the wished number of files is found by trying."""
+        wished = self._task.data_files
+        target_file_bytes = sum(Path(file).stat().st_size for file in self._task.load_files) // wished
+        for _ in range(_TRIES):
+            shutil.rmtree(self._lake)
+            self._lake.mkdir()
+            load_initial(self._run("build", target_file_bytes), self._spark)
+            made = len(self.files().data)
+            if made == wished:
+                break
+            target_file_bytes = target_file_bytes * made // wished
+        shutil.rmtree(self._raw)
+        self._settings_file.write_text(json.dumps(target_file_bytes), encoding="utf-8")
+
+    def load(self) -> dict[str, Any]:
+        """See `Contestant`."""
+        return _told(load_initial(self._run("load", DEFAULT_TARGET_FILE_BYTES), self._spark))
+
+    def apply(self) -> dict[str, Any]:
+        """See `Contestant`."""
+        target_file_bytes = json.loads(self._settings_file.read_text(encoding="utf-8"))
+        return _told(load_incremental(self._run("apply", target_file_bytes), self._spark, "", ""))
+
+    def files(self) -> TableFiles:
+        """See `Contestant`."""
+        return TableFiles(parquet_files(self._lake / _RAW_PREFIX))
+
+    def _run(self, run_id: str, target_file_bytes: int) -> TableRun:
+        raw, lake = self._raw.as_uri(), self._lake.as_uri()
+        return TableRun(
+            raw=store(raw),
+            raw_fs=lake_filesystem(raw),
+            raw_prefix=_RAW_PREFIX,
+            log=ChangeLog(store(lake), LakeLayout("lake", "", TableName("bench", "orders"))),
+            lake_fs=lake_filesystem(lake),
+            settings=TableSettings(
+                primary_key=(self._task.key,),
+                partition_key=(self._task.partition,) if self._task.partition else (),
+                target_file_bytes=target_file_bytes,
+            ),
+            run_id=run_id,
+            fencing_token=1,
+            clock=lambda: datetime.now(timezone.utc),
+        )
+
+
+def _imported(numbers: Iterator[int]) -> Iterator[tuple[int, str]]:
+    """Import, in a worker, what the engine's tasks need."""
+    yield from ((number, tasks.__name__) for number in numbers)
+
+
+def _told(summary: dict[str, Any]) -> dict[str, Any]:
+    return {name: summary[name] for name in ("files_before", "files_retired", "files_added", "seconds")}

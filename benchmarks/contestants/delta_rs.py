@@ -1,0 +1,79 @@
+"""delta-rs: a Delta table merged in one process, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, WriterProperties, write_deltalake
+
+from benchmarks.contestants.folders import load_groups
+from benchmarks.task import TableFiles
+
+if TYPE_CHECKING:
+    from benchmarks.task import Task
+
+_WRITER = WriterProperties(compression="SNAPPY")
+
+
+class Engine:
+    """delta-rs."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._table = Path(task.work) / "table"
+
+    def start(self) -> None:
+        """See `Contestant`: it needs nothing but its imports."""
+
+    def build(self) -> None:
+        """See `Contestant`: a commit for each file, or for each share of the partitions."""
+        partitions = [self._task.partition] if self._task.partition else None
+        for group in load_groups(self._task):
+            rows = pa.concat_tables([pq.read_table(file) for file in group])
+            write_deltalake(self._table, rows, mode="append", partition_by=partitions, writer_properties=_WRITER)
+        DeltaTable(self._table).create_checkpoint()
+
+    def load(self) -> dict[str, Any]:
+        """See `Contestant`."""
+        full_load = ds.dataset(list(self._task.load_files))
+        reader = pa.RecordBatchReader.from_batches(full_load.schema, full_load.to_batches())
+        write_deltalake(self._table, reader, writer_properties=_WRITER)
+        return {}
+
+    def apply(self) -> dict[str, Any]:
+        """See `Contestant`."""
+        changes = self._last_of_each_key()
+        table = DeltaTable(self._table)
+        # `streamed_exec=False` lets it leave out files by the statistics of their keys.
+        merge = table.merge(
+            changes,
+            f"t.{self._task.key} = s.{self._task.key}",
+            source_alias="s",
+            target_alias="t",
+            writer_properties=_WRITER,
+            streamed_exec=False,
+        )
+        told = (
+            merge.when_matched_delete("s.Op = 'D'")
+            .when_matched_update_all(except_cols=["Op"])
+            .when_not_matched_insert_all("s.Op <> 'D'", except_cols=["Op"])
+            .execute()
+        )
+        return dict(told)
+
+    def files(self) -> TableFiles:
+        """See `Contestant`."""
+        return TableFiles(tuple(DeltaTable(self._table).file_uris()))
+
+    def _last_of_each_key(self) -> pa.Table:
+        """The change rows, of each key the last: by file, then by place in the file."""
+        changes = pa.concat_tables([pq.read_table(file) for file in self._task.change_files])
+        codes = changes[self._task.key].combine_chunks().dictionary_encode()
+        last = np.empty(len(codes.dictionary), np.int64)
+        last[codes.indices.to_numpy()] = np.arange(len(codes))  # of equal keys the last is assigned last
+        return changes.take(np.sort(last))

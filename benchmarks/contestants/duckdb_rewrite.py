@@ -1,0 +1,95 @@
+"""DuckDB, by hand: find the files that hold changed keys, write them anew, put them in the place of the old ones.
+
+That is what a script with DuckDB does. It has no commit: a reader may see half of a change, and a run that dies leaves
+it so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from benchmarks.contestants.folders import parquet_files
+from benchmarks.task import TableFiles
+
+if TYPE_CHECKING:
+    from benchmarks.task import Task
+
+_THREADS = 2
+_PARQUET = "(FORMAT parquet, COMPRESSION snappy)"
+
+
+class Engine:
+    """DuckDB on a folder of plain files, without partitions."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._table = Path(task.work) / "table"
+
+    def start(self) -> None:
+        """See `Contestant`."""
+        self._table.mkdir(exist_ok=True)
+        self._db = duckdb.connect(config={"threads": _THREADS})
+        self._db.execute("SET TimeZone = 'UTC'")
+
+    def build(self) -> None:
+        """Not used: the table to begin from is that of `limit`."""
+        raise NotImplementedError
+
+    def load(self) -> dict[str, Any]:
+        """See `Contestant`."""
+        target = _text(str(self._table / "full-load"))
+        self._db.execute(
+            f"COPY (SELECT * FROM read_parquet({_list(self._task.load_files)})) TO {target} "
+            "(FORMAT parquet, COMPRESSION snappy, PER_THREAD_OUTPUT)"
+        )
+        return {}
+
+    def apply(self) -> dict[str, Any]:
+        """See `Contestant`."""
+        key = self._task.key
+        old = parquet_files(self._table)
+        self._db.execute(
+            "CREATE TEMP TABLE changes AS "
+            f"SELECT * EXCLUDE (filename, file_row_number) FROM read_parquet({_list(self._task.change_files)}, "
+            "filename = true, file_row_number = true) "
+            f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY filename DESC, file_row_number DESC) = 1"
+        )
+        self._db.execute(
+            f"CREATE TEMP TABLE found AS SELECT t.{key}, t.filename "
+            f"FROM read_parquet({_list(old)}, filename = true) t SEMI JOIN changes USING ({key})"
+        )
+        touched = [file for (file,) in self._db.execute("SELECT DISTINCT filename FROM found ORDER BY 1").fetchall()]
+        for number, file in enumerate(touched):
+            self._rewrite(file, takes_inserts=number == len(touched) - 1)
+        for file in touched:
+            Path(file).unlink()
+        return {"files_retired": len(touched)}
+
+    def files(self) -> TableFiles:
+        """See `Contestant`."""
+        return TableFiles(parquet_files(self._table))
+
+    def _rewrite(self, file: str, *, takes_inserts: bool) -> None:
+        """Write a file anew beside the old one: without the keys that change, and with their new rows."""
+        key, path = self._task.key, Path(file)
+        new_rows = "SELECT c.* EXCLUDE (Op) FROM changes c"
+        parts = [
+            f"SELECT * FROM read_parquet({_text(file)}) ANTI JOIN changes USING ({key})",
+            f"{new_rows} JOIN found f USING ({key}) WHERE f.filename = {_text(file)} AND c.Op <> 'D'",
+        ]
+        if takes_inserts:
+            parts.append(f"{new_rows} ANTI JOIN found USING ({key}) WHERE c.Op <> 'D'")
+        target = _text(str(path.with_name(f"new-{path.name}")))
+        self._db.execute(f"COPY ({' UNION ALL BY NAME '.join(parts)}) TO {target} {_PARQUET}")
+
+
+def _text(value: str) -> str:
+    """A text in SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _list(values: tuple[str, ...]) -> str:
+    return f"[{', '.join(map(_text, values))}]"

@@ -1,0 +1,48 @@
+"""Files and folders, as contestants need them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.rows import REGIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from benchmarks.task import Task
+
+
+def load_groups(task: Task) -> list[tuple[str, ...]]:
+    """Full-load files in groups, each of which makes one data file of the starting table, or one in each partition."""
+    groups = task.data_files // (len(REGIONS) if task.partition else 1)
+    size = len(task.load_files) // groups
+    return [task.load_files[start : start + size] for start in range(0, len(task.load_files), size)]
+
+
+def parquet_files(folder: Path) -> tuple[str, ...]:
+    """Parquet files anywhere below a folder, by path; what engines hide behind a dot or underscore is left out."""
+    found = (path for path in folder.rglob("*.parquet") if path.is_file())
+    shown = (path for path in found if not any(part[0] in "._" for part in path.relative_to(folder).parts))
+    return tuple(sorted(str(path) for path in shown))
+
+
+def link(files: Iterable[str], folder: Path) -> None:
+    """Give files a second name in a folder; nobody writes into a Parquet file that exists."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        os.link(file, folder / Path(file).name)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a folder: Parquet files get a second name, all others are copied, as some are written over in place."""
+    shutil.copytree(source, target, copy_function=_link_or_copy)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    if source.endswith(".parquet"):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)

