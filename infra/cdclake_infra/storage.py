@@ -9,6 +9,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from cdclake.model.layout import batches_prefix
 from cdclake.model.names import Attribute
 from cdclake_infra.places import LOG_BUCKET, Places
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 ACCESS_LOGS_KEPT = Duration.days(90)
 UPLOADS_KEPT = Duration.days(7)
 """What an upload that died has sent is paid for until it is aborted. No job runs as long as that."""
+BATCHES_KEPT = Duration.days(7)
+"""What a run of several tables that died has left. None lasts as long as that."""
 TLS_VERSION = 1.2
 
 
@@ -34,7 +37,8 @@ class Storage(Construct):
         if not settings.existing_raw_bucket:
             self._bucket("Raw", places.raw_bucket, raw_rules(settings.raw_expiry_days), logs)
         if not settings.existing_lake_bucket:
-            self._bucket("Lake", places.lake_bucket, lake_rules(settings.lake_retention_days), logs, versioned=True)
+            rules = lake_rules(settings.lake_retention_days, places.lake_prefix)
+            self._bucket("Lake", places.lake_bucket, rules, logs, versioned=True)
         if not settings.existing_state_table:
             self._table(places.state_table)
 
@@ -89,8 +93,11 @@ def raw_rules(expiry_days: int) -> list[s3.LifecycleRule]:
     return [s3.LifecycleRule(expiration=Duration.days(expiry_days))] if expiry_days else []
 
 
-def lake_rules(retention_days: int) -> list[s3.LifecycleRule]:
+def lake_rules(retention_days: int, lake_prefix: str) -> list[s3.LifecycleRule]:
     """Lifecycle of the lake: what is replaced or deleted can be brought back for so many days, and is then gone."""
     return [
-        s3.LifecycleRule(noncurrent_version_expiration=Duration.days(retention_days), expired_object_delete_marker=True)
+        s3.LifecycleRule(
+            noncurrent_version_expiration=Duration.days(retention_days), expired_object_delete_marker=True
+        ),
+        s3.LifecycleRule(prefix=batches_prefix(lake_prefix), expiration=BATCHES_KEPT),
     ]

@@ -87,8 +87,10 @@ def test_the_lake_keeps_versions_for_the_retention_time(default: Deployed, tailo
         } in rules(deployed, LAKE)
 
 
-def test_no_rule_expires_what_the_lake_shows(default: Deployed):
-    assert not [rule for rule in rules(default, LAKE) if "ExpirationInDays" in rule or "ExpirationDate" in rule]
+def test_of_the_lake_nothing_expires_but_what_runs_of_several_tables_left(default: Deployed, tailored: Deployed):
+    for deployed, prefix in ((default, ""), (tailored, "tables/")):
+        expiring = [rule for rule in rules(deployed, LAKE) if "ExpirationInDays" in rule or "ExpirationDate" in rule]
+        assert expiring == [{"ExpirationInDays": 7, "Prefix": f"{prefix}_cdclake/batch-", "Status": "Enabled"}]
 
 
 @pytest.mark.parametrize("name", [RAW, LAKE, LOGS])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from cdclake import logs
 from cdclake.control.entry import StoppedError, error_line, failures_line
 from cdclake.errors import CdclakeError, ConfigurationError
-from cdclake.model.layout import CONTROL_FOLDER
+from cdclake.model.layout import batches_prefix
 from cdclake.model.names import Argument, Attribute
 from cdclake.model.table import TableState
 
@@ -45,8 +45,8 @@ class Progress(NamedTuple):
 
 
 def batch_key(lake_prefix: str, batch_id: str) -> str:
-    """Key of a batch in the lake bucket. Tables' control folders lie two folders deeper, so no table's is met."""
-    return f"{lake_prefix}{CONTROL_FOLDER}/batch-{batch_id}.json"
+    """Key of a batch in the lake bucket."""
+    return f"{batches_prefix(lake_prefix)}{batch_id}.json"
 
 
 def table_path(arguments: Arguments) -> str:

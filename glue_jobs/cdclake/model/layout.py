@@ -14,6 +14,17 @@ CHANGE_DIGITS = 12
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
 
 
+def batches_prefix(lake_prefix: str) -> str:
+    """What the keys of batches begin with: what Spark runs for several tables are told and tell, while they last.
+
+    Tables' control folders lie two folders deeper, so no table's is met.
+
+    Args:
+        lake_prefix: Empty or with a trailing slash.
+    """
+    return f"{lake_prefix}{CONTROL_FOLDER}/batch-"
+
+
 @dataclass(frozen=True)
 class LakeLayout:
     """Keys of one lake table.
