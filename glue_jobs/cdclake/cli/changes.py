@@ -114,6 +114,7 @@ def show_change(
     retained = change >= log.first_retained()
     if output is OutputFormat.JSON:
         data = json.loads(record.to_bytes())
+        data["seconds"] = log.seconds(record)
         facts = {"table": str(log.layout.name), **data, "shows": record.shows, "retained": retained}
         output_for(output).records("Change", (), [facts])
     else:
@@ -197,8 +198,9 @@ def _show_record(log: ChangeLog, record: ChangeRecord, shown: Output, *, retaine
     title = f"Change {record.change} of {log.layout.name}"
     shown.records(title, _PAIR, list(_pairs(_facts(log, record, retained=retained))))
     shown.records("Rows", _COUNTS, list(_pairs((_words(name), n) for name, n in asdict(record.books).items())))
-    if record.seconds:
-        shown.records("Seconds", _COUNTS, list(_pairs(record.seconds.items())))
+    seconds = log.seconds(record)
+    if seconds:
+        shown.records("Seconds", _COUNTS, list(_pairs(seconds.items())))
     for header, names in (
         ("Raw files read", record.raw_files),
         ("Raw files left out as too late", record.too_late),
@@ -219,8 +221,9 @@ def _facts(log: ChangeLog, record: ChangeRecord, *, retained: bool) -> Iterator[
     yield "One can go back to it", retained
     yield "Run", record.run_id
     yield "Fencing token", record.fencing_token
+    yield "Bytes read", f"{record.bytes_read:,}"
     yield "Bytes added", f"{record.bytes_added:,}"
-    yield "Seconds", _seconds(record)
+    yield "Seconds", round(sum(log.seconds(record).values()), 3)
     yield "Record", f"s3://{log.layout.bucket}/{log.layout.change_key(record.change)}"
 
 

@@ -29,6 +29,14 @@ STEP_COLUMNS = (
 """Columns for `step_record`."""
 
 _COLUMNS = (Column("table", "Table"), Column("what", "What"), *STEP_COLUMNS)
+_PHASES = ("list", "read", "route", "load", "rewrite", "commit", "publish")
+_COST_COLUMNS = (
+    Column("table", "Table"),
+    Column("change", "Change", number=True),
+    *(Column(phase, phase.capitalize(), number=True) for phase in _PHASES),
+    Column("mb_read", "MB\nread", number=True),
+    Column("mb_added", "MB\nwritten", number=True),
+)
 
 
 @with_target
@@ -65,6 +73,10 @@ def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
     if not outcome.tables:
         return
     shown.records("Run", _COLUMNS, [record for table in outcome.tables for record in _lines(table)])
+    costs = [cost for table in outcome.tables for cost in _costs(table)]
+    if costs:
+        columns = [column for column in _COST_COLUMNS if any(column.key in cost for cost in costs)]
+        shown.records("Seconds of each phase", columns, costs)
     for table in outcome.tables:
         for change in table.changes:
             if change.quarantined or change.too_late_files:
@@ -103,6 +115,14 @@ def _lines(table: TableOutcome) -> Iterable[dict[str, object]]:
         yield {"table": name, "what": change.kind, **step_record(asdict(change))}
     if table.outcome != "changed":
         yield {"table": name, "what": table.outcome}
+
+
+def _costs(table: TableOutcome) -> Iterable[dict[str, object]]:
+    """What each change cost: seconds of its phases, and the megabytes (10**6 bytes) it read and wrote."""
+    for change in table.changes:
+        sizes = {"mb_read": change.bytes_read / 1e6, "mb_added": change.bytes_added / 1e6}
+        rounded = {name: round(size, 1) for name, size in sizes.items()}
+        yield {"table": str(table.name), "change": change.change, **change.phase_seconds, **rounded}
 
 
 def failure(outcome: PipelineOutcome) -> JobRunError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from cdclake.model.change import ChangeRecord
 from cdclake.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
@@ -121,9 +122,19 @@ class ChangeLog:
         """Whether every step of making a change visible is known to be done."""
         return self.store.get(self.layout.published_key(change)) is not None
 
-    def mark_published(self, change: int) -> None:
-        """Note that a change is fully visible."""
-        self.store.put(self.layout.published_key(change), b"")
+    def mark_published(self, change: int, seconds: Mapping[str, float] | None = None) -> None:
+        """Note that a change is fully visible.
+
+        Args:
+            change: The change.
+            seconds: Duration of each phase since it was computed.
+        """
+        self.store.put(self.layout.published_key(change), json.dumps(dict(seconds or {})).encode())
+
+    def seconds(self, record: ChangeRecord) -> dict[str, float]:
+        """Duration of each phase of a change, in order, as far as it is known."""
+        later = self.store.get(self.layout.published_key(record.change))
+        return {**record.seconds, **(json.loads(later) if later else {})}
 
     def first_retained(self) -> int:
         """Number of the oldest change whose table can still be read or brought back; 1 if nothing was forgotten."""

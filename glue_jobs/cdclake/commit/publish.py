@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake.model.layout import CHANGE_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change import ChangeRecord
@@ -23,11 +24,23 @@ def no_lease() -> None:
     """For what has no lease of its own to renew: the Spark jobs, whose ProcessTable does it."""
 
 
-def publish(log: ChangeLog, record: ChangeRecord, keep_alive: KeepAlive = no_lease) -> None:
+def publish(
+    log: ChangeLog,
+    record: ChangeRecord,
+    keep_alive: KeepAlive = no_lease,
+    seconds: Mapping[str, float] | None = None,
+) -> None:
     """Bring a committed change's files into sight, then retire those they replace.
 
     What is new comes first: a reader in between sees rows twice rather than not at all.
+
+    Args:
+        log: The table's change log.
+        record: The change.
+        keep_alive: Renews the lease.
+        seconds: Duration of what the change record does not tell, to be noted with that of publishing.
     """
+    started = time.perf_counter()
     store, layout = log.store, log.layout
     if _is_past(log, record.change):
         return
@@ -38,7 +51,7 @@ def publish(log: ChangeLog, record: ChangeRecord, keep_alive: KeepAlive = no_lea
     if _is_past(log, record.change):
         return
     in_parallel(lambda path: store.retire(layout.data_key(path), layout.retired_key(path)), record.retired, keep_alive)
-    log.mark_published(record.change)
+    log.mark_published(record.change, {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)})
     remove_staging(log, record.change)
 
 

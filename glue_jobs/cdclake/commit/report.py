@@ -28,7 +28,10 @@ class ChangeSummary:
         files_rewritten: Data files replaced.
         files_before: Data files of the table before the change.
         files_added: Data files written.
+        bytes_read: Size of the raw files read, and of the data files replaced.
+        bytes_added: Size of the data files written.
         seconds: Time the change took, Spark's start left out.
+        phase_seconds: That of each phase.
     """
 
     change: int
@@ -45,7 +48,10 @@ class ChangeSummary:
     files_rewritten: int
     files_before: int
     files_added: int
+    bytes_read: int
+    bytes_added: int
     seconds: float
+    phase_seconds: Mapping[str, float]
 
 
 def summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterator[ChangeSummary]:
@@ -62,7 +68,7 @@ def summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterato
     last = log.head() if through is None else through
     for number in range(after + 1, last + 1):
         record = log.record(number)
-        books = record.books
+        books, phases = record.books, log.seconds(record)
         yield ChangeSummary(
             change=number,
             kind=record.kind.value,
@@ -78,7 +84,10 @@ def summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterato
             files_rewritten=len(record.retired),
             files_before=len(log.snapshot(number - 1).files),
             files_added=len(record.added),
-            seconds=round(sum(record.seconds.values()), 3),
+            bytes_read=record.bytes_read,
+            bytes_added=record.bytes_added,
+            seconds=round(sum(phases.values()), 3),
+            phase_seconds=phases,
         )
 
 

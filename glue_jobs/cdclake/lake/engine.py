@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from math import ceil
 from operator import add
@@ -94,6 +94,10 @@ class Result:
     quarantine_keys: tuple[str, ...]
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def after_listing(self, seconds: float) -> Result:
+        """The same, with the time that was spent before on finding out what to do."""
+        return replace(self, seconds={"list": round(seconds, 3), **self.seconds})
+
 
 class Engine:
     """Computes changes on a Spark context."""
@@ -161,7 +165,7 @@ class Engine:
             batches.persist(KEPT)
             read: tasks.ReadStats = self._sum(batches.map(_first), tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
-        with _timed(seconds, "decide"):
+        with _timed(seconds, "route"):
             decisions = batches.map(_second) if takes_all else self._decide(request, batches, read).persist(KEPT)
             decision: tasks.Decision = self._sum(decisions.map(_summary), tasks.Decision(Counts()))
         with _timed(seconds, "rewrite"):

@@ -10,9 +10,12 @@ from cdclake.commit.publish import publish
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cdclake.lake.data_file import TableShape
     from cdclake.lake.engine import Result
     from cdclake.lake.table_run import TableRun
+    from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import DataFile, Snapshot
 
 
@@ -45,8 +48,8 @@ def finish(
     after: Snapshot,
     result: Result,
     kind: ChangeKind,
-    raw: tuple[str, ...],
-    too_late: tuple[str, ...] = (),
+    raw: Sequence[RawFile],
+    too_late: Sequence[RawFile] = (),
 ) -> dict[str, Any]:
     """Commit a staged change, make it visible, and sum it up for a log or a program.
 
@@ -55,8 +58,8 @@ def finish(
         after: The table to be, of `snapshot_after`.
         result: What was staged.
         kind: What made the change.
-        raw: Relative keys of the raw files read.
-        too_late: Of change files left out.
+        raw: The raw files read.
+        too_late: Change files left out.
 
     Raises:
         BooksError: The rows do not add up; nothing was committed.
@@ -76,43 +79,46 @@ def finish(
         else:
             live.append(file)
     still = {file.path for file in live}
+    replaced = [file for file in before.files if file.path not in still]
     after = replace(after, files=tuple(live))
+    left_out = tuple(file.relative for file in too_late)
     record = ChangeRecord(
         change=after.change,
         kind=kind,
         created_utc=run.clock().isoformat(timespec="seconds"),
         run_id=run.run_id,
         fencing_token=run.fencing_token or run.log.fencing_token(before.change),
-        raw_files=raw,
+        raw_files=tuple(file.relative for file in raw),
         books=_books(before, after, result, kind),
         added=tuple(added),
-        retired=tuple(file.path for file in before.files if file.path not in still),
+        retired=tuple(file.path for file in replaced),
         snapshot_key=run.log.write_snapshot(after, run.run_id),
-        too_late=too_late,
+        too_late=left_out,
         quarantine=result.quarantine_keys,
+        bytes_read=sum(file.size_bytes for file in raw) + _bytes_read(replaced, kind),
         bytes_added=sum(file.bytes for file in result.written),
         seconds=result.seconds,
     )
     run.log.commit(record)
-    committed = time.perf_counter()
-    publish(run.log, record)
-    seconds = {
-        **result.seconds,
-        "commit": round(committed - started, 3),
-        "publish": round(time.perf_counter() - committed, 3),
-    }
+    publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)})
     return {
         "table": str(run.layout.name),
         "change": record.change,
         "kind": kind.value,
         "raw_files": len(raw),
-        "too_late": list(too_late),
+        "too_late": list(left_out),
         "files_added": len(record.added),
         "files_retired": len(record.retired),
         "files_before": len(before.files),
         "books": asdict(record.books),
-        "seconds": seconds,
+        "bytes_read": record.bytes_read,
+        "bytes_added": record.bytes_added,
+        "seconds": run.log.seconds(record),
     }
+
+
+def _bytes_read(replaced: Sequence[DataFile], kind: ChangeKind) -> int:
+    return 0 if kind is ChangeKind.FULL_LOAD else sum(file.bytes for file in replaced)
 
 
 def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) -> Books:

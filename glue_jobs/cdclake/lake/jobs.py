@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -51,6 +52,7 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
     Raises:
         InputError: There is no full load, or it cannot be taken.
     """
+    started = time.perf_counter()
     before = run.current(reloads=True)
     full_load, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
     if not full_load:
@@ -68,10 +70,11 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
 
     looks = _inspect(run, full_load)
     shape = _shape(run, _merged(Schema(), full_load, looks))
-    result = _compute(run, spark, before, shape, looks, full_load=True)
+    listed_seconds = time.perf_counter() - started
+    result = _compute(run, spark, before, shape, looks, full_load=True).after_listing(listed_seconds)
     begun = begin_after(before, passed_over(full_load, changes) if before.made else "")
     after = replace(snapshot_after(run, begun, shape, result, kept=()), full_load_files=names, full_load_utc=newest)
-    return finish(run, before, after, result, ChangeKind.FULL_LOAD, names)
+    return finish(run, before, after, result, ChangeKind.FULL_LOAD, full_load)
 
 
 def load_incremental(
@@ -96,6 +99,7 @@ def load_incremental(
         RawFilesLostError: Fewer files are there than were listed; nothing is applied.
         ConfigurationError: The table's keys are not those that the lake table was made with.
     """
+    started = time.perf_counter()
     before = run.current()
     known = before if before.made else begin_after(before, last_file)
     end = file_order(new_file)
@@ -114,12 +118,12 @@ def load_incremental(
     looks = _inspect(run, due)
     shape = _shape(run, _merged(before.schema, due, looks))
     _require_same_keys(run, before, shape)
-    result = _compute(run, spark, before, shape, looks, full_load=False)
+    listed_seconds = time.perf_counter() - started
+    result = _compute(run, spark, before, shape, looks, full_load=False).after_listing(listed_seconds)
     gone = set(result.rewritten)
     kept = tuple(file for i, file in enumerate(before.files) if i not in gone)
     after = applied_after(snapshot_after(run, known, shape, result, kept), due, run.settings.late_window_hours)
-    names, left_out = (tuple(file.relative for file in files) for files in (due, too_late))
-    return finish(run, before, after, result, ChangeKind.INCREMENTAL, names, left_out)
+    return finish(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)
 
 
 def _inspect(run: TableRun, files: Sequence[RawFile]) -> list[raw_reader.Inspection]:

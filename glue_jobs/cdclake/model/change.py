@@ -125,8 +125,9 @@ class ChangeRecord:
         snapshot_key: Key of the snapshot written for it.
         too_late: Relative keys of change files that came after the late window and were left out.
         quarantine: Keys of the files of bad rows put aside.
+        bytes_read: Size of the raw files read, and of the data files replaced.
         bytes_added: Size of the new data files.
-        seconds: Duration of each phase.
+        seconds: Duration of each phase up to the commit; `ChangeLog.seconds` knows what came after.
     """
 
     change: int
@@ -144,6 +145,7 @@ class ChangeRecord:
     reason: str = ""
     too_late: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
+    bytes_read: int = 0
     bytes_added: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
 
