@@ -61,7 +61,9 @@ def commit(log, *, rows, rewritten=(), quarantined=0):
             added=staged,
             retired=rewritten,
             snapshot_key=key,
-            seconds={"read": 0.25, "rewrite": 1.5},
+            bytes_read=2_000_000,
+            bytes_added=1_500_000,
+            seconds={"list": 0.25, "read": 1.5},
         )
     )
 
@@ -273,6 +275,8 @@ def test_json_is_one_object_for_each_table(changed, capsys):
         "steps": [],
     }
     assert product == told
+    (step,) = store["steps"]
+    assert step.pop("phase_seconds") == {"list": 0.25, "read": 1.5}
     assert store["steps"] == [
         {
             "change": 1,
@@ -289,6 +293,8 @@ def test_json_is_one_object_for_each_table(changed, capsys):
             "files_rewritten": 0,
             "files_before": 0,
             "files_added": 1,
+            "bytes_read": 2_000_000,
+            "bytes_added": 1_500_000,
             "seconds": 1.75,
             "files": "0 of 0",
         }
@@ -299,8 +305,9 @@ def test_text_has_a_line_for_each_change_and_says_what_inactive_tables_wait_for(
     show(changed, OutputFormat.TABLE)
     out = capsys.readouterr().out
     assert "\x1b" not in out
-    (line,) = [line for line in out.splitlines() if "shop.store" in line]
-    assert line.split() == ["shop.store", "incremental", "1,345", "1,345", "0", "0", "0", "of", "0", "1.8"]
+    done, cost = [line.split() for line in out.splitlines() if "shop.store" in line]
+    assert done == ["shop.store", "incremental", "1,345", "1,345", "0", "0", "0", "of", "0", "1.8"]
+    assert cost == ["shop.store", "1", "0.2", "1.5", "2.0", "1.5"]
     assert "cdclake tables activate" in out
 
 
@@ -313,8 +320,8 @@ def test_text_shows_a_tables_changes_and_its_failure(capsys):
 
     world.work[path(STORE)] = works_then_fails
     show(world.run(), OutputFormat.TABLE)
-    lines = [line.split()[1] for line in capsys.readouterr().out.splitlines() if "shop.store" in line]
-    assert lines == ["incremental", "failed"]
+    told, _ = capsys.readouterr().out.split("Seconds of each phase")
+    assert [line.split()[1] for line in told.splitlines() if "shop.store" in line] == ["incremental", "failed"]
 
 
 def test_text_tells_of_rows_that_were_put_aside(capsys):
