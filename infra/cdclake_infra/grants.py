@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import Acknowledgment, Aws, Stack, Validations
 from aws_cdk import aws_iam as iam
 
 from cdclake_infra.places import bucket_arn, regional_arn
@@ -38,7 +38,7 @@ class Grant:
     actions: tuple[str, ...]
     resources: tuple[str, ...]
     stars: str = ""
-    conditions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    conditions: Mapping[str, Mapping[str, str | list[str]]] = field(default_factory=dict)
 
 
 def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) -> iam.IRole:
@@ -109,6 +109,18 @@ def write_lake(places: Places) -> Grant:
     )
     pattern = f"{bucket_arn(places.lake_bucket)}/{places.lake_prefix}*"
     return Grant("WriteLake", actions, (pattern,), "files of the lake get new names with every change")
+
+
+def use_key(places: Places) -> list[Grant]:
+    """Have S3 encrypt and decrypt with the key of the buckets; none if there is no such key.
+
+    A job reads what it uploads in parts before S3 puts them together, so who writes must be able to decrypt.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html#mpuAndPermissions
+    """
+    if not places.kms_key_arn:
+        return []
+    only = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}}
+    return [Grant("UseKey", ("kms:Decrypt", "kms:GenerateDataKey"), (places.kms_key_arn,), conditions=only)]
 
 
 def use_state(places: Places, *actions: str) -> Grant:

@@ -19,6 +19,7 @@ from cdclake.model.names import (
 )
 from cdclake_infra import grants
 from cdclake_infra.library import pinned
+from cdclake_infra.network import Network
 from cdclake_infra.uploads import Uploads
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ PROCESS_TABLE_END_MINUTES = 15
 MODULES = "--additional-python-modules"
 
 _LOGS_REASON = (
-    "CloudWatch encrypts every log group at rest, with a key of AWS's; a key of one's own is not a setting yet"
+    "CloudWatch encrypts every log group at rest, with a key of AWS's. Logs hold names and errors, and no rows"
 )
 _ACKNOWLEDGED = {
     "AwsSolutions-GL1": _LOGS_REASON,
@@ -64,6 +65,7 @@ class Jobs(Construct):
         self._settings = settings
         self._places = places
         self._uploads = Uploads(self, "Code")
+        self._network = Network(self, "Network", settings=settings) if settings.vpc_id else None
         self.controller = self._controller()
         self._process_table()
         self._spark_job(JOB_LOAD_INITIAL, "load_initial.py", settings.load_initial_timeout_minutes)
@@ -115,6 +117,7 @@ class Jobs(Construct):
                 grants.list_raw(places),
                 grants.list_lake(places),
                 grants.write_lake(places),
+                *grants.use_key(places),
                 grants.use_state(places, "GetItem", "UpdateItem"),
                 grants.start_jobs(*LOADS, JOB_PROCESS_TABLE),  # a table that never rests is handed to a fresh run
                 grants.follow_jobs(*LOADS),
@@ -153,6 +156,7 @@ class Jobs(Construct):
                 **{f"--{name}": value for name, value in arguments.items() if value},
             },
             continuous_logging=glue.ContinuousLoggingProps(enabled=True),
+            connections=self._connections(),
             timeout=Duration.minutes(timeout_minutes),
             max_concurrent_runs=concurrent_runs,
             max_retries=0,  # the next run tries again, and knows what is left to do
@@ -171,6 +175,7 @@ class Jobs(Construct):
             grants.read_raw(places),
             grants.list_lake(places),
             grants.write_lake(places),
+            *grants.use_key(places),
         ]
         made = glue.PySparkEtlJob(
             self,
@@ -189,6 +194,7 @@ class Jobs(Construct):
             continuous_logging=glue.ContinuousLoggingProps(enabled=True),
             enable_metrics=True,
             enable_observability_metrics=True,
+            connections=self._connections(),
             timeout=Duration.minutes(timeout_minutes),
             max_concurrent_runs=settings.concurrent_tables,
             max_retries=0,  # as above
@@ -199,7 +205,11 @@ class Jobs(Construct):
 
     def _role(self, job: str, code: Sequence[Upload], may: Sequence[Grant]) -> iam.IRole:
         read = grants.read_code(*(upload.arn for upload in code))
-        return grants.role(self, f"{job}Role", service=GLUE, grants=[read, *may])
+        join = self._network.may_join() if self._network else []
+        return grants.role(self, f"{job}Role", service=GLUE, grants=[read, *may, *join])
+
+    def _connections(self) -> list[glue.IConnection] | None:
+        return [self._network.connection] if self._network else None
 
 
 def _flag(wanted: bool) -> str:

@@ -45,7 +45,30 @@ class Monitoring(Construct):
         )
         failures = _metric(Measure.FAILURES, "Sum", EVERY_QUARTER)
         lag = _metric(Measure.LAG_SECONDS, "Maximum", EVERY_HOUR)
+        frozen = _metric(Measure.FROZEN_TABLES, "Maximum", EVERY_HOUR)
+        put_aside = _metric(Measure.QUARANTINED_ROWS, "Sum", EVERY_QUARTER)
+        errors = function.metric_errors(statistic="Sum", period=EVERY_QUARTER)
         self._alarm("TableFailed", failures, 1, "Work on a table failed: cdclake status says on which, and what to do")
+        self._alarm(
+            "TableFrozen",
+            frozen,
+            1,
+            "Raw files vanished before they were applied, and their table waits: cdclake status says which. Bring the "
+            "files back, load the table anew, or go on without them with cdclake tables thaw",
+        )
+        self._alarm(
+            "RowsPutAside",
+            put_aside,
+            1,
+            "A change put rows aside that it could not read: cdclake changes says of which table, and where they are",
+        )
+        self._alarm(
+            "FunctionErrors",
+            errors,
+            1,
+            "The function has been failing for half an hour: its log says why. The Controller sees to the tables",
+            periods=2,
+        )
         self._alarm(
             "EventNotDelivered",
             waiting,
@@ -58,7 +81,7 @@ class Monitoring(Construct):
             self._alarm("TableLate", lag, settings.lag_alarm_minutes * 60, text)
         if settings.silence_alarm_hours and settings.schedule_enabled:
             self._controller_silent(settings.silence_alarm_hours)
-        self._dashboard(function, [failures, waiting])
+        self._dashboard(function, [failures, waiting], frozen)
 
     def _topic(self) -> sns.Topic:
         """The topic that people subscribe to. Its policy refuses plain HTTP, and so must say that CloudWatch may."""
@@ -77,7 +100,7 @@ class Monitoring(Construct):
         )
         return topic
 
-    def _alarm(self, name: str, metric: cloudwatch.IMetric, threshold: float, text: str) -> None:
+    def _alarm(self, name: str, metric: cloudwatch.IMetric, threshold: float, text: str, *, periods: int = 1) -> None:
         alarm = cloudwatch.Alarm(
             self,
             name,
@@ -85,7 +108,7 @@ class Monitoring(Construct):
             alarm_description=text,
             metric=metric,
             threshold=threshold,
-            evaluation_periods=1,
+            evaluation_periods=periods,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
@@ -106,7 +129,9 @@ class Monitoring(Construct):
         )
         alarm.add_alarm_action(self._action)
 
-    def _dashboard(self, function: lambda_.IFunction, trouble: list[cloudwatch.IMetric]) -> None:
+    def _dashboard(
+        self, function: lambda_.IFunction, trouble: list[cloudwatch.IMetric], frozen: cloudwatch.IMetric
+    ) -> None:
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=DASHBOARD)
         dashboard.add_widgets(_graph("Failures, and events that were not delivered", trouble, _WIDE))
         dashboard.add_widgets(
@@ -115,7 +140,7 @@ class Monitoring(Construct):
         )
         dashboard.add_widgets(
             _graph("Rows read", [_rows("I", "inserts"), _rows("U", "updates"), _rows("D", "deletes")]),
-            _graph("Rows put aside", [_metric(Measure.QUARANTINED_ROWS, "Sum", EVERY_HOUR)]),
+            _graph("Rows put aside, and frozen tables", [_metric(Measure.QUARANTINED_ROWS, "Sum", EVERY_HOUR), frozen]),
         )
         durations = [_metric(Measure.DURATION_SECONDS, statistic, EVERY_HOUR) for statistic in ("Average", "Maximum")]
         dashboard.add_widgets(

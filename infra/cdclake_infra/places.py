@@ -29,6 +29,7 @@ class Places:
         lake_bucket: Name of the bucket of the lake.
         lake_prefix: Prefix of the schemas' folders in it, empty or with a trailing slash.
         state_table: Name of the DynamoDB table.
+        kms_key_arn: Key that encrypts the objects of both buckets; empty: S3's own.
     """
 
     raw_bucket: str
@@ -36,6 +37,7 @@ class Places:
     lake_bucket: str
     lake_prefix: str
     state_table: str
+    kms_key_arn: str
 
     @classmethod
     def of(cls, settings: Settings) -> Places:
@@ -46,6 +48,7 @@ class Places:
             lake_bucket=settings.existing_lake_bucket or f"cdclake-lake-{Aws.ACCOUNT_ID}-{Aws.REGION}",
             lake_prefix=settings.lake_prefix,
             state_table=settings.existing_state_table or STATE_TABLE,
+            kms_key_arn=settings.kms_key_arn,
         )
 
 

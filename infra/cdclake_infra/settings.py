@@ -24,6 +24,9 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _PREFIX = re.compile(r"[A-Za-z0-9!_.'()/=-]*")
 """No `*`, `?` or `$`: a prefix becomes part of patterns in policies, where these stand for something else."""
+_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
+_VPC, _SUBNET = re.compile(r"vpc-[0-9a-f]{8,17}"), re.compile(r"subnet-[0-9a-f]{8,17}")
+_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
 _SCHEDULE = re.compile(r"cron\(\S+( \S+){5}\)")
 _FLAGS = {"true": True, "false": False}
 
@@ -38,6 +41,11 @@ class Settings:
         existing_raw_bucket: Bucket that DMS writes to already; empty: one is created.
         existing_lake_bucket: Bucket for the lake that is there already; empty: one is created.
         existing_state_table: State table that is there already; empty: `DMSCDC_Controller` is created.
+        kms_key_arn: Key that encrypts the objects of the raw bucket and of the lake; empty: S3's own. The key is there
+            already.
+        vpc_id: VPC that the jobs run in; empty: none, they run in Glue's network.
+        subnet_id: Private subnet of it, with a way out to AWS's APIs and to PyPI.
+        availability_zone: Where that subnet is.
         lake_retention_days: How long a lake bucket that is created keeps what a change replaced or deleted.
         raw_expiry_days: After how long a raw bucket that is created deletes raw files; 0: never.
         delete_data_with_stacks: Whether data goes when the storage stack is deleted. A bucket must be empty even then.
@@ -58,6 +66,10 @@ class Settings:
     existing_raw_bucket: str = ""
     existing_lake_bucket: str = ""
     existing_state_table: str = ""
+    kms_key_arn: str = ""
+    vpc_id: str = ""
+    subnet_id: str = ""
+    availability_zone: str = ""
     lake_retention_days: int = 30
     raw_expiry_days: int = 0
     delete_data_with_stacks: bool = False
@@ -84,6 +96,11 @@ class Settings:
         for name in ("existing_raw_bucket", "existing_lake_bucket"):
             self._require(name, _BUCKET, "the name of a bucket, without s3://", may_be_empty=True)
         self._require("existing_state_table", _TABLE, "the name of a DynamoDB table", may_be_empty=True)
+        self._require("kms_key_arn", _KEY, "the ARN of a key, not of an alias", may_be_empty=True)
+        network = {"vpc_id": _VPC, "subnet_id": _SUBNET, "availability_zone": _ZONE}
+        for name, pattern in network.items():
+            wanted = f"given, as {', '.join(network)} go together: vpc-..., subnet-..., and a zone as eu-central-1a"
+            self._require(name, pattern, wanted, may_be_empty=not any(getattr(self, other) for other in network))
         self._require("schedule", _SCHEDULE, "a Glue schedule of six fields, as cron(0 * * * ? *)")
         if self.worker_type not in WORKER_TYPES:
             raise _refused("worker_type", self.worker_type, f"one of {', '.join(WORKER_TYPES)}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -31,14 +32,17 @@ class Storage(Construct):
         super().__init__(scope, name)
         self._removal = RemovalPolicy.DESTROY if settings.delete_data_with_stacks else RemovalPolicy.RETAIN
         places = Places.of(settings)
+        # S3 promises to write access logs only to a bucket without a key of one's own. They hold names, and no rows.
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
+        key = kms.Key.from_key_arn(self, "Key", places.kms_key_arn) if places.kms_key_arn else None
         logs = None
         if not (settings.existing_raw_bucket and settings.existing_lake_bucket):
             logs = self._bucket("AccessLogs", LOG_BUCKET, [s3.LifecycleRule(expiration=ACCESS_LOGS_KEPT)])
         if not settings.existing_raw_bucket:
-            self._bucket("Raw", places.raw_bucket, raw_rules(settings.raw_expiry_days), logs)
+            self._bucket("Raw", places.raw_bucket, raw_rules(settings.raw_expiry_days), logs, key)
         if not settings.existing_lake_bucket:
             rules = lake_rules(settings.lake_retention_days, places.lake_prefix)
-            self._bucket("Lake", places.lake_bucket, rules, logs, versioned=True)
+            self._bucket("Lake", places.lake_bucket, rules, logs, key, versioned=True)
         if not settings.existing_state_table:
             self._table(places.state_table)
 
@@ -48,6 +52,7 @@ class Storage(Construct):
         bucket: str,
         rules: list[s3.LifecycleRule],
         logs: s3.Bucket | None = None,
+        key: kms.IKey | None = None,
         *,
         versioned: bool = False,
     ) -> s3.Bucket:
@@ -59,7 +64,9 @@ class Storage(Construct):
             self,
             name,
             bucket_name=bucket,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
+            bucket_key_enabled=True if key else None,  # one request to KMS for many objects
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,

@@ -124,6 +124,7 @@ def test_the_controller_tells_the_lag_of_active_tables_and_whom_it_could_not_see
     told = metrics.of_controller(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
     assert {(metric.measure.title, metric.value, metric.table) for metric in told} == {
         ("Tables", 3, ""),
+        ("FrozenTables", 0, ""),
         ("LagSeconds", 3600, TABLE),
         ("LagFiles", 1, TABLE),
         ("LagSeconds", 0, ""),

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.control import metrics
 from cdclake.control.controller import Action, execute, plan
 from cdclake.control.decision import Decision, DecisionKind
 from cdclake.control.raw_guard import PendingNote, note_of, vanished
 from cdclake.errors import JobRunError, RawFilesLostError
+from cdclake.model.metrics import Measure
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import raw_files
 from tests.control.world import ORDERS, RAW
@@ -97,6 +99,14 @@ def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing(wo
     assert len(world.jobs.started) == started
     assert "before they were applied: 1;" in str(summary.to_json()["error"])
     assert "cdclake tables thaw shop.orders" in summary.failed[0].error
+
+
+def test_the_controller_measures_how_many_tables_are_frozen(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
+    told = metrics.of_controller(summary.tables, world.clock())
+    assert [metric.value for metric in told if metric.measure is Measure.FROZEN_TABLES] == [1]
 
 
 def test_a_frozen_table_stays_frozen_whatever_else_comes(world: World):

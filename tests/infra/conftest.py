@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parent.parent.parent / "infra"))
 
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import Deployed
+from tests.infra.stacks import KEY, Deployed
 
 if TYPE_CHECKING:
     from cdclake_infra.gate import Checked
@@ -21,6 +21,10 @@ TAILORED = {
     "cdclake:raw_prefix": "dms/erp",
     "cdclake:lake_prefix": "tables/",
     "cdclake:existing_raw_bucket": "acme-raw",
+    "cdclake:kms_key_arn": KEY,
+    "cdclake:vpc_id": "vpc-0123456789abcdef0",
+    "cdclake:subnet_id": "subnet-0123456789abcdef0",
+    "cdclake:availability_zone": "eu-central-1a",
     "cdclake:lake_retention_days": "7",
     "cdclake:delete_data_with_stacks": "true",
     "cdclake:schedule": "cron(30 2 * * ? *)",
@@ -49,6 +53,12 @@ def default(checked: Checked) -> Deployed:
 
 
 @pytest.fixture(scope="session")
-def tailored(tmp_path_factory: pytest.TempPathFactory) -> Deployed:
+def checked_tailored(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     """What is deployed with other settings, among them a raw bucket that is there already."""
-    return Deployed(synthesize(build_app(TAILORED, tmp_path_factory.mktemp("tailored"))))
+    return synthesize(build_app(TAILORED, tmp_path_factory.mktemp("tailored")))
+
+
+@pytest.fixture(scope="session")
+def tailored(checked_tailored: Checked) -> Deployed:
+    """That, as it will be in an account."""
+    return Deployed(checked_tailored)

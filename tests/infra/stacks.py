@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from cdclake_infra.gate import Checked
 
 ACCOUNT, REGION = "123456789012", "eu-central-1"
-PSEUDO = {"AWS::AccountId": ACCOUNT, "AWS::Region": REGION, "AWS::Partition": "aws"}
+PSEUDO = {"AWS::AccountId": ACCOUNT, "AWS::Region": REGION, "AWS::Partition": "aws", "AWS::URLSuffix": "amazonaws.com"}
+KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 CODE_BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 

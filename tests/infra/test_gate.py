@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-def test_cfn_lint_finds_nothing(checked: Checked):
+def test_cfn_lint_finds_nothing(checked: Checked, checked_tailored: Checked):
     lint(checked)
+    lint(checked_tailored)
 
 
 def test_cfn_lint_stops_a_template_that_cloudformation_would_refuse(tmp_path: Path):

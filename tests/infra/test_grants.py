@@ -9,7 +9,7 @@ import pytest
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, Deployed
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, KEY, REGION, Deployed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +60,39 @@ def use_state(*actions: str) -> dict[str, Any]:
     return {"Action": [f"dynamodb:{action}" for action in actions], "Resource": STATE}
 
 
+USE_KEY = {
+    "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+    "Resource": KEY,
+    "Condition": {"StringEquals": {"kms:ViaService": f"s3.{REGION}.amazonaws.com"}},
+}
+EC2 = f"arn:aws:ec2:{REGION}:{ACCOUNT}"
+JOIN_NETWORK = {
+    "ReadConnection": {
+        "Action": "glue:GetConnection",
+        "Resource": [f"arn:aws:glue:{REGION}:{ACCOUNT}:{name}" for name in ("catalog", "connection/cdclake")],
+    },
+    "LookAtNetwork": {
+        "Action": [
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeRouteTables",
+            "ec2:DescribeSecurityGroups",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcAttribute",
+            "ec2:DescribeVpcEndpoints",
+        ],
+        "Resource": "*",
+    },
+    "LeaveSubnet": {
+        "Action": "ec2:DeleteNetworkInterface",
+        "Resource": f"{EC2}:network-interface/*",
+        "Condition": {"ArnEquals": {"ec2:Subnet": f"{EC2}:subnet/subnet-0123456789abcdef0"}},
+    },
+    "MarkInterfaces": {
+        "Action": ["ec2:CreateTags", "ec2:DeleteTags"],
+        "Resource": f"{EC2}:network-interface/*",
+        "Condition": {"ForAllValues:StringEquals": {"aws:TagKeys": ["aws-glue-service-resource"]}},
+    },
+}
 LOADS = [job_arn(JOB_LOAD_INITIAL), job_arn(JOB_LOAD_INCREMENTAL)]
 SPARK = {
     "WriteLogs": write_logs(SPARK_LOGS),
@@ -68,6 +101,7 @@ SPARK = {
     "ReadRaw": READ_RAW,
     "ListLake": LIST_LAKE,
     "WriteLake": WRITE_LAKE,
+    "UseKey": USE_KEY,
 }
 READ_TASKS = {"Action": "dms:DescribeTableStatistics", "Resource": f"arn:aws:dms:{REGION}:{ACCOUNT}:task:*"}
 EXPECTED = {
@@ -85,6 +119,7 @@ EXPECTED = {
         "ListRaw": LIST_RAW,
         "ListLake": LIST_LAKE,
         "WriteLake": WRITE_LAKE,
+        "UseKey": USE_KEY,
         "UseState": use_state("GetItem", "UpdateItem"),
         "StartJobs": {"Action": "glue:StartJobRun", "Resource": [*LOADS, job_arn(JOB_PROCESS_TABLE)]},
         "FollowJobs": {"Action": ["glue:GetJobRun", "glue:BatchStopJobRun"], "Resource": LOADS},
@@ -103,7 +138,23 @@ def test_a_job_may_do_what_it_does_and_nothing_else(tailored: Deployed, name: st
     read = granted.pop("ReadCode")
     assert read == {"Action": "s3:GetObject", "Resource": [url.replace("s3://", "arn:aws:s3:::") for url in code]}
     assert all(url.startswith(f"s3://{CODE_BUCKET}/") for url in code)
-    assert granted == EXPECTED[name]
+    join = granted.pop("JoinSubnet")
+    (group,) = tailored.all("AWS::EC2::SecurityGroup")
+    assert join == {
+        "Action": "ec2:CreateNetworkInterface",
+        "Resource": [
+            f"{EC2}:subnet/subnet-0123456789abcdef0",
+            f"{EC2}:security-group/<{group}.GroupId>",
+            f"{EC2}:network-interface/*",
+        ],
+    }
+    assert granted == {**EXPECTED[name], **JOIN_NETWORK}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_without_a_key_and_a_network_no_job_may_use_any(default: Deployed, name: str):
+    granted = default.role_of(default.one("AWS::Glue::Job", Name=name))
+    assert set(granted) == {"ReadCode", *EXPECTED[name]} - {"UseKey"}
 
 
 def test_without_a_prefix_the_whole_bucket_is_meant(default: Deployed):

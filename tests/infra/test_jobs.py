@@ -124,6 +124,31 @@ def test_worker_type_and_count_are_settings(tailored: Deployed):
         assert (job(tailored, name)["WorkerType"], job(tailored, name)["NumberOfWorkers"]) == ("G.2X", 4)
 
 
+def test_in_a_vpc_every_job_runs_in_its_subnet_and_takes_nothing_from_outside(tailored: Deployed, default: Deployed):
+    connection = tailored.one("AWS::Glue::Connection")["Properties"]["ConnectionInput"]
+    ((group_id, group),) = tailored.all("AWS::EC2::SecurityGroup").items()
+    assert (connection["Name"], connection["ConnectionType"]) == ("cdclake", "NETWORK")
+    assert connection["PhysicalConnectionRequirements"] == {
+        "AvailabilityZone": "eu-central-1a",
+        "SecurityGroupIdList": [f"<{group_id}.GroupId>"],
+        "SubnetId": "subnet-0123456789abcdef0",
+    }
+    (connection_id,) = tailored.all("AWS::Glue::Connection")
+    for name in (*SHELL, *SPARK):
+        assert job(tailored, name)["Connections"] == {"Connections": [f"<{connection_id}>"]}
+        assert "Connections" not in job(default, name)
+    assert group["Properties"]["VpcId"] == "vpc-0123456789abcdef0"
+    assert "SecurityGroupIngress" not in group["Properties"]
+    itself = f"<{group_id}.GroupId>"
+    inward = tailored.one("AWS::EC2::SecurityGroupIngress")["Properties"]
+    assert (inward["GroupId"], inward["SourceSecurityGroupId"]) == (itself, itself)
+    (outward,) = group["Properties"]["SecurityGroupEgress"]
+    assert (outward["CidrIp"], outward["FromPort"], outward["ToPort"]) == ("0.0.0.0/0", 443, 443)
+    between = tailored.one("AWS::EC2::SecurityGroupEgress")["Properties"]
+    assert (between["GroupId"], between["DestinationSecurityGroupId"]) == (itself, itself)
+    assert default.all("AWS::EC2::SecurityGroup") == default.all("AWS::Glue::Connection") == {}
+
+
 def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deployed, tailored: Deployed):
     both = {"--state_table": STATE_TABLE, "--table_metrics": "true"}
     assert own_arguments(default, JOB_CONTROLLER) == {"--bucket": RAW, **both}

@@ -23,9 +23,12 @@ def rule(alarm: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(alarm[name] for name in names)
 
 
-def test_failures_late_tables_lost_events_and_a_silent_controller_raise_alarms(default: Deployed):
+def test_whatever_needs_a_person_raises_an_alarm(default: Deployed):
     assert {name: rule(alarm) for name, alarm in alarms(default).items()} == {
         "cdclake-TableFailed": ("Failures", "Sum", 900, 1, 1, "notBreaching"),
+        "cdclake-TableFrozen": ("FrozenTables", "Maximum", 3600, 1, 1, "notBreaching"),
+        "cdclake-RowsPutAside": ("QuarantinedRows", "Sum", 900, 1, 1, "notBreaching"),
+        "cdclake-FunctionErrors": ("Errors", "Sum", 900, 2, 1, "notBreaching"),
         "cdclake-TableLate": ("LagSeconds", "Maximum", 3600, 1, 10800, "notBreaching"),
         "cdclake-EventNotDelivered": (
             "ApproximateNumberOfMessagesVisible",
@@ -41,19 +44,28 @@ def test_failures_late_tables_lost_events_and_a_silent_controller_raise_alarms(d
     assert silent["ComparisonOperator"] == "LessThanThreshold"
 
 
-def test_alarms_watch_the_metrics_of_all_tables_and_the_functions_own_queue(default: Deployed):
+def test_alarms_watch_the_metrics_of_all_tables_and_the_function_with_its_queue(default: Deployed):
     (queue,) = default.all("AWS::SQS::Queue")
+    (function,) = [
+        logical_id
+        for logical_id, found in default.all("AWS::Lambda::Function").items()
+        if found["Properties"].get("FunctionName") == "cdclake-on-raw-file"
+    ]
+    own = {
+        "cdclake-EventNotDelivered": {"Name": "QueueName", "Value": f"<{queue}.QueueName>"},
+        "cdclake-FunctionErrors": {"Name": "FunctionName", "Value": f"<{function}>"},
+    }
     for name, alarm in alarms(default).items():
-        if name == "cdclake-EventNotDelivered":
-            assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": f"<{queue}.QueueName>"}]
+        if name in own:
+            assert alarm["Dimensions"] == [own[name]]
         else:
             assert alarm["Namespace"] == "cdclake"
             assert "Dimensions" not in alarm
 
 
-def test_alarms_that_are_not_wanted_or_make_no_sense_are_not_there(tailored: Deployed):
+def test_alarms_that_are_not_wanted_or_make_no_sense_are_not_there(default: Deployed, tailored: Deployed):
     # no limit to the lag, and a schedule that does not run
-    assert set(alarms(tailored)) == {"cdclake-TableFailed", "cdclake-EventNotDelivered"}
+    assert set(alarms(default)) - set(alarms(tailored)) == {"cdclake-TableLate", "cdclake-ControllerSilent"}
 
 
 def test_every_alarm_speaks_to_a_topic_that_cloudwatch_may_publish_to_and_nobody_without_tls(default: Deployed):

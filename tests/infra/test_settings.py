@@ -46,6 +46,8 @@ def test_a_prefix_may_be_written_with_and_without_slashes(text: str):
         ("existing_raw_bucket", "s3://acme-raw"),
         ("existing_lake_bucket", "Acme"),
         ("existing_state_table", "a table"),
+        ("kms_key_arn", "alias/lake"),
+        ("kms_key_arn", "arn:aws:kms:eu-central-1:123456789012:alias/lake"),
         ("lake_retention_days", "0"),
         ("lake_retention_days", "a month"),
         ("lake_retention_days", "1.5"),
@@ -66,6 +68,14 @@ def test_a_value_that_cannot_be_deployed_is_named_and_the_remedy_told(name: str,
     with pytest.raises(ConfigurationError, match=f"cdclake:{name} is ") as refused:
         Settings.from_context({f"cdclake:{name}": value})
     assert "It must be " in str(refused.value)
+
+
+@pytest.mark.parametrize("missing", ["vpc_id", "subnet_id", "availability_zone"])
+def test_half_a_network_is_refused(missing: str):
+    network = {"vpc_id": "vpc-01234567", "subnet_id": "subnet-01234567", "availability_zone": "us-east-1a"}
+    assert Settings(**network).vpc_id  # type: ignore[arg-type]  # texts all three
+    with pytest.raises(ConfigurationError, match=f"cdclake:{missing} is ''"):
+        Settings(**{**network, missing: ""})  # type: ignore[arg-type]  # texts all three
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name():

@@ -9,7 +9,7 @@ import pytest
 from cdclake.model.names import STATE_TABLE
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import ACCOUNT, REGION, Deployed
+from tests.infra.stacks import ACCOUNT, KEY, REGION, Deployed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +38,14 @@ def test_a_bucket_is_encrypted_and_private(default: Deployed, name: str):
         ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True
     )
     assert properties["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+
+
+def test_a_key_of_ones_own_encrypts_the_data_and_not_the_access_logs(tailored: Deployed):
+    (encryption,) = bucket(tailored, LAKE)["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    by_key = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
+    assert encryption == {"BucketKeyEnabled": True, "ServerSideEncryptionByDefault": by_key}
+    (encryption,) = bucket(tailored, LOGS)["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
 
 
 @pytest.mark.parametrize("name", [RAW, LAKE, LOGS])

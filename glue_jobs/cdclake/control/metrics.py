@@ -60,12 +60,14 @@ def of_end(table: str, seconds: float, *, failed: bool) -> list[Metric]:
 
 
 def of_controller(results: Sequence[TableResult], now: datetime) -> list[Metric]:
-    """What a Controller run saw: the lag of every active table, and which tables it could not see to.
+    """What a Controller run saw: the lag of every active table, how many are frozen, and which it could not see to.
 
     The number of tables comes with every run, so that its absence tells that the Controller does not run.
     """
     active = [result for result in results if result.planned.state.active]
-    metrics = [Metric(Measure.TABLES, len(active))]
+    decisions = [result.planned.decision for result in active]
+    frozen = sum(decision is not None and decision.kind is DecisionKind.FROZEN for decision in decisions)
+    metrics = [Metric(Measure.TABLES, len(active)), Metric(Measure.FROZEN_TABLES, frozen)]
     for result in results:
         name, decision = str(result.planned.state.name), result.planned.decision
         if result.planned.state.active and decision:

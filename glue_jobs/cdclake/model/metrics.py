@@ -34,6 +34,8 @@ class Measure(Enum):
     """How long the work on a table took, from the look at its raw files to its end."""
     TABLES = ("Tables", Unit.COUNT)
     """Active tables that a Controller run looked at."""
+    FROZEN_TABLES = ("FrozenTables", Unit.COUNT)
+    """How many of those are frozen: change files vanished before they were applied."""
 
     @property
     def title(self) -> str:

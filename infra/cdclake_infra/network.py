@@ -1,0 +1,106 @@
+"""Has the jobs run in a subnet of one's own VPC.
+
+Glue gives each worker a network interface there, with the role of the job.
+https://docs.aws.amazon.com/glue/latest/dg/setup-vpc-for-glue-access.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_cdk import Acknowledgment, Validations
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_glue as glue
+from constructs import Construct
+
+from cdclake_infra.grants import Grant
+from cdclake_infra.places import regional_arn
+
+if TYPE_CHECKING:
+    from constructs import IConstruct
+
+    from cdclake_infra.settings import Settings
+
+CONNECTION = "cdclake"
+_TAG = "aws-glue-service-resource"
+"""What Glue marks its network interfaces with."""
+
+
+class Network(Construct):
+    """A connection that takes the jobs into a subnet, and the security group of their network interfaces.
+
+    Attributes:
+        connection: What the jobs name.
+    """
+
+    def __init__(self, scope: Construct, name: str, *, settings: Settings) -> None:
+        super().__init__(scope, name)
+        zone = settings.availability_zone
+        vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=settings.vpc_id, availability_zones=[zone])
+        subnet = ec2.Subnet.from_subnet_attributes(self, "Subnet", subnet_id=settings.subnet_id, availability_zone=zone)
+        _acknowledge(subnet, "@aws-cdk/aws-ec2:noSubnetRouteTableId", "Nothing here asks for the subnet's routes")
+        self._group = ec2.SecurityGroup(
+            self,
+            "Workers",
+            vpc=vpc,
+            description="cdclake: workers of the Glue jobs",
+            allow_all_outbound=False,
+        )
+        self._group.connections.allow_internally(ec2.Port.all_tcp(), "Glue: workers of a job speak to each other")
+        self._group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "APIs of AWS, PyPI")
+        self._subnet_id = settings.subnet_id
+        self.connection = glue.Connection(
+            self,
+            "Connection",
+            connection_name=CONNECTION,
+            description="cdclake: where the jobs run",
+            type=glue.ConnectionType.NETWORK,
+            network=glue.ConnectionNetwork.subnet(subnet),
+            security_groups=[self._group],
+        )
+        reason = "The zone is that of the subnet, which is named; Glue wants to be told both"
+        _acknowledge(self.connection, "CloudFormation-Validate::W3010", reason)
+
+    def may_join(self) -> list[Grant]:
+        """What the role of a job needs for that.
+
+        The actions are those of the managed policy AWSGlueServiceRole, on no more than they need.
+        https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSGlueServiceRole.html
+        """
+        interfaces = regional_arn("ec2", "network-interface/*")
+        subnet = regional_arn("ec2", f"subnet/{self._subnet_id}")
+        group = regional_arn("ec2", f"security-group/{self._group.security_group_id}")
+        look = ("NetworkInterfaces", "RouteTables", "SecurityGroups", "Subnets", "VpcAttribute", "VpcEndpoints")
+        of_each_run = "Glue makes network interfaces for each run, and EC2 makes up their ids"
+        return [
+            Grant(
+                "ReadConnection",
+                ("glue:GetConnection",),
+                (regional_arn("glue", "catalog"), regional_arn("glue", f"connection/{CONNECTION}")),
+            ),
+            Grant(
+                "LookAtNetwork",
+                tuple(f"ec2:Describe{thing}" for thing in look),
+                ("*",),
+                "EC2's actions that describe things know no resources",
+            ),
+            Grant("JoinSubnet", ("ec2:CreateNetworkInterface",), (subnet, group, interfaces), of_each_run),
+            Grant(
+                "LeaveSubnet",
+                ("ec2:DeleteNetworkInterface",),
+                (interfaces,),
+                of_each_run,
+                {"ArnEquals": {"ec2:Subnet": subnet}},
+            ),
+            Grant(
+                "MarkInterfaces",
+                ("ec2:CreateTags", "ec2:DeleteTags"),
+                (interfaces,),
+                of_each_run,
+                {"ForAllValues:StringEquals": {"aws:TagKeys": [_TAG]}},
+            ),
+        ]
+
+
+def _acknowledge(where: IConstruct, finding: str, reason: str) -> None:
+    Validations.of(where).acknowledge(Acknowledgment(id=finding, reason=reason))
