@@ -60,6 +60,7 @@ class Network(Construct):
         )
         reason = "The zone is that of the subnet, which is named; Glue wants to be told both"
         _acknowledge(self.connection, "CloudFormation-Validate::W3010", reason)
+        self.connection.node.default_child.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3010"]}})
 
     def may_join(self) -> list[Grant]:
         """What the role of a job needs for that.
