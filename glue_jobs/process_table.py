@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 from cdclake import logs
 from cdclake.adapters.aws import client
+from cdclake.adapters.catalog import catalog_of
 from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
@@ -32,6 +33,7 @@ def main() -> dict[str, object]:
         sleep=time.sleep,
         metrics=cloudwatch_metrics(asked.table_metrics),
         statistics=DmsStatistics(lambda: client("dms")),
+        catalog=catalog_of(asked.catalog_database),
     )
     lake = (asked.out_bucket, asked.out_prefix)
     if len(asked.paths) == 1:

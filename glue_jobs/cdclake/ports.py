@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from cdclake.model.catalog import CatalogPartition, CatalogTable, PartitionValues
     from cdclake.model.metrics import Metric
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.table import TableName, TableState
@@ -260,4 +261,49 @@ class MetricSink(Protocol):
 
     def put(self, metrics: Sequence[Metric]) -> None:
         """Keep measurements, any number and any order. Never raises: what is not taken is logged, no more."""
+        ...
+
+
+class Catalog(Protocol):
+    """Tables of one database of a catalog, which tells query engines where tables are and how to read them.
+
+    Every method raises `ConfigurationError` when there is no such database or the caller may not use it, and
+    `RetryableError` when the catalog is busy or out of reach.
+    """
+
+    @property
+    def database(self) -> str:
+        """Name of the database."""
+        ...
+
+    def table(self, name: str) -> CatalogTable | None:
+        """A table; None if there is none of that name."""
+        ...
+
+    def partitions(self, name: str) -> Iterator[CatalogPartition]:
+        """Every partition of a table that is there, through all pages, any order."""
+        ...
+
+    def create_table(self, name: str, table: CatalogTable) -> None:
+        """Add a table that is not there."""
+        ...
+
+    def update_table(self, name: str, table: CatalogTable) -> None:
+        """Have a table that is there be as this. What people wrote beside it, such as comments of columns, stays."""
+        ...
+
+    def drop_table(self, name: str) -> None:
+        """Remove a table and its partitions; an absent one is no error. No data is touched."""
+        ...
+
+    def create_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
+        """Add partitions, any number, that are not there."""
+        ...
+
+    def update_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
+        """Have partitions, any number, that are there be as these."""
+        ...
+
+    def drop_partitions(self, name: str, partitions: Sequence[PartitionValues]) -> None:
+        """Remove partitions, any number; an absent one is no error. No data is touched."""
         ...

@@ -19,6 +19,7 @@ NOW = ManualClock()()
 NEW = TableState.new("raw-bucket", "dms/shop/", "orders/")
 ACTIVE = NEW.with_attributes(ActiveFlag="true", PrimaryKey="id", LastRunState="SUCCEEDED", LastChangeId="3")
 FAILED = ACTIVE.with_attributes(LastRunState="FAILED", LastError="BadRowError: a row. Correct it")
+STALE = ACTIVE.with_attributes(LastCatalogTable="lake.shop_orders", LastCatalogError="ConfigurationError: no. Grant it")
 LEASED = {"LeaseHolder": "run-9", "LeaseExpiresUtc": "2024-03-05T10:05:00Z"}
 NOTHING_NEW = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
 INACTIVE = Decision(DecisionKind.INACTIVE, "it is off", to_do="turn it on")
@@ -53,6 +54,10 @@ def stands(state: TableState, decision: Decision | None, error: str = "", proble
         (ACTIVE, due(181), Standing.LATE),
         (ACTIVE, due(181, DecisionKind.FULL_LOAD), Standing.LATE),
         (ACTIVE, NOTHING_NEW, Standing.UP_TO_DATE),
+        (STALE, Decision(DecisionKind.LOOK, "the catalog"), Standing.STALE_CATALOG),
+        (STALE, due(1), Standing.STALE_CATALOG),
+        (STALE, due(181), Standing.LATE),
+        (STALE.with_attributes(ActiveFlag="false"), INACTIVE, Standing.STALE_CATALOG),
     ],
 )
 def test_a_table_stands_as_the_first_that_fits(state: TableState, decision: Decision, standing: Standing):
@@ -111,7 +116,15 @@ def test_a_status_is_good_for_json():
         "error": "",
         "leased_by": "run-9",
         "leased_until_utc": "2024-03-05T10:05:00Z",
+        "catalog_table": "",
+        "catalog_error": "",
         "needs_a_person": False,
     }
     without = table_status(PlannedTable(replace(NEW), Action.NONE, INACTIVE), None, "", NOW, 180)
     assert (without.change, without.change_kind, without.change_utc) == (None, "", "")
+
+
+def test_what_is_wrong_with_the_catalog_is_what_a_person_must_see_to():
+    found = stands(STALE, NOTHING_NEW)
+    assert (found.to_do, found.catalog_error) == ("ConfigurationError: no. Grant it",) * 2
+    assert (found.catalog_table, found.needs_a_person) == ("lake.shop_orders", True)

@@ -49,3 +49,9 @@ def test_a_time_that_is_no_number_of_minutes_is_refused(minutes: str):
 def test_arguments_as_words_are_read_back_whatever_they_hold():
     arguments = {"item": '{"a": "--b=c"}', "prefix": "--odd/ name=x/", "out_path": "s3://lake/a=b/"}
     assert parse_arguments(as_words(arguments), list(arguments)) == arguments
+
+
+def test_the_catalog_is_left_alone_unless_a_database_is_named():
+    item = item_json({"path": ORDERS})
+    assert asked(item=item).catalog_database == asked(item=item, catalog_database="").catalog_database == ""
+    assert asked(item=item, catalog_database="cdclake").catalog_database == "cdclake"

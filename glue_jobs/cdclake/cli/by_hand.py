@@ -43,7 +43,7 @@ def open_table(target: Target, table: str) -> LakeTable:
 
     services = connect(target)
     state = find_table(services.state, target, table)
-    return LakeTable(services.state, state, services.log(state.name), new_run_id(), now_utc)
+    return LakeTable(services.state, state, services.log(state.name), new_run_id(), now_utc, services.catalog)
 
 
 def ask(question: str, *, yes: bool, output: OutputFormat) -> None:

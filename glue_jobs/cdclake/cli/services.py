@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
+from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
@@ -70,6 +71,10 @@ class Services:
     def history(self) -> GlueHistory:
         """Their runs."""
         return GlueHistory(self._client("glue"))
+
+    def catalog(self, database: str) -> GlueCatalog:
+        """A database of the Glue Data Catalog."""
+        return GlueCatalog(self._client("glue"), database)
 
     @property
     def source(self) -> Source:

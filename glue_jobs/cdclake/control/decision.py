@@ -24,7 +24,8 @@ class DecisionKind(Enum):
     BOTH = "full load and incremental"
     """The full load first, and the incremental only if that went well."""
     LOOK = "look"
-    """A change file before the watermark may be late, or a run died with the table's lease; only the lake can tell."""
+    """A change file before the watermark may be late, or a run died with the table's lease; only the lake can tell. Or
+    the catalog is not in line with the lake."""
     NOTHING_NEW = "nothing new"
     """Every raw file is accounted for."""
     INACTIVE = "inactive"

@@ -12,9 +12,11 @@ from cdclake.commit.publish import roll_forward
 from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import UndoPlan, apply_undo, check_kept, plan_reapply, plan_rollback
+from cdclake.control.catalog_upkeep import catalog_news
 from cdclake.control.lake_state import check_not_ahead, is_emptied, lake_attributes, last_change
 from cdclake.control.lease import Lease
 from cdclake.errors import CommitConflictError
+from cdclake.model.catalog import CatalogName
 from cdclake.model.names import Attribute, Sentinel
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.control.catalog_upkeep import OpenCatalog
     from cdclake.model.change import ChangeRecord
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
@@ -48,6 +51,7 @@ class LakeTable:
         log: The lake table's change log.
         run_id: Names this doing in the lease and in change records.
         clock: The time.
+        open_catalog: Gives the catalog's database that shows the table; None: it is left as it is.
     """
 
     states: StateStore
@@ -55,6 +59,7 @@ class LakeTable:
     log: ChangeLog
     run_id: str
     clock: Clock
+    open_catalog: OpenCatalog | None = None
 
     def plan_rollback(self, to: int | None = None) -> UndoPlan:
         """What `rollback` would do; see `commit.undo.plan_rollback`."""
@@ -201,8 +206,20 @@ class LakeTable:
             if last_change(self.state) < change or lease.taken_over_from:
                 self._bring_item_in_line()
             yield lease
+            self._bring_catalog_in_line(lease)
         finally:
             lease.release(even_if_requested=True)
+
+    def _bring_catalog_in_line(self, lease: Lease) -> None:
+        """Have the catalog show what was done, if a run has ever had it show the table."""
+        item = self.states.get(self.state.path)
+        shown = CatalogName.parse(item.item.get(Attribute.LAST_CATALOG_TABLE, "")) if item else None
+        if not (item and shown and self.open_catalog):
+            return
+        lake = self.log.snapshot(self.log.head())
+        news = catalog_news(self.open_catalog(shown.database), item, self.log.layout, lake, lease.keep)
+        if news:
+            self.states.record_run(self.state.path, news)
 
     def _bring_item_in_line(self) -> None:
         snapshot = self.log.snapshot(self.log.head())

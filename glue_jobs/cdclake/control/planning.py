@@ -49,7 +49,8 @@ def plan_table(
         now: The time of the listing.
         lake: The lake table, which alone knows what was applied, by whoever holds the table's lease. Without it the
             item has to do: a change file before the watermark that came since the last run listed leads to a `LOOK`,
-            a table that is leased is `BUSY`, and one whose lease ran out and was not given back is worth a `LOOK`.
+            a table that is leased is `BUSY`, and one whose lease ran out and was not given back, or that the catalog
+            could not be brought in line with, is worth a `LOOK`.
         task_word: What the table's DMS task says of it, see `cdclake.control.full_load_gate.task_word`.
 
     Raises:
@@ -81,7 +82,7 @@ def plan_table(
     )
     if lost:
         return _frozen(state, decision, lost)
-    return decision if lake else _with_lease(state, decision, now)
+    return decision if lake else _with_lease(state, _with_catalog(state, decision), now)
 
 
 def to_activate(state: TableState) -> str:
@@ -113,6 +114,15 @@ def _held_up(
 
 def _oldest(*files: Sequence[RawFile]) -> datetime | None:
     return min((file.modified_utc for file in chain(*files)), default=None)
+
+
+def _with_catalog(state: TableState, decision: Decision) -> Decision:
+    """A table that needs no run but for the catalog gets one, as its next change may be far."""
+    error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
+    if error and decision.kind is DecisionKind.NOTHING_NEW:
+        reason = f"the catalog could not be brought in line: {error}"
+        return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+    return decision
 
 
 def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decision:

@@ -42,13 +42,17 @@ class Standing(Enum):
     """Its full load is still arriving."""
     LATE = "late"
     """Raw files have been due for too long, and no run is at work."""
+    STALE_CATALOG = "stale catalog"
+    """Its rows are right, and the catalog could not be brought in line with them."""
     BEHIND = "behind"
     """Raw files are due; the next run applies them."""
     UP_TO_DATE = "up to date"
     """Every raw file is accounted for."""
 
 
-NEEDS_A_PERSON = frozenset({Standing.BROKEN, Standing.NEW, Standing.FROZEN, Standing.FAILED, Standing.LATE})
+NEEDS_A_PERSON = frozenset(
+    {Standing.BROKEN, Standing.NEW, Standing.FROZEN, Standing.FAILED, Standing.LATE, Standing.STALE_CATALOG}
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class TableStatus:
         error: What went wrong in it; empty if nothing did.
         leased_by: Run that may write the table now; empty if none.
         leased_until_utc: Until when.
+        catalog_table: `<database>.<table>` that shows it in the catalog; empty if none does.
+        catalog_error: Why the catalog could not be brought in line; empty if it was.
     """
 
     table: str
@@ -87,6 +93,8 @@ class TableStatus:
     error: str
     leased_by: str
     leased_until_utc: str
+    catalog_table: str
+    catalog_error: str
 
     @property
     def needs_a_person(self) -> bool:
@@ -133,12 +141,16 @@ def table_status(
         error=item.get(Attribute.LAST_ERROR, ""),
         leased_by=item[Attribute.LEASE_HOLDER] if leased else "",
         leased_until_utc=item[Attribute.LEASE_EXPIRES_UTC] if leased else "",
+        catalog_table=item.get(Attribute.LAST_CATALOG_TABLE, ""),
+        catalog_error=item.get(Attribute.LAST_CATALOG_ERROR, ""),
     )
 
 
 def _standing(state: TableState, decision: Decision, now: datetime, late_after_minutes: int) -> Standing:
+    catalog = state.item.get(Attribute.LAST_CATALOG_ERROR)
     if decision.kind is DecisionKind.INACTIVE:
-        return Standing.NEW if _untouched(state) else Standing.INACTIVE
+        off = Standing.STALE_CATALOG if catalog else Standing.INACTIVE
+        return Standing.NEW if _untouched(state) else off
     if decision.kind is DecisionKind.FROZEN:
         return Standing.FROZEN
     if state.item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED:
@@ -147,9 +159,11 @@ def _standing(state: TableState, decision: Decision, now: datetime, late_after_m
         return Standing.WORKING
     if decision.kind is DecisionKind.WAITING:
         return Standing.WAITING
-    if not decision.work:
-        return Standing.UP_TO_DATE
-    return Standing.LATE if lag_seconds(decision, now) > late_after_minutes * 60 else Standing.BEHIND
+    if lag_seconds(decision, now) > late_after_minutes * 60:
+        return Standing.LATE
+    if catalog:
+        return Standing.STALE_CATALOG
+    return Standing.BEHIND if decision.work else Standing.UP_TO_DATE
 
 
 def _untouched(state: TableState) -> bool:
@@ -164,6 +178,8 @@ def _to_do(standing: Standing, error: str, state: TableState, decision: Decision
         return error
     if standing is Standing.FAILED:
         return state.item.get(Attribute.LAST_ERROR, "")
+    if standing is Standing.STALE_CATALOG:
+        return state.item[Attribute.LAST_CATALOG_ERROR]
     if standing is Standing.LATE:
         return "see whether the Controller runs, and what its last run says (cdclake run starts it)"
     return decision.to_do if decision else ""

@@ -12,6 +12,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import roll_forward
 from cdclake.control import metrics
 from cdclake.control.arguments import item_json
+from cdclake.control.catalog_upkeep import catalog_news
 from cdclake.control.decision import Decision, DecisionKind
 from cdclake.control.entry import StoppedError, error_line
 from cdclake.control.full_load_gate import task_word
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
-    from cdclake.ports import Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
+    from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
 
 MOST_CHANGES_MEASURED = 20
 """An item that was built anew knows of no change, and metrics of the last years are of no use to anybody."""
@@ -48,6 +49,7 @@ class Outside:
         metrics: Is told of lag, changes, failures and durations.
         statistics: Tells how far the DMS tasks are that tables name; None: full loads are judged by their files alone.
         random: Gives numbers from 0 to 1.
+        catalog: Database that shows the lake tables to query engines; None: none does.
     """
 
     states: StateStore
@@ -58,6 +60,7 @@ class Outside:
     metrics: MetricSink
     statistics: TaskStatistics | None = None
     random: Callable[[], float] = random_number
+    catalog: Catalog | None = None
 
 
 @dataclass
@@ -266,6 +269,7 @@ class TableWork:
         before = self._look.decision
         lake = self._changes.snapshot(self._changes.head())
         state = self._record_lake(self._look.state, lake, full_load_date=job == JOB_LOAD_INITIAL)
+        state = self._show(state, lake)
         self._look = self._look.after(state, lake)
         left = self._look.decision
         if left.full_load if job == JOB_LOAD_INITIAL else left.repeats(before):
@@ -337,7 +341,8 @@ class TableWork:
         check_not_ahead(state, change)
         self.lease.shut_out_earlier_runs(self._changes, self._keep)
         lake = self._changes.snapshot(self._changes.head())
-        return self._record_lake(state, lake, full_load_date=last_change(state) < change), lake
+        state = self._record_lake(state, lake, full_load_date=last_change(state) < change)
+        return self._show(state, lake), lake
 
     def _note_pending(self, state: TableState, note: str) -> TableState:
         """Note what is waiting before any of it is applied, see `cdclake.control.raw_guard`."""
@@ -364,6 +369,13 @@ class TableWork:
             self._log.info("the item is in line with the lake")
             new = range(max(last_change(state), lake.change - MOST_CHANGES_MEASURED) + 1, lake.change + 1)
             self._outside.metrics.put(metrics.of_changes(self.report.table, map(self._changes.record, new)))
+        return state.with_attributes(**news)
+
+    def _show(self, state: TableState, lake: Snapshot) -> TableState:
+        """Have the catalog show the lake table as it is. If that fails, the rows are right all the same."""
+        news = catalog_news(self._outside.catalog, state, self._layout, lake, self._keep)
+        if news:
+            self._states.record_run(self.path, news)
         return state.with_attributes(**news)
 
     def _record_end(self, outcome: str, error: str, more: Mapping[str, str] | None = None) -> None:

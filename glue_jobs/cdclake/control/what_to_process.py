@@ -25,6 +25,7 @@ class WhatToProcess(NamedTuple):
         state_table: Name of the state table.
         table_metrics: As the argument of that name says.
         timeout_seconds: The run's own time.
+        catalog_database: Database of the catalog that shows the lake tables; empty: none does.
     """
 
     paths: Sequence[str]
@@ -33,6 +34,7 @@ class WhatToProcess(NamedTuple):
     state_table: str
     table_metrics: str
     timeout_seconds: int
+    catalog_database: str
 
 
 def what_to_process(argv: Sequence[str]) -> WhatToProcess:
@@ -46,9 +48,11 @@ def what_to_process(argv: Sequence[str]) -> WhatToProcess:
         Argument.OUT_PREFIX: "",
         Argument.STATE_TABLE: STATE_TABLE,
         Argument.TABLE_METRICS: Sentinel.ACTIVE,
+        Argument.CATALOG_DATABASE: "",
         Argument.TIMEOUT_MINUTES: str(DEFAULT_TIMEOUT_SECONDS // _SECONDS),
     }
-    given = parse_arguments(argv, [Argument.OUT_BUCKET], optional, may_be_empty=[Argument.OUT_PREFIX])
+    may_be_empty = [Argument.OUT_PREFIX, Argument.CATALOG_DATABASE]
+    given = parse_arguments(argv, [Argument.OUT_BUCKET], optional, may_be_empty)
     if given[Argument.PATHS]:
         paths = parse_paths(given[Argument.PATHS])
     else:
@@ -64,4 +68,5 @@ def what_to_process(argv: Sequence[str]) -> WhatToProcess:
         state_table=given[Argument.STATE_TABLE],
         table_metrics=given[Argument.TABLE_METRICS],
         timeout_seconds=int(minutes) * _SECONDS,
+        catalog_database=given[Argument.CATALOG_DATABASE].strip(),
     )

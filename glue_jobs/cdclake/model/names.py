@@ -66,6 +66,9 @@ class Attribute:
     MAX_BYTES_PER_RUN = "MaxBytesPerRun"
     """Bytes of change files that one change takes at most; default 10737418240. Set by a person."""
 
+    CATALOG_TABLE = "CatalogTable"
+    """Name of the lake table in the catalog; default `<schema>_<table>`. Set by a person."""
+
     LAST_FULL_LOAD_DATE = "LastFullLoadDate"
     """`yyyy-mm-dd HH:MM:SS` (UTC) of the newest LOAD file applied."""
     LAST_INCREMENTAL_FILE = "LastIncrementalFile"
@@ -85,6 +88,11 @@ class Attribute:
     """Number of the lake table's newest change."""
     LAST_PENDING = "LastPending"
     """Change files that were listed and not yet applied, as counts, see `cdclake.control.raw_guard`; empty if none."""
+
+    LAST_CATALOG_TABLE = "LastCatalogTable"
+    """`<database>.<table>`: where the catalog shows the lake table; absent if nowhere."""
+    LAST_CATALOG_ERROR = "LastCatalogError"
+    """Why the catalog could not be brought in line when a run last tried, and what to do; empty if it was."""
 
     LEASE_HOLDER = "LeaseHolder"
     """Run that may write the table until `LeaseExpiresUtc`; absent when free."""
@@ -152,6 +160,8 @@ class Argument:
     """ProcessTable only: JSON list of the paths of several tables, in place of `item`."""
     TIMEOUT_MINUTES = "timeout_minutes"
     """ProcessTable only: after how long it ends by itself; less than after which Glue ends it."""
+    CATALOG_DATABASE = "catalog_database"
+    """ProcessTable only: database of the Glue Data Catalog that shows the lake tables; empty: none does."""
     TABLES = "tables"
     """Controller only: comma-separated `schema.table` names to limit the run to."""
     TABLE_METRICS = "table_metrics"

@@ -253,6 +253,7 @@ class TableSettings:
         dms_task: ARN of the DMS task that must say that a full load is complete; empty for none.
         max_files_per_run: Change files that one change takes at most.
         max_bytes_per_run: Their size at most; a single larger file is taken alone.
+        catalog_table: Name of the lake table in the catalog; empty: one made of schema and table.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -269,6 +270,7 @@ class TableSettings:
     dms_task: str = ""
     max_files_per_run: int = DEFAULT_MAX_FILES_PER_RUN
     max_bytes_per_run: int = DEFAULT_MAX_BYTES_PER_RUN
+    catalog_table: str = ""
 
     @classmethod
     def from_item(cls, item: Mapping[str, str]) -> TableSettings:
@@ -295,6 +297,7 @@ class TableSettings:
             dms_task=_value(item, Attribute.DMS_TASK),
             max_files_per_run=_number(item, Attribute.MAX_FILES_PER_RUN, DEFAULT_MAX_FILES_PER_RUN, least=1),
             max_bytes_per_run=_number(item, Attribute.MAX_BYTES_PER_RUN, DEFAULT_MAX_BYTES_PER_RUN, least=1),
+            catalog_table=_value(item, Attribute.CATALOG_TABLE),
         )
 
 

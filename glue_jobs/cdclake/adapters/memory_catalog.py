@@ -1,0 +1,81 @@
+"""A catalog in memory: for tests, and for trying things out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.errors import RetryableError
+from cdclake.model.catalog import Listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cdclake.model.catalog import CatalogPartition, CatalogTable, PartitionValues
+
+
+class MemoryCatalog:
+    """A `Catalog` in memory. As Glue does, it refuses to add what is there and to update what is not.
+
+    Args:
+        database: Its name.
+    """
+
+    def __init__(self, database: str = "lake") -> None:
+        self.database = database
+        self._tables: dict[str, CatalogTable] = {}
+        self._partitions: dict[str, dict[PartitionValues, CatalogPartition]] = {}
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the tables."""
+        return set(self._tables)
+
+    def listing(self, name: str) -> Listing:
+        """A table that is there, with its partitions by their values."""
+        partitions = self._partitions[name]
+        return Listing(self._tables[name], tuple(partitions[values] for values in sorted(partitions)))
+
+    def table(self, name: str) -> CatalogTable | None:
+        """See `Catalog.table`."""
+        return self._tables.get(name)
+
+    def partitions(self, name: str) -> Iterator[CatalogPartition]:
+        """See `Catalog.partitions`."""
+        return iter(list(self._partitions[name].values()))
+
+    def create_table(self, name: str, table: CatalogTable) -> None:
+        """See `Catalog.create_table`."""
+        _require(name not in self._tables, "The table is there already", name)
+        self._tables[name], self._partitions[name] = table, {}
+
+    def update_table(self, name: str, table: CatalogTable) -> None:
+        """See `Catalog.update_table`."""
+        _require(name in self._tables, "There is no such table", name)
+        self._tables[name] = table
+
+    def drop_table(self, name: str) -> None:
+        """See `Catalog.drop_table`."""
+        self._tables.pop(name, None)
+        self._partitions.pop(name, None)
+
+    def create_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
+        """See `Catalog.create_partitions`."""
+        for partition in partitions:
+            _require(partition.values not in self._partitions[name], "The partition is there already", name)
+            self._partitions[name][partition.values] = partition
+
+    def update_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
+        """See `Catalog.update_partitions`."""
+        for partition in partitions:
+            _require(partition.values in self._partitions[name], "There is no such partition", name)
+            self._partitions[name][partition.values] = partition
+
+    def drop_partitions(self, name: str, partitions: Sequence[PartitionValues]) -> None:
+        """See `Catalog.drop_partitions`."""
+        for values in partitions:
+            self._partitions[name].pop(values, None)
+
+
+def _require(holds: bool, message: str, name: str) -> None:
+    if not holds:
+        raise RetryableError(message, remedy="Compare again", catalog_table=name)

@@ -1,0 +1,176 @@
+"""Keeps the catalog in line with a lake table, under the table's lease.
+
+The catalog is compared with the lake's snapshot, and the difference is sent. Whatever a run that died has left, or
+somebody else has changed, the next run that looks finds and mends it. What goes wrong with the catalog stands in the
+item, and never keeps rows from the lake.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, TypeVar
+
+from cdclake import logs
+from cdclake.control.catalog_plan import emptied, listing_of, plan_catalog, table_name
+from cdclake.control.entry import StoppedError, error_line
+from cdclake.errors import CdclakeError, ConfigurationError, LeaseLostError
+from cdclake.model.catalog import CatalogName, Listing
+from cdclake.model.names import Attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cdclake.commit.publish import KeepAlive
+    from cdclake.control.catalog_plan import CatalogPlan
+    from cdclake.model.catalog import CatalogPartition, CatalogTable
+    from cdclake.model.layout import LakeLayout
+    from cdclake.model.snapshot import Snapshot
+    from cdclake.model.table import TableState
+    from cdclake.ports import Catalog
+
+T = TypeVar("T")
+OpenCatalog = Callable[[str], "Catalog"]
+"""Gives the catalog of a database."""
+BATCH = 100
+"""Partitions sent between two looks at the lease."""
+PAGE = 1000
+"""Partitions read between two."""
+
+
+def catalog_news(
+    catalog: Catalog | None, state: TableState, layout: LakeLayout, lake: Snapshot, keep_alive: KeepAlive
+) -> dict[str, str]:
+    """Bring the catalog in line, and tell what the item must say of it from now on.
+
+    Args:
+        catalog: The database to show the table in; None: it is shown in none.
+        state: The table's item.
+        layout: Where the lake table lies.
+        lake: The lake table after its newest change.
+        keep_alive: Renews the lease.
+
+    Returns:
+        Attributes that are otherwise in the item; none if all is as the item says.
+
+    Raises:
+        LeaseLostError: Another run took the table over.
+        StoppedError: The run was told to stop.
+    """
+    said = {Attribute.LAST_CATALOG_ERROR: ""}
+    if catalog:
+        try:
+            shown = show(catalog, state, layout, lake, keep_alive)
+            if shown:
+                said[Attribute.LAST_CATALOG_TABLE] = str(shown)
+        except (LeaseLostError, StoppedError):
+            raise
+        except Exception as error:  # noqa: BLE001 - it is written down with the table, whose rows are right
+            said[Attribute.LAST_CATALOG_ERROR] = error_line(error)
+            about = {"table": str(layout.name), "change": lake.change or None}
+            defect = None if isinstance(error, CdclakeError) else error
+            logs.bind(__name__, **about).error(
+                "the catalog could not be brought in line", extra={"error": error_line(error)}, exc_info=defect
+            )
+    return {name: value for name, value in said.items() if state.item.get(name, "") != value}
+
+
+def show(
+    catalog: Catalog, state: TableState, layout: LakeLayout, lake: Snapshot, keep_alive: KeepAlive
+) -> CatalogName | None:
+    """Have the catalog show a lake table as it is. Costs one request if it does.
+
+    Args:
+        As `catalog_news`.
+
+    Returns:
+        Where it is shown; None if there is no lake table yet.
+
+    Raises:
+        ConfigurationError: The catalog cannot take the table, or has another of that name.
+        RetryableError: The catalog is busy or out of reach.
+        CdclakeError: It refuses.
+        LeaseLostError: Another run took the table over.
+    """
+    name = CatalogName(catalog.database, table_name(layout.name, state.settings.catalog_table))
+    found = catalog.table(name.table)
+    if found is None and not lake.made:
+        return None
+    if found:
+        _check_ours(found, name, layout)
+    wanted = listing_of(lake, layout) if lake.made or found is None else emptied(found, lake.change)
+    _drop_former(catalog, state, layout, name)
+    if found == wanted.table:
+        return name
+    before = Listing(found, tuple(_partitions(catalog, name.table, keep_alive))) if found else None
+    carry_out(catalog, name.table, plan_catalog(wanted, before), keep_alive)
+    if wanted.table.left_out:
+        about = {"table": str(layout.name), "change": lake.change}
+        left_out = ", ".join(map(repr, wanted.table.left_out))
+        logs.bind(__name__, **about).warning("the catalog cannot take all columns", extra={"reason": left_out})
+    return name
+
+
+def _check_ours(found: CatalogTable, name: CatalogName, layout: LakeLayout) -> None:
+    """Leave tables of others alone. One that shows this very folder, as a crawler makes it, is taken over.
+
+    Raises:
+        ConfigurationError: It shows something else.
+    """
+    here = f"s3://{layout.bucket}/{layout.table_prefix}"
+    if found.source == str(layout.name) or (not found.source and f"{found.location.rstrip('/')}/" == here):
+        return
+    whose = f"shows {found.source}" if found.source else f"is not cdclake's: it shows {found.location or 'no folder'}"
+    message = f"The catalog's table {name} {whose}"
+    remedy = f"Set {Attribute.CATALOG_TABLE} of {layout.name} to another name, or delete that table if nobody needs it"
+    raise ConfigurationError(message, remedy=remedy, table=layout.name)
+
+
+def _drop_former(catalog: Catalog, state: TableState, layout: LakeLayout, name: CatalogName) -> None:
+    """Drop the table under the name that it had before a person chose another: nobody would keep it in line."""
+    former = CatalogName.parse(state.item.get(Attribute.LAST_CATALOG_TABLE, ""))
+    if former and former != name and former.database == name.database:
+        there = catalog.table(former.table)
+        if there and there.source == str(layout.name):
+            catalog.drop_table(former.table)
+
+
+def _partitions(catalog: Catalog, table: str, keep_alive: KeepAlive) -> Iterator[CatalogPartition]:
+    for number, partition in enumerate(catalog.partitions(table)):
+        if number % PAGE == 0:
+            keep_alive()
+        yield partition
+
+
+def carry_out(catalog: Catalog, table: str, plan: CatalogPlan, keep_alive: KeepAlive) -> None:
+    """Do what a plan says.
+
+    Args:
+        catalog: The database.
+        table: Name of the table in it.
+        plan: From `plan_catalog`.
+        keep_alive: Renews the lease; called before each request that changes what is there.
+
+    Raises:
+        As `show`.
+    """
+    if plan.drop_table:
+        for values in _batches(plan.drop, keep_alive):  # else they would be found in the new table for a while
+            catalog.drop_partitions(table, values)
+        catalog.drop_table(table)
+    if plan.create_table:
+        catalog.create_table(table, plan.create_table)
+    for batch in _batches(plan.create, keep_alive):
+        catalog.create_partitions(table, batch)
+    for batch in _batches(plan.update, keep_alive):
+        catalog.update_partitions(table, batch)
+    if not plan.drop_table:
+        for values in _batches(plan.drop, keep_alive):
+            catalog.drop_partitions(table, values)
+    if plan.update_table:
+        keep_alive()
+        catalog.update_table(table, plan.update_table)
+
+
+def _batches(all_of_them: Sequence[T], keep_alive: KeepAlive) -> Iterator[Sequence[T]]:
+    for start in range(0, len(all_of_them), BATCH):
+        keep_alive()
+        yield all_of_them[start : start + BATCH]

@@ -1,0 +1,174 @@
+"""What is particular to the Glue Data Catalog: Hive's words, pages, what others wrote, errors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.config import Config
+from tests.adapters.faults import Faults
+from tests.adapters.test_catalog_contract import TABLE, partition
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.catalog import GlueCatalog, catalog_of
+from cdclake.errors import ConfigurationError, RetryableError
+from cdclake.model.catalog import Statistics
+
+if TYPE_CHECKING:
+    from mypy_boto3_glue import GlueClient
+
+PARQUET = "org.apache.hadoop.hive.ql.io.parquet."
+
+
+@pytest.fixture
+def client(aws: None) -> GlueClient:
+    client = aws_clients.client("glue")
+    client.create_database(DatabaseInput={"Name": "lake"})
+    return client
+
+
+@pytest.fixture
+def catalog(client: GlueClient) -> GlueCatalog:
+    return GlueCatalog(client, "lake")
+
+
+def stored(client: GlueClient) -> dict[str, Any]:
+    table: dict[str, Any] = dict(client.get_table(DatabaseName="lake", Name="t")["Table"])
+    return table
+
+
+def test_a_table_is_declared_as_hive_names_external_parquet(client: GlueClient, catalog: GlueCatalog):
+    catalog.create_table("t", replace(TABLE, change=42))
+    table = stored(client)
+    storage = table["StorageDescriptor"]
+    assert table["TableType"] == "EXTERNAL_TABLE"
+    assert storage["InputFormat"] == PARQUET + "MapredParquetInputFormat"
+    assert storage["OutputFormat"] == PARQUET + "MapredParquetOutputFormat"
+    assert storage["SerdeInfo"]["SerializationLibrary"] == PARQUET + "serde.ParquetHiveSerDe"
+    assert storage["Columns"][0] == {"Name": "id", "Type": "bigint"}
+    assert table["PartitionKeys"] == [{"Name": "shop", "Type": "string"}, {"Name": "day", "Type": "date"}]
+    assert table["Parameters"] == {
+        "EXTERNAL": "TRUE",
+        "classification": "parquet",
+        "numRows": "3",
+        "numFiles": "2",
+        "totalSize": "700",
+        "cdclake.table": "shop.orders",
+        "cdclake.change": "42",
+        "cdclake.left_out_columns": json.dumps(["a,b", "ü"]),
+    }
+
+
+def test_a_partition_has_its_own_folder_format_and_row_count(client: GlueClient, catalog: GlueCatalog):
+    catalog.create_table("t", TABLE)
+    catalog.create_partitions("t", [partition("a", rows=4)])
+    (found,) = client.get_partitions(DatabaseName="lake", TableName="t")["Partitions"]
+    assert found["Values"] == ["a", "2024-03-05"]
+    assert found["StorageDescriptor"]["Location"] == "s3://lake/shop/orders/shop=a/day=2024-03-05/"
+    assert found["StorageDescriptor"]["InputFormat"] == PARQUET + "MapredParquetInputFormat"
+    assert found["Parameters"] == {"numRows": "4", "numFiles": "1", "totalSize": "40"}
+
+
+def test_what_people_wrote_beside_stays_and_figures_of_crawlers_and_spark_go(client: GlueClient, catalog: GlueCatalog):
+    client.create_table(
+        DatabaseName="lake",
+        TableInput={
+            "Name": "t",
+            "Description": "All orders",
+            "Owner": "sales",
+            "TableType": "EXTERNAL_TABLE",
+            "PartitionKeys": [{"Name": "day", "Type": "string", "Comment": "of the order"}],
+            "StorageDescriptor": {
+                "Location": TABLE.location,
+                "Columns": [{"Name": "id", "Type": "int", "Comment": "the key"}, {"Name": "gone", "Type": "int"}],
+            },
+            "Parameters": {"team": "sales", "recordCount": "1", "sizeKey": "2", "spark.sql.sources.schema": "{}"},
+        },
+    )
+    found = catalog.table("t")
+    assert found
+    assert (found.source, found.change, found.statistics, found.parquet) == ("", None, None, False)
+    catalog.update_table("t", TABLE)
+    assert catalog.table("t") == TABLE
+    table = stored(client)
+    assert (table["Description"], table["Owner"]) == ("All orders", "sales")
+    assert table["StorageDescriptor"]["Columns"][0] == {"Name": "id", "Type": "bigint", "Comment": "the key"}
+    assert table["PartitionKeys"][1] == {"Name": "day", "Type": "date", "Comment": "of the order"}
+    assert table["Parameters"]["team"] == "sales"
+    assert not {"recordCount", "sizeKey", "spark.sql.sources.schema"} & set(table["Parameters"])
+
+
+def test_parameters_that_somebody_wrote_over_read_as_unknown(client: GlueClient, catalog: GlueCatalog):
+    catalog.create_table("t", replace(TABLE, change=42))
+    table = stored(client)
+    spoiled = {"numRows": "many", "cdclake.change": "²", "cdclake.left_out_columns": "{"}
+    client.update_table(
+        DatabaseName="lake",
+        TableInput={
+            "Name": "t",
+            "TableType": table["TableType"],
+            "StorageDescriptor": table["StorageDescriptor"],
+            "Parameters": {**table["Parameters"], **spoiled},
+        },
+    )
+    found = catalog.table("t")
+    assert found
+    assert (found.statistics, found.change, found.left_out) == (None, None, ())
+
+
+def test_all_pages_of_partitions_are_read(client: GlueClient, catalog: GlueCatalog):
+    def page(shop: str, **more: str) -> bytes:
+        return json.dumps({"Partitions": [{"Values": [shop, "2024-03-05"]}], **more}).encode()
+
+    asked: list[Any] = []
+    client.meta.events.register("before-call.glue.GetPartitions", lambda params, **_: asked.append(params["body"]))
+    faults = Faults(client, "GetPartitions")
+    faults.give_answer(200, page("a", NextToken="more"))
+    faults.give_answer(200, page("b"))
+    assert [one.values for one in catalog.partitions("t")] == [("a", "2024-03-05"), ("b", "2024-03-05")]
+    assert [json.loads(body).get("NextToken") for body in asked] == [None, "more"]
+
+
+def test_a_missing_database_is_an_error_that_says_what_to_do(aws: None):
+    with pytest.raises(ConfigurationError, match="Create the database lake"):
+        GlueCatalog(aws_clients.client("glue"), "lake").table("t")
+
+
+def test_a_denied_call_names_the_permissions_and_the_database(client: GlueClient, catalog: GlueCatalog):
+    Faults(client, "GetTable").give_answer(400, b'{"__type": "AccessDeniedException", "Message": "no"}')
+    with pytest.raises(ConfigurationError, match=r"BatchUpdatePartition .* the database lake") as caught:
+        catalog.table("t")
+    assert caught.value.details["catalog_table"] == "lake.t"
+
+
+def test_a_throttled_call_asks_to_run_again(client: GlueClient):
+    impatient = aws_clients.session().client("glue", config=Config(retries={"total_max_attempts": 1}))
+    Faults(impatient, "GetTable").give_answer(400, b'{"__type": "ThrottlingException", "Message": "Rate exceeded"}')
+    with pytest.raises(RetryableError, match="ThrottlingException"):
+        GlueCatalog(impatient, "lake").table("t")
+
+
+def test_partitions_that_were_not_taken_are_counted_and_the_first_is_named(catalog: GlueCatalog):
+    catalog.create_table("t", TABLE)
+    with pytest.raises(RetryableError, match=r"EntityNotFoundException to batch_update_partition of 2 partitions"):
+        catalog.update_partitions("t", [partition("a"), partition("b")])
+    catalog.create_partitions("t", [partition("a")])
+    with pytest.raises(RetryableError, match=r"AlreadyExistsException .*'a', '2024-03-05'"):
+        catalog.create_partitions("t", [partition("a"), partition("b")])
+
+
+def test_a_figure_that_changes_leaves_no_version_of_the_table_behind(client: GlueClient, catalog: GlueCatalog):
+    asked: list[Any] = []
+    client.meta.events.register("before-call.glue.UpdateTable", lambda params, **_: asked.append(params["body"]))
+    catalog.create_table("t", TABLE)
+    catalog.update_table("t", replace(TABLE, statistics=Statistics(4, 2, 800)))
+    assert [json.loads(body)["SkipArchive"] for body in asked] == [True]
+
+
+def test_no_database_is_no_catalog(aws: None):
+    assert catalog_of("") is None
+    made = catalog_of("lake")
+    assert made
+    assert made.database == "lake"

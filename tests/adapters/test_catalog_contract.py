@@ -1,0 +1,76 @@
+"""What every catalog does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.catalog import GlueCatalog
+from cdclake.adapters.memory_catalog import MemoryCatalog
+from cdclake.model.catalog import CatalogPartition, CatalogTable, Statistics
+from cdclake.model.schema import HIVE_NULL_PARTITION, Column
+
+if TYPE_CHECKING:
+    from cdclake.ports import Catalog
+
+COLUMNS = (Column("id", "bigint"), Column("order-date", "date"), Column("op", "string"))
+TABLE = CatalogTable(
+    location="s3://lake/shop/orders/",
+    columns=COLUMNS,
+    partition_columns=(Column("shop", "string"), Column("day", "date")),
+    statistics=Statistics(rows=3, files=2, bytes=700),
+    source="shop.orders",
+    change=None,
+    left_out=("a,b", "ü"),
+)
+
+
+def partition(shop: str, day: str = "2024-03-05", rows: int = 1) -> CatalogPartition:
+    location = f"s3://lake/shop/orders/shop={shop}/day={day}/"
+    return CatalogPartition((shop, day), location, COLUMNS, Statistics(rows, 1, rows * 10))
+
+
+@pytest.fixture(params=["memory", "glue"])
+def catalog(request: pytest.FixtureRequest) -> Catalog:
+    """Each kind of catalog, empty."""
+    if request.param == "memory":
+        return MemoryCatalog()
+    request.getfixturevalue("aws")
+    client = aws_clients.client("glue")
+    client.create_database(DatabaseInput={"Name": "lake"})
+    return GlueCatalog(client, "lake")
+
+
+def test_a_table_is_read_as_it_was_written(catalog: Catalog):
+    assert catalog.database == "lake"
+    assert catalog.table("shop_orders") is None
+    catalog.create_table("shop_orders", TABLE)
+    assert catalog.table("shop_orders") == TABLE
+    changed = replace(TABLE, columns=COLUMNS[1:], change=42, left_out=(), statistics=Statistics(0, 0, 0))
+    catalog.update_table("shop_orders", changed)
+    assert catalog.table("shop_orders") == changed
+
+
+def test_more_partitions_than_a_request_takes_are_written_read_changed_and_dropped(catalog: Catalog):
+    catalog.create_table("shop_orders", TABLE)
+    many = [partition(f"shop {number}") for number in range(230)] + [partition("ü/=%", HIVE_NULL_PARTITION)]
+    catalog.create_partitions("shop_orders", many)
+    assert sorted(catalog.partitions("shop_orders"), key=str) == sorted(many, key=str)
+    more = [replace(one, statistics=Statistics(5, 5, 5)) for one in many[50:]]
+    catalog.update_partitions("shop_orders", more)
+    assert sorted(catalog.partitions("shop_orders"), key=str) == sorted([*many[:50], *more], key=str)
+    catalog.drop_partitions("shop_orders", [one.values for one in many[10:]] + [("never", "there")])
+    assert sorted(catalog.partitions("shop_orders"), key=str) == sorted(many[:10], key=str)
+
+
+def test_a_table_goes_with_its_partitions_and_an_absent_one_is_no_error(catalog: Catalog):
+    catalog.create_table("shop_orders", TABLE)
+    catalog.create_partitions("shop_orders", [partition("a")])
+    catalog.drop_table("shop_orders")
+    catalog.drop_table("shop_orders")
+    assert catalog.table("shop_orders") is None
+    catalog.create_table("shop_orders", TABLE)
+    assert list(catalog.partitions("shop_orders")) == []
