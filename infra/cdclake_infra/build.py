@@ -31,13 +31,13 @@ _CDK_FLAGS = {
 
 
 class StorageStack(Stack):
-    """Buckets and state table; protected against deletion."""
+    """Buckets, state table, catalog database; protected against deletion."""
 
     def __init__(self, app: App, name: str, *, settings: Settings) -> None:
         super().__init__(
             app,
             name,
-            description="cdclake: raw bucket, lake bucket, state table",
+            description="cdclake: raw bucket, lake bucket, state table, catalog database",
             termination_protection=not settings.delete_data_with_stacks,
         )
         Storage(self, "Storage", settings=settings)
@@ -59,9 +59,11 @@ class PipelineStack(Stack):
             ("RawBucket", places.raw_bucket),
             ("LakeBucket", places.lake_bucket),
             ("StateTable", places.state_table),
+            ("CatalogDatabase", places.catalog_database),
             ("AlarmTopic", watched.topic.topic_arn),
         ):
-            CfnOutput(self, output, value=value)
+            if value:
+                CfnOutput(self, output, value=value)
 
 
 def build_app(context: Mapping[str, object] | None = None, outdir: Path | None = None) -> App:
@@ -80,7 +82,7 @@ def build_app(context: Mapping[str, object] | None = None, outdir: Path | None =
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     settings = Settings.from_context(app.node.get_all_context())
     pipeline = PipelineStack(app, PIPELINE, settings=settings)
-    if not (settings.existing_raw_bucket and settings.existing_lake_bucket and settings.existing_state_table):
+    if settings.creates_storage:
         pipeline.add_stack_dependency(StorageStack(app, STORAGE, settings=settings))
     return app
 

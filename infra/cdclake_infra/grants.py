@@ -132,6 +132,29 @@ def use_state(places: Places, *actions: str) -> Grant:
     )
 
 
+def keep_catalog(places: Places) -> Grant:
+    """Keep the tables of the lake's database in the Glue Data Catalog.
+
+    Glue asks for the catalog and the database of a table as well.
+    https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
+    """
+    actions = (
+        "glue:GetDatabase",
+        "glue:GetTable",
+        "glue:CreateTable",
+        "glue:UpdateTable",
+        "glue:DeleteTable",
+        "glue:GetPartitions",
+        "glue:BatchCreatePartition",
+        "glue:BatchUpdatePartition",
+        "glue:BatchDeletePartition",
+    )
+    database = places.catalog_database
+    resources = ("catalog", f"database/{database}", f"table/{database}/*")
+    arns = tuple(regional_arn("glue", resource) for resource in resources)
+    return Grant("KeepCatalog", actions, arns, "which tables there are is told by the sources")
+
+
 def start_jobs(*jobs: str) -> Grant:
     """Start runs of jobs."""
     return Grant("StartJobs", ("glue:StartJobRun",), tuple(regional_arn("glue", f"job/{job}") for job in jobs))

@@ -109,6 +109,7 @@ class Jobs(Construct):
                 Argument.OUT_BUCKET: places.lake_bucket,
                 Argument.OUT_PREFIX: places.lake_prefix,
                 Argument.STATE_TABLE: places.state_table,
+                Argument.CATALOG_DATABASE: places.catalog_database,
                 Argument.TIMEOUT_MINUTES: str(timeout_minutes - PROCESS_TABLE_END_MINUTES),
                 Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
             },
@@ -122,6 +123,7 @@ class Jobs(Construct):
                 grants.start_jobs(*LOADS, JOB_PROCESS_TABLE),  # a table that never rests is handed to a fresh run
                 grants.follow_jobs(*LOADS),
                 grants.read_task_statistics(),
+                *([grants.keep_catalog(places)] if places.catalog_database else []),
             ],
             timeout_minutes=timeout_minutes,
             concurrent_runs=settings.concurrent_tables,

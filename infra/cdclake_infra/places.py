@@ -16,6 +16,7 @@ from cdclake.model.names import STATE_TABLE
 if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
 
+CATALOG_DATABASE = "cdclake"
 LOG_BUCKET = f"cdclake-access-logs-{Aws.ACCOUNT_ID}-{Aws.REGION}"
 
 
@@ -29,6 +30,7 @@ class Places:
         lake_bucket: Name of the bucket of the lake.
         lake_prefix: Prefix of the schemas' folders in it, empty or with a trailing slash.
         state_table: Name of the DynamoDB table.
+        catalog_database: Name of the database of the Glue Data Catalog; empty: there is none.
         kms_key_arn: Key that encrypts the objects of both buckets; empty: S3's own.
     """
 
@@ -37,6 +39,7 @@ class Places:
     lake_bucket: str
     lake_prefix: str
     state_table: str
+    catalog_database: str
     kms_key_arn: str
 
     @classmethod
@@ -48,6 +51,7 @@ class Places:
             lake_bucket=settings.existing_lake_bucket or f"cdclake-lake-{Aws.ACCOUNT_ID}-{Aws.REGION}",
             lake_prefix=settings.lake_prefix,
             state_table=settings.existing_state_table or STATE_TABLE,
+            catalog_database=(settings.existing_catalog_database or CATALOG_DATABASE) if settings.catalog else "",
             kms_key_arn=settings.kms_key_arn,
         )
 

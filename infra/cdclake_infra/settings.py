@@ -22,6 +22,8 @@ WORKER_TYPES = ("G.1X", "G.2X", "G.4X", "G.8X", "G.12X", "G.16X", "R.1X", "R.2X"
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_DATABASE = re.compile(r"[a-z0-9_-]{1,255}")
+"""As Athena takes it. No other character can stand for something else in a policy or in `<database>.<table>`."""
 _PREFIX = re.compile(r"[A-Za-z0-9!_.'()/=-]*")
 """No `*`, `?` or `$`: a prefix becomes part of patterns in policies, where these stand for something else."""
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
@@ -41,6 +43,8 @@ class Settings:
         existing_raw_bucket: Bucket that DMS writes to already; empty: one is created.
         existing_lake_bucket: Bucket for the lake that is there already; empty: one is created.
         existing_state_table: State table that is there already; empty: `DMSCDC_Controller` is created.
+        catalog: Whether the Glue Data Catalog shows the lake tables.
+        existing_catalog_database: Its database that is there already; empty: `cdclake` is created.
         kms_key_arn: Key that encrypts the objects of the raw bucket and of the lake; empty: S3's own. The key is there
             already.
         vpc_id: VPC that the jobs run in; empty: none, they run in Glue's network.
@@ -66,6 +70,8 @@ class Settings:
     existing_raw_bucket: str = ""
     existing_lake_bucket: str = ""
     existing_state_table: str = ""
+    catalog: bool = True
+    existing_catalog_database: str = ""
     kms_key_arn: str = ""
     vpc_id: str = ""
     subnet_id: str = ""
@@ -96,6 +102,7 @@ class Settings:
         for name in ("existing_raw_bucket", "existing_lake_bucket"):
             self._require(name, _BUCKET, "the name of a bucket, without s3://", may_be_empty=True)
         self._require("existing_state_table", _TABLE, "the name of a DynamoDB table", may_be_empty=True)
+        self._require("existing_catalog_database", _DATABASE, "1 to 255 of a-z, 0-9, _ and -", may_be_empty=True)
         self._require("kms_key_arn", _KEY, "the ARN of a key, not of an alias", may_be_empty=True)
         network = {"vpc_id": _VPC, "subnet_id": _SUBNET, "availability_zone": _ZONE}
         for name, pattern in network.items():
@@ -134,6 +141,14 @@ class Settings:
                 raise ConfigurationError(message, remedy=f"Did you mean {', '.join(near)}?")
         values: dict[str, Any] = {name: _read(name, value, kinds[name]) for name, value in given.items()}
         return cls(**values)
+
+    @property
+    def creates_storage(self) -> bool:
+        """Whether anything that holds data is not there already."""
+        existing = [self.existing_raw_bucket, self.existing_lake_bucket, self.existing_state_table]
+        if self.catalog:
+            existing.append(self.existing_catalog_database)
+        return not all(existing)
 
     def _require(self, name: str, pattern: re.Pattern[str], meaning: str, *, may_be_empty: bool = False) -> None:
         value = getattr(self, name)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Aws, Duration, RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_glue as glue
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -26,7 +27,7 @@ TLS_VERSION = 1.2
 
 
 class Storage(Construct):
-    """The raw bucket, the lake bucket and the state table, as far as they are not there already."""
+    """Raw bucket, lake bucket, state table and catalog database, as far as they are not there already."""
 
     def __init__(self, scope: Construct, name: str, *, settings: Settings) -> None:
         super().__init__(scope, name)
@@ -45,6 +46,8 @@ class Storage(Construct):
             self._bucket("Lake", places.lake_bucket, rules, logs, key, versioned=True)
         if not settings.existing_state_table:
             self._table(places.state_table)
+        if settings.catalog and not settings.existing_catalog_database:
+            self._catalog_database(places.catalog_database)
 
     def _bucket(
         self,
@@ -93,6 +96,18 @@ class Storage(Construct):
             deletion_protection=self._removal is RemovalPolicy.RETAIN,
             removal_policy=self._removal,
         )
+
+    def _catalog_database(self, name: str) -> None:
+        """The lake tables' database. It would take the tables with it, and the permissions on them."""
+        made = glue.CfnDatabase(
+            self,
+            "Catalog",
+            catalog_id=Aws.ACCOUNT_ID,
+            database_input=glue.CfnDatabase.DatabaseInputProperty(
+                name=name, description="Lake tables, kept in line by cdclake"
+            ),
+        )
+        made.apply_removal_policy(self._removal)
 
 
 def raw_rules(expiry_days: int) -> list[s3.LifecycleRule]:

@@ -21,6 +21,7 @@ TAILORED = {
     "cdclake:raw_prefix": "dms/erp",
     "cdclake:lake_prefix": "tables/",
     "cdclake:existing_raw_bucket": "acme-raw",
+    "cdclake:existing_catalog_database": "acme_lake",
     "cdclake:kms_key_arn": KEY,
     "cdclake:vpc_id": "vpc-0123456789abcdef0",
     "cdclake:subnet_id": "subnet-0123456789abcdef0",

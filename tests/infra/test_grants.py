@@ -104,6 +104,22 @@ SPARK = {
     "UseKey": USE_KEY,
 }
 READ_TASKS = {"Action": "dms:DescribeTableStatistics", "Resource": f"arn:aws:dms:{REGION}:{ACCOUNT}:task:*"}
+KEEP_CATALOG = {
+    "Action": [
+        "glue:GetDatabase",
+        "glue:GetTable",
+        "glue:CreateTable",
+        "glue:UpdateTable",
+        "glue:DeleteTable",
+        "glue:GetPartitions",
+        "glue:BatchCreatePartition",
+        "glue:BatchUpdatePartition",
+        "glue:BatchDeletePartition",
+    ],
+    "Resource": [
+        f"arn:aws:glue:{REGION}:{ACCOUNT}:{name}" for name in ("catalog", "database/acme_lake", "table/acme_lake/*")
+    ],
+}
 EXPECTED = {
     JOB_CONTROLLER: {
         "WriteLogs": write_logs(SHELL_LOGS),
@@ -124,6 +140,7 @@ EXPECTED = {
         "StartJobs": {"Action": "glue:StartJobRun", "Resource": [*LOADS, job_arn(JOB_PROCESS_TABLE)]},
         "FollowJobs": {"Action": ["glue:GetJobRun", "glue:BatchStopJobRun"], "Resource": LOADS},
         "ReadTasks": READ_TASKS,
+        "KeepCatalog": KEEP_CATALOG,
     },
     JOB_LOAD_INITIAL: SPARK,
     JOB_LOAD_INCREMENTAL: SPARK,

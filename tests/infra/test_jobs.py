@@ -152,7 +152,12 @@ def test_in_a_vpc_every_job_runs_in_its_subnet_and_takes_nothing_from_outside(ta
 def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deployed, tailored: Deployed):
     both = {"--state_table": STATE_TABLE, "--table_metrics": "true"}
     assert own_arguments(default, JOB_CONTROLLER) == {"--bucket": RAW, **both}
-    assert own_arguments(default, JOB_PROCESS_TABLE) == {"--out_bucket": LAKE, "--timeout_minutes": "645", **both}
+    assert own_arguments(default, JOB_PROCESS_TABLE) == {
+        "--out_bucket": LAKE,
+        "--catalog_database": "cdclake",
+        "--timeout_minutes": "645",
+        **both,
+    }
     assert own_arguments(tailored, JOB_CONTROLLER) == {
         "--bucket": "acme-raw",
         "--prefix": "dms/erp/",
@@ -162,6 +167,7 @@ def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deploye
     assert own_arguments(tailored, JOB_PROCESS_TABLE) == {
         "--out_bucket": LAKE,
         "--out_prefix": "tables/",
+        "--catalog_database": "acme_lake",
         "--state_table": STATE_TABLE,
         "--table_metrics": "false",
         "--timeout_minutes": "735",

@@ -46,6 +46,8 @@ def test_a_prefix_may_be_written_with_and_without_slashes(text: str):
         ("existing_raw_bucket", "s3://acme-raw"),
         ("existing_lake_bucket", "Acme"),
         ("existing_state_table", "a table"),
+        ("existing_catalog_database", "Acme.Lake"),
+        ("catalog", "no"),
         ("kms_key_arn", "alias/lake"),
         ("kms_key_arn", "arn:aws:kms:eu-central-1:123456789012:alias/lake"),
         ("lake_retention_days", "0"),

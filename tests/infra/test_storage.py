@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.model.names import STATE_TABLE
+from cdclake.model.names import JOB_PROCESS_TABLE, STATE_TABLE
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
 from tests.infra.stacks import ACCOUNT, KEY, REGION, Deployed
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RAW, LAKE, LOGS = (f"cdclake-{name}-{ACCOUNT}-{REGION}" for name in ("raw", "lake", "access-logs"))
-KEEPS_DATA = ("AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::DynamoDB::Table")
+KEEPS_DATA = ("AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::DynamoDB::Table", "AWS::Glue::Database")
 
 
 def bucket(deployed: Deployed, name: str) -> dict[str, Any]:
@@ -128,9 +128,15 @@ def test_the_state_table_is_the_one_that_operators_know(default: Deployed):
     }
 
 
+def test_the_lake_tables_have_a_database_in_the_catalog(default: Deployed, tailored: Deployed):
+    database = default.one("AWS::Glue::Database")["Properties"]
+    assert (database["CatalogId"], database["DatabaseInput"]["Name"]) == (ACCOUNT, "cdclake")
+    assert tailored.all("AWS::Glue::Database") == {}  # it is there already
+
+
 def test_data_and_its_protection_stay_whatever_becomes_of_the_stack(default: Deployed):
     kept = [resource for kind in KEEPS_DATA for resource in default.all(kind).values()]
-    assert len(kept) == 7
+    assert len(kept) == 8
     assert {(resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) for resource in kept} == {
         ("Retain", "Retain")
     }
@@ -164,9 +170,13 @@ def test_where_all_is_there_no_storage_is_deployed(tmp_path: Path):
         "cdclake:existing_raw_bucket": "acme-raw",
         "cdclake:existing_lake_bucket": "acme-lake",
         "cdclake:existing_state_table": "acme_state",
+        "cdclake:catalog": "false",
     }
     deployed = Deployed(synthesize(build_app(context, tmp_path)))
     assert list(deployed.stacks) == ["CdclakePipeline"]
+    process_table = deployed.one("AWS::Glue::Job", Name=JOB_PROCESS_TABLE)
+    assert "--catalog_database" not in process_table["Properties"]["DefaultArguments"]
+    assert "KeepCatalog" not in deployed.role_of(process_table)
     outputs = {name: output["Value"] for name, output in deployed.stacks["CdclakePipeline"]["Outputs"].items()}
     (topic,) = deployed.all("AWS::SNS::Topic")
     assert outputs == {
