@@ -101,7 +101,6 @@ def write_lake(places: Places) -> Grant:
     """Write data files and change log, take files out of sight, bring them back, and clean up."""
     actions = (
         "s3:GetObject",
-        "s3:GetObjectVersion",
         "s3:PutObject",
         "s3:DeleteObject",
         "s3:DeleteObjectVersion",

@@ -1,8 +1,9 @@
-"""Lets the tests import the functions as Lambda does: by their folder below `lambdas/`."""
+"""Lets the tests import the functions as Lambda does, by their folder below `lambdas/`, and what deploys them."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent.parent.parent / "lambdas"))
+ROOT = Path(__file__).parents[2]
+sys.path += [str(ROOT / "lambdas"), str(ROOT / "infra")]

@@ -1,6 +1,7 @@
 """An operator's session: apply 1,000 updates and 1,000 deletes, count, roll back, count, apply again, count.
 
-With the commands themselves, each a process of its own, on the embedded AWS: real jobs, a versioned lake bucket.
+With the commands themselves, each a process of its own, on the embedded AWS: real jobs, a versioned lake bucket. All
+that the jobs call meanwhile is held against what their roles allow once they are deployed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import subprocess
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -21,12 +23,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.adapters.dynamodb import DynamoState
 from cdclake.errors import ConfigurationError
 from cdclake.local import EmbeddedAws, deploy
 from cdclake.local.deploy import DEFAULT_DEPLOYMENT
+from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Attribute, Sentinel
+from cdclake_infra.build import build_app
+from cdclake_infra.gate import synthesize
+from tests.infra.calls import Recorder
+from tests.infra.policies import allowing, as_list
+from tests.infra.reasons import FUNCTION, JOBS, REASONS
+from tests.infra.stacks import Deployed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.infra.calls import Call
 
 pytestmark = [pytest.mark.spark, pytest.mark.aws]
 
@@ -107,23 +119,35 @@ class Session:
         return Counts(orders.num_rows, deleted.num_rows, updated.num_rows, pc.sum(updated["quantity"]).as_py())
 
 
-@pytest.fixture
-def session() -> Iterator[Session]:
+@pytest.fixture(scope="module")
+def recorder() -> Recorder:
+    """Notes every call from the start of the session on."""
+    return Recorder({*JOBS, FUNCTION})
+
+
+@pytest.fixture(scope="module")
+def aws(recorder: Recorder) -> Iterator[EmbeddedAws]:
+    """Keeps the lake in the buckets that the roles of `permissions` are for."""
+    with EmbeddedAws(around=recorder.around) as aws:
+        yield aws
+
+
+@pytest.fixture(scope="module")
+def session(aws: EmbeddedAws) -> Session:
     """The table is loaded, in several files; nothing but `cdclake run` starts work."""
-    with EmbeddedAws() as aws:
-        deploy(aws)
-        aws.client("s3").put_bucket_notification_configuration(
-            Bucket=DEFAULT_DEPLOYMENT.raw_bucket, NotificationConfiguration={}
-        )
-        session = Session(aws)
-        orders = pa.table({"order_id": pa.array(range(ORDERS)), "quantity": pa.array([1] * ORDERS)})
-        session.put_raw("LOAD00000001.parquet", orders)
-        session.cdclake("run")
-        session.cdclake("tables", "set", TABLE, "--primary-key", "order_id", "--set", "TargetFileBytes=50000")
-        session.cdclake("tables", "activate", TABLE)
-        (loaded,) = session.cdclake("run")
-        assert loaded["steps"][0]["inserted"] == ORDERS
-        yield session
+    deploy(aws)
+    aws.client("s3").put_bucket_notification_configuration(
+        Bucket=DEFAULT_DEPLOYMENT.raw_bucket, NotificationConfiguration={}
+    )
+    session = Session(aws)
+    orders = pa.table({"order_id": pa.array(range(ORDERS)), "quantity": pa.array([1] * ORDERS)})
+    session.put_raw("LOAD00000001.parquet", orders)
+    session.cdclake("run")
+    session.cdclake("tables", "set", TABLE, "--primary-key", "order_id", "--set", "TargetFileBytes=50000")
+    session.cdclake("tables", "activate", TABLE)
+    (loaded,) = session.cdclake("run")
+    assert loaded["steps"][0]["inserted"] == ORDERS
+    return session
 
 
 def orders_changed(session: Session) -> pa.Table:
@@ -194,3 +218,59 @@ def test_apply_count_rollback_count_reapply_count(session: Session) -> None:
     assert [step["change"] for step in hourly["steps"]] == [6]
     assert session.counts() == after
     assert session.run("reapply", TABLE, "--yes").returncode == ConfigurationError.exit_code
+
+
+@pytest.fixture(scope="module")
+def roles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What may be done by each job and by the function, deployed on the buckets of the session."""
+    buckets = {
+        "existing_raw_bucket": DEFAULT_DEPLOYMENT.raw_bucket,
+        "existing_lake_bucket": DEFAULT_DEPLOYMENT.lake_bucket,
+    }
+    context = {f"cdclake:{name}": bucket for name, bucket in buckets.items()}
+    deployed = Deployed(synthesize(build_app(context, tmp_path_factory.mktemp("stacks"))))
+    jobs = {name: deployed.one("AWS::Glue::Job", Name=name) for name in JOBS}
+    function = deployed.one("AWS::Lambda::Function", FunctionName=FUNCTION)
+    return {name: deployed.role_of(one) for name, one in {**jobs, FUNCTION: function}.items()}
+
+
+def new_file_event(*keys: str) -> dict[str, Any]:
+    """S3's event of raw files that have just been written."""
+    (record,) = json.loads((Path(__file__).parents[1] / "events" / "change_file.json").read_text())["Records"]
+    record["eventTime"] = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
+    s3 = {**record["s3"], "bucket": {"name": DEFAULT_DEPLOYMENT.raw_bucket}}
+    return {"Records": [{**record, "s3": {**s3, "object": {"key": key}}} for key in keys]}
+
+
+@pytest.fixture(scope="module")
+def calls(session: Session, aws: EmbeddedAws, recorder: Recorder) -> set[Call]:
+    """What jobs and function call when the clock and a file's event start work."""
+    session.put_raw("20240306-100000000.parquet", orders_changed(session))
+    aws.client("glue").start_job_run(JobName=JOB_CONTROLLER)
+    event = json.dumps(new_file_event("shop/new/20240306-100000000.parquet"))
+    for _ in range(2):  # a table that is not known is registered, and one that is active is worked on
+        answer = aws.client("lambda").invoke(FunctionName=FUNCTION, Payload=event)
+        assert "FunctionError" not in answer, answer["Payload"].read()
+        path = f"{DEFAULT_DEPLOYMENT.raw_bucket}/shop/new/"
+        DynamoState(aws.client("dynamodb"), STATE_TABLE).set_by_person(path, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
+    aws.wait_until_idle(WAIT_SECONDS)
+    return recorder.calls
+
+
+@pytest.mark.parametrize("caller", [*JOBS, FUNCTION])
+def test_every_call_is_allowed_by_the_role_that_makes_it(
+    calls: set[Call], roles: dict[str, dict[str, Any]], caller: str
+) -> None:
+    made = {call for call in calls if call.caller == caller}
+    assert made
+    assert {call for call in made if not allowing(roles[caller], call)} == set()
+
+
+@pytest.mark.parametrize("caller", [*JOBS, FUNCTION])
+def test_a_role_allows_nothing_that_no_call_or_reason_needs(
+    calls: set[Call], roles: dict[str, dict[str, Any]], caller: str
+) -> None:
+    needed = {found for call in calls if call.caller == caller for found in allowing(roles[caller], call)}
+    granted = {(name, action) for name, one in roles[caller].items() for action in as_list(one["Action"])}
+    assert granted - needed - REASONS[caller].keys() == set()
+    assert REASONS[caller].keys() - granted == set()

@@ -30,7 +30,6 @@ LIST_LAKE = {"Action": ["s3:ListBucket", "s3:ListBucketVersions"], "Resource": L
 WRITE_LAKE = {
     "Action": [
         "s3:GetObject",
-        "s3:GetObjectVersion",
         "s3:PutObject",
         "s3:DeleteObject",
         "s3:DeleteObjectVersion",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from cdclake.errors import ConfigurationError
-from cdclake.local.environment import spark_environment
+from cdclake.local.environment import identity, spark_environment
 from cdclake.local.processes import Child
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class JobRuns:
     def _run_process(self, run: Run, folder: Path) -> tuple[RunState, str]:
         """Run the script to its end; returns how it ended and why."""
         script = self._fetch_script(run, folder)
-        environment = {**self._environment, "TMPDIR": str(folder)}
+        environment = {**self._environment, **identity(run.job), "TMPDIR": str(folder)}
         if run.kind is JobKind.SPARK:
             environment |= spark_environment(folder, sys.executable)
         log_path = self.log_path(run.job, run.run_id)

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from cdclake.local import lambda_worker
+from cdclake.local.environment import identity
 from cdclake.local.processes import Child
 
 if TYPE_CHECKING:
@@ -163,7 +164,12 @@ class _Worker:
             self._child = Child(
                 [sys.executable, "-P", _WORKER],
                 cwd=code,
-                env={**environment, **dict(function.variables), **_runtime_variables(function)},
+                env={
+                    **environment,
+                    **identity(function.name),
+                    **dict(function.variables),
+                    **_runtime_variables(function),
+                },
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

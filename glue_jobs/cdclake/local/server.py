@@ -25,8 +25,9 @@ from cdclake.local.notifications import lambda_runs_functions
 from cdclake.local.web import http_server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
+    from wsgiref.types import WSGIApplication
 
 _OPEN_FILES_WANTED = 65536
 
@@ -46,6 +47,7 @@ class EmbeddedAws:
         spark_runs: How many Spark runs may have a process at once. Those over it wait.
         python_shell_runs: The same for Python shell runs.
         retry_delays_seconds: When to try again to deliver an event whose function failed.
+        around: Puts something between the socket and the services, which then sees every request first.
     """
 
     _only_one: ClassVar[threading.Lock] = threading.Lock()
@@ -59,12 +61,14 @@ class EmbeddedAws:
         spark_runs: int = 2,
         python_shell_runs: int = 8,
         retry_delays_seconds: Sequence[float] = (1.0, 2.0),
+        around: Callable[[WSGIApplication], WSGIApplication] = lambda app: app,
     ) -> None:
         self._port = port
         self._data_dir = data_dir
         self.region = region or default_region(os.environ)
         self._limits = {JobKind.SPARK: spark_runs, JobKind.PYTHON_SHELL: python_shell_runs}
         self._retry_delays_seconds = retry_delays_seconds
+        self._around = around
         self._activity = Activity()
         self._stack = ExitStack()
         self._clients: dict[str, Any] = {}
@@ -124,7 +128,7 @@ class EmbeddedAws:
         self.logs_dir = data_dir / "logs"
         self.logs_dir.mkdir(parents=True, exist_ok=True)
         stack.callback(moto_api_backend.reset)
-        self.endpoint = stack.enter_context(http_server(self._port))
+        self.endpoint = stack.enter_context(http_server(self._port, self._around))
         stack.callback(self._close_clients)
 
         environment = self.environment()

@@ -1,0 +1,53 @@
+"""Why roles allow what no job was seen to call on an embedded AWS that is in good health."""
+
+from __future__ import annotations
+
+from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
+
+JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
+FUNCTION = "cdclake-on-raw-file"
+
+_Reasons = dict[tuple[str, str], str]
+"""By statement and action."""
+
+
+def _of(statement: str, *actions: str, reason: str) -> _Reasons:
+    return {(statement, action): reason for action in actions}
+
+
+_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
+_SERVICE = {
+    **_of("WriteLogs", "logs:CreateLogGroup", *_LOG, reason="Glue writes the log with the job's role"),
+    **_of("ReadCode", "s3:GetObject", reason="Glue fetches script and library with the job's role"),
+}
+_TASKS = _of("ReadTasks", "dms:DescribeTableStatistics", reason="asked only where a table names its DMS task")
+_WRITE_LAKE = {
+    **_of("WriteLake", "s3:DeleteObjectVersion", reason="a run that finishes a rollback takes delete markers away"),
+    **_of("ListLake", "s3:ListBucketVersions", reason="it looks for these markers first"),
+    **_of("WriteLake", "s3:AbortMultipartUpload", reason="what is written or copied in parts is aborted if it fails"),
+}
+_SPARK = {
+    **_SERVICE,
+    **_WRITE_LAKE,
+    **_of("PutMetrics", "cloudwatch:PutMetricData", reason="Glue sends the job's observability metrics with its role"),
+}
+
+REASONS: dict[str, _Reasons] = {
+    JOB_CONTROLLER: {**_SERVICE, **_TASKS},
+    JOB_PROCESS_TABLE: {
+        **_SERVICE,
+        **_TASKS,
+        **_WRITE_LAKE,
+        **_of("WriteLake", "s3:PutObject", reason="it publishes a change that died unpublished, and orders batches"),
+        **_of("WriteLake", "s3:DeleteObject", reason="publishing retires files, and an order is cleared away"),
+        **_of("FollowJobs", "glue:BatchStopJobRun", reason="it stops its Spark run when it must end before that"),
+    },
+    JOB_LOAD_INITIAL: _SPARK,
+    JOB_LOAD_INCREMENTAL: _SPARK,
+    FUNCTION: {
+        **_of("WriteLogs", *_LOG, reason="Lambda writes the log with the function's role"),
+        **_of("KeepUndelivered", "sqs:SendMessage", reason="Lambda queues events that failed with its role"),
+        **_of("UseState", "dynamodb:Scan", reason="a file of transactions concerns whichever tables read its folder"),
+    },
+}
+"""For each job and the function."""
