@@ -7,13 +7,15 @@ each new raw file, with no Controller in it. To keep the two apart, the raw buck
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Callable
 
+from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import ChangeSummary, summaries
+from cdclake.control.catalog_plan import listing_of, table_name
 from cdclake.errors import IntegrityError, JobRunError
 from cdclake.local.shop import STORE_SCHEMA, Shop
 from cdclake.local.shop_check import Comparison, compare, read_lake
@@ -24,7 +26,7 @@ from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cdclake.local.deploy import Deployment
     from cdclake.local.server import EmbeddedAws
@@ -45,7 +47,7 @@ class TableStep:
         step: `full load`, `round one` or `round two`.
         started_by: `hourly run` or `file event`.
         changes: The changes committed by it, at least one.
-        proof: The lake table beside the source's.
+        proof: The lake table beside the source's, and the catalog beside the lake table.
     """
 
     table: str
@@ -132,6 +134,7 @@ class Demo:
         self._stage = stage
         self._state = DynamoState(aws.client("dynamodb"), deployment.state_table)
         self._lake = S3Store(aws.client("s3"), deployment.lake_bucket)
+        self._catalog = GlueCatalog(aws.client("glue"), deployment.catalog_database)
         self._heads = dict.fromkeys(TABLES, 0)
 
     def run(self) -> DemoReport:
@@ -230,7 +233,16 @@ class Demo:
         self._heads[table] = changes[-1].change
         source = self._shop.expected(table)
         proof = compare(read_lake(self._lake, log.layout, source.schema), source, KEY)
+        proof = replace(proof, differences=(*proof.differences, *self._catalog_differences(log)))
         return TableStep(str(log.layout.name), step, started_by, changes, proof)
+
+    def _catalog_differences(self, log: ChangeLog) -> Iterator[str]:
+        """What the Glue Data Catalog says otherwise than the lake table is, in words."""
+        shown, wanted = table_name(log.layout.name), listing_of(log.snapshot(log.head()), log.layout)
+        if self._catalog.table(shown) != wanted.table:
+            yield f"the table {shown} of the catalog is not as the lake table"
+        elif set(self._catalog.partitions(shown)) != set(wanted.partitions):
+            yield f"partitions of the table {shown} of the catalog are not as the lake table's"
 
     def _layout(self, table: str) -> LakeLayout:
         return LakeLayout(self._deployment.lake_bucket, self._deployment.lake_prefix, self._shop.name_of(table))

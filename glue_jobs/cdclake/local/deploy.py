@@ -47,6 +47,7 @@ class Deployment:
         raw_prefix: Key prefix in front of the schema folders of the raw bucket; ends with a slash, or is empty.
         lake_prefix: The same in the lake bucket.
         on_raw_file: Lambda function that new raw files are told to.
+        catalog_database: Database of the Glue Data Catalog.
     """
 
     raw_bucket: str = "cdclake-raw"
@@ -56,6 +57,7 @@ class Deployment:
     raw_prefix: str = ""
     lake_prefix: str = ""
     on_raw_file: str = "cdclake-on-raw-file"
+    catalog_database: str = "cdclake"
 
 
 DEFAULT_DEPLOYMENT = Deployment()
@@ -70,7 +72,7 @@ class _Job:
 
 
 def deploy(aws: EmbeddedAws, deployment: Deployment = DEFAULT_DEPLOYMENT) -> None:
-    """Create buckets, state table, jobs, function and notification.
+    """Create buckets, state table, catalog database, jobs, function and notification.
 
     Raises:
         ConfigurationError: The scripts are not next to the package.
@@ -81,6 +83,7 @@ def deploy(aws: EmbeddedAws, deployment: Deployment = DEFAULT_DEPLOYMENT) -> Non
     _require([*(glue_jobs / job.script for job in jobs.values()), handler / "handler.py"])
     _create_buckets(aws, deployment)
     create_state_table(aws.client("dynamodb"), deployment.state_table)
+    aws.client("glue").create_database(DatabaseInput={"Name": deployment.catalog_database})
     role = _create_role(aws)
     for name, job in jobs.items():
         _create_job(aws, deployment, role, name, job, glue_jobs / job.script)
@@ -107,9 +110,10 @@ def _jobs(deployment: Deployment) -> dict[str, _Job]:
         f"--{Argument.PREFIX}": deployment.raw_prefix,
         f"--{Argument.NEW_TABLE}": NEW_TABLE,
     }
+    catalog = {f"--{Argument.CATALOG_DATABASE}": deployment.catalog_database}
     return {
         JOB_CONTROLLER: _Job("controller.py", _PYTHON_SHELL, 1, {**raw, **lake}),
-        JOB_PROCESS_TABLE: _Job("process_table.py", _PYTHON_SHELL, 100, lake),
+        JOB_PROCESS_TABLE: _Job("process_table.py", _PYTHON_SHELL, 100, {**lake, **catalog}),
         JOB_LOAD_INITIAL: _Job("load_initial.py", _SPARK, 50, {}),
         JOB_LOAD_INCREMENTAL: _Job("load_incremental.py", _SPARK, 50, {}),
     }
