@@ -125,6 +125,8 @@ def _glue_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Asked]:
     request: dict[str, Any] = json.loads(body)
     if "JobName" in request:
         names = [f"job/{request['JobName']}"]
+    elif _operation(environ) == "GetDatabase":
+        names = ["catalog", f"database/{request['Name']}"]
     else:
         database = request["DatabaseName"]
         table = request.get("TableName") or request.get("Name") or request["TableInput"]["Name"]

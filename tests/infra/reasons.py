@@ -26,6 +26,14 @@ _WRITE_LAKE = {
     **_of("ListLake", "s3:ListBucketVersions", reason="it looks for these markers first"),
     **_of("WriteLake", "s3:AbortMultipartUpload", reason="what is written or copied in parts is aborted if it fails"),
 }
+_PARTITIONS = ("Get{}s", "BatchCreate{}", "BatchUpdate{}", "BatchDelete{}")
+_CATALOG = {
+    **_of("KeepCatalog", *(f"glue:{name.format('Partition')}" for name in _PARTITIONS), reason="of partitioned tables"),
+    **_of(
+        "KeepCatalog", "glue:DeleteTable", reason="a table that gets another name, or other partitions, is made anew"
+    ),
+    **_of("KeepCatalog", "glue:GetDatabase", reason="tells a database that is missing from a table that is"),
+}
 _SPARK = {
     **_SERVICE,
     **_WRITE_LAKE,
@@ -38,6 +46,7 @@ REASONS: dict[str, _Reasons] = {
         **_SERVICE,
         **_TASKS,
         **_WRITE_LAKE,
+        **_CATALOG,
         **_of("WriteLake", "s3:PutObject", reason="it publishes a change that died unpublished, and orders batches"),
         **_of("WriteLake", "s3:DeleteObject", reason="publishing retires files, and an order is cleared away"),
         **_of("FollowJobs", "glue:BatchStopJobRun", reason="it stops its Spark run when it must end before that"),
