@@ -211,3 +211,17 @@ def test_a_long_way_back_lists_the_last_changes_only(cdclake, store, state):
     result = cdclake("rollback", "shop.store", "--to", "1", "--dry-run")
     assert "and 2 before these" in result.stdout
     assert TableState(state.get(PATH).item).active
+
+
+def test_the_catalog_shows_what_was_rolled_back_and_an_error_of_it_is_told_and_costs_nothing(cdclake, store, state):
+    glue = boto3.client("glue")
+    state.record_run(PATH, {Attribute.LAST_CATALOG_TABLE: "lake.shop_store"})
+    result = cdclake("rollback", "shop.store", "--yes")
+    assert result.exit_code == 0, result.output
+    assert "The catalog does not show shop.store as it is: ConfigurationError" in result.output
+    assert "Create the database lake" in state.get(PATH).item[Attribute.LAST_CATALOG_ERROR]
+    glue.create_database(DatabaseInput={"Name": "lake"})
+    assert cdclake("reapply", "shop.store", "--yes").exit_code == 0
+    table = glue.get_table(DatabaseName="lake", Name="shop_store")["Table"]
+    assert (table["Parameters"]["numRows"], table["Parameters"]["cdclake.change"]) == ("70", "5")
+    assert state.get(PATH).item[Attribute.LAST_CATALOG_ERROR] == ""

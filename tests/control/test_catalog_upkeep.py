@@ -20,6 +20,7 @@ from cdclake.control.process_table import process_table
 from cdclake.errors import LakeFilesError, RetryableError
 from cdclake.model.catalog import CatalogTable, Statistics
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.metrics import Measure
 from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile
@@ -231,6 +232,9 @@ def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
     orders.put("LOAD00000001.parquet")
     report = run(orders, catalog)
     assert (report.outcome, report.error) == ("done", "")
+    assert report.to_json()["catalog_error"] == item(orders)[Attribute.LAST_CATALOG_ERROR]
+    failures = [one.value for one in orders.metrics.taken if one.measure is Measure.FAILURES]
+    assert failures == [0, 1]
     now = item(orders)
     assert (now[Attribute.LAST_RUN_STATE], now[Attribute.LAST_CHANGE_ID]) == ("SUCCEEDED", "1")
     assert now[Attribute.LAST_CATALOG_ERROR].startswith(f"{type(error).__name__}: ")
@@ -240,7 +244,7 @@ def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
     assert all(bool(one.exc_info) == isinstance(error, ValueError) for one in told)
 
     catalog.error = None
-    run(orders, catalog)
+    assert run(orders, catalog).catalog_error == ""
     assert catalog.listing(NAME) == expected(orders)
     assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
 

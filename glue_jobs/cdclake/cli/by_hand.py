@@ -13,6 +13,7 @@ from cdclake.cli.output import OutputFormat
 from cdclake.cli.tables import find_table
 from cdclake.control.maintenance import LakeTable
 from cdclake.errors import ConfigurationError
+from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
     from cdclake.cli.output import Output
@@ -67,3 +68,11 @@ def warn_if_at_work(lake_table: LakeTable, shown: Output) -> None:
     """Say so if a run is working on the table, as what is found then may be its doing."""
     if lake_table.state.leased(now_utc()):
         shown.remark(f"A run is working on {lake_table.state.name}. Look again when it has ended.")
+
+
+def tell_of_catalog(lake_table: LakeTable, shown: Output) -> None:
+    """Say so if the catalog could not be brought in line with what was done."""
+    state = lake_table.states.get(lake_table.state.path)
+    error = state.item.get(Attribute.LAST_CATALOG_ERROR) if state else ""
+    if error:
+        shown.remark(f"The catalog does not show {lake_table.state.name} as it is: {error}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Callable
 
 import typer
 
-from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table
+from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, tell_of_catalog
 from cdclake.cli.changes import LIST_COLUMNS, as_after, change_line
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
@@ -105,6 +105,7 @@ def _carry_out(
         shown.records("Done", (), [{**facts, "done": True, "change": record.change, "run_id": record.run_id}])
     else:
         _tell_what_next(lake_table, record, shown)
+    tell_of_catalog(lake_table, shown)
 
 
 def _show_plan(lake_table: LakeTable, plan: UndoPlan, shown: Output) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, warn_if_at_work
+from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, tell_of_catalog, warn_if_at_work
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
 from cdclake.cli.target import Target, with_target
@@ -69,6 +69,7 @@ def repair(
         shown.records("Repair", (), [{**facts, "done": True}])
     else:
         shown.remark(f"Done: {len(found.vanished):,} files brought back, {len(found.foreign):,} moved aside.")
+    tell_of_catalog(lake_table, shown)
 
 
 @with_target
@@ -113,6 +114,7 @@ def clean_up(
         shown.records("Clean-up", (), [{**facts, **done.to_json(), "done": True}])
     else:
         shown.remark(f"Done: {done.count:,} objects deleted.")
+    tell_of_catalog(lake_table, shown)
 
 
 def _file_lines(layout: LakeLayout, found: Differences) -> list[dict[str, object]]:

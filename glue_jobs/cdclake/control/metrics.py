@@ -59,6 +59,11 @@ def of_end(table: str, seconds: float, *, failed: bool) -> list[Metric]:
     return [Metric(Measure.FAILURES, int(failed), table), Metric(Measure.DURATION_SECONDS, seconds, table)]
 
 
+def of_catalog_failure(table: str) -> list[Metric]:
+    """That a lake table is not in the catalog as it is. It counts as a failure, so that the alarm goes off."""
+    return [Metric(Measure.FAILURES, 1, table)]
+
+
 def of_controller(results: Sequence[TableResult], now: datetime) -> list[Metric]:
     """What a Controller run saw: the lag of every active table, how many are frozen, and which it could not see to.
 

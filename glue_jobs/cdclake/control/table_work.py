@@ -97,6 +97,7 @@ class Report:
         table: `schema.table`, or the path of a table that is not registered.
         outcome: `done`, `inactive`, `busy: ...`, `failed`, or `handed on` to the run `follow_up`.
         failure: What went wrong, if anything did.
+        catalog_error: Why the catalog could not be brought in line; empty if it was. No failure of the table.
     """
 
     table: str
@@ -105,6 +106,7 @@ class Report:
     rounds: list[Round] = field(default_factory=list)
     follow_up: str = ""
     failure: BaseException | None = None
+    catalog_error: str = ""
 
     @property
     def error(self) -> str:
@@ -120,6 +122,7 @@ class Report:
             "rounds": [one.to_json() for one in self.rounds],
             "follow_up": self.follow_up,
             "error": self.error,
+            "catalog_error": self.catalog_error,
         }
 
 
@@ -286,6 +289,8 @@ class TableWork:
         if decision.kind is DecisionKind.NOTHING_NEW:  # else not all that was listed is seen to
             outcome[Attribute.LAST_LISTED_UTC] = utc_text(self._look.listed_utc)
         self._record_end(RunState.SUCCEEDED, "", outcome)
+        if self.report.catalog_error:
+            self._outside.metrics.put(metrics.of_catalog_failure(self.report.table))
         self._more = decision.incremental  # one change could not take all there is
 
     def give_back(self) -> bool:
@@ -376,7 +381,9 @@ class TableWork:
         news = catalog_news(self._outside.catalog, state, self._layout, lake, self._keep)
         if news:
             self._states.record_run(self.path, news)
-        return state.with_attributes(**news)
+        state = state.with_attributes(**news)
+        self.report.catalog_error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
+        return state
 
     def _record_end(self, outcome: str, error: str, more: Mapping[str, str] | None = None) -> None:
         self._states.record_run(
