@@ -118,7 +118,7 @@ def _dynamodb_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Asked]:
 
 
 def _glue_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Asked]:
-    """Calls about a job, or about a database or a table of the catalog, which need what they are in as well.
+    """Calls about a job, or about a table of the catalog, which need the catalog and the database as well.
 
     https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
     """

@@ -21,7 +21,6 @@ _SERVICE = {
     **_of("ReadCode", "s3:GetObject", reason="Glue fetches script and library with the job's role"),
 }
 _TASKS = _of("ReadTasks", "dms:DescribeTableStatistics", reason="asked only where a table names its DMS task")
-_PARTITIONS = ("glue:BatchCreatePartition", "glue:BatchUpdatePartition", "glue:BatchDeletePartition")
 _WRITE_LAKE = {
     **_of("WriteLake", "s3:DeleteObjectVersion", reason="a run that finishes a rollback takes delete markers away"),
     **_of("ListLake", "s3:ListBucketVersions", reason="it looks for these markers first"),
@@ -51,10 +50,6 @@ REASONS: dict[str, _Reasons] = {
         **_of("WriteLake", "s3:PutObject", reason="it publishes a change that died unpublished, and orders batches"),
         **_of("WriteLake", "s3:DeleteObject", reason="publishing retires files, and an order is cleared away"),
         **_of("FollowJobs", "glue:BatchStopJobRun", reason="it stops its Spark run when it must end before that"),
-        **_of("KeepCatalog", *_PARTITIONS, reason="made where partitions come, change or go, which this table has not"),
-        **_of(
-            "KeepCatalog", "glue:DeleteTable", reason="a table by other partition columns, or by a name that was left"
-        ),
     },
     JOB_LOAD_INITIAL: _SPARK,
     JOB_LOAD_INCREMENTAL: _SPARK,
