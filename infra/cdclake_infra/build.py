@@ -13,6 +13,8 @@ from cdclake_infra.library import ROOT
 from cdclake_infra.monitoring import Monitoring
 from cdclake_infra.on_raw_file import OnRawFile
 from cdclake_infra.places import Places
+from cdclake_infra.sample_replication import SampleReplication
+from cdclake_infra.sample_source import SampleSource
 from cdclake_infra.schedule import Schedule
 from cdclake_infra.settings import Settings
 from cdclake_infra.storage import Storage
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-STORAGE, PIPELINE = "CdclakeStorage", "CdclakePipeline"
+STORAGE, PIPELINE, SAMPLE = "CdclakeStorage", "CdclakePipeline", "CdclakeSample"
 
 _CDK_FLAGS = {
     # Access logs are allowed by a bucket policy: buckets without ACLs can have no other.
@@ -66,6 +68,21 @@ class PipelineStack(Stack):
                 CfnOutput(self, output, value=value)
 
 
+class SampleStack(Stack):
+    """A database to try cdclake with, and its replication to the raw bucket. To be thrown away afterwards."""
+
+    def __init__(self, app: App, name: str, *, settings: Settings) -> None:
+        super().__init__(app, name, description="cdclake: sample database and its DMS task")
+        source = SampleSource(self, "Source")
+        places = Places.of(settings)
+        replication = SampleReplication(self, "Replication", settings=settings, places=places, source=source)
+        assert source.database.secret is not None  # it was made with one
+        CfnOutput(self, "Task", value=replication.task.ref)
+        CfnOutput(self, "Database", value=source.database.db_instance_endpoint_address)
+        CfnOutput(self, "Secret", value=source.database.secret.secret_arn)
+        CfnOutput(self, "Bastion", value=source.bastion.instance_id)
+
+
 def build_app(context: Mapping[str, object] | None = None, outdir: Path | None = None) -> App:
     """The app, not synthesized yet. Synthesis fails if cdk-nag finds what nobody has given a reason for.
 
@@ -81,9 +98,13 @@ def build_app(context: Mapping[str, object] | None = None, outdir: Path | None =
     )
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     settings = Settings.from_context(app.node.get_all_context())
-    pipeline = PipelineStack(app, PIPELINE, settings=settings)
+    uses_data: list[Stack] = [PipelineStack(app, PIPELINE, settings=settings)]
+    if settings.sample_database:
+        uses_data.append(SampleStack(app, SAMPLE, settings=settings))
     if settings.creates_storage:
-        pipeline.add_stack_dependency(StorageStack(app, STORAGE, settings=settings))
+        storage = StorageStack(app, STORAGE, settings=settings)
+        for stack in uses_data:
+            stack.add_stack_dependency(storage)
     return app
 
 

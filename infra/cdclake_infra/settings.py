@@ -63,6 +63,8 @@ class Settings:
         table_metrics: Whether there are metrics of each table beside those of all.
         lag_alarm_minutes: After how long a raw file that waits raises an alarm; 0: never.
         silence_alarm_hours: After how long without a Controller run there is an alarm; 0: never.
+        sample_database: Whether there is a sample database, too, with its replication by DMS.
+        create_dms_roles: Whether that stack makes the two roles that DMS takes by their names, one each for an account.
     """
 
     raw_prefix: str = ""
@@ -89,6 +91,8 @@ class Settings:
     table_metrics: bool = True
     lag_alarm_minutes: int = 180
     silence_alarm_hours: int = 3
+    sample_database: bool = False
+    create_dms_roles: bool = True
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be deployed.

@@ -1,0 +1,187 @@
+"""The replication of the sample database: DMS, from MySQL to Parquet files in the raw bucket."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from aws_cdk import Acknowledgment, Aws, RemovalPolicy, Validations
+from aws_cdk import aws_dms as dms
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from cdclake_infra import grants
+from cdclake_infra.grants import Grant
+from cdclake_infra.places import bucket_arn
+from cdclake_infra.sample_source import MYSQL_PORT
+
+if TYPE_CHECKING:
+    from cdclake_infra.places import Places
+    from cdclake_infra.sample_source import SampleSource
+    from cdclake_infra.settings import Settings
+
+DMS = "dms.amazonaws.com"
+SCHEMA, TIMESTAMP_COLUMN, CHANGE_SEQUENCE = "shop", "dms_timestamp", "AR_H_CHANGE_SEQ"
+SECONDS_TO_A_FILE = 60
+ACCOUNT_ROLES = {
+    "dms-vpc-role": "AmazonDMSVPCManagementRole",
+    "dms-cloudwatch-logs-role": "AmazonDMSCloudWatchLogsRole",
+}
+"""Roles that DMS takes by their names, one each for an account, and the policies that it wants them to have.
+https://docs.aws.amazon.com/dms/latest/userguide/security-iam.html#CHAP_Security.APIRole
+"""
+TABLE_MAPPINGS = {
+    "rules": [
+        {
+            "rule-type": "selection",
+            "rule-id": "1",
+            "rule-name": "tables",
+            "object-locator": {"schema-name": SCHEMA, "table-name": "%"},
+            "rule-action": "include",
+        },
+        {
+            "rule-type": "transformation",
+            "rule-id": "2",
+            "rule-name": "order",
+            "rule-target": "column",
+            "object-locator": {"schema-name": SCHEMA, "table-name": "%"},
+            "rule-action": "add-column",
+            "value": CHANGE_SEQUENCE,
+            "expression": f"${CHANGE_SEQUENCE}",
+            "data-type": {"type": "string", "length": 35},
+        },
+    ]
+}
+"""All tables of the shop, with a column that puts changes in order, whatever their times."""
+TASK_SETTINGS = {
+    "Logging": {"EnableLogging": True},
+    # A table that is emptied or dropped at the source would take its raw files along, applied or not.
+    "ChangeProcessingDdlHandlingPolicy": {
+        "HandleSourceTableDropped": False,
+        "HandleSourceTableTruncated": False,
+        "HandleSourceTableAltered": True,
+    },
+    "FullLoadSettings": {"TargetTablePrepMode": "DO_NOTHING"},
+}
+
+
+class SampleReplication(Construct):
+    """A replication instance, two endpoints, and a task, which somebody starts once there are tables.
+
+    Attributes:
+        task: The task: full load, then changes.
+    """
+
+    def __init__(
+        self, scope: Construct, name: str, *, settings: Settings, places: Places, source: SampleSource
+    ) -> None:
+        super().__init__(scope, name)
+        instance = self._instance(source)
+        if settings.create_dms_roles:
+            for role in self._account_roles():
+                instance.node.add_dependency(role)
+        self.task = dms.CfnReplicationTask(
+            self,
+            "Task",
+            replication_task_identifier="cdclake-sample",
+            migration_type="full-load-and-cdc",
+            replication_instance_arn=instance.ref,
+            source_endpoint_arn=self._from(source).ref,
+            target_endpoint_arn=self._to(places).ref,
+            table_mappings=json.dumps(TABLE_MAPPINGS),
+            replication_task_settings=json.dumps(TASK_SETTINGS),
+        )
+
+    def _instance(self, source: SampleSource) -> dms.CfnReplicationInstance:
+        group = ec2.SecurityGroup(
+            self, "Group", vpc=source.vpc, description="cdclake sample: DMS", allow_all_outbound=False
+        )
+        source.admit(group, "DMS")
+        group.add_egress_rule(
+            ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "S3, by the network's endpoint: there is no other"
+        )
+        subnets = dms.CfnReplicationSubnetGroup(
+            self,
+            "Subnets",
+            replication_subnet_group_description="cdclake sample",
+            subnet_ids=[subnet.subnet_id for subnet in source.vpc.isolated_subnets],
+        )
+        return dms.CfnReplicationInstance(
+            self,
+            "Instance",
+            replication_instance_class="dms.t3.small",
+            allocated_storage=20,
+            multi_az=False,
+            publicly_accessible=False,
+            replication_subnet_group_identifier=subnets.ref,
+            vpc_security_group_ids=[group.security_group_id],
+        )
+
+    def _from(self, source: SampleSource) -> dms.CfnEndpoint:
+        """The source. CloudFormation fetches the password from Secrets Manager; the template names the secret."""
+        secret = source.database.secret
+        assert secret is not None  # the database was made with one
+        return dms.CfnEndpoint(
+            self,
+            "Source",
+            endpoint_type="source",
+            engine_name="mysql",
+            server_name=source.database.db_instance_endpoint_address,
+            port=MYSQL_PORT,
+            username=secret.secret_value_from_json("username").unsafe_unwrap(),
+            password=secret.secret_value_from_json("password").unsafe_unwrap(),
+        )
+
+    def _to(self, places: Places) -> dms.CfnEndpoint:
+        key = places.kms_key_arn
+        encryption = {"encryption_mode": "SSE_KMS", "server_side_encryption_kms_key_id": key} if key else {}
+        return dms.CfnEndpoint(
+            self,
+            "Target",
+            endpoint_type="target",
+            engine_name="s3",
+            s3_settings=dms.CfnEndpoint.S3SettingsProperty(
+                bucket_name=places.raw_bucket,
+                bucket_folder=places.raw_prefix.rstrip("/") or None,
+                expected_bucket_owner=Aws.ACCOUNT_ID,
+                service_access_role_arn=self._writer(places).role_arn,
+                data_format="parquet",
+                compression_type="GZIP",
+                timestamp_column_name=TIMESTAMP_COLUMN,
+                cdc_max_batch_interval=SECONDS_TO_A_FILE,
+                **encryption,
+            ),
+        )
+
+    def _writer(self, places: Places) -> iam.IRole:
+        """https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html#CHAP_Target.S3.Prerequisites."""
+        files = f"{bucket_arn(places.raw_bucket)}/{places.raw_prefix}*"
+        write = ("s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObject")
+        return grants.role(
+            self,
+            "Writer",
+            service=DMS,
+            grants=[
+                Grant("FindRawBucket", ("s3:ListBucket",), (bucket_arn(places.raw_bucket),)),
+                Grant("WriteRaw", write, (files,), "raw files come and go; their names are DMS's"),
+                *grants.use_key(places),
+            ],
+        )
+
+    def _account_roles(self) -> list[iam.Role]:
+        return [self._account_role(name, policy) for name, policy in ACCOUNT_ROLES.items()]
+
+    def _account_role(self, name: str, policy: str) -> iam.Role:
+        role = iam.Role(
+            self,
+            name,
+            role_name=name,
+            assumed_by=iam.ServicePrincipal(DMS),
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(f"service-role/{policy}")],
+        )
+        role.apply_removal_policy(RemovalPolicy.RETAIN)  # other tasks of the account may have come to need it
+        finding = f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/{policy}]"
+        reason = "DMS wants a role of this name with this policy"
+        Validations.of(role).acknowledge(Acknowledgment(id=finding, reason=reason))
+        return role

@@ -1,0 +1,137 @@
+"""The sample database: RDS for MySQL, set up as DMS needs it, in a network that nobody outside can reach."""
+
+from __future__ import annotations
+
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_rds as rds
+from constructs import Construct
+
+MYSQL_PORT = 3306
+BINLOG = {
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",  # else updates come without the columns that they left as they were
+    "binlog_checksum": "NONE",
+}
+"""https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Source.MySQL.html#CHAP_Source.MySQL.AmazonManaged"""
+_ISOLATED = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+_SAMPLE = "It holds sample data for as long as somebody tries things out"
+_ACKNOWLEDGED = {
+    "network": {"AwsSolutions-VPC7": "Nothing leads into this network or out of it that its flow logs could tell of"},
+    "database": {
+        "AwsSolutions-RDS3": _SAMPLE,
+        "AwsSolutions-RDS10": f"{_SAMPLE}, and goes with its stack",
+        "AwsSolutions-RDS11": "Nobody but DMS and the bastion can reach the port",
+    },
+    "secret": {"AwsSolutions-SMG4": f"{_SAMPLE}; DMS would have to be told of every new password"},
+    "bastion": {
+        **{
+            f"AwsSolutions-IAM5[{stars}]": "Session Manager needs them on every instance that it reaches"
+            for stars in ("Action::ssmmessages:*", "Action::ec2messages:*", "Resource::*")
+        },
+        "AwsSolutions-EC28": _SAMPLE,
+        "AwsSolutions-EC29": "It holds nothing",
+    },
+}
+
+
+class SampleSource(Construct):
+    """A database, and a bastion through which a person can reach it with Session Manager.
+
+    Attributes:
+        vpc: The network: no internet gateway, no NAT; S3 by a gateway endpoint.
+        database: The database server, empty.
+        bastion: An instance without an open port.
+    """
+
+    def __init__(self, scope: Construct, name: str) -> None:
+        super().__init__(scope, name)
+        self.vpc = self._network()
+        self.database = self._database()
+        self.bastion = self._bastion()
+
+    def admit(self, group: ec2.ISecurityGroup, who: str) -> None:
+        """Let a security group speak to the database.
+
+        Args:
+            group: The group.
+            who: What it is of, for people.
+        """
+        self.database.connections.allow_from(group, ec2.Port.tcp(MYSQL_PORT), f"MySQL from {who}")
+
+    def _network(self) -> ec2.Vpc:
+        vpc = ec2.Vpc(
+            self,
+            "Network",
+            max_azs=2,  # as many as RDS and DMS want for their subnet groups
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(name="Sample", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=24)
+            ],
+            gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
+        )
+        _acknowledge(vpc, "network")
+        return vpc
+
+    def _database(self) -> rds.DatabaseInstance:
+        engine = rds.DatabaseInstanceEngine.mysql(version=rds.MysqlEngineVersion.VER_8_4_9)
+        credentials = rds.DatabaseSecret(self, "Secret", username="cdclake")
+        _acknowledge(credentials, "secret")
+        database = rds.DatabaseInstance(
+            self,
+            "Database",
+            engine=engine,
+            parameter_group=rds.ParameterGroup(self, "Binlog", engine=engine, parameters=BINLOG),
+            credentials=rds.Credentials.from_secret(credentials),
+            instance_type=ec2.InstanceType.of(ec2.InstanceClass.T4G, ec2.InstanceSize.MICRO),
+            allocated_storage=20,
+            storage_type=rds.StorageType.GP3,
+            storage_encrypted=True,
+            vpc=self.vpc,
+            vpc_subnets=_ISOLATED,
+            publicly_accessible=False,
+            backup_retention=Duration.days(1),  # without backups RDS writes no binlog
+            iam_authentication=True,
+            removal_policy=RemovalPolicy.DESTROY,
+            delete_automated_backups=True,
+        )
+        _acknowledge(database, "database")
+        return database
+
+    def _bastion(self) -> ec2.BastionHostLinux:
+        endpoints = ec2.SecurityGroup(
+            self, "Endpoints", vpc=self.vpc, description="cdclake sample: Session Manager", allow_all_outbound=False
+        )
+        for service in ("SSM", "SSM_MESSAGES"):
+            self.vpc.add_interface_endpoint(
+                f"{service.title().replace('_', '')}Endpoint",
+                service=getattr(ec2.InterfaceVpcEndpointAwsService, service),
+                subnets=ec2.SubnetSelection(subnets=[self.vpc.isolated_subnets[0]]),
+                security_groups=[endpoints],
+                open=False,
+            )
+        group = ec2.SecurityGroup(
+            self, "Bastion", vpc=self.vpc, description="cdclake sample: bastion", allow_all_outbound=False
+        )
+        endpoints.connections.allow_from(group, ec2.Port.tcp(443), "Session Manager from the bastion")
+        self.admit(group, "the bastion")
+        bastion = ec2.BastionHostLinux(
+            self,
+            "BastionHost",
+            vpc=self.vpc,
+            subnet_selection=ec2.SubnetSelection(subnets=[self.vpc.isolated_subnets[0]]),
+            security_group=group,
+            instance_type=ec2.InstanceType.of(ec2.InstanceClass.T4G, ec2.InstanceSize.NANO),
+            machine_image=ec2.MachineImage.latest_amazon_linux2023(cpu_type=ec2.AmazonLinuxCpuType.ARM_64),
+            block_devices=[
+                ec2.BlockDevice(device_name="/dev/xvda", volume=ec2.BlockDeviceVolume.ebs(8, encrypted=True))
+            ],
+            require_imdsv2=True,
+        )
+        _acknowledge(bastion, "bastion")
+        return bastion
+
+
+def _acknowledge(where: Construct, what: str) -> None:
+    rules = [Acknowledgment(id=rule, reason=reason) for rule, reason in _ACKNOWLEDGED[what].items()]
+    Validations.of(where).acknowledge(*rules)
