@@ -10,7 +10,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough crash bench bench-quick bench-controller synth check lint types check-39 lock clean
+.PHONY: help demo test test-thorough crash bench bench-quick bench-controller synth costs check lint types check-39 lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ bench-controller: $(VENV)/.test-ready ## What planning 10,000 tables costs, and 
 
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate
+
+costs: $(VENV)/.test-ready ## What a deployment costs a month, for three sizes
+	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.cost
 
 check: lint types check-39 ## Everything of `make test` but the tests
 

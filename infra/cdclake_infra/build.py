@@ -53,7 +53,7 @@ class PipelineStack(Stack):
         places = Places.of(settings)
         jobs = Jobs(self, "Jobs", settings=settings, places=places)
         Schedule(self, "Schedule", settings=settings, job=jobs.controller)
-        told = OnRawFile(self, "OnRawFile", places=places)
+        told = OnRawFile(self, "OnRawFile", places=places, told=settings.start_by_file)
         watched = Monitoring(
             self, "Monitoring", settings=settings, function=told.function, undelivered=told.undelivered
         )

@@ -35,12 +35,18 @@ UNDELIVERED_KEPT = Duration.days(14)
 class OnRawFile(Construct):
     """A function that gets a table looked at when a raw file arrives, and a queue of events that it could not take.
 
+    Args:
+        scope: Where it belongs.
+        name: Its name in the construct tree.
+        places: Where things are.
+        told: Whether the raw bucket tells it of new files.
+
     Attributes:
         function: The function.
         undelivered: The queue.
     """
 
-    def __init__(self, scope: Construct, name: str, *, places: Places) -> None:
+    def __init__(self, scope: Construct, name: str, *, places: Places, told: bool) -> None:
         super().__init__(scope, name)
         self.undelivered = sqs.Queue(
             self,
@@ -57,7 +63,8 @@ class OnRawFile(Construct):
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.function = self._function(places, self.undelivered, log)
-        self._notify(self.function, places)
+        if told:
+            self._notify(self.function, places)
 
     def _function(self, places: Places, undelivered: sqs.Queue, log: logs.LogGroup) -> lambda_.Function:
         role = grants.role(

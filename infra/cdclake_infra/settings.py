@@ -55,6 +55,7 @@ class Settings:
         delete_data_with_stacks: Whether data goes when the storage stack is deleted. A bucket must be empty even then.
         schedule: When the workflow starts the Controller, as Glue writes it, in UTC.
         schedule_enabled: Whether the workflow starts by itself.
+        start_by_file: Whether a new raw file starts the work for its table at once.
         concurrent_tables: How many tables are worked on at a time.
         worker_type: Glue's worker type for the Spark jobs.
         most_workers: Up to how many workers a run of a Spark job grows.
@@ -83,6 +84,7 @@ class Settings:
     delete_data_with_stacks: bool = False
     schedule: str = "cron(0 * * * ? *)"
     schedule_enabled: bool = True
+    start_by_file: bool = True
     concurrent_tables: int = 50
     worker_type: str = "G.1X"
     most_workers: int = 10

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, STATE_TABLE
+from cdclake_infra.build import build_app
+from cdclake_infra.gate import synthesize
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, Deployed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HANDLER = """
 import json, sys
@@ -61,6 +66,12 @@ def test_new_raw_files_below_the_prefix_are_told_to_the_function(tailored: Deplo
 def test_without_a_prefix_every_raw_file_is_told(default: Deployed):
     (configuration,) = notification(default)["NotificationConfiguration"]["LambdaFunctionConfigurations"]
     assert "Filter" not in configuration
+
+
+def test_where_only_the_schedule_starts_work_the_raw_bucket_tells_nobody(tmp_path: Path):
+    deployed = Deployed(synthesize(build_app({"cdclake:start_by_file": False}, tmp_path)))
+    assert deployed.all("Custom::S3BucketNotifications") == deployed.all("AWS::Lambda::Permission") == {}
+    assert function(deployed)  # for who wants to call it
 
 
 def test_nobody_but_the_raw_bucket_of_this_account_may_call_the_function(tailored: Deployed):
