@@ -52,7 +52,9 @@ def test_an_item_is_read_as_the_walkthrough_passes_it_and_plain():
 
 
 def test_the_last_error_which_may_be_long_is_not_passed_on():
-    assert parse_item(item_json({"path": "p/s/t/", "LastError": "x" * 100_000})) == {"path": "p/s/t/"}
+    assert parse_item(item_json({"path": "p/s/t/", "LastError": "x" * 100_000, "LastCatalogError": "x"})) == {
+        "path": "p/s/t/"
+    }
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "{}", '{"path": ""}', '{"path": {"N": "1"}}', '{"path": "p", "x": 1}'])

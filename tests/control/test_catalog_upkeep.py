@@ -223,6 +223,21 @@ def test_under_a_name_that_a_person_chose_the_table_is_there_once(orders: World,
     assert item(orders)[Attribute.LAST_CATALOG_TABLE] == "lake.all_orders"
 
 
+def test_a_table_stays_under_its_name_until_it_is_there_under_the_one_that_a_person_chose(
+    orders: World, catalog: MemoryCatalog
+):
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    other = replace(expected(orders).table, source="shop.items")
+    catalog.create_table("taken", other)
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "taken"})
+    run(orders, catalog)
+    assert catalog.listing(NAME) == expected(orders)
+    catalog.drop_table("taken")
+    run(orders, catalog)
+    assert catalog.names == {"taken"}
+
+
 @pytest.mark.parametrize("error", [RetryableError("Glue is busy", remedy="Run again"), ValueError("a defect")])
 def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
     orders: World, error: Exception, caplog: pytest.LogCaptureFixture

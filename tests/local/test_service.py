@@ -108,12 +108,13 @@ for job in boto3.client("glue").get_jobs()["Jobs"]:
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
         )
         lake = {"--out_bucket": "cdclake-lake", "--out_prefix": "", "--state_table": "DMSCDC_Controller"}
+        catalog = {"--catalog_database": "cdclake"}
         raw = {"--bucket": "cdclake-raw", "--prefix": "", "--new_table": '{"FullLoadQuietMinutes": "0"}'}
         assert told.stdout.splitlines() == [
             "Enabled",
             "[{'AttributeName': 'path', 'KeyType': 'HASH'}]",
             f"DMSCDC_Controller pythonshell {{'MaxConcurrentRuns': 1}} {raw | lake}",
-            f"DMSCDC_ProcessTable pythonshell {{'MaxConcurrentRuns': 100}} {lake}",
+            f"DMSCDC_ProcessTable pythonshell {{'MaxConcurrentRuns': 100}} {lake | catalog}",
             "DMSCDC_LoadInitial glueetl {'MaxConcurrentRuns': 50} {}",
             "DMSCDC_LoadIncremental glueetl {'MaxConcurrentRuns': 50} {}",
         ]

@@ -40,10 +40,8 @@ _ROWS, _FILES, _BYTES = "numRows", "numFiles", "totalSize"
 _SOURCE, _CHANGE, _LEFT_OUT = "cdclake.table", "cdclake.change", "cdclake.left_out_columns"
 _OF_OTHER_WRITERS = ("recordCount", "objectCount", "averageRecordSize", "sizeKey", "spark.sql.")
 """What crawlers and Spark say of columns and sizes in parameters that begin so: wrong from the next change on."""
-_WRITABLE = frozenset(
-    {"Description", "Owner", "Retention", "LastAccessTime", "LastAnalyzedTime", "PartitionKeys", "Parameters"}
-)
-"""What UpdateTable takes of what GetTable gives; what it is not given is lost."""
+_KEPT = frozenset({"Description", "Owner", "Retention", "LastAccessTime", "LastAnalyzedTime"})
+"""What people may have set, and UpdateTable takes; what it is not given is lost."""
 
 _MISSING = "EntityNotFoundException"
 
@@ -191,7 +189,7 @@ def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> d
     if table.left_out:
         parameters[_LEFT_OUT] = json.dumps(table.left_out)
     return {
-        **{key: value for key, value in before.items() if key in _WRITABLE},
+        **{key: value for key, value in before.items() if key in _KEPT},
         "Name": name,
         "TableType": _EXTERNAL_TABLE,
         "StorageDescriptor": _storage(table.location, _columns(table.columns, comments)),

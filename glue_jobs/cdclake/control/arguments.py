@@ -35,6 +35,8 @@ _SETTINGS = (
 )
 """What may be the same for all tables that are registered. A person names the keys, and turns the table on."""
 
+_ERRORS = (Attribute.LAST_ERROR, Attribute.LAST_CATALOG_ERROR)
+
 
 def parse_arguments(
     argv: Sequence[str],
@@ -93,9 +95,9 @@ def folder_prefix(text: str) -> str:
 def item_json(item: Mapping[str, str]) -> str:
     """An item of the state table as the argument `item`: JSON with DynamoDB's types, as the walkthrough passes it.
 
-    `LastError` is left out: no job reads it, and it may be longer than an argument can be.
+    Errors are left out: no job reads them, and they may be longer than an argument can be.
     """
-    return json.dumps({name: {"S": value} for name, value in item.items() if name != Attribute.LAST_ERROR})
+    return json.dumps({name: {"S": value} for name, value in item.items() if name not in _ERRORS})
 
 
 def parse_item(text: str) -> Item:

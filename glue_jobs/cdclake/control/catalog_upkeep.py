@@ -63,13 +63,11 @@ def catalog_news(
                 said[Attribute.LAST_CATALOG_TABLE] = str(shown)
         except (LeaseLostError, StoppedError):
             raise
-        except Exception as error:  # noqa: BLE001 - it is written down with the table, whose rows are right
+        except Exception as error:
             said[Attribute.LAST_CATALOG_ERROR] = error_line(error)
-            about = {"table": str(layout.name), "change": lake.change or None}
+            log = logs.bind(__name__, table=str(layout.name), change=lake.change or None)
             defect = None if isinstance(error, CdclakeError) else error
-            logs.bind(__name__, **about).error(
-                "the catalog could not be brought in line", extra={"error": error_line(error)}, exc_info=defect
-            )
+            log.error("the catalog could not be brought in line", extra={"error": error_line(error)}, exc_info=defect)
     return {name: value for name, value in said.items() if state.item.get(name, "") != value}
 
 
@@ -97,16 +95,19 @@ def show(
     if found:
         _check_ours(found, name, layout)
     wanted = listing_of(lake, layout) if lake.made or found is None else emptied(found, lake.change)
+    if found != wanted.table:
+        before = Listing(found, tuple(_partitions(catalog, name.table, keep_alive))) if found else None
+        carry_out(catalog, name.table, plan_catalog(wanted, before), keep_alive)
+        _warn_of(wanted.table)
     _drop_former(catalog, state, layout, name)
-    if found == wanted.table:
-        return name
-    before = Listing(found, tuple(_partitions(catalog, name.table, keep_alive))) if found else None
-    carry_out(catalog, name.table, plan_catalog(wanted, before), keep_alive)
-    if wanted.table.left_out:
-        about = {"table": str(layout.name), "change": lake.change}
-        left_out = ", ".join(map(repr, wanted.table.left_out))
-        logs.bind(__name__, **about).warning("the catalog cannot take all columns", extra={"reason": left_out})
     return name
+
+
+def _warn_of(table: CatalogTable) -> None:
+    if table.left_out:
+        names = ", ".join(map(repr, table.left_out))
+        log = logs.bind(__name__, table=table.source, change=table.change)
+        log.warning("the catalog cannot take all columns", extra={"reason": names})
 
 
 def _check_ours(found: CatalogTable, name: CatalogName, layout: LakeLayout) -> None:
