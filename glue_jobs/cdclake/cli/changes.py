@@ -17,7 +17,7 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from typer._click import Context  # what the method overridden below takes; Typer's own Context is one of it
 
@@ -196,9 +196,9 @@ def _entry_line(entry: LogEntry) -> dict[str, object]:
 
 def _show_record(log: ChangeLog, record: ChangeRecord, shown: Output, *, retained: bool) -> None:
     title = f"Change {record.change} of {log.layout.name}"
-    shown.records(title, _PAIR, list(_pairs(_facts(log, record, retained=retained))))
-    shown.records("Rows", _COUNTS, list(_pairs((_words(name), n) for name, n in asdict(record.books).items())))
     seconds = log.seconds(record)
+    shown.records(title, _PAIR, list(_pairs(_facts(log, record, seconds, retained=retained))))
+    shown.records("Rows", _COUNTS, list(_pairs((_words(name), n) for name, n in asdict(record.books).items())))
     if seconds:
         shown.records("Seconds", _COUNTS, list(_pairs(seconds.items())))
     for header, names in (
@@ -213,7 +213,9 @@ def _show_record(log: ChangeLog, record: ChangeRecord, shown: Output, *, retaine
             shown.records("", (Column("name", f"{header} ({len(names):,})"),), [{"name": name} for name in names])
 
 
-def _facts(log: ChangeLog, record: ChangeRecord, *, retained: bool) -> Iterator[tuple[str, object]]:
+def _facts(
+    log: ChangeLog, record: ChangeRecord, seconds: Mapping[str, float], *, retained: bool
+) -> Iterator[tuple[str, object]]:
     yield "Time (UTC)", _time(record.created_utc)
     yield "Kind", _what(record)
     if record.reason:
@@ -223,7 +225,7 @@ def _facts(log: ChangeLog, record: ChangeRecord, *, retained: bool) -> Iterator[
     yield "Fencing token", record.fencing_token
     yield "Bytes read", f"{record.bytes_read:,}"
     yield "Bytes added", f"{record.bytes_added:,}"
-    yield "Seconds", round(sum(log.seconds(record).values()), 3)
+    yield "Seconds", round(sum(seconds.values()), 3)
     yield "Record", f"s3://{log.layout.bucket}/{log.layout.change_key(record.change)}"
 
 

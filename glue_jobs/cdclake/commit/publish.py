@@ -29,7 +29,7 @@ def publish(
     record: ChangeRecord,
     keep_alive: KeepAlive = no_lease,
     seconds: Mapping[str, float] | None = None,
-) -> None:
+) -> dict[str, float]:
     """Bring a committed change's files into sight, then retire those they replace.
 
     What is new comes first: a reader in between sees rows twice rather than not at all.
@@ -39,20 +39,25 @@ def publish(
         record: The change.
         keep_alive: Renews the lease.
         seconds: Duration of what the change record does not tell, to be noted with that of publishing.
+
+    Returns:
+        What was noted; nothing if another run has finished the change.
     """
     started = time.perf_counter()
     store, layout = log.store, log.layout
     if _is_past(log, record.change):
-        return
+        return {}
     in_parallel(lambda file: store.copy(file.staged_key, layout.data_key(file.path)), record.added, keep_alive)
     in_parallel(
         lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), record.restored, keep_alive
     )
     if _is_past(log, record.change):
-        return
+        return {}
     in_parallel(lambda path: store.retire(layout.data_key(path), layout.retired_key(path)), record.retired, keep_alive)
-    log.mark_published(record.change, {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)})
+    noted = {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)}
+    log.mark_published(record.change, noted)
     remove_staging(log, record.change)
+    return noted
 
 
 def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:

@@ -127,13 +127,7 @@ class Engine:
         if not groups:
             return None
         seconds: dict[str, float] = {}
-        load = _task(
-            _load_partition,
-            places=request.places,
-            shape=request.shape,
-            settings=request.settings,
-            table=request.table,
-        )
+        load = _reading(_load_partition, request)
         with _timed(seconds, "load"):
             loaded: list[Loaded] = self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load).collect()
         read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
@@ -188,13 +182,7 @@ class Engine:
 
     def _read(self, request: Request) -> RDD[Any]:
         groups = _balanced(request.parts, self._spark.defaultParallelism * 2)
-        read = _task(
-            tasks.read_slices,
-            places=request.places,
-            shape=request.shape,
-            settings=request.settings,
-            table=request.table,
-        )
+        read = _reading(tasks.read_slices, request)
         return self._spark.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
     def _decide(self, request: Request, batches: RDD[Any], read: tasks.ReadStats) -> RDD[Any]:
@@ -235,6 +223,11 @@ class Engine:
 
 def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: ANN401 - passed on
     return Carried(partial(function, **arguments))
+
+
+def _reading(function: Callable[..., Any], request: Request) -> Carried:
+    """A task that begins with slices of raw files."""
+    return _task(function, places=request.places, shape=request.shape, settings=request.settings, table=request.table)
 
 
 def _plan(request: Request, decision: tasks.Decision) -> tasks.Writing:

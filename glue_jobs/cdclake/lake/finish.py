@@ -100,7 +100,7 @@ def finish(
         seconds=result.seconds,
     )
     run.log.commit(record)
-    publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)})
+    later = publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)})
     return {
         "table": str(run.layout.name),
         "change": record.change,
@@ -113,7 +113,7 @@ def finish(
         "books": asdict(record.books),
         "bytes_read": record.bytes_read,
         "bytes_added": record.bytes_added,
-        "seconds": run.log.seconds(record),
+        "seconds": {**record.seconds, **later},
     }
 
 
