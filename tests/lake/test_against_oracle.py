@@ -8,6 +8,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdclake.lake import engine
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.oracle import merge
 from tests.examples import THOROUGH, examples
@@ -102,7 +104,13 @@ def feeds(draw: st.DrawFn, most_files: int = 5) -> dict[str, Any]:
         "runs": draw(st.lists(st.booleans(), min_size=len(arrivals), max_size=len(arrivals))),
         "deaths": draw(st.lists(st.none() | st.none() | deaths, min_size=len(arrivals), max_size=len(arrivals))),
         "load_death": draw(st.none() | st.none() | deaths),
+        "small": draw(st.booleans()),
     }
+
+
+def small_changes(small: bool) -> Any:
+    """Whether the driver holds the rows of these changes, which are all tiny, or tasks do."""
+    return patch.object(engine, "SMALL_CHANGE_BYTES", engine.SMALL_CHANGE_BYTES if small else 0)
 
 
 def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its stand-in
@@ -114,7 +122,7 @@ def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its st
     }
     if feed["order"]:
         item["OrderColumn"] = feed["order"]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):
         table = Table(Path(folder), COLUMNS, item, spark)
         full_load = list({tuple(row[name] for name in key): row for row in feed["full_load"]}.values())
         if full_load:

@@ -1,6 +1,9 @@
 """Runs a change of one table on Spark: read, locate, decide, rewrite.
 
-Only counts, key samples and file statistics come to the driver; rows stay in tasks and shuffles.
+Only counts, key samples and file statistics come to the driver; rows stay in tasks and shuffles. Of a change so small
+that one task would read it, the driver does itself what needs no data file: it reads the rows, gathers what tasks
+found of them in the lake, decides, and hands them out to the tasks that write. That saves most of the stages, which
+take longer than the work.
 """
 
 from __future__ import annotations
@@ -11,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from math import ceil
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark import StorageLevel, TaskContext
 
 from cdclake.lake import tasks
 from cdclake.lake.decide import Counts
+from cdclake.lake.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.load_order import are_in_order, groups_in_order
 from cdclake.lake.load_tasks import load_slices
 from cdclake.lake.rewrite_plan import plan_rewrite
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 ROWS_PER_BUCKET = 250_000
 PROBES_PER_CORE = 2
 MIN_BYTES_PER_READ_TASK = 4 << 20
+SMALL_CHANGE_BYTES = MIN_BYTES_PER_READ_TASK
+"""Of so many bytes of raw files the driver holds the rows itself."""
 KEPT = StorageLevel.DISK_ONLY
 """How rows that are gone through twice are kept. In memory they would crowd out the tasks: large byte arrays fragment
 the heap, and Spark runs out of it long before it begins to spill."""
@@ -183,7 +189,8 @@ class Engine:
     def _read(self, request: Request) -> RDD[Any]:
         groups = _balanced(request.parts, self._spark.defaultParallelism * 2)
         read = _reading(tasks.read_slices, request)
-        return self._spark.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
+        place = cast("SparkContext", InProcessSpark()) if _is_small(request) else self._spark
+        return place.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
     def _decide(self, request: Request, batches: RDD[Any], read: tasks.ReadStats) -> RDD[Any]:
         shape, places = request.shape, request.places
@@ -193,14 +200,12 @@ class Engine:
         entries = batches.flatMap(to_bucket).mapValues(_of_change).partitionBy(buckets, int)
         if request.files:
             probe = _task(tasks.probe_files, places=places, shape=shape, files=request.files, bounds=bounds)
-            located = (
-                batches.flatMap(partial(tasks.route_to_files, files=request.files))
-                .partitionBy(min(len(request.files), self._spark.defaultParallelism * PROBES_PER_CORE), int)
-                .mapPartitions(probe)
-                .mapValues(_of_lake)
-                .partitionBy(buckets, int)
-            )
-            entries = entries.union(located)  # both are partitioned alike, so this shuffles nothing again
+            probes = min(len(request.files), self._spark.defaultParallelism * PROBES_PER_CORE)
+            wanted = batches.flatMap(partial(tasks.route_to_files, files=request.files)).partitionBy(probes, int)
+            located = self._handed_out(wanted).mapPartitions(probe).mapValues(_of_lake)
+            located = _gathered(located) if isinstance(wanted, InProcessRdd) else located
+            # Both are partitioned alike, so the union shuffles nothing again.
+            entries = entries.union(located.partitionBy(buckets, int))
         decide = _task(tasks.decide_bucket, places=places, shape=shape, tombstones=request.tombstones)
         return entries.mapPartitions(decide)
 
@@ -208,17 +213,36 @@ class Engine:
         count = len(writing.plan.tasks) + writing.tombstone_plan.needed
         if not count:
             return []
-        written: list[tasks.Written] = (
-            decisions.flatMap(partial(tasks.route_to_writers, plan=writing.plan))
-            .partitionBy(count, int)
-            .mapPartitionsWithIndex(_task(_write_partition, writing=writing))
-            .collect()
-        )
+        rows = decisions.flatMap(partial(tasks.route_to_writers, plan=writing.plan)).partitionBy(count, int)
+        write = _task(_write_partition, writing=writing)
+        written: list[tasks.Written] = self._handed_out(rows).mapPartitionsWithIndex(write).collect()
         return written
+
+    def _handed_out(self, rows: RDD[Any]) -> RDD[Any]:
+        """Rows that the driver holds, in tasks as they are partitioned; others as they are."""
+        if not isinstance(rows, InProcessRdd):
+            return rows
+        return self._spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
 
     @staticmethod
     def _sum(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
         return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
+
+
+def _is_small(request: Request) -> bool:
+    """Whether the driver may hold the change's rows, and those that they meet in the lake.
+
+    Of these only keys and positions are read, unless changes leave columns out.
+    """
+    return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES and not request.shape.partial
+
+
+def _gathered(rows: RDD[Any]) -> RDD[Any]:
+    return cast("RDD[Any]", InProcessRdd([rows.collect()]))
+
+
+def _items(partition: list[Any]) -> list[Any]:
+    return partition
 
 
 def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: ANN401 - passed on

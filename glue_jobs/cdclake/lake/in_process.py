@@ -1,7 +1,7 @@
 """The part of Spark's RDD interface that the engine uses, in this process and at once.
 
-For tests that need thousands of runs, and for a look at the steps in a debugger. Nothing is pickled and nothing
-runs in parallel, so it shows that the steps are right; that Spark can carry them out is for tests on Spark.
+For changes so small that a stage of Spark would take longer than they do, for tests that need thousands of runs, and
+for a look at the steps in a debugger. Nothing is pickled and nothing runs in parallel.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class InProcessRdd:
     """Partitions of values, each a list."""
 
     def __init__(self, partitions: Sequence[Iterable[Any]], partitioner: object = None) -> None:
-        self._partitions = [list(partition) for partition in partitions]
+        self.partitions = [list(partition) for partition in partitions]
         self._partitioner = partitioner
 
     def map(self, function: Callable[[Any], Any]) -> InProcessRdd:
         """As in Spark."""
-        return InProcessRdd([[function(value) for value in partition] for partition in self._partitions])
+        return InProcessRdd([[function(value) for value in partition] for partition in self.partitions])
 
     def mapValues(self, function: Callable[[Any], Any]) -> InProcessRdd:
         """As in Spark."""
@@ -30,29 +30,29 @@ class InProcessRdd:
 
     def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> InProcessRdd:
         """As in Spark."""
-        return InProcessRdd([chain.from_iterable(map(function, partition)) for partition in self._partitions])
+        return InProcessRdd([chain.from_iterable(map(function, partition)) for partition in self.partitions])
 
     def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]]) -> InProcessRdd:
         """As in Spark."""
-        return InProcessRdd([function(iter(partition)) for partition in self._partitions])
+        return InProcessRdd([function(iter(partition)) for partition in self.partitions])
 
     def mapPartitionsWithIndex(self, function: Callable[[int, Iterable[Any]], Iterable[Any]]) -> InProcessRdd:
         """As in Spark."""
-        return InProcessRdd([function(i, iter(partition)) for i, partition in enumerate(self._partitions)])
+        return InProcessRdd([function(i, iter(partition)) for i, partition in enumerate(self.partitions)])
 
     def partitionBy(self, count: int, function: Callable[[Any], int]) -> InProcessRdd:
         """As in Spark."""
         partitions: list[list[Any]] = [[] for _ in range(count)]
-        for pair in chain.from_iterable(self._partitions):
+        for pair in chain.from_iterable(self.partitions):
             partitions[function(pair[0]) % count].append(pair)
         return InProcessRdd(partitions, (count, function))
 
     def union(self, other: InProcessRdd) -> InProcessRdd:
         """As in Spark: partition by partition if both are partitioned alike."""
         if self._partitioner is not None and self._partitioner == other._partitioner:
-            pairs = zip(self._partitions, other._partitions, strict=True)
+            pairs = zip(self.partitions, other.partitions, strict=True)
             return InProcessRdd([[*ours, *theirs] for ours, theirs in pairs], self._partitioner)
-        return InProcessRdd(self._partitions + other._partitions)
+        return InProcessRdd(self.partitions + other.partitions)
 
     def persist(self, level: object) -> InProcessRdd:  # noqa: ARG002 - everything is in memory
         """As in Spark."""
@@ -64,7 +64,7 @@ class InProcessRdd:
 
     def collect(self) -> list[Any]:
         """As in Spark."""
-        return list(chain.from_iterable(self._partitions))
+        return list(chain.from_iterable(self.partitions))
 
 
 class InProcessSpark:

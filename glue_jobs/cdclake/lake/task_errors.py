@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from cdclake import errors
-from cdclake.lake.worker import keep_archive_listings
+from cdclake.lake.worker import start_tasks_quickly
 
 _MARK = "cdclake-error:"
 _CARRIED = re.compile(re.escape(_MARK) + r"(\{.*\})$", re.MULTILINE)
@@ -35,7 +35,7 @@ class Carried:
 
     def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - whatever the function takes and gives
         """Call the function."""
-        keep_archive_listings()
+        start_tasks_quickly()
         with _carrying():
             result = self.function(*arguments)
         return _guarded(result) if isinstance(result, Iterator) else result
