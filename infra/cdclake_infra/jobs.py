@@ -192,7 +192,7 @@ class Jobs(Construct):
                 number_of_workers=settings.most_workers,
             ),
             extra_python_files=[library.code],
-            default_arguments={MODULES: pinned("boto3", "numpy", "pyarrow"), "--enable-auto-scaling": "true"},
+            default_arguments={MODULES: pinned("boto3", "numpy", "pyarrow", "xxhash"), "--enable-auto-scaling": "true"},
             continuous_logging=glue.ContinuousLoggingProps(enabled=True),
             enable_metrics=True,
             enable_observability_metrics=True,

@@ -86,7 +86,7 @@ def test_a_spark_job_runs_on_glue_5_1_with_the_zip_and_pinned_libraries(default:
     assert (properties["Command"]["Name"], properties["GlueVersion"]) == ("glueetl", "5.1")
     assert (properties["WorkerType"], properties["NumberOfWorkers"]) == ("G.1X", 10)
     arguments = properties["DefaultArguments"]
-    assert arguments["--additional-python-modules"] == pins("boto3", "numpy", "pyarrow")
+    assert arguments["--additional-python-modules"] == pins("boto3", "numpy", "pyarrow", "xxhash")
     assert arguments["--enable-auto-scaling"] == "true"
     assert arguments["--enable-observability-metrics"] == "true"
     assert arguments["--enable-metrics"] == ""

@@ -144,7 +144,7 @@ def test_the_same_sources_give_the_same_file(tmp_path: Path, build: Callable[[Pa
 
 
 def test_libraries_are_those_that_the_tests_run_with():
-    for pin in pinned("boto3", "numpy", "pyarrow").split(","):
+    for pin in pinned("boto3", "numpy", "pyarrow", "xxhash").split(","):
         name, _, version = pin.partition("==")
         assert importlib.metadata.version(name) == version
 
@@ -154,7 +154,7 @@ def test_a_library_that_is_not_pinned_is_refused():
         pinned("boto3", "polars")
 
 
-@pytest.mark.parametrize("library", ["numpy", "pyarrow"])
+@pytest.mark.parametrize("library", ["numpy", "pyarrow", "xxhash"])
 def test_glue_can_install_the_compiled_libraries(library: str):
     # https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html, for Glue 5.1
     taken = {"manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"}

@@ -19,7 +19,7 @@ from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.schema import OP_COLUMN, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyarrow.fs import FileSystem
 
@@ -116,7 +116,13 @@ class TableShape:
 
 
 def read_batches(
-    fs: FileSystem, key: str, shape: TableShape, columns: Sequence[str] | None = None, *, encoded: bool = False
+    fs: FileSystem,
+    key: str,
+    shape: TableShape,
+    columns: Sequence[str] | None = None,
+    *,
+    encoded: bool = False,
+    chosen: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
 ) -> Iterator[pa.Table]:
     """A data file's rows as the table has them, a row group at a time.
 
@@ -128,6 +134,7 @@ def read_batches(
         shape: The table; what the file has in other order, case or narrower type comes as the table has it.
         columns: Names of stored columns to read; None for all.
         encoded: Leave texts that repeat as dictionaries, which are faster to read, filter and write again.
+        chosen: Given the open file, and with its footer, the row groups to read; None: all.
     """
     stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
     wanted = {name.lower() for name in stored.names}
@@ -136,7 +143,7 @@ def read_batches(
         names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
         if encoded:
             parquet = parquet_file(source, parquet.metadata, _repeating_texts(parquet))
-        for group in range(parquet.num_row_groups):
+        for group in chosen(source, parquet) if chosen else range(parquet.num_row_groups):
             rows = parquet.read_row_group(group, columns=names, use_threads=False)
             yield as_full_load(conform(rows, stored, keep_encoded=encoded))
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
+from cdclake.lake.bloom import filter_options
 from cdclake.lake.data_file import COMPRESSION, ENCODED_TEXT, TableShape, conform
 from cdclake.lake.keys import bounds
 from cdclake.model.snapshot import DataFile, KeyValue
@@ -88,6 +89,7 @@ class DataFileWriter:
                 compression=COMPRESSION,
                 store_schema=False,
                 use_dictionary=[column for column in self._schema.names if _repeats(self._waiting[0].column(column))],
+                bloom_filter_options=filter_options(self._shape, min(self._waiting_rows, most_rows)),
             )
         # An encoded column is written by its dictionary as it is if there is but one for the whole row group.
         rows = pa.concat_tables(_with_types(table, self._schema) for table in self._waiting).unify_dictionaries()

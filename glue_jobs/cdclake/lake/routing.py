@@ -41,6 +41,22 @@ def candidates(route: pa.ChunkedArray, files: Sequence[DataFile]) -> Iterator[tu
             yield i, start, end
 
 
+def overlapping(files: Sequence[DataFile]) -> frozenset[int]:
+    """Indices of the files whose key range meets that of another, or is unknown."""
+    unknown = {i for i, file in enumerate(files) if file.key_min is None or file.key_max is None}
+    by_key = sorted(
+        (i for i in range(len(files)) if i not in unknown), key=lambda i: (files[i].key_min, files[i].key_max)
+    )
+    found = set(unknown)
+    furthest: int | None = None
+    for i in by_key:
+        if furthest is not None and files[i].key_min <= files[furthest].key_max:  # type: ignore[operator]  # one kind
+            found |= {i, furthest}
+        if furthest is None or files[i].key_max > files[furthest].key_max:  # type: ignore[operator]  # likewise
+            furthest = i
+    return frozenset(found)
+
+
 def cut(table: pa.Table, bounds: Sequence[KeyValue]) -> Iterator[tuple[int, pa.Table]]:
     """Cut rows sorted by route at bounds.
 

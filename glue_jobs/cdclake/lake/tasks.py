@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.arrow_types import arrow_schema
 from cdclake.lake.blobs import from_blob, from_blobs, to_blob
+from cdclake.lake.bloom import MOST_KEYS, filtered_column, groups_that_may_hold
 from cdclake.lake.data_file import TableShape, matches, read_batches
 from cdclake.lake.decide import (
     FILE,
@@ -28,7 +30,7 @@ from cdclake.lake.quarantine import BadRows, Quarantine, put_aside
 from cdclake.lake.raw_reader import BATCH_ROWS, Slice, read
 from cdclake.lake.raw_rows import DELETE, UPDATE
 from cdclake.lake.rewrite_plan import InsertRoute, InsertStats, RewritePlan
-from cdclake.lake.routing import candidates, cut, sample
+from cdclake.lake.routing import candidates, cut, overlapping, sample
 from cdclake.lake.tombstones import TombstonePlan, find_tombstones, write_tombstones
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN
@@ -172,6 +174,8 @@ def probe_files(
 ) -> Iterator[tuple[int, bytes]]:
     """Look wanted keys up in the data files, reading their key columns alone if every change sends all columns.
 
+    Where files span the same keys, and few are wanted, files that cannot hold one are told by their Bloom filters.
+
     Yields:
         Bucket of `route_to_buckets`, and the lake's rows of these keys, see `found_schema`.
     """
@@ -180,9 +184,14 @@ def probe_files(
     for i, blob in wanted:
         by_file[i].append(blob)
     columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
+    filtered, doubtful = filtered_column(shape), overlapping(files)
     for i, blobs in by_file.items():
-        keys = pc.unique(from_blobs(blobs, pa.schema([]))[KEY])
-        batches = read_batches(fs, places.table_prefix + files[i].path, shape, columns)
+        asked = from_blobs(blobs, pa.schema([]))
+        keys = pc.unique(asked[KEY])
+        chosen = None
+        if filtered and i in doubtful and len(keys) <= MOST_KEYS:
+            chosen = partial(groups_that_may_hold, name=filtered, routes=pc.unique(asked[ROUTE]))
+        batches = read_batches(fs, places.table_prefix + files[i].path, shape, columns, chosen=chosen)
         hits = [_found(batch, i, files[i].partition, shape, keys) for batch in batches]
         found = pa.concat_tables([found_schema(shape).empty_table(), *hits])  # a file may have no row groups
         rows = found.take(pc.sort_indices(found, [(ROUTE, "ascending")])).combine_chunks()
