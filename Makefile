@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 VENV := .venv
 BENCH_VENV := .venv-bench
+DEPLOY_VENV := .venv-deploy
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -10,7 +11,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough crash bench bench-quick bench-controller synth costs check lint types check-39 lock clean
+.PHONY: help demo test test-thorough crash bench bench-quick bench-controller synth deploy-local costs check lint types check-39 lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,9 @@ bench-controller: $(VENV)/.test-ready ## What planning 10,000 tables costs, and 
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate
 
+deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy on a local CloudFormation and let the deployed code work; needs no AWS account (two minutes)
+	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m deploy_local
+
 costs: $(VENV)/.test-ready ## What a deployment costs a month, for three sizes
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.cost
 
@@ -63,7 +67,7 @@ lock: $(VENV)/.test-ready ## Pin all dependencies anew from pyproject.toml
 		--all-extras -c requirements.txt -o requirements-dev.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) $(BENCH_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
+	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "cdclake needs Python 3.11, and neither python3.11 nor python3 on PATH is one." \
@@ -85,4 +89,10 @@ $(BENCH_VENV)/.ready: benchmarks/requirements.txt requirements.txt
 	@test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
 	@echo "Setting up $(BENCH_VENV) (once; about a minute or two) ..."
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	@touch $@
+
+$(DEPLOY_VENV)/.ready: deploy_local/requirements.txt | $(VENV)/bin/python
+	@test -x $(DEPLOY_VENV)/bin/python || $(PYTHON) -m venv $(DEPLOY_VENV)
+	@echo "Setting up $(DEPLOY_VENV) (once; seconds) ..."
+	@$(DEPLOY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

@@ -7,7 +7,7 @@ each new raw file, with no Controller in it. To keep the two apart, the raw buck
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
 from cdclake.adapters.catalog import GlueCatalog
@@ -15,21 +15,20 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import ChangeSummary, summaries
-from cdclake.control.catalog_plan import listing_of, table_name
 from cdclake.errors import IntegrityError, JobRunError
-from cdclake.local.shop import STORE_SCHEMA, Shop
-from cdclake.local.shop_check import Comparison, compare, read_lake
 from cdclake.local.shop_data import TABLES
-from cdclake.local.shop_source import KEY
+from cdclake.local.shop_lake import prove, settings_of
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from cdclake.local.deploy import Deployment
     from cdclake.local.server import EmbeddedAws
+    from cdclake.local.shop import Shop
+    from cdclake.local.shop_check import Comparison
     from cdclake.local.shop_files import DmsFile
 
 STAGES = 8
@@ -203,15 +202,8 @@ class Demo:
 
     def _activate(self) -> None:
         """What a person does: look at each table, set its keys, turn it on."""
-        for table, spec in TABLES.items():
-            settings = {
-                Attribute.PRIMARY_KEY: KEY,
-                Attribute.PARTITION_KEY: ",".join(spec.partition_key) or Sentinel.NONE,
-                Attribute.ACTIVE_FLAG: Sentinel.ACTIVE,
-            }
-            if spec.csv:
-                settings[Attribute.SCHEMA] = STORE_SCHEMA
-            self._state.set_by_person(self._path(table), settings)
+        for table in TABLES:
+            self._state.set_by_person(self._path(table), settings_of(table))
 
     def _check_last_runs(self) -> None:
         for table in TABLES:
@@ -231,18 +223,8 @@ class Demo:
             message = f"Nothing was applied to {log.layout.name} in the step '{step}'"
             raise IntegrityError(message, remedy="Look at the logs of the jobs")
         self._heads[table] = changes[-1].change
-        source = self._shop.expected(table)
-        proof = compare(read_lake(self._lake, log.layout, source.schema), source, KEY)
-        proof = replace(proof, differences=(*proof.differences, *self._catalog_differences(log)))
+        proof = prove(log, self._lake, self._catalog, self._shop.expected(table))
         return TableStep(str(log.layout.name), step, started_by, changes, proof)
-
-    def _catalog_differences(self, log: ChangeLog) -> Iterator[str]:
-        """What the Glue Data Catalog says otherwise than the lake table is, in words."""
-        shown, wanted = table_name(log.layout.name), listing_of(log.snapshot(log.head()), log.layout)
-        if self._catalog.table(shown) != wanted.table:
-            yield f"the table {shown} of the catalog is not as the lake table"
-        elif set(self._catalog.partitions(shown)) != set(wanted.partitions):
-            yield f"partitions of the table {shown} of the catalog are not as the lake table's"
 
     def _layout(self, table: str) -> LakeLayout:
         return LakeLayout(self._deployment.lake_bucket, self._deployment.lake_prefix, self._shop.name_of(table))

@@ -1,0 +1,103 @@
+"""What is deployed, found as an operator finds it: by the outputs of the stack, then by asking the services."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from cdclake.errors import ConfigurationError
+from cdclake_infra.build import PIPELINE
+from cdclake_infra.on_raw_file import FUNCTION
+from cdclake_infra.schedule import TRIGGER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from deploy_local.emulator import Emulator
+
+_ERROR_LINES = 3
+
+
+class Deployed:
+    """The deployment on a running emulator.
+
+    Args:
+        emulator: Where it is.
+    """
+
+    function = FUNCTION
+
+    def __init__(self, emulator: Emulator) -> None:
+        self.client = emulator.client
+        self.new_client = emulator.new_client
+        self.logs: Path = emulator.folder
+
+    @cached_property
+    def outputs(self) -> dict[str, str]:
+        """What the pipeline's stack says."""
+        (stack,) = self.client("cloudformation").describe_stacks(StackName=PIPELINE)["Stacks"]
+        return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+
+    @property
+    def raw_bucket(self) -> str:
+        """Where DMS writes."""
+        return self.outputs["RawBucket"]
+
+    @property
+    def lake_bucket(self) -> str:
+        """Where the lake is."""
+        return self.outputs["LakeBucket"]
+
+    @property
+    def state_table(self) -> str:
+        """The DynamoDB table."""
+        return self.outputs["StateTable"]
+
+    @property
+    def catalog_database(self) -> str:
+        """The database of the Glue Data Catalog."""
+        return self.outputs["CatalogDatabase"]
+
+    def trigger(self) -> dict[str, Any]:
+        """The schedule."""
+        found: dict[str, Any] = self.client("glue").get_trigger(Name=TRIGGER)["Trigger"]
+        return found
+
+    def scheduled_job(self) -> str:
+        """The job that the schedule starts.
+
+        Raises:
+            ConfigurationError: It starts none, or several.
+        """
+        jobs = [action.get("JobName", "") for action in self.trigger()["Actions"]]
+        if len(jobs) != 1:
+            message = f"The trigger {TRIGGER} should start one job, and names {jobs}"
+            raise ConfigurationError(message, remedy="Correct infra/cdclake_infra/schedule.py")
+        return str(jobs[0])
+
+    @cached_property
+    def undelivered_queue(self) -> str:
+        """URL of the queue that the function names for events it could not take.
+
+        Raises:
+            ConfigurationError: It names none.
+        """
+        configuration = self.client("lambda").get_function_configuration(FunctionName=FUNCTION)
+        arn = configuration.get("DeadLetterConfig", {}).get("TargetArn", "")
+        if not arn:
+            raise ConfigurationError("The function names no dead-letter queue", remedy="Correct on_raw_file.py")
+        url: str = self.client("sqs").get_queue_url(QueueName=arn.rpartition(":")[2])["QueueUrl"]
+        return url
+
+    def undelivered(self) -> int:
+        """How many events the function could not take."""
+        asked = {"QueueUrl": self.undelivered_queue, "AttributeNames": ["ApproximateNumberOfMessages"]}
+        attributes = self.client("sqs").get_queue_attributes(**asked)["Attributes"]
+        return int(attributes["ApproximateNumberOfMessages"])
+
+    def function_error(self) -> str:
+        """The last lines of the function's log, where an error is."""
+        group = f"/aws/lambda/{FUNCTION}"
+        pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
+        lines = [event["message"].strip() for page in pages for event in page["events"]]
+        return " | ".join(lines[-_ERROR_LINES:])
