@@ -81,7 +81,7 @@ class Scenario:
         self._glue.start_job_run(JobName=job)
         self._wait(self._quiet, f"{job} and what it starts to end", _JOB_SECONDS)
         rows = self._prove("the full load")
-        return f"{job}, which the schedule starts: {rows} rows, {self._runs_text()}. {EQUAL}"
+        return f"{job}, which the schedule starts: {rows} rows; runs: {self._runs_text()}. {EQUAL}"
 
     def change(self) -> str:
         """Change files arrive: the events of each start the work for its table, without the Controller."""
@@ -150,7 +150,7 @@ class Scenario:
         return [run for page in pages for run in page["JobRuns"]]
 
     def _runs_text(self) -> str:
-        return ", ".join(f"{len(runs)} run of {job.partition('_')[2]}" for job in JOBS if (runs := self._runs(job)))
+        return ", ".join(f"{len(runs)} of {job.partition('_')[2]}" for job in JOBS if (runs := self._runs(job)))
 
     def _prove(self, what: str) -> int:
         """Hold every table against its source; returns the rows of all.
