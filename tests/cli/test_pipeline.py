@@ -155,6 +155,13 @@ def test_a_table_whose_full_load_is_still_arriving_is_told_apart():
     assert not told.failed
 
 
+def test_a_table_whose_run_was_not_started_is_not_said_to_have_nothing_new():
+    outcome = World([registered(STORE)]).run()
+    due = Decision(DecisionKind.INCREMENTAL, "2 change files after the full load", files=2)
+    (table,) = outcome.with_waiting(Plan((PlannedTable(registered(STORE), Action.START, due),))).tables
+    assert (table.outcome, table.reason) == ("not started", "2 change files after the full load")
+
+
 def test_a_table_that_the_controller_registers_is_reported_as_inactive():
     world = World([])
     script = world.script

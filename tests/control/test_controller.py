@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.control.arguments import parse_item, parse_paths
-from cdclake.control.controller import Action, Summary, execute, plan
+from cdclake.control.controller import Action, execute, plan
 from cdclake.control.decision import DecisionKind
 from cdclake.control.packing import PackLimits
 from cdclake.errors import JobRunError, UnknownTableError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from cdclake.control.decision import Decision
+    from cdclake.control.summary import Summary
     from tests.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"
@@ -177,11 +178,11 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
     for name in ("full", "good", "odd"):
         world.register(f"{RAW}/dms/shop/{name}/")
 
-    def no_room_for_full(job: str, arguments: Mapping[str, str]) -> None:
+    def refuse_full(job: str, arguments: Mapping[str, str]) -> None:
         if "shop/full/" in arguments[Argument.ITEM]:
-            raise JobRunError("Glue has no room for another run now", remedy="Run again")
+            raise JobRunError("Glue refused the run", remedy="Run again")
 
-    world.before_start = no_room_for_full
+    world.before_start = refuse_full
     todo = plan(world.source, world.clock())
     summary = execute(todo, world.states, world.jobs, world.clock(), PackLimits(tables=1))
     outcomes = {table.planned.state.name.table: table.outcome for table in summary.tables}
@@ -194,7 +195,8 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
 
 def test_the_summary_of_a_good_run_has_no_error(world: World):
     world.put(CHANGE)
-    assert run(world).to_json()["error"] == ""
+    printed = run(world).to_json()
+    assert (printed["error"], printed["not_started"]) == ("", "")
 
 
 def test_a_run_can_be_limited_to_some_tables(world: World):

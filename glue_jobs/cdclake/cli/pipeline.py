@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 from cdclake.commit.report import ChangeSummary, summaries
 from cdclake.control.decision import DecisionKind
+from cdclake.control.summary import NOT_STARTED
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
 from cdclake.ports import JobRun, JobState
 
@@ -71,9 +72,9 @@ class TableOutcome:
     """What a run of the pipeline did to one table.
 
     Attributes:
-        outcome: `changed`, `nothing new`, `waiting`, `inactive` or `failed`.
+        outcome: `changed`, `nothing new`, `waiting`, `not started`, `inactive` or `failed`.
         error: What went wrong, and what to do.
-        reason: What a table that waits waits for.
+        reason: What a table waits for, or what is to be done that was not started.
         run_id: Of the ProcessTable run, if there was one.
         changes: The changes that the run committed.
     """
@@ -109,16 +110,23 @@ class PipelineOutcome:
         return [str(table.name) for table in self.tables if table.outcome == "nothing new"]
 
     def with_waiting(self, plan: Plan) -> PipelineOutcome:
-        """The same, with those told apart that nothing was done to because their full load is still arriving."""
-        waiting = {
-            planned.state.name: planned.decision.reason
-            for planned in plan.tables
-            if planned.decision and planned.decision.kind is DecisionKind.WAITING
-        }
-        tables = (
-            replace(table, outcome="waiting", reason=waiting[table.name]) if table.name in waiting else table
-            for table in self.tables
-        )
+        """The same, with those told apart that nothing was done to although there are raw files.
+
+        Args:
+            plan: Made after the run. A full load may still be arriving; and what is due was not started if Glue had no
+                room, or has come just now.
+        """
+        held_up: dict[TableName, tuple[str, str]] = {}
+        for planned in plan.tables:
+            decision = planned.decision
+            if decision and decision.kind is DecisionKind.WAITING:
+                held_up[planned.state.name] = ("waiting", decision.reason)
+            elif decision and (decision.full_load or decision.incremental):
+                held_up[planned.state.name] = (NOT_STARTED, decision.reason)
+        tables = []
+        for table in self.tables:
+            outcome, reason = held_up.get(table.name, (table.outcome, table.reason))
+            tables.append(replace(table, outcome=outcome, reason=reason))
         return replace(self, tables=tuple(tables))
 
 

@@ -86,7 +86,7 @@ def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
                 )
     for table in outcome.tables:
         if table.reason:
-            shown.remark(f"{table.name} waits: {table.reason}")
+            shown.remark(f"{table.name}: {table.outcome}: {table.reason}")
     if any(table.outcome == "inactive" for table in outcome.tables):
         shown.remark("Inactive tables wait for a person: cdclake tables set ..., then cdclake tables activate ...")
 

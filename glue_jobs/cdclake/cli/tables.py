@@ -30,6 +30,8 @@ _OF_THE_JOBS = KEPT_BY_STORE | {
     Attribute.LAST_RUN_UTC,
     Attribute.LAST_LISTED_UTC,
     Attribute.LAST_PENDING,
+    Attribute.LAST_LOOK_FROM,
+    Attribute.LAST_PAGE_END,
     Attribute.LAST_ERROR,
     Attribute.LAST_CHANGE_ID,
 }

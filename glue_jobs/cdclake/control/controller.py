@@ -19,10 +19,12 @@ from cdclake.control.full_load_gate import task_word
 from cdclake.control.lake_state import last_change
 from cdclake.control.packing import PackLimits, Work, packs
 from cdclake.control.planning import plan_table, to_activate
-from cdclake.control.raw_look import Look, look_at_raw, transactions_begin
+from cdclake.control.raw_look import Look, look_at_all, look_at_raw, transactions_begin
 from cdclake.control.shared_listings import SharedListings
+from cdclake.control.summary import NOT_STARTED, Summary, TableResult
 from cdclake.control.wake import wake_table, wake_tables
-from cdclake.errors import ConfigurationError, RawFilesLostError, RetryableError, UnknownTableError
+from cdclake.errors import ConfigurationError, NoRoomError, RawFilesLostError, UnknownTableError
+from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 CONCURRENT_LISTINGS = 16
 """10,000 requests of 30 ms in 20 seconds, far below the 5,500 a second that S3 answers for a prefix."""
+CONCURRENT_WRITES = 16
+"""As many, within the connections that a client keeps open (`cdclake.adapters.aws`)."""
 
 
 DEFAULT_LIMITS = PackLimits()
@@ -58,12 +62,20 @@ class PlannedTable:
 
     Attributes:
         state: The item as read; for a new table, the item to register.
+        page_end: What to remember of the look at the raw folder, see `cdclake.control.raw_look`.
     """
 
     state: TableState
     action: Action
     decision: Decision | None = None
     error: str = ""
+    page_end: str = ""
+
+    @property
+    def looked_on(self) -> bool:
+        """Whether the next look begins elsewhere. While there is something to do it sees what this one saw."""
+        nothing_new = self.decision is not None and self.decision.kind is DecisionKind.NOTHING_NEW
+        return nothing_new and self.page_end != self.state.last_page_end
 
     @property
     def failure(self) -> str:
@@ -94,51 +106,6 @@ class Plan:
     def to_json(self) -> dict[str, object]:
         """Good for JSON."""
         return {"tables": [table.to_json() for table in self.tables], "errors": list(self.errors)}
-
-
-@dataclass(frozen=True)
-class TableResult:
-    """What became of one table's plan.
-
-    Attributes:
-        planned: The plan.
-        outcome: `registered`, `started`, `busy`, ...; empty if nothing was to be done or it failed.
-        run_id: Of the ProcessTable run that was started.
-        error: What prevented planning or starting.
-    """
-
-    planned: PlannedTable
-    outcome: str = ""
-    run_id: str = ""
-    error: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        """Good for JSON: the plan's fields, `outcome` and `run_id`."""
-        return {**self.planned.to_json(), "outcome": self.outcome, "run_id": self.run_id, "error": self.error}
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a Controller run did; `errors` are the plan's."""
-
-    tables: tuple[TableResult, ...]
-    errors: tuple[str, ...] = ()
-
-    @property
-    def failed(self) -> list[TableResult]:
-        """Tables that could not be planned, registered or started."""
-        return [table for table in self.tables if table.error]
-
-    def to_json(self) -> dict[str, object]:
-        """Good for JSON; `error` says in one line what failed, and is empty if nothing did."""
-        failures = [table.error for table in self.failed] + list(self.errors)
-        error = ""
-        if failures:
-            names = ", ".join(str(table.planned.state.name) for table in self.failed)
-            folders = f"; folders that could not be looked at: {len(self.errors)}" if self.errors else ""
-            message = f"{len(self.failed)} of {len(self.tables)} tables failed: {names or 'none'}{folders}"
-            error = error_line(RetryableError(message, remedy=f"The others went on. First error: {failures[0]}"))
-        return {"tables": [table.to_json() for table in self.tables], "error": error}
 
 
 @dataclass(frozen=True)
@@ -192,7 +159,7 @@ def plan(source: Source, now: datetime, only: Collection[str] | None = None) -> 
     candidates = [registered.get(path, seen.get(path)) for path in sorted({*seen, *registered})]
     wanted = [state for state in candidates if state and (not only or str(state.name) in only)]
     new = {path for path in seen if path not in registered}
-    shared = replace(source, raw=SharedListings(source.raw, _transaction_begins(registered.values())))
+    shared = replace(source, raw=SharedListings(source.raw, _transaction_begins(registered.values(), now)))
     with ThreadPoolExecutor(CONCURRENT_LISTINGS) as pool:
         planned = list(pool.map(partial(_plan_one, shared, now, new), wanted))
     tables = tuple(table for table in planned if table)
@@ -203,13 +170,13 @@ def plan(source: Source, now: datetime, only: Collection[str] | None = None) -> 
     return Plan(tables, tuple(found.errors))
 
 
-def _transaction_begins(states: Iterable[TableState]) -> dict[str, str]:
+def _transaction_begins(states: Iterable[TableState], now: datetime) -> dict[str, str]:
     """By prefix of transaction files, the key after which any of the tables that read them wants them."""
     begins: dict[str, str] = {}
     for state in states:
         if state.active and state.transactions_prefix:
             try:
-                begin = transactions_begin(state)
+                begin = transactions_begin(state, now)
             except ConfigurationError:
                 continue  # the table's own plan will say so
             known = begins.get(state.transactions_prefix, begin)
@@ -223,12 +190,20 @@ def _plan_one(source: Source, now: datetime, new: Collection[str], state: TableS
         if state.path in new:
             found = has_raw_data(source.raw, state, source.prefix)
             return _plan_new(state.with_attributes(**source.new_table)) if found else None
-        look = look_at_raw(source.raw, state, now) if state.active else Look([], [])
-        word = task_word(source.statistics, state, look.full_load_files) if state.active else None
-        decision = plan_table(state, look.full_load_files, look.change_files, now, task_word=word)
-        return PlannedTable(state, _action(decision), decision)
+        if not state.active:
+            return PlannedTable(state, Action.NONE, plan_table(state, (), (), now))
+        look = look_at_raw(source.raw, state, now)
+        decision = _decide(source, state, look, now)
+        if decision.kind is DecisionKind.FROZEN and not look.whole:  # the files may lie where this look did not come
+            decision = _decide(source, state, look_at_all(source.raw, state), now)
+        return PlannedTable(state, _action(decision), decision, page_end=look.page_end)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one table must not stop the others; it is reported
         return PlannedTable(state, Action.NONE, error=error_line(error))
+
+
+def _decide(source: Source, state: TableState, look: Look, now: datetime) -> Decision:
+    word = task_word(source.statistics, state, look.full_load_files)
+    return plan_table(state, look.full_load_files, look.change_files, now, task_word=word)
 
 
 def _action(decision: Decision) -> Action:
@@ -246,8 +221,8 @@ def execute(
 ) -> Summary:
     """Do what a plan says: register new tables, start runs. One table's failure does not stop the others.
 
-    Tables with little work share a run, see `cdclake.control.packing`. A run that cannot be started, as there is no
-    room for it, is reported with each of its tables, and they come next time.
+    Tables with little work share a run, see `cdclake.control.packing`. Where there is no room for a run, that is told
+    of each of its tables and is no failure: they come next time.
 
     Args:
         plan: From `plan`.
@@ -257,19 +232,40 @@ def execute(
         limits: What goes into one run.
     """
     results = []
+    forgotten = _remember_pages(plan, states)
     woken = _start_runs(plan, states, jobs, now, limits)
     for table in plan.tables:
         log = logs.bind(__name__, table=str(table.state.name), change=last_change(table.state) or None)
         result = TableResult(table, error=table.error)
         try:
+            if table.state.path in forgotten:
+                raise forgotten[table.state.path]
             result = _execute_one(table, woken, states, jobs, now)
+        except NoRoomError as error:
+            result = replace(result, outcome=NOT_STARTED, no_room=str(error))
         except Exception as error:
             log.exception("failed")
             result = replace(result, error=error_line(error))
-        what = table.decision.reason if table.decision else result.error
+        what = result.no_room or (table.decision.reason if table.decision else result.error)
         log.info(result.outcome or table.action.value, extra={"reason": what, "started": result.run_id})
         results.append(result)
     return Summary(tuple(results), plan.errors)
+
+
+def _remember_pages(plan: Plan, states: StateStore) -> dict[str, Exception]:
+    """Write down how far each look came, where that changed; what went wrong, by path."""
+
+    def remember(table: PlannedTable) -> Exception | None:
+        try:
+            states.record_run(table.state.path, {Attribute.LAST_PAGE_END: table.page_end})
+        except Exception as error:  # noqa: BLE001 - it is told of its table, and the others go on
+            return error
+        return None
+
+    looked_on = [table for table in plan.tables if table.looked_on]
+    with ThreadPoolExecutor(CONCURRENT_WRITES) as pool:
+        errors = zip(looked_on, pool.map(remember, looked_on))
+        return {table.state.path: error for table, error in errors if error}
 
 
 def _start_runs(plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits) -> dict[str, Woken]:

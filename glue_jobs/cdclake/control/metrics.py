@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from cdclake.control.controller import TableResult
     from cdclake.control.decision import Decision
+    from cdclake.control.summary import TableResult
     from cdclake.model.change import ChangeRecord
 
 
@@ -67,12 +67,16 @@ def of_catalog_failure(table: str) -> list[Metric]:
 def of_controller(results: Sequence[TableResult], now: datetime) -> list[Metric]:
     """What a Controller run saw: the lag of every active table, how many are frozen, and which it could not see to.
 
-    The number of tables comes with every run, so that its absence tells that the Controller does not run.
+    The number of tables comes with every run, so that its absence tells that the Controller does not run. That of
+    tables for whose run there was no room comes if there are any.
     """
     active = [result for result in results if result.planned.state.active]
     decisions = [result.planned.decision for result in active]
     frozen = sum(decision is not None and decision.kind is DecisionKind.FROZEN for decision in decisions)
     metrics = [Metric(Measure.TABLES, len(active)), Metric(Measure.FROZEN_TABLES, frozen)]
+    not_started = sum(bool(result.no_room) for result in results)
+    if not_started:
+        metrics.append(Metric(Measure.NOT_STARTED, not_started))
     for result in results:
         name, decision = str(result.planned.state.name), result.planned.decision
         if result.planned.state.active and decision:

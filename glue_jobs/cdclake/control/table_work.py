@@ -18,6 +18,7 @@ from cdclake.control.entry import StoppedError, error_line
 from cdclake.control.full_load_gate import task_word
 from cdclake.control.lake_state import check_not_ahead, is_emptied, lake_attributes, last_change
 from cdclake.control.planning import plan_table
+from cdclake.control.raw_look import look_from
 from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, UnknownTableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, RunState, Sentinel
 from cdclake.model.times import utc_text
@@ -285,7 +286,10 @@ class TableWork:
             return
         lake, decision = self._look.lake, self._look.decision
         self.report.rounds[-1].changes = list(range(self._look.change_before + 1, lake.change + 1))
-        outcome = {Attribute.LAST_PENDING: decision.note}
+        outcome = {
+            Attribute.LAST_PENDING: decision.note,
+            Attribute.LAST_LOOK_FROM: look_from(self._look.files[1], lake.watermark),
+        }
         if decision.kind is DecisionKind.NOTHING_NEW:  # else not all that was listed is seen to
             outcome[Attribute.LAST_LISTED_UTC] = utc_text(self._look.listed_utc)
         self._record_end(RunState.SUCCEEDED, "", outcome)

@@ -36,6 +36,8 @@ class Measure(Enum):
     """Active tables that a Controller run looked at."""
     FROZEN_TABLES = ("FrozenTables", Unit.COUNT)
     """How many of those are frozen: change files vanished before they were applied."""
+    NOT_STARTED = ("NotStarted", Unit.COUNT)
+    """Tables for whose run there was no room; they come next time."""
 
     @property
     def title(self) -> str:

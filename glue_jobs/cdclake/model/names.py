@@ -88,6 +88,10 @@ class Attribute:
     """Number of the lake table's newest change."""
     LAST_PENDING = "LastPending"
     """Change files that were listed and not yet applied, as counts, see `cdclake.control.raw_guard`; empty if none."""
+    LAST_LOOK_FROM = "LastLookFrom"
+    """`yyyymmdd-HHMMSS`: where the Controller is to look for late files from, if there are very many; else empty."""
+    LAST_PAGE_END = "LastPageEnd"
+    """Key in the table's raw folder after which the Controller reads its next page; empty: from the front."""
 
     LAST_CATALOG_TABLE = "LastCatalogTable"
     """`<database>.<table>`: where the catalog shows the lake table; absent if nowhere."""

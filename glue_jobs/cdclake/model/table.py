@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, ClassVar
@@ -30,7 +31,10 @@ DEFAULT_MAX_BYTES_PER_RUN = 10 * 1024**3
 """320 change files of DMS's default size: an hour's work or less for the workers of the default deployment."""
 MOST_RETENTION_DAYS = 36_500
 MOST_QUIET_MINUTES = 10_080
+MOST_KEY_BYTES = 1024
+"""Of an S3 key, in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
+_STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
 
 
 @dataclass(frozen=True, order=True)
@@ -214,6 +218,18 @@ class TableState:
             message = f"{Attribute.LAST_LISTED_UTC} is '{text}'"
             remedy = "Remove it: the next run looks at every change file of the late window and sets it again"
             raise ConfigurationError(message, remedy=remedy, table=self.name) from error
+
+    @property
+    def last_look_from(self) -> str:
+        """`yyyymmdd-HHMMSS` in a file's name, from which to look for late files; empty for none, or what is no time."""
+        text = self.item.get(Attribute.LAST_LOOK_FROM, "")
+        return text if _STAMP.fullmatch(text) else ""
+
+    @property
+    def last_page_end(self) -> str:
+        """Key within the raw folder after which the next page of it is read; empty for none, or what is no key."""
+        text = self.item.get(Attribute.LAST_PAGE_END, "")
+        return text if len((self.raw_prefix + text).encode()) <= MOST_KEY_BYTES else ""
 
 
 @dataclass(frozen=True)
