@@ -3,6 +3,9 @@
 `make bench-controller` prints it and writes it to `benchmarks/controller.json`. The Controller's own code runs on the
 real botocore, against a simulation that answers each request after 30 ms and throttles some (`simulated_aws.py`). Each
 size is measured in a process of its own, as memory is.
+
+It fails if an idle table takes more than `MOST_LIST_REQUESTS` in a pass: in the first one, which is measured, or in
+those after it, in which a page goes round the folder of each large idle table until all of it must have been seen.
 """
 
 from __future__ import annotations
@@ -15,21 +18,28 @@ import sys
 import time
 from collections import Counter
 from datetime import timedelta
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.packing import line as packing_line
 from benchmarks.packing import packing_costs
 from benchmarks.simulated_aws import BUCKET, NEWEST, PREFIX, Lake, SimulatedAws
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
+from cdclake.adapters.memory import MemoryJobs
 from cdclake.adapters.s3 import S3Store
-from cdclake.control.controller import CONCURRENT_LISTINGS, Action, Source, plan
+from cdclake.control.controller import CONCURRENT_LISTINGS, Action, Source, execute, plan
 from cdclake.control.planning import plan_table
+from cdclake.control.raw_look import PAGE_OBJECTS
 from cdclake.model.late import applied_after, first_batch, pending_changes
 from cdclake.model.rawfiles import ListedObject, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
 
 REPORT = Path(__file__).with_suffix(".json")
 REQUEST_SECONDS = 0.030
@@ -40,6 +50,8 @@ SIZES = {
     "10,000 tables, 1,000,000 objects": (9900, 60, 100, 4060),
 }
 """Small tables, objects of each, large tables, objects of each. Of the last two the memory should be the same."""
+MOST_LIST_REQUESTS = 2
+"""In a pass, of a table that has nothing to do."""
 WITH_WORK = 50
 BACKLOG_FILES = 500_000
 BACKLOG_STEP_SECONDS = 60
@@ -60,6 +72,20 @@ def main() -> None:
     packed = packing_costs()
     print("\n".join(packing_line(row) for row in packed))
     write_report("packing", packed)
+    check_target(passes)
+
+
+def check_target(passes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Fail if an idle table took more list requests than it may."""
+    missed = [
+        f"{name}: {measured['most_list_requests_per_idle_table']}"
+        for name, measured in passes.items()
+        if measured["most_list_requests_per_idle_table"] > MOST_LIST_REQUESTS
+    ]
+    if missed:
+        message = f"An idle table took more than {MOST_LIST_REQUESTS} list requests in a pass: {'; '.join(missed)}"
+        raise SystemExit(message)
+    print(f"No idle table took more than {MOST_LIST_REQUESTS} list requests in any pass.")
 
 
 def write_report(section: str, measured: object) -> None:
@@ -82,7 +108,8 @@ def planning_pass(size: str) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF)
     load = round(os.getloadavg()[0], 1)  # processes that wanted a core in the minute before
     began = time.perf_counter()
-    planned = plan(source, NEWEST + timedelta(hours=1)).tables
+    now = NEWEST + timedelta(hours=1)
+    planned = plan(source, now).tables
     seconds = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_SELF)
     errors = [table.error for table in planned if table.error]
@@ -90,21 +117,51 @@ def planning_pass(size: str) -> dict[str, Any]:
         message = f"The plan is not the expected one: {errors[:1]}"
         raise SystemExit(message)
     idle = Counter(aws.listings[lake.folder(table)] for table in range(WITH_WORK, len(lake.objects)))
-    requests = sum(aws.requests.values())
+    requests, throttled = dict(sorted(aws.requests.items())), aws.throttled
+    rounds = go_round(lake, aws, source, now)
     return {
         "tables": len(lake.objects),
         "objects": sum(lake.objects),
-        "requests": dict(sorted(aws.requests.items())),
-        "throttled": aws.throttled,
+        "requests": requests,
+        "throttled": throttled,
         "list_requests_per_idle_table": round(sum(count * n for count, n in idle.items()) / sum(idle.values()), 3),
+        "most_list_requests_per_idle_table": max([*idle, *rounds.values()]),
+        "most_list_requests_of_large_idle_tables_by_pass": rounds,
         "idle_tables_by_list_requests": {str(count): idle[count] for count in sorted(idle)},
         "seconds": round(seconds, 1),
-        "seconds_of_requests_alone": round(requests * REQUEST_SECONDS / CONCURRENT_LISTINGS, 1),
+        "seconds_of_requests_alone": round(sum(requests.values()) * REQUEST_SECONDS / CONCURRENT_LISTINGS, 1),
         "cpu_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
         "others_on_this_machine": load,
         "peak_memory_mib": after.ru_maxrss // 1024,
         "memory_before_mib": before.ru_maxrss // 1024,
     }
+
+
+def go_round(lake: Lake, aws: SimulatedAws, source: Source, now: datetime) -> dict[str, int]:
+    """Let the Controller pass by until every object of the large idle tables must have been seen.
+
+    Returns:
+        The most list requests that one of these tables took, by the number of the pass; empty if there are none.
+    """
+    large = [table for table in range(lake.with_work, len(lake.objects)) if lake.objects[table] > PAGE_OBJECTS]
+    if not large:
+        return {}
+    names = [str(lake.state(table).name) for table in large]
+    folders = [lake.folder(table) for table in large]
+    most: dict[str, int] = {}
+    aws.seen.clear()
+    for number in range(1, ceil(max(lake.objects) / PAGE_OBJECTS) + 2):
+        aws.listings.clear()
+        summary = execute(plan(source, now, names), source.states, MemoryJobs(), now)
+        if summary.failed or any(table.outcome for table in summary.tables):
+            message = f"A table without work had some: {summary.to_json()['error']}"
+            raise SystemExit(message)
+        most[str(number)] = max(aws.listings[folder] for folder in folders)
+    unseen = sum(lake.objects[table] - len(aws.seen[lake.folder(table)]) for table in large)
+    if unseen:
+        message = f"{unseen} objects of large idle tables were not seen in {len(most)} passes"
+        raise SystemExit(message)
+    return most
 
 
 def backlog() -> dict[str, Any]:
@@ -137,7 +194,10 @@ def backlog() -> dict[str, Any]:
 
 def _in_own_process(what: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.controller", what]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        message = f"'{what}' did not end well; what it said stands above"
+        raise SystemExit(message)
     measured: dict[str, Any] = json.loads(done.stdout)
     return measured
 

@@ -1,7 +1,7 @@
 """S3 and DynamoDB as a planning pass meets them, behind the real botocore: requests, pages, latency and throttling.
 
-Nothing is stored: keys and items are computed from the number of a table, so that the memory that is measured is the
-product's. Requests are answered right before botocore would send them; it signs, parses and tries again as ever.
+Hardly anything is stored: keys and items are computed from the number of a table, so that the memory that is measured
+is the product's. Requests are answered right before botocore would send them; it signs, parses and tries again as ever.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ class SimulatedAws:
         requests: Number by operation, those that were throttled among them.
         listings: Number of listings by prefix, those that were throttled not counted.
         throttled: Number of answers with 503.
+        seen: Of each folder of more than a page, the places of the keys that were listed since it was cleared.
     """
 
     def __init__(self, lake: Lake, request_seconds: float, throttled_every: int) -> None:
@@ -135,6 +136,8 @@ class SimulatedAws:
         self.requests: Counter[str] = Counter()
         self.listings: Counter[str] = Counter()
         self.throttled = 0
+        self.seen: dict[str, set[int]] = {}
+        self._written: dict[str, dict[str, Any]] = {}
 
     def answer_for(self, client: Any) -> None:  # noqa: ANN401 - any boto3 client
         """Have a client's requests answered here."""
@@ -150,8 +153,8 @@ class SimulatedAws:
         time.sleep(self._request_seconds)
         if slow:
             return _response(request, SLOW_DOWN, 503)
-        body = self._scan(request) if operation == "Scan" else self._list(request)
-        return _response(request, body)
+        answers = {"Scan": self._scan, "UpdateItem": self._update, "ListObjectsV2": self._list}
+        return _response(request, answers[operation](request))
 
     def _list(self, request: AWSPreparedRequest) -> bytes:
         asked = {name: values[0] for name, values in parse_qs(urlsplit(request.url).query).items()}
@@ -168,6 +171,9 @@ class SimulatedAws:
         keys = self._lake.keys(int(prefix[-7:-1]))
         begin = bisect_right(keys, after)
         end = min(begin + PAGE_KEYS, len(keys))
+        if len(keys) > PAGE_KEYS:
+            with self._lock:
+                self.seen.setdefault(prefix, set()).update(range(begin, end))
         text = "".join(
             f"<Contents><Key>{keys[place]}</Key><LastModified>{moment(keys.age_minutes(place)).listed}"
             '</LastModified><ETag>"d41d8cd98f00b204e9800998ecf8427e"</ETag><Size>20480</Size>'
@@ -189,6 +195,7 @@ class SimulatedAws:
         items, size_bytes = [], 0
         while table < len(self._lake.objects) and size_bytes < PAGE_BYTES:
             item = dict(self._lake.state(table).item)
+            item.update(self._written.get(item[Attribute.PATH], {}))
             items.append({name: {"S": value} for name, value in item.items()})
             # An item's size is that of its names and values: the Amazon DynamoDB developer guide, "Item sizes".
             size_bytes += sum(len(name) + len(value) for name, value in item.items())
@@ -198,6 +205,19 @@ class SimulatedAws:
         return json.dumps(
             {**page, "LastEvaluatedKey": {Attribute.PATH: items[-1][Attribute.PATH]}} if more else page
         ).encode()
+
+    def _update(self, request: AWSPreparedRequest) -> bytes:
+        """Set texts, as `record_run` does; conditions hold."""
+        asked = json.loads(cast("bytes", request.body))
+        action, _, assignments = asked["UpdateExpression"].partition(" ")
+        assert action == "SET", asked
+        names, values = asked["ExpressionAttributeNames"], asked["ExpressionAttributeValues"]
+        pairs = (assignment.split(" = ") for assignment in assignments.split(", "))
+        news = {names[name]: values[value]["S"] for name, value in pairs}
+        path = asked["Key"][Attribute.PATH]["S"]
+        with self._lock:
+            self._written.setdefault(path, {}).update(news)
+        return json.dumps({"Attributes": {name: {"S": value} for name, value in news.items()}}).encode()
 
 
 class _Body(io.BytesIO):

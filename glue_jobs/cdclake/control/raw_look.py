@@ -54,8 +54,8 @@ class Look(NamedTuple):
 
     full_load_files: list[RawFile]
     change_files: list[RawFile]
-    page_end: str = ""
-    whole: bool = True
+    page_end: str
+    whole: bool
 
 
 def look_at_raw(raw: ObjectReader, state: TableState, now: datetime) -> Look:
@@ -91,7 +91,8 @@ def look_at_all(raw: ObjectReader, state: TableState) -> Look:
     Raises:
         ConfigurationError: An attribute of the state does not parse; names it.
     """
-    return Look(*list_raw_files(raw, state.raw_prefix, state.settings.cdc_path), state.last_page_end)
+    loads, changes = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path)
+    return Look(loads, changes, state.last_page_end, whole=True)
 
 
 def transactions_begin(state: TableState, now: datetime) -> str:

@@ -89,7 +89,7 @@ class Attribute:
     LAST_PENDING = "LastPending"
     """Change files that were listed and not yet applied, as counts, see `cdclake.control.raw_guard`; empty if none."""
     LAST_LOOK_FROM = "LastLookFrom"
-    """`yyyymmdd-HHMMSS`: where the Controller is to look for late files from, if there are very many; else empty."""
+    """`yyyymmdd-HHMMSS`: the Controller's look at what is new goes back no further; empty: no such bound."""
     LAST_PAGE_END = "LastPageEnd"
     """Key in the table's raw folder after which the Controller reads its next page; empty: from the front."""
 

@@ -221,7 +221,7 @@ class TableState:
 
     @property
     def last_look_from(self) -> str:
-        """`yyyymmdd-HHMMSS` in a file's name, from which to look for late files; empty for none, or what is no time."""
+        """`yyyymmdd-HHMMSS`: the look at what is new goes back no further; empty for none, or for what is no time."""
         text = self.item.get(Attribute.LAST_LOOK_FROM, "")
         return text if _STAMP.fullmatch(text) else ""
 
