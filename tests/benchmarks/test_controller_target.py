@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import boto3
 import pytest
 from benchmarks.controller import MOST_LIST_REQUESTS, check_target, go_round
 from benchmarks.simulated_aws import BUCKET, NEWEST, PREFIX, Lake, SimulatedAws
@@ -25,6 +26,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "made-up")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
 
 
 class Forgetful(SimulatedAws):
