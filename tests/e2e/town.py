@@ -200,7 +200,8 @@ class Town:
     def _job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         with self._lock:
             may_die = self.deadly and self.dice.random() < 0.2
-            life = Life(self.dice.randint(1, 120) if may_die else 10**9)
+            # A Spark job makes fewer calls than ProcessTable.
+            life = Life(self.dice.randint(1, 120 if job == JOB_PROCESS_TABLE else 40) if may_die else 10**9)
         if job == JOB_PROCESS_TABLE:
             self._go(lambda: self._process(arguments, life))
             return [JobState.ACTIVE]
