@@ -21,6 +21,7 @@ from deploy_local.assembly import Account, stacks_in_order
 from deploy_local.deployed import Deployed
 from deploy_local.deployment import bootstrap, deploy
 from deploy_local.emulator import running_emulator
+from deploy_local.rebuild import rebuild
 from deploy_local.scenario import JOBS, Scenario
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def _prove(folder: Path) -> None:
         _say("note", "not looked at", NOT_KEPT)
         _title("Whether it works: the deployed code, with the roles it has there")
         _run_all(_works(deployed, settings))
+        _run_all([("torn down", lambda: rebuild(emulator, stacks))])
 
 
 def _deploy(emulator: Emulator, stack: StackToDeploy) -> str:
@@ -107,6 +109,7 @@ def _works(deployed: Deployed, settings: Settings) -> list[Check]:
         ("by the file", scenario.change),
         ("metrics", lambda: checks.measured(deployed)),
         ("dead letters", scenario.undeliverable),
+        ("broken file", scenario.fail),
     ]
 
 
@@ -122,7 +125,7 @@ def _run_all(those: Iterable[Check], *, go_on: bool = False) -> None:
             found = check()
         except (CdclakeError, ClientError, BotoCoreError) as error:
             wrong = True
-            _say("WRONG", what, str(error))
+            _say("WRONG", what, " ".join(str(error).split()))
             if not go_on:
                 break
         else:

@@ -100,11 +100,14 @@ def schedule(deployed: Deployed) -> str:
 def function(deployed: Deployed) -> str:
     """The function's role, log and queue are there, what its environment names is there, and S3 may call it."""
     found = _function(deployed)
+    _require("DeadLetterConfig" in found, "it names no dead-letter queue")
     variables = found["Environment"]["Variables"]
     table, job_name = variables.get("STATE_TABLE", ""), variables.get("PROCESS_TABLE_JOB", "")
+    _require(bool(table and job_name), f"its environment lacks STATE_TABLE or PROCESS_TABLE_JOB: {sorted(variables)}")
     _there(deployed, "dynamodb", "describe_table", {"TableName": table}, "STATE_TABLE of the function")
     _there(deployed, "glue", "get_job", {"JobName": job_name}, "PROCESS_TABLE_JOB of the function")
     _trusts(deployed, found["Role"], "lambda.amazonaws.com")
+    _may_send(deployed, found["Role"], found["DeadLetterConfig"]["TargetArn"])
     policy = json.loads(deployed.client("lambda").get_policy(FunctionName=deployed.function)["Policy"])
     callers = [statement["Principal"].get("Service") for statement in policy["Statement"]]
     _require(callers == ["s3.amazonaws.com"], f"{callers} may call the function")
@@ -198,6 +201,13 @@ def _trusts(deployed: Deployed, role: str, service: str) -> None:
     policy = deployed.client("iam").get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
     trusted = [statement["Principal"].get("Service") for statement in policy["Statement"]]
     _require(trusted == [service], f"{trusted} may take on the role {name}, and it is for {service}")
+
+
+def _may_send(deployed: Deployed, role: str, queue: str) -> None:
+    """Ask IAM: Lambda sends with the function's role, and ministack's sends with none."""
+    asked = {"PolicySourceArn": role, "ActionNames": ["sqs:SendMessage"], "ResourceArns": [queue]}
+    (result,) = deployed.client("iam").simulate_principal_policy(**asked)["EvaluationResults"]
+    _require(result["EvalDecision"] == "allowed", f"the role {role} may not send to the dead-letter queue {queue}")
 
 
 def _require(condition: bool, wrong: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -101,3 +102,29 @@ class Deployed:
         pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
         lines = [event["message"].strip() for page in pages for event in page["events"]]
         return " | ".join(lines[-_ERROR_LINES:])
+
+    def listen_to_alarms(self) -> str:
+        """Subscribe to the topic of the alarms, as an operator does; the URL of a queue for what it says."""
+        sqs, topic = self.client("sqs"), self.outputs["AlarmTopic"]
+        url: str = sqs.create_queue(QueueName="operator")["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        may_send = {
+            "Effect": "Allow",
+            "Principal": {"Service": "sns.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": arn,
+            "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+        }
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [may_send]})
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+        self.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+        return url
+
+    def alarms_heard(self, url: str) -> list[str]:
+        """Names of the alarms that went off since the last call, from such a queue."""
+        sqs = self.client("sqs")
+        messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+        for message in messages:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        said = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
+        return [one["AlarmName"] for one in said if one["NewStateValue"] == "ALARM"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, WaiterError
@@ -28,7 +29,7 @@ LACKING = {
 }
 """What ministack's CloudFormation has not; another such type fails the deployment, by name."""
 _BOOTSTRAP_BUCKET_VERSIONING = {"Status": "Enabled"}
-_POLL = {"Delay": 1, "MaxAttempts": 180}
+POLL = {"Delay": 1, "MaxAttempts": 180}
 _CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"]
 
 
@@ -64,7 +65,7 @@ def deploy(emulator: Emulator, stack: StackToDeploy) -> list[TakenOut]:
     upload(emulator, stack.assets)
     template, taken_out = reduced(stack.template, LACKING)
     for one in taken_out:
-        emulator.client("glue").create_workflow(**one.properties)
+        _make_instead(emulator, one)
     cloudformation = emulator.client("cloudformation")
     try:
         cloudformation.create_stack(
@@ -73,7 +74,7 @@ def deploy(emulator: Emulator, stack: StackToDeploy) -> list[TakenOut]:
             Capabilities=_CAPABILITIES,
             EnableTerminationProtection=stack.termination_protection,
         )
-        cloudformation.get_waiter("stack_create_complete").wait(StackName=stack.name, WaiterConfig=_POLL)
+        cloudformation.get_waiter("stack_create_complete").wait(StackName=stack.name, WaiterConfig=POLL)
     except (ClientError, WaiterError) as error:
         why = _failures(cloudformation, stack.name) or str(error)
         message = f"The stack {stack.name} was not created: {why}"
@@ -85,6 +86,12 @@ def deploy(emulator: Emulator, stack: StackToDeploy) -> list[TakenOut]:
             FunctionName=function, DeadLetterConfig={"TargetArn": target}
         )
     return taken_out
+
+
+def _make_instead(emulator: Emulator, taken_out: TakenOut) -> None:
+    """Make a workflow, unless one is left of a stack that was deleted, which did not know of it."""
+    with suppress(emulator.client("glue").exceptions.AlreadyExistsException):
+        emulator.client("glue").create_workflow(**taken_out.properties)
 
 
 def zipped(folder: Path) -> bytes:

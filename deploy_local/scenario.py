@@ -14,6 +14,7 @@ from cdclake.errors import IntegrityError, JobRunError
 from cdclake.local.jobs import RunState
 from cdclake.local.shop import MIN_ORDERS, Shop
 from cdclake.local.shop_data import TABLES
+from cdclake.local.shop_files import ChangeFileNames
 from cdclake.local.shop_lake import prove, settings_of
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import (
@@ -24,6 +25,7 @@ from cdclake.model.names import (
     Attribute,
 )
 from cdclake.model.names import RunState as LastRun
+from cdclake.model.rawfiles import RawFormat
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ NO_QUIET_TIME = {Attribute.FULL_LOAD_QUIET_MINUTES: "0"}
 """The full load was put there as a whole; nobody needs to wait until DMS has been quiet for a while."""
 STRANGER = "elsewhere/stranger/LOAD00000001.parquet"
 """A file that lies where a table's would, but outside the raw prefix."""
+BROKEN, FAILURE_ALARM = "product", "cdclake-TableFailed"
 EQUAL = "Lake and catalog are as the source is"
 _EVENT_SECONDS, _JOB_SECONDS = 120, 480
 _POLL_SECONDS = 0.5
@@ -54,11 +57,13 @@ class Scenario:
     def __init__(self, deployed: Deployed, raw_prefix: str, lake_prefix: str) -> None:
         self._deployed = deployed
         self._raw_prefix, self._lake_prefix = raw_prefix, lake_prefix
-        self._shop = Shop(lambda: datetime.now(UTC), orders=MIN_ORDERS)
+        self._shop = Shop(_now, orders=MIN_ORDERS)
+        self._names = ChangeFileNames(_now)
         self._s3, self._glue = deployed.client("s3"), deployed.client("glue")
         self._state = DynamoState(deployed.client("dynamodb"), deployed.state_table)
         self._lake = S3Store(self._s3, deployed.lake_bucket)
         self._catalog = GlueCatalog(self._glue, deployed.catalog_database)
+        self._may_fail = False
 
     def register(self) -> str:
         """A full load arrives: the events of its files register its tables, inactive, and no file elsewhere does."""
@@ -100,6 +105,27 @@ class Scenario:
         rows = self._prove("the changes")
         return f"the events of {len(files)} change files, without the Controller: {rows} rows. {EQUAL}"
 
+    def fail(self) -> str:
+        """A file that nobody can read arrives: its table fails and says why, an alarm goes off, somebody is told."""
+        mailbox = self._deployed.listen_to_alarms()
+        name, path = self._shop.name_of(BROKEN), self._path(BROKEN)
+        file = self._names.next(RawFormat.PARQUET)
+        key = f"{self._raw_prefix}{name.schema}/{name.table}/{file}"
+        self._may_fail = True
+        self._s3.put_object(Bucket=self._deployed.raw_bucket, Key=key, Body=b"this is no Parquet file")
+        self._wait(lambda: self._last_error(path) != "" and self._quiet(), f"{name} to fail", _JOB_SECONDS)
+        if file not in self._last_error(path):
+            message = f"The item of {name} should name {file}, and says: {self._last_error(path)}"
+            raise IntegrityError(message, remedy="Look at the log of LoadIncremental")
+        told: list[str] = []
+
+        def rang() -> bool:
+            told.extend(self._deployed.alarms_heard(mailbox))
+            return FAILURE_ALARM in told
+
+        self._wait(rang, f"{FAILURE_ALARM} to go off", _EVENT_SECONDS)
+        return f"{name} failed, and its item names the file; the alarm {FAILURE_ALARM} went off, and its topic told so"
+
     def undeliverable(self) -> str:
         """An event that the function cannot take ends in the queue of such events."""
         waiting = self._deployed.undelivered()
@@ -123,15 +149,24 @@ class Scenario:
             JobRunError: A run failed, or it took too long.
         """
         deadline = time.monotonic() + seconds
-        while not condition():
-            for run in self._all_runs():
-                if run["JobRunState"] in {RunState.FAILED, RunState.TIMEOUT, RunState.STOPPED}:
-                    message = f"{run['JobName']} ended {run['JobRunState']}: {run.get('ErrorMessage', '')}"
-                    raise JobRunError(message, remedy="Look at the job's arguments, code and role")
+        while not self._no_run_failed() or not condition():
             if time.monotonic() > deadline:
                 message = f"Waited {seconds:g} seconds for {what}; {self._undelivered_text()}"
                 raise JobRunError(message, remedy=f"See the logs in {self._deployed.logs}")
             time.sleep(_POLL_SECONDS)
+
+    def _no_run_failed(self) -> bool:
+        """True; a run may have failed if one is meant to.
+
+        Raises:
+            JobRunError: One failed.
+        """
+        for run in self._all_runs():
+            state = RunState(run["JobRunState"])
+            if state.ended and state is not RunState.SUCCEEDED and not self._may_fail:
+                message = f"{run['JobName']} ended {state.value}: {run.get('ErrorMessage', '')}"
+                raise JobRunError(message, remedy="Look at the job's arguments, code and role")
+        return True
 
     def _undelivered_text(self) -> str:
         count = self._deployed.undelivered()
@@ -173,6 +208,14 @@ class Scenario:
             rows += proof.rows
         return rows
 
+    def _last_error(self, path: str) -> str:
+        state = self._state.get(path)
+        return state.item.get(Attribute.LAST_ERROR, "") if state else ""
+
     def _path(self, table: str) -> str:
         name = self._shop.name_of(table)
         return TableState.new(self._deployed.raw_bucket, f"{self._raw_prefix}{name.schema}/", f"{name.table}/").path
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from aws_cdk import App, CfnOutput, Stack, Validations
 from cdk_nag import AwsSolutionsChecks
 
+from cdclake.errors import ConfigurationError
 from cdclake_infra.jobs import Jobs
 from cdclake_infra.library import ROOT
 from cdclake_infra.monitoring import Monitoring
@@ -20,7 +22,7 @@ from cdclake_infra.settings import Settings
 from cdclake_infra.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 STORAGE, PIPELINE, SAMPLE = "CdclakeStorage", "CdclakePipeline", "CdclakeSample"
@@ -91,8 +93,27 @@ def build_app(context: Mapping[str, object] | None = None, outdir: Path | None =
         outdir: Where to write the templates; None: where the `cdk` command wants them, or a temporary folder.
 
     Raises:
-        ConfigurationError: A setting is wrong.
+        ConfigurationError: A setting is wrong, or the CDK refuses what comes of it.
     """
+    with refusals():
+        return _app(context, outdir)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what the CDK raises within the block into an error of ours.
+
+    Raises:
+        ConfigurationError: The CDK refused something.
+    """
+    try:
+        yield
+    except RuntimeError as error:  # what becomes of every JavaScript error
+        message = f"Synthesis failed: {error}"
+        raise ConfigurationError(message, remedy="Correct what is named above") from error
+
+
+def _app(context: Mapping[str, object] | None, outdir: Path | None) -> App:
     app = App(
         context={**_CDK_FLAGS, **(context or {})}, outdir=str(outdir) if outdir else None, analytics_reporting=False
     )

@@ -15,7 +15,7 @@ from aws_cdk.cx_api import SynthesisMessageLevel
 from cfnlint.api import ManualArgs, lint_file
 
 from cdclake.errors import CdclakeError, ConfigurationError
-from cdclake_infra.build import build_app, context_of_cdk_json
+from cdclake_infra.build import build_app, context_of_cdk_json, refusals
 from cdclake_infra.library import ROOT
 
 if TYPE_CHECKING:
@@ -66,11 +66,8 @@ def synthesize(app: App) -> Checked:
     Raises:
         ConfigurationError: There are findings or warnings.
     """
-    try:
+    with refusals():
         assembly = app.synth()
-    except RuntimeError as error:  # what becomes of every JavaScript error
-        message = f"Synthesis failed: {error}"
-        raise ConfigurationError(message, remedy="Correct what is named above") from error
     warnings = _warnings(assembly)
     if warnings:
         raise ConfigurationError("The CDK warns: " + "; ".join(warnings), remedy="Correct it, or acknowledge it")

@@ -47,6 +47,11 @@ def test_a_finding_that_nobody_explained_stops_synthesis(tmp_path: Path):
         synthesize(app)
 
 
+def test_what_the_cdk_refuses_is_told_without_a_stack_trace(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match=r"Synthesis failed: .*Invalid S3 bucket name .*a\.\.b"):
+        build_app({"cdclake:existing_raw_bucket": "a..b"}, tmp_path)
+
+
 def test_a_warning_of_the_cdk_stops_the_gate(tmp_path: Path):
     app = build_app({}, tmp_path)
     Annotations.of(app.node.find_child("CdclakePipeline")).add_warning_v2("odd", "something is odd")
