@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from cdclake.lake.decide import by_partition
 from cdclake.lake.merge_file import MergeJob, merge
 from cdclake.lake.quarantine import BadRows, put_aside
-from cdclake.lake.raw_reader import read
+from cdclake.lake.read_ahead import read_all
 from cdclake.lake.tasks import ReadStats, Written
 
 if TYPE_CHECKING:
@@ -46,10 +47,9 @@ def load_slices(
     raw, lake = places.raw.open(), places.lake.open()
     batches: list[pa.Table] = []
     bad_rows = BadRows(settings.max_quarantined_rows)
-    for part in (part for group in groups for part in group):
-        for batch in read(raw, part, shape, settings, table):
-            bad_rows.add(batch.bad_rows)
-            batches.append(batch.rows)
+    for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
+        bad_rows.add(batch.bad_rows)
+        batches.append(batch.rows)
     most = settings.max_quarantined_rows
     aside = bad_rows.put_aside(lake, f"{places.quarantine}read-{task:05d}.jsonl")
     rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()

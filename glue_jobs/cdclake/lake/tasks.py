@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,8 +28,9 @@ from cdclake.lake.decide import (
 from cdclake.lake.keys import KEY, ROUTE
 from cdclake.lake.merge_file import MergeJob, merge
 from cdclake.lake.quarantine import BadRows, Quarantine, put_aside
-from cdclake.lake.raw_reader import BATCH_ROWS, Slice, read
+from cdclake.lake.raw_reader import BATCH_ROWS, Slice
 from cdclake.lake.raw_rows import DELETE, UPDATE
+from cdclake.lake.read_ahead import read_all
 from cdclake.lake.rewrite_plan import InsertRoute, InsertStats, RewritePlan
 from cdclake.lake.routing import candidates, cut, overlapping, sample
 from cdclake.lake.tombstones import TombstonePlan, find_tombstones, write_tombstones
@@ -117,13 +119,12 @@ def read_slices(
     raw = places.raw.open()
     waiting: list[ReadBatch] = []
     bad_rows = BadRows(settings.max_quarantined_rows)
-    for part in (part for group in groups for part in group):
-        for batch in read(raw, part, shape, settings, table):
-            bad_rows.add(batch.bad_rows)
-            waiting.append(batch)
-            if sum(one.rows.num_rows for one in waiting) >= BATCH_ROWS:
-                yield _batch(waiting, shape)
-                waiting = []
+    for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
+        bad_rows.add(batch.bad_rows)
+        waiting.append(batch)
+        if sum(one.rows.num_rows for one in waiting) >= BATCH_ROWS:
+            yield _batch(waiting, shape)
+            waiting = []
     if any(batch.rows.num_rows for batch in waiting):
         yield _batch(waiting, shape)
     aside = bad_rows.put_aside(places.lake.open(), f"{places.quarantine}read-{task:05d}.jsonl")
