@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cdclake.control.entry import error_line
 from cdclake.errors import CdclakeError
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
@@ -38,6 +39,9 @@ NOT_KEPT = (
     "lifecycle rules and access logs of buckets, point-in-time recovery of the table, how many runs of a job may be "
     "there at once: ministack forgets them. tests/infra holds the template's"
 )
+
+_EXPECTED = (CdclakeError, ClientError, BotoCoreError, LookupError, ValueError)
+"""What is wrong shows as one of these. The last two: an answer of AWS lacks what it should have, or has more of it."""
 
 Check = tuple[str, "Callable[[], str]"]
 
@@ -70,7 +74,7 @@ def _prove(folder: Path) -> None:
     stacks = stacks_in_order(folder / "cdk.out", ACCOUNT)
     with running_emulator(ACCOUNT, folder) as emulator:
         _title("Deploying on ministack, with IAM and TLS")
-        bootstrap(emulator, stacks)
+        _run_all([("cdk bootstrap", lambda: bootstrap(emulator, stacks))])
         _run_all((stack.name, partial(_deploy, emulator, stack)) for stack in stacks)
         deployed = Deployed(emulator)
         _title("What is there")
@@ -123,9 +127,9 @@ def _run_all(those: Iterable[Check], *, go_on: bool = False) -> None:
     for what, check in those:
         try:
             found = check()
-        except (CdclakeError, ClientError, BotoCoreError) as error:
+        except _EXPECTED as error:
             wrong = True
-            _say("WRONG", what, " ".join(str(error).split()))
+            _say("WRONG", what, error_line(error))
             if not go_on:
                 break
         else:

@@ -15,7 +15,7 @@ from deploy_local.assembly import ZIP
 from deploy_local.reduce import Lacking, TakenOut, dead_letters, reduced, with_dead_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from deploy_local.assembly import Asset, StackToDeploy
@@ -33,8 +33,8 @@ POLL = {"Delay": 1, "MaxAttempts": 180}
 _CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"]
 
 
-def bootstrap(emulator: Emulator, stacks: Iterable[StackToDeploy]) -> None:
-    """What `cdk bootstrap` leaves in an account: the bucket of the assets, and its own version."""
+def bootstrap(emulator: Emulator, stacks: Sequence[StackToDeploy]) -> str:
+    """Make what `cdk bootstrap` leaves in an account: the bucket of the assets, and its own version."""
     s3, ssm = emulator.client("s3"), emulator.client("ssm")
     buckets = {asset.bucket for stack in stacks for asset in stack.assets}
     place: dict[str, Any] = {"CreateBucketConfiguration": {"LocationConstraint": emulator.account.region}}
@@ -44,6 +44,7 @@ def bootstrap(emulator: Emulator, stacks: Iterable[StackToDeploy]) -> None:
     for stack in stacks:
         version = str(stack.bootstrap_version)
         ssm.put_parameter(Name=stack.bootstrap_version_parameter, Type="String", Value=version, Overwrite=True)
+    return f"version {max(stack.bootstrap_version for stack in stacks)}, with {', '.join(sorted(buckets))}"
 
 
 def upload(emulator: Emulator, assets: Iterable[Asset]) -> None:

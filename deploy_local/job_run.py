@@ -164,7 +164,8 @@ def _pip_install(wheels: Sequence[Path], target: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
     done = subprocess.run([*pip, *map(str, wheels)], capture_output=True, text=True, check=False)
     if done.returncode:
-        message = f"pip cannot install {', '.join(wheel.name for wheel in wheels)}: {done.stderr.strip()}"
+        why = done.stderr.strip().rstrip(".")
+        message = f"pip cannot install {', '.join(wheel.name for wheel in wheels)}: {why}"
         raise ConfigurationError(message, remedy=f"Correct what {EXTRA_FILES} names")
 
 
