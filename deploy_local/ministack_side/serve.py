@@ -38,6 +38,7 @@ def main() -> None:
     config.certfile, config.keyfile = resolve_tls_material()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads on, and a pipe that is full would stop us
     asyncio.run(serve(app, config))
 
 
