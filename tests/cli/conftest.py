@@ -106,7 +106,7 @@ def store(state):
     client = boto3.client("s3")
     client.put_bucket_versioning(Bucket="cdclake-lake", VersioningConfiguration={"Status": "Enabled"})
     name = TableName("shop", "store")
-    table = SampleTable(ChangeLog(S3Store(client, "cdclake-lake"), Target().layout(name)))
+    table = SampleTable(ChangeLog(S3Store(client, "cdclake-lake"), Target().installation.layout(name)))
     first = table.apply(100, kind=ChangeKind.FULL_LOAD)
     table.apply(50)
     table.apply(20, retired=(first.added[0].path,))

@@ -40,7 +40,7 @@ class Lake:
         for bucket in (raw_bucket, lake_bucket):
             self.s3.create_bucket(Bucket=bucket)
         self.states = DynamoState(boto3.client("dynamodb"), STATE_TABLE)
-        registered = self.target.new_state(ORDERS)
+        registered = self.target.installation.new_state(ORDERS)
         self.path = registered.path
         self.states.register(
             registered.with_attributes(
@@ -59,7 +59,7 @@ class Lake:
 
     @property
     def log(self):
-        return ChangeLog(S3Store(self.s3, self.target.lake_bucket), self.target.layout(ORDERS))
+        return ChangeLog(S3Store(self.s3, self.target.lake_bucket), self.target.installation.layout(ORDERS))
 
     def put(self, key, data):
         self.s3.put_object(Bucket=self.target.lake_bucket, Key=key, Body=data)

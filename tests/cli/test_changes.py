@@ -153,6 +153,6 @@ def test_what_is_not_there_is_an_error_without_a_traceback(cdclake, store, argum
 
 
 def test_the_names_are_those_of_the_target(cdclake, store, state):
-    elsewhere = Target(lake_prefix="other").layout(TableName("shop", "store"))
+    elsewhere = Target(lake_prefix="other").installation.layout(TableName("shop", "store"))
     assert cdclake("changes", "shop.store", "--lake-prefix", "other").stdout.startswith("shop.store has no changes")
     assert elsewhere.table_prefix == "other/shop/store/"

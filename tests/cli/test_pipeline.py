@@ -27,7 +27,7 @@ SUCCEEDED = JobRun("", JobState.SUCCEEDED, "SUCCEEDED")
 
 
 def registered(name, *, active=True):
-    return TARGET.new_state(name).with_attributes(ActiveFlag=str(active).lower())
+    return TARGET.installation.new_state(name).with_attributes(ActiveFlag=str(active).lower())
 
 
 def commit(log, *, rows, rewritten=(), quarantined=0):
@@ -93,7 +93,7 @@ class World:
         return self.controller_run
 
     def log(self, name):
-        return ChangeLog(self.lake, TARGET.layout(name))
+        return ChangeLog(self.lake, TARGET.installation.layout(name))
 
     @property
     def history(self):
@@ -108,7 +108,7 @@ class World:
 
 
 def path(name):
-    return TARGET.new_state(name).path
+    return TARGET.installation.new_state(name).path
 
 
 def test_changes_of_the_run_are_reported_and_earlier_ones_are_not():

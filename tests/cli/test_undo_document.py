@@ -17,9 +17,9 @@ ORDERS = TableName("shop", "orders")
 
 
 def test_the_documents_session_goes_as_it_says(cdclake, state):
-    registered = Target().new_state(ORDERS)
+    registered = Target().installation.new_state(ORDERS)
     state.register(registered)
-    table = SampleTable(ChangeLog(S3Store(boto3.client("s3"), "cdclake-lake"), Target().layout(ORDERS)))
+    table = SampleTable(ChangeLog(S3Store(boto3.client("s3"), "cdclake-lake"), Target().installation.layout(ORDERS)))
     first = table.apply(100, kind=ChangeKind.FULL_LOAD)
     table.apply(50)
     table.apply(20, retired=(first.added[0].path,))

@@ -15,7 +15,7 @@ from cdclake.commit.publish import publish
 from cdclake.control.catalog_plan import listing_of
 from cdclake.control.controller import execute, plan
 from cdclake.control.entry import StoppedError
-from cdclake.control.maintenance import LakeTable
+from cdclake.control.maintenance import RegisteredTable
 from cdclake.control.process_table import process_table
 from cdclake.errors import LakeFilesError, RetryableError
 from cdclake.model.catalog import CatalogTable, Statistics
@@ -290,12 +290,12 @@ def test_a_run_that_is_told_to_stop_while_at_the_catalog_stops(orders: World):
     assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
 
 
-def by_hand(world: World, catalog: Catalog) -> LakeTable:
+def by_hand(world: World, catalog: Catalog) -> RegisteredTable:
     def open_catalog(database: str) -> Catalog:
         assert database == catalog.database
         return catalog
 
-    return LakeTable(world.states, world.state(), world.log(), "by-hand", world.clock, open_catalog)
+    return RegisteredTable(world.states, world.state(), world.log(), "by-hand", world.clock, open_catalog)
 
 
 @pytest.fixture

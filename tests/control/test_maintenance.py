@@ -9,7 +9,7 @@ import pytest
 
 from cdclake.control.decision import DecisionKind
 from cdclake.control.lease import LEASE_SECONDS
-from cdclake.control.maintenance import LakeTable
+from cdclake.control.maintenance import RegisteredTable
 from cdclake.errors import ConfigurationError, IntegrityError, LakeFilesError, LeaseHeldError
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import LakeLayout
@@ -25,8 +25,8 @@ LOAD = "LOAD00000001.parquet"
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
 
 
-def table(world: World, run_id: str = "by-hand") -> LakeTable:
-    return LakeTable(world.states, world.state(), world.log(), run_id, world.clock)
+def table(world: World, run_id: str = "by-hand") -> RegisteredTable:
+    return RegisteredTable(world.states, world.state(), world.log(), run_id, world.clock)
 
 
 @pytest.fixture

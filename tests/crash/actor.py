@@ -11,7 +11,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control import process_table as control
 from cdclake.control.arguments import parse_item
 from cdclake.control.entry import error_line
-from cdclake.control.maintenance import LakeTable
+from cdclake.control.maintenance import RegisteredTable
 from cdclake.errors import CdclakeError
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.jobs import load_incremental, load_initial
@@ -128,10 +128,10 @@ class Actor:
     def _now(self) -> datetime:
         return self._task.now
 
-    def _lake_table(self) -> LakeTable:
+    def _lake_table(self) -> RegisteredTable:
         state = self._outside.states.get(PATH)
         assert state is not None
-        return LakeTable(self._outside.states, state, self.log, self._task.run_id, self._now)
+        return RegisteredTable(self._outside.states, state, self.log, self._task.run_id, self._now)
 
     def _table_run(self, item: Mapping[str, str], fencing_token: int, run_id: str) -> TableRun:
         return TableRun(

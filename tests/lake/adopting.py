@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.adapters.stores import store
-from cdclake.control.maintenance import LakeTable
+from cdclake.control.maintenance import RegisteredTable
 from cdclake.lake.adopt import Adoption, Places, plan_adoption
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
@@ -84,8 +84,8 @@ class Adoptee:
         )
         return plan_adoption(places)
 
-    def by_hand(self, run_id: str = "by-hand") -> LakeTable:
-        return LakeTable(self.states, self.state, self.table.log, run_id, self.clock)
+    def by_hand(self, run_id: str = "by-hand") -> RegisteredTable:
+        return RegisteredTable(self.states, self.state, self.table.log, run_id, self.clock)
 
     def adopt(self) -> ChangeRecord:
         record = self.by_hand().adopt(self.plan().table)

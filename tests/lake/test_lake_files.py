@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.adapters.memory import ManualClock, MemoryState
-from cdclake.control.maintenance import LakeTable
+from cdclake.control.maintenance import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
 from cdclake.model.table import TableState
 from tests.lake.table import RAW_PREFIX, Table
@@ -62,11 +62,11 @@ def overwrite(table: Table) -> str:
     return path.name
 
 
-def by_hand(table: Table) -> LakeTable:
+def by_hand(table: Table) -> RegisteredTable:
     """The table for what a person does to it, under a later lease than the runs before had."""
     attributes = {"ActiveFlag": "true", "LastChangeId": str(table.log.head()), "FencingToken": str(table.runs)}
     state = TableState.new("raw", "shop/", "orders/").with_attributes(**table.item, **attributes)
-    return LakeTable(MemoryState([state]), state, table.log, "by-hand", ManualClock())
+    return RegisteredTable(MemoryState([state]), state, table.log, "by-hand", ManualClock())
 
 
 def reload(table: Table) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cdclake.cli.output import Output
-    from cdclake.control.maintenance import LakeTable
+    from cdclake.control.maintenance import RegisteredTable
     from cdclake.lake.adopt import Adoption
     from cdclake.model.change import ChangeRecord
 
@@ -61,7 +61,7 @@ def adopt(
         _tell_what_next(lake_table, record, shown)
 
 
-def _plan(target: Target, lake_table: LakeTable, say: Callable[[str], None]) -> Adoption:
+def _plan(target: Target, lake_table: RegisteredTable, say: Callable[[str], None]) -> Adoption:
     from cdclake.adapters.filesystem import lake_filesystem  # Arrow takes a while, and --help needs none
     from cdclake.cli.environment import aws_environment
     from cdclake.cli.services import connect
@@ -78,7 +78,7 @@ def _plan(target: Target, lake_table: LakeTable, say: Callable[[str], None]) -> 
         return plan_adoption(places, say)
 
 
-def _show(lake_table: LakeTable, found: Adoption, shown: Output) -> None:
+def _show(lake_table: RegisteredTable, found: Adoption, shown: Output) -> None:
     table, facts = found.table, found.to_json()
     files = sorted(table.files, key=lambda file: file.path)
     keys, folders = ({name.lower() for name in names} for names in (table.primary_key, table.partition_key))
@@ -115,7 +115,7 @@ def _show(lake_table: LakeTable, found: Adoption, shown: Output) -> None:
         shown.remark(f"Note: {warning}")
 
 
-def _tell_what_next(lake_table: LakeTable, record: ChangeRecord, shown: Output) -> None:
+def _tell_what_next(lake_table: RegisteredTable, record: ChangeRecord, shown: Output) -> None:
     name, rows = lake_table.state.name, record.books.rows_after
     shown.remark(f"Done, as change {record.change}: {name} is a lake table of {rows:,} rows.")
     if lake_table.state.active:

@@ -10,10 +10,10 @@ from uuid import uuid4
 import typer
 
 from cdclake.cli.output import OutputFormat
-from cdclake.cli.tables import find_table
-from cdclake.control.maintenance import LakeTable
+from cdclake.control.maintenance import RegisteredTable
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
+from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from cdclake.cli.output import Output
@@ -33,7 +33,7 @@ def new_run_id() -> str:
     return f"by-hand-{uuid4().hex}"
 
 
-def open_table(target: Target, table: str) -> LakeTable:
+def open_table(target: Target, table: str) -> RegisteredTable:
     """A registered table and its lake table.
 
     Raises:
@@ -43,8 +43,8 @@ def open_table(target: Target, table: str) -> LakeTable:
     from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
 
     services = connect(target)
-    state = find_table(services.state, target, table)
-    return LakeTable(services.state, state, services.log(state.name), new_run_id(), now_utc, services.catalog)
+    state = target.installation.find_table(services.state, TableName.parse(table))
+    return RegisteredTable(services.state, state, services.log(state.name), new_run_id(), now_utc, services.catalog)
 
 
 def ask(question: str, *, yes: bool, output: OutputFormat) -> None:
@@ -64,13 +64,13 @@ def ask(question: str, *, yes: bool, output: OutputFormat) -> None:
         raise typer.Exit(1)
 
 
-def warn_if_at_work(lake_table: LakeTable, shown: Output) -> None:
+def warn_if_at_work(lake_table: RegisteredTable, shown: Output) -> None:
     """Say so if a run is working on the table, as what is found then may be its doing."""
     if lake_table.state.leased(now_utc()):
         shown.remark(f"A run is working on {lake_table.state.name}. Look again when it has ended.")
 
 
-def tell_of_catalog(lake_table: LakeTable, shown: Output) -> None:
+def tell_of_catalog(lake_table: RegisteredTable, shown: Output) -> None:
     """Say so if the catalog could not be brought in line with what was done."""
     state = lake_table.states.get(lake_table.state.path)
     error = state.item.get(Attribute.LAST_CATALOG_ERROR) if state else ""

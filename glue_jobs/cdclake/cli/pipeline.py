@@ -180,7 +180,7 @@ class Pipeline:
         return PipelineOutcome(controller, tuple(sorted(after, key=lambda table: table.name)))
 
     def _states(self, tables: tuple[TableName, ...]) -> list[TableState]:
-        found = self._services.state.all(self._target.state_prefix)
+        found = self._services.state.all(self._target.installation.state_prefix)
         return [state for state in found if not tables or state.name in tables]
 
     def _wait(self, job: str, run_id: str) -> JobRun:
@@ -198,7 +198,7 @@ class Pipeline:
         """
         ended: dict[str, JobRun] = {}
         for path, run_id in self._services.history.since(controller_run_id):
-            if path.startswith(self._target.state_prefix):
+            if path.startswith(self._target.installation.state_prefix):
                 self._say(f"ProcessTable works on {path}")
                 ended.setdefault(path, self._wait(JOB_PROCESS_TABLE, run_id))
         return ended

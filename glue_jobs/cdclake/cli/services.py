@@ -80,11 +80,11 @@ class Services:
     def source(self) -> Source:
         """What a plan is made from."""
         target = self._target
-        return Source(self.raw, self.state, target.raw_bucket, target.raw_folder, self.statistics)
+        return Source(self.raw, self.state, target.raw_bucket, target.installation.raw_folder, self.statistics)
 
     def log(self, name: TableName) -> ChangeLog:
         """A lake table's change log."""
-        return ChangeLog(self.lake, self._target.layout(name))
+        return ChangeLog(self.lake, self._target.installation.layout(name))
 
 
 def connect(target: Target) -> Services:

@@ -9,7 +9,7 @@ import typer
 from cdclake.adapters.state_rules import KEPT_BY_STORE
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target, with_target
-from cdclake.errors import ConfigurationError, UnknownTableError
+from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableName, TableSettings
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cdclake.model.table import TableState
-    from cdclake.ports import StateStore
 
 app = typer.Typer(help="List the tables, set their keys, turn them on and off, thaw them.")
 
@@ -129,22 +128,6 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
     return attributes
 
 
-def find_table(state: StateStore, target: Target, table: str) -> TableState:
-    """The state of `schema.table`.
-
-    Raises:
-        ConfigurationError: Not a table name.
-        UnknownTableError: The Controller has not registered it.
-    """
-    name = TableName.parse(table)
-    path = target.new_state(name).path
-    found = state.get(path)
-    if found is None:
-        remedy = "cdclake tables shows the registered ones; cdclake run registers what it finds in the raw bucket"
-        raise UnknownTableError("The table is not registered", remedy=remedy, table=name, path=path)
-    return found
-
-
 def state_record(state: TableState) -> dict[str, object]:
     """A table's state as printed."""
     item = state.item
@@ -170,20 +153,19 @@ def _set_value(item: Mapping[str, str], attribute: str) -> str | None:
 def _list(target: Target, output: OutputFormat) -> None:
     from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
 
-    states = sorted(connect(target).state.all(target.state_prefix), key=lambda state: state.name)
+    states = sorted(connect(target).state.all(target.installation.state_prefix), key=lambda state: state.name)
     shown = output_for(output)
     shown.records("Tables", _COLUMNS, [state_record(state) for state in states])
     if not states:
-        shown.remark(
-            f"No tables of {target.state_prefix} are registered. cdclake run looks for them and registers them."
-        )
+        prefix = target.installation.state_prefix
+        shown.remark(f"No tables of {prefix} are registered. cdclake run looks for them and registers them.")
 
 
 def _change(target: Target, table: str, attributes: dict[str, str], output: OutputFormat) -> None:
     from cdclake.cli.services import connect
 
     state = connect(target).state
-    before = find_table(state, target, table)
+    before = target.installation.find_table(state, TableName.parse(table))
     after = before.with_attributes(**attributes)
     _refuse_unreadable(after)
     state.set_by_person(before.path, attributes)

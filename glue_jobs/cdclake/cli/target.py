@@ -9,19 +9,15 @@ from typing import Annotated, Any, Callable, get_type_hints
 
 import typer
 
-from cdclake.control.arguments import folder_prefix
-from cdclake.model.layout import LakeLayout
-from cdclake.model.names import STATE_TABLE, Argument
-from cdclake.model.table import TableName, TableState
+from cdclake.control.installation import Installation, variable
+from cdclake.model.names import Argument
 
 _AWS = "AWS"
 _PLACES = "Places"
 
 
 def _place(name: str, what: str) -> Any:  # noqa: ANN401 - Typer's own type for an option
-    return typer.Option(
-        f"--{name}", envvar=f"CDCLAKE_{name.upper().replace('-', '_')}", help=what, rich_help_panel=_PLACES
-    )
+    return typer.Option(f"--{name.replace('_', '-')}", envvar=variable(name), help=what, rich_help_panel=_PLACES)
 
 
 @dataclass(frozen=True)
@@ -36,36 +32,23 @@ class Target:
     profile: Annotated[
         str | None, typer.Option(help="Profile of the AWS configuration; also AWS_PROFILE.", rich_help_panel=_AWS)
     ] = None
-    raw_bucket: Annotated[str, _place("raw-bucket", "Bucket that DMS writes to.")] = "cdclake-raw"
-    raw_prefix: Annotated[str, _place("raw-prefix", "Folder of the schemas in it.")] = ""
-    lake_bucket: Annotated[str, _place("lake-bucket", "Bucket of the lake.")] = "cdclake-lake"
-    lake_prefix: Annotated[str, _place("lake-prefix", "Folder of the lake in it.")] = ""
-    state_table: Annotated[str, _place("state-table", "DynamoDB table of the state.")] = STATE_TABLE
+    raw_bucket: Annotated[str, _place("raw_bucket", "Bucket that DMS writes to.")] = Installation.raw_bucket
+    raw_prefix: Annotated[str, _place("raw_prefix", "Folder of the schemas in it.")] = Installation.raw_prefix
+    lake_bucket: Annotated[str, _place("lake_bucket", "Bucket of the lake.")] = Installation.lake_bucket
+    lake_prefix: Annotated[str, _place("lake_prefix", "Folder of the lake in it.")] = Installation.lake_prefix
+    state_table: Annotated[str, _place("state_table", "DynamoDB table of the state.")] = Installation.state_table
 
     @property
-    def raw_folder(self) -> str:
-        """Key prefix of the schemas' folders in the raw bucket: empty, or with a trailing slash."""
-        return folder_prefix(self.raw_prefix)
-
-    @property
-    def state_prefix(self) -> str:
-        """What the paths of this target's tables begin with in the state table."""
-        return f"{self.raw_bucket}/{self.raw_folder}"
-
-    def layout(self, name: TableName) -> LakeLayout:
-        """Where a table lies in the lake."""
-        return LakeLayout(self.lake_bucket, folder_prefix(self.lake_prefix), name)
-
-    def new_state(self, name: TableName) -> TableState:
-        """How a table is registered before anybody has set anything."""
-        return TableState.new(self.raw_bucket, f"{self.raw_folder}{name.schema}/", f"{name.table}/")
+    def installation(self) -> Installation:
+        """The same without the account."""
+        return Installation(self.raw_bucket, self.raw_prefix, self.lake_bucket, self.lake_prefix, self.state_table)
 
     @property
     def job_arguments(self) -> dict[str, str]:
         """Arguments that point the Controller job to the same raw files and state."""
         return {
             Argument.BUCKET: self.raw_bucket,
-            Argument.PREFIX: self.raw_folder,
+            Argument.PREFIX: self.installation.raw_folder,
             Argument.STATE_TABLE: self.state_table,
         }
 

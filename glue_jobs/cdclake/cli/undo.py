@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cdclake.cli.output import Output
     from cdclake.commit.undo import UndoPlan
-    from cdclake.control.maintenance import LakeTable
+    from cdclake.control.maintenance import RegisteredTable
     from cdclake.model.change import ChangeRecord
     from cdclake.model.snapshot import Snapshot
 
@@ -80,7 +80,7 @@ def reapply(
 
 
 def _carry_out(
-    lake_table: LakeTable,
+    lake_table: RegisteredTable,
     plan: UndoPlan,
     carry_out: Callable[[], ChangeRecord],
     output: OutputFormat,
@@ -108,7 +108,7 @@ def _carry_out(
     tell_of_catalog(lake_table, shown)
 
 
-def _show_plan(lake_table: LakeTable, plan: UndoPlan, shown: Output) -> None:
+def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, shown: Output) -> None:
     name = lake_table.state.name
     again = plan.kind is ChangeKind.REAPPLY
     if plan.undone:
@@ -139,7 +139,7 @@ def _facts(snapshot: Snapshot) -> Mapping[str, object]:
     }
 
 
-def _tell_what_next(lake_table: LakeTable, record: ChangeRecord, shown: Output) -> None:
+def _tell_what_next(lake_table: RegisteredTable, record: ChangeRecord, shown: Output) -> None:
     name = lake_table.state.name
     rows = record.books.rows_after
     shown.remark(f"Done, as change {record.change}: {name} is {as_after(record.shows)}, with {rows:,} rows.")

@@ -42,7 +42,7 @@ _ADOPTED_FROM = (
 
 
 @dataclass(frozen=True)
-class LakeTable:
+class RegisteredTable:
     """A registered table and its lake table, for what a person does to it.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Makes out what lake table the Parquet files in a folder are, so that it can be taken over as they lie there.
 
-Nothing is changed here; `control.maintenance.LakeTable.adopt` commits what this finds.
+Nothing is changed here; `control.maintenance.RegisteredTable.adopt` commits what this finds.
 """
 
 from __future__ import annotations

@@ -10,15 +10,12 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.timeline import shows
-from cdclake.errors import ConfigurationError, InputError, RawFilesLostError
+from cdclake.errors import InputError, RawFilesLostError
 from cdclake.lake import raw_reader
-from cdclake.lake.data_file import TableShape
-from cdclake.lake.engine import Engine, Request
+from cdclake.lake.compute import compute, kept_files, require_same_keys, shape_of
 from cdclake.lake.finish import finish, snapshot_after
-from cdclake.lake.tasks import Places
 from cdclake.model.change import ChangeKind
 from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
-from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order, missing_loads
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.table import TableState
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from cdclake.lake.engine import Result
     from cdclake.lake.table_run import TableRun
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import Snapshot
@@ -69,9 +65,9 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
         return _nothing(run, before, "this full load is in the lake already")
 
     looks = _inspect(run, full_load)
-    shape = _shape(run, _merged(Schema(), full_load, looks))
+    shape = shape_of(run, _merged(Schema(), full_load, looks))
     listed_seconds = time.perf_counter() - started
-    result = _compute(run, spark, before, shape, looks, full_load=True).after_listing(listed_seconds)
+    result = compute(run, spark, before, shape, _parts(looks), full_load=True).after_listing(listed_seconds)
     begun = begin_after(before, passed_over(full_load, changes) if before.made else "")
     after = replace(snapshot_after(run, begun, shape, result, kept=()), full_load_files=names, full_load_utc=newest)
     return finish(run, before, after, result, ChangeKind.FULL_LOAD, full_load)
@@ -116,13 +112,12 @@ def load_incremental(
         return {**nothing, "too_late": [file.relative for file in too_late]}
 
     looks = _inspect(run, due)
-    shape = _shape(run, _merged(before.schema, due, looks))
-    _require_same_keys(run, before, shape)
+    shape = shape_of(run, _merged(before.schema, due, looks))
+    require_same_keys(run, before, shape)
     listed_seconds = time.perf_counter() - started
-    result = _compute(run, spark, before, shape, looks, full_load=False).after_listing(listed_seconds)
-    gone = set(result.rewritten)
-    kept = tuple(file for i, file in enumerate(before.files) if i not in gone)
-    after = applied_after(snapshot_after(run, known, shape, result, kept), due, run.settings.late_window_hours)
+    result = compute(run, spark, before, shape, _parts(looks), full_load=False).after_listing(listed_seconds)
+    after = snapshot_after(run, known, shape, result, kept_files(before, result))
+    after = applied_after(after, due, run.settings.late_window_hours)
     return finish(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)
 
 
@@ -137,78 +132,14 @@ def _merged(schema: Schema, files: Sequence[RawFile], looks: Sequence[raw_reader
     return reduce(lambda merged, pair: merge_schemas(merged, pair[1].schema, pair[0].relative), pairs, schema)
 
 
-def _shape(run: TableRun, schema: Schema) -> TableShape:
-    for name in (*run.settings.primary_key, *run.settings.partition_key):
-        if schema.find(name) is None:
-            message = f"{run.layout.name} has no column {name}"
-            remedy = f"Correct PrimaryKey or PartitionKey; the columns are {', '.join(schema.names)}"
-            raise ConfigurationError(message, remedy=remedy)
-    partial = run.settings.csv.no_sup_value is not None
-    return TableShape(schema, run.settings.primary_key, run.settings.partition_key, partial)
-
-
-def _require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> None:
-    if not before.made:
-        return
-    settings = run.settings
-    for attribute, was, now in (
-        (Attribute.PRIMARY_KEY, ",".join(before.primary_key), ",".join(shape.primary_key)),
-        (Attribute.PARTITION_KEY, ",".join(before.partition_key), ",".join(shape.partition_key)),
-        (Attribute.ORDER_COLUMN, before.order_column, settings.order_column),
-    ):
-        if was != now:
-            message = f"The lake table was made with {attribute} '{was}', and the settings say '{now}'"
-            remedy = (
-                f"Set it back, or load the table anew: set {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
-            )
-            raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
+def _parts(looks: Sequence[raw_reader.Inspection]) -> list[raw_reader.Slice]:
+    return [part for look in looks for part in look.parts]
 
 
 def _last_change_time(run: TableRun, before: Snapshot) -> datetime | None:
     """When the table was made as it is; None if there is none. Takeovers and rollbacks since do not count."""
     shown = shows(run.log, before.change)
     return datetime.fromisoformat(run.log.record(shown).created_utc) if shown else None
-
-
-def _compute(
-    run: TableRun,
-    spark: SparkContext,
-    before: Snapshot,
-    shape: TableShape,
-    looks: Sequence[raw_reader.Inspection],
-    *,
-    full_load: bool,
-) -> Result:
-    layout, change = run.layout, before.change + 1
-    files = () if full_load else before.files
-    rewrite_all = _changes_a_type(before.schema, shape.schema)
-    if rewrite_all:  # the bounds of a key of another type compare with nothing
-        files = tuple(replace(file, key_min=None, key_max=None) for file in files)
-    request = Request(
-        table=layout.name,
-        parts=tuple(part for look in looks for part in look.parts),
-        files=files,
-        tombstones=() if full_load else before.tombstones,
-        oldest=before.horizon,
-        shape=shape,
-        settings=run.settings,
-        places=Places(
-            raw=run.raw_fs,
-            lake=run.lake_fs,
-            table_prefix=layout.table_prefix,
-            staging=layout.staging_prefix(change, run.run_id),
-            tombstones=layout.tombstones_key(change, run.run_id),
-            quarantine=layout.quarantine_prefix(change, run.run_id),
-        ),
-        full_load=full_load,
-        rewrite_all=rewrite_all,
-    )
-    return Engine(spark).run(request)
-
-
-def _changes_a_type(before: Schema, after: Schema) -> bool:
-    """Whether a column the table had has another type now: readers want one type in all files of a table."""
-    return any((now := after.find(was.name)) is not None and now.type != was.type for was in before)
 
 
 def _nothing(run: TableRun, before: Snapshot, reason: str) -> dict[str, Any]:

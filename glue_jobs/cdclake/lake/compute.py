@@ -1,0 +1,119 @@
+"""What every change of a table computes with: the shape of its rows, and the engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cdclake.errors import ConfigurationError
+from cdclake.lake.data_file import TableShape
+from cdclake.lake.engine import Engine, Request
+from cdclake.lake.tasks import Places
+from cdclake.model.names import Attribute, Sentinel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark import SparkContext
+
+    from cdclake.lake.engine import Result
+    from cdclake.lake.raw_reader import Slice
+    from cdclake.lake.table_run import TableRun
+    from cdclake.model.schema import Schema
+    from cdclake.model.snapshot import DataFile, Snapshot
+
+
+def shape_of(run: TableRun, schema: Schema) -> TableShape:
+    """Shape of a table with these columns and the keys that a person has set.
+
+    Raises:
+        ConfigurationError: A key column is not among them.
+    """
+    for name in (*run.settings.primary_key, *run.settings.partition_key):
+        if schema.find(name) is None:
+            message = f"{run.layout.name} has no column {name}"
+            remedy = f"Correct PrimaryKey or PartitionKey; the columns are {', '.join(schema.names)}"
+            raise ConfigurationError(message, remedy=remedy)
+    partial = run.settings.csv.no_sup_value is not None
+    return TableShape(schema, run.settings.primary_key, run.settings.partition_key, partial)
+
+
+def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> None:
+    """Refuse to go on from a table that was made with other keys, or another order of changes.
+
+    Raises:
+        ConfigurationError: Names the attribute that was changed.
+    """
+    if not before.made:
+        return
+    settings = run.settings
+    for attribute, was, now in (
+        (Attribute.PRIMARY_KEY, ",".join(before.primary_key), ",".join(shape.primary_key)),
+        (Attribute.PARTITION_KEY, ",".join(before.partition_key), ",".join(shape.partition_key)),
+        (Attribute.ORDER_COLUMN, before.order_column, settings.order_column),
+    ):
+        if was != now:
+            message = f"The lake table was made with {attribute} '{was}', and the settings say '{now}'"
+            remedy = (
+                f"Set it back, or load the table anew: set {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
+            )
+            raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
+
+
+def compute(
+    run: TableRun,
+    spark: SparkContext,
+    before: Snapshot,
+    shape: TableShape,
+    parts: Sequence[Slice],
+    *,
+    full_load: bool,
+) -> Result:
+    """Compute the change that comes after a table's newest, and stage its files.
+
+    Args:
+        before: The table before it.
+        shape: Its rows after it.
+        parts: What to read, in the place that the run has its raw files in.
+        full_load: Whether it replaces the table.
+
+    Raises:
+        InputError: A raw file or row cannot be taken.
+        IntegrityError: The lake's files are not what the snapshot says.
+    """
+    layout, change = run.layout, before.change + 1
+    files = () if full_load else before.files
+    rewrite_all = _changes_a_type(before.schema, shape.schema)
+    if rewrite_all:  # the bounds of a key of another type compare with nothing
+        files = tuple(replace(file, key_min=None, key_max=None) for file in files)
+    request = Request(
+        table=layout.name,
+        parts=tuple(parts),
+        files=files,
+        tombstones=() if full_load else before.tombstones,
+        oldest=before.horizon,
+        shape=shape,
+        settings=run.settings,
+        places=Places(
+            raw=run.raw_fs,
+            lake=run.lake_fs,
+            table_prefix=layout.table_prefix,
+            staging=layout.staging_prefix(change, run.run_id),
+            tombstones=layout.tombstones_key(change, run.run_id),
+            quarantine=layout.quarantine_prefix(change, run.run_id),
+        ),
+        full_load=full_load,
+        rewrite_all=rewrite_all,
+    )
+    return Engine(spark).run(request)
+
+
+def kept_files(before: Snapshot, result: Result) -> tuple[DataFile, ...]:
+    """The data files that stay as they are."""
+    gone = set(result.rewritten)
+    return tuple(file for i, file in enumerate(before.files) if i not in gone)
+
+
+def _changes_a_type(before: Schema, after: Schema) -> bool:
+    """Whether a column the table had has another type now: readers want one type in all files of a table."""
+    return any((now := after.find(was.name)) is not None and now.type != was.type for was in before)
