@@ -1,7 +1,7 @@
 """Every error cdclake raises on purpose, grouped by what the reader should do next.
 
 * `ConfigurationError`: change a setting, then run again.
-* `InputError`: a raw file is at fault; look at the file that is named. Nothing of it was applied.
+* `InputError`: a raw file, or what a person gave, is at fault; look at what is named. Nothing of it was applied.
 * `RetryableError`: nothing is wrong; the next run will do it.
 * `IntegrityError`: stop and look first. Retrying blindly could do harm.
 * `AttentionError`: nothing failed just now, but something waits for a person.
@@ -65,7 +65,7 @@ class AttentionError(CdclakeError):
 
 
 class InputError(CdclakeError):
-    """A raw file cannot be taken as it is. Nothing of it was applied."""
+    """A raw file, or what a person gave, cannot be taken as it is. Nothing of it was applied."""
 
     exit_code = 3
 
@@ -80,6 +80,10 @@ class SchemaMismatchError(InputError):
 
 class BadRowError(InputError):
     """A row of a raw file breaks a rule: an unknown Op, a null key, a value that does not parse."""
+
+
+class RefusedChangeError(InputError):
+    """What a person asked of a lake table cannot be done as it was asked for. Nothing was changed."""
 
 
 class RetryableError(CdclakeError):

@@ -25,7 +25,12 @@ class SampleTable:
         self.log = log
 
     def apply(
-        self, rows: int, retired: tuple[str, ...] = (), kind: ChangeKind = ChangeKind.INCREMENTAL, reason: str = ""
+        self,
+        rows: int,
+        retired: tuple[str, ...] = (),
+        kind: ChangeKind = ChangeKind.INCREMENTAL,
+        reason: str = "",
+        made_by: str = "",
     ) -> ChangeRecord:
         """Commit and publish a change that adds a file of so many rows and retires others; returns its record."""
         before = self.log.snapshot(self.log.head())
@@ -66,6 +71,7 @@ class SampleTable:
             too_late=("20240101-000000000.parquet",) if number == 2 else (),
             quarantine=(self.log.layout.quarantine_prefix(number, "run") + "0.json",) if number == 2 else (),
             reason=reason,
+            made_by=made_by,
             bytes_added=len(data),
             seconds={"read": 0.25, "rewrite": 1.5},
         )

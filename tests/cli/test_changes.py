@@ -6,7 +6,7 @@ import boto3
 import pytest
 
 from cdclake.cli.target import Target
-from cdclake.model.change import ChangeRecord
+from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.table import TableName
 
 
@@ -132,6 +132,17 @@ def test_show_tells_why_a_rollback_was_made(cdclake, store):
         "by-hand-",
     ):
         assert part in result.stdout
+
+
+def test_a_direct_change_tells_who_made_it_and_why(cdclake, store):
+    record = store.apply(5, kind=ChangeKind.DIRECT, reason="typing error", made_by="ann")
+    (line,) = [line for line in cdclake("changes", "shop.store").stdout.splitlines() if "direct" in line]
+    assert line.rstrip().endswith("shown now, by ann: typing error")
+    listed_last = listed(cdclake("changes", "shop.store", "-o", "json"))[-1]
+    assert (listed_last["kind"], listed_last["made_by"], listed_last["reason"]) == ("direct", "ann", "typing error")
+    shown = cdclake("changes", "show", "shop.store", str(record.change)).stdout
+    assert ("direct" in shown, "ann" in shown, "typing error" in shown) == (True, True, True)
+    assert "Raw files read" not in shown
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cdclake.control.decision import DecisionKind
-from cdclake.control.lease import LEASE_SECONDS
+from cdclake.control.lease import LEASE_SECONDS, RENEW_AFTER_SECONDS, Lease
 from cdclake.control.maintenance import RegisteredTable
-from cdclake.errors import ConfigurationError, IntegrityError, LakeFilesError, LeaseHeldError
+from cdclake.errors import ConfigurationError, IntegrityError, LakeFilesError, LeaseHeldError, LeaseLostError
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, Attribute
@@ -39,6 +40,13 @@ def orders(world: World) -> World:
         world.clock.advance(3600)
     assert world.applied == [CHANGE_1, CHANGE_2]
     return world
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 def item(world: World) -> dict[str, str]:
@@ -135,6 +143,38 @@ def test_a_rollback_over_a_lease_that_ran_out_shuts_the_paused_run_out(orders: W
     orders.put(CHANGE_3)
     with pytest.raises(Exception, match="ran out"):
         orders.load(JOB_LOAD_INCREMENTAL, orders.log(), orders.state(), token=token)
+
+
+def test_a_change_is_made_under_the_lease_and_known_to_the_item_afterwards(orders: World) -> None:
+    def make(token: int) -> str:
+        held = item(orders)
+        assert (held[Attribute.LEASE_HOLDER], held[Attribute.FENCING_TOKEN]) == ("by-hand", str(token))
+        orders.put(CHANGE_3)
+        orders.load(JOB_LOAD_INCREMENTAL, orders.log(), orders.state(), token=token)
+        return "made"
+
+    assert table(orders).change(make) == "made"
+    now = item(orders)
+    assert (now[Attribute.LAST_CHANGE_ID], now[Attribute.ACTIVE_FLAG]) == ("4", "true")
+    assert Attribute.LEASE_HOLDER not in now
+
+
+def test_a_lease_is_renewed_from_beside_while_there_is_work(orders: World) -> None:
+    lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
+    until = item(orders)[Attribute.LEASE_EXPIRES_UTC]
+    with lease.kept_meanwhile(look_every_seconds=0.001):
+        orders.clock.advance(RENEW_AFTER_SECONDS)
+        wait_until(lambda: item(orders)[Attribute.LEASE_EXPIRES_UTC] > until)
+
+
+def test_work_goes_on_to_its_own_end_when_its_lease_is_lost(orders: World, caplog: pytest.LogCaptureFixture) -> None:
+    lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
+    orders.clock.advance(LEASE_SECONDS + 1)
+    orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
+    with lease.kept_meanwhile(look_every_seconds=0.001):
+        wait_until(lambda: "lease was lost" in caplog.text)
+    with pytest.raises(LeaseLostError):
+        lease.keep()
 
 
 def test_files_that_are_not_ours_stop_a_rollback_until_they_are_repaired(orders: World) -> None:

@@ -13,6 +13,8 @@ from cdclake.control.arguments import parse_item
 from cdclake.control.entry import error_line
 from cdclake.control.maintenance import RegisteredTable
 from cdclake.errors import CdclakeError
+from cdclake.lake.direct import DirectChange, change_directly
+from cdclake.lake.given import given_ids
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.jobs import load_incremental, load_initial
 from cdclake.lake.table_run import TableRun
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from cdclake.commit.clean_up import CleanUpPlan
     from cdclake.control.process_table import Report
+    from cdclake.lake.direct import DirectResult
     from cdclake.model.change import ChangeRecord
     from cdclake.ports import ObjectStore
     from tests.crash.places import Place
@@ -104,6 +107,13 @@ class Actor:
             metrics=MemoryMetrics(),
         )
         return control.process_table(PATH, LAKE, "", self._task.run_id, outside)
+
+    def delete_directly(self, *ids: int) -> DirectResult:
+        """A person's delete by ids."""
+        table = self._lake_table()
+        wanted = DirectChange("D", lambda before: given_ids(ids, before.primary_key))
+        item, run_id = self._task.item, self._task.run_id
+        return table.change(lambda token: change_directly(self._table_run(item, token, run_id), SPARK, wanted))
 
     def rollback(self, to: int | None = None) -> ChangeRecord:
         """An operator's rollback."""

@@ -21,6 +21,7 @@ KEY = ("id",)
 LATE, FIRST, SECOND = (f"20240305-{hour}0000000.parquet" for hour in ("09", "10", "11"))
 DEAD_RUN = "run-dead"
 RETENTION = timedelta(days=30)
+DELETED = (1, 5, 10, 77)
 
 Row = dict[str, Any]
 
@@ -178,6 +179,12 @@ def _to_roll_back_all_changes(stage: Stage) -> list[LakeRow]:
     return merge(KEY, stage.table.loads, ())
 
 
+def _to_delete_from(stage: Stage) -> list[LakeRow]:
+    """Rows of two partitions are to go, and one that is not there."""
+    _with_second(stage)
+    return [found for found in _expected(stage) if found.row["id"] not in DELETED]
+
+
 def _rolled_back(stage: Stage) -> list[LakeRow]:
     _with_second(stage)
     stage.look()
@@ -247,6 +254,10 @@ def _rollback_to_the_full_load(actor: Actor) -> object:
     return actor.rollback(to=1)
 
 
+def _delete_directly(actor: Actor) -> object:
+    return actor.delete_directly(*DELETED)
+
+
 def _clean_up(actor: Actor) -> object:
     return actor.clean_up(RETENTION)
 
@@ -283,6 +294,7 @@ SCENARIOS = {
             _until_rolled_back(ChangeKind.REAPPLY, Actor.reapply),
             Actor.repair,
         ),
+        _repeated("direct-delete", _to_delete_from, _delete_directly),
         _repeated("clean-up", _with_old_files, _clean_up),
         _repeated("repair", _meddled_with, Actor.repair),
     )

@@ -16,6 +16,7 @@ from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.arrow_types import TIMESTAMP
 from cdclake.lake.data_file import TableShape
+from cdclake.lake.direct import DirectChange, change_directly
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.jobs import load_incremental, load_initial
 from cdclake.lake.order_value import order_values
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from cdclake.lake.direct import DirectResult
+    from cdclake.lake.given import Rows
     from cdclake.model.rawfiles import RawFile
     from cdclake.ports import ObjectStore
 
@@ -50,6 +53,7 @@ class Table:
         item: Settings as the state table holds them (`PrimaryKey`, ...).
         spark: What runs the engine.
         death: Where runs die from now on; None: they do not.
+        now: The time, which stands still.
     """
 
     root: Path
@@ -57,6 +61,7 @@ class Table:
     item: dict[str, str] = field(default_factory=dict)
     spark: Any = field(default_factory=InProcessSpark)
     death: Death | None = None
+    now: datetime = datetime(2024, 3, 5, tzinfo=timezone.utc)
 
     def __post_init__(self) -> None:
         self.raw, self.lake = self.root / "raw", self.root / "lake"
@@ -149,7 +154,7 @@ class Table:
             settings=TableSettings.from_item(self.item),
             run_id=f"run-{self.runs}",
             fencing_token=self.runs,
-            clock=lambda: datetime(2024, 3, 5, tzinfo=timezone.utc),
+            clock=lambda: self.now,
         )
 
     def load_initial(self) -> dict[str, Any]:
@@ -157,6 +162,10 @@ class Table:
 
     def load_incremental(self, last: str = "", new: str = "", listed_files: int = 0) -> dict[str, Any]:
         return load_incremental(self.run(), self.spark, last, new, listed_files)
+
+    def direct(self, op: str, rows: Rows) -> DirectResult:
+        """Insert, update or delete rows by hand."""
+        return change_directly(self.run(), self.spark, DirectChange(op, lambda _: rows))
 
     def raw_file(self, relative: str, cdc_path: str = "") -> RawFile:
         """A raw file as a listing gives it; a transaction file lies in the folder `cdc_path`."""

@@ -80,7 +80,8 @@ def list_changes(
 ) -> None:
     """List a table's changes, the newest last; the word list may be left out.
 
-    The note says which change the table shows now, what a rollback undid, and what is too old to go back to.
+    The note says which change the table shows now, what a rollback undid, what is too old to go back to, and who made a
+    direct change and why.
 
     Example: cdclake changes shop.orders --last 10
     """
@@ -147,6 +148,8 @@ def change_line(record: ChangeRecord) -> dict[str, object]:
         "kind": record.kind.value,
         "as_of": record.as_of,
         "what": _what(record),
+        "made_by": record.made_by,
+        "reason": record.reason,
         "raw_files": len(record.raw_files),
         "rows_read": books.read,
         "inserted": books.inserted,
@@ -188,10 +191,13 @@ def _what(record: ChangeRecord) -> str:
 
 
 def _entry_line(entry: LogEntry) -> dict[str, object]:
+    record = entry.record
     marks = {"shown": entry.shown, "undone": entry.undone, "retained": entry.retained}
     notes = {"shown now": entry.shown, "undone": entry.undone, "not kept": not entry.retained}
-    note = ", ".join(text for text, applies in notes.items() if applies)
-    return {**change_line(entry.record), **marks, "note": note}
+    by_whom = f"by {record.made_by}" if record.made_by else ""
+    why = f"{by_whom}: {record.reason}" if by_whom and record.reason else by_whom
+    note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why])])
+    return {**change_line(record), **marks, "note": note}
 
 
 def _show_record(log: ChangeLog, record: ChangeRecord, shown: Output, *, retained: bool) -> None:
@@ -202,7 +208,7 @@ def _show_record(log: ChangeLog, record: ChangeRecord, shown: Output, *, retaine
     if seconds:
         shown.records("Seconds", _COUNTS, list(_pairs(seconds.items())))
     for header, names in (
-        ("Raw files read", record.raw_files),
+        ("Raw files read", record.raw_files if record.kind is not ChangeKind.DIRECT else ()),
         ("Raw files left out as too late", record.too_late),
         ("Bad rows put aside", tuple(f"s3://{log.layout.bucket}/{key}" for key in record.quarantine)),
         ("Data files added", tuple(file.path for file in record.added)),
@@ -218,6 +224,8 @@ def _facts(
 ) -> Iterator[tuple[str, object]]:
     yield "Time (UTC)", _time(record.created_utc)
     yield "Kind", _what(record)
+    if record.made_by:
+        yield "Made by", record.made_by
     if record.reason:
         yield "Reason", record.reason
     yield "One can go back to it", retained

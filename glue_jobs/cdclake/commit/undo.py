@@ -149,6 +149,7 @@ def apply_undo(
     clock: Clock,
     *,
     reason: str = "",
+    made_by: str = "",
     keep_alive: KeepAlive = no_lease,
 ) -> ChangeRecord:
     """Commit a plan and make it visible.
@@ -175,6 +176,7 @@ def apply_undo(
         restored=tuple(file.path for file in plan.restored),
         as_of=plan.as_of,
         reason=reason,
+        made_by=made_by,
     )
     log.commit(record)
     publish(log, record, keep_alive)

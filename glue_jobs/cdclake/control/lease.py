@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from cdclake import logs
 from cdclake.commit.takeover import take_over
-from cdclake.errors import LeaseLostError
+from cdclake.errors import CdclakeError, LeaseLostError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cdclake.commit.log import ChangeLog
     from cdclake.commit.publish import KeepAlive
     from cdclake.model.table import TableName
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 300
 """Long enough for a service to be out of reach for a while, and soon over if the run dies."""
 RENEW_AFTER_SECONDS = 60
+log = logs.bind(__name__)
 
 
 class Lease:
@@ -74,3 +80,29 @@ class Lease:
     def release(self, *, even_if_requested: bool) -> bool:
         """Give the lease back; see `StateStore.release_lease`."""
         return self._states.release_lease(self._path, self.token, even_if_requested=even_if_requested)
+
+    @contextmanager
+    def kept_meanwhile(self, look_every_seconds: float = RENEW_AFTER_SECONDS / 4) -> Iterator[None]:
+        """Renew the lease from a thread of its own while the `with` block does work that cannot call `keep`.
+
+        A lease that cannot be renewed is not the end of that work: should another run take the table over, it also
+        takes the number that the work could be committed under.
+        """
+        over = Event()
+        thread = Thread(target=self._keep_until, args=(over, look_every_seconds), name="cdclake-lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _keep_until(self, over: Event, look_every_seconds: float) -> None:
+        while not over.wait(look_every_seconds):
+            try:
+                self.keep()
+            except LeaseLostError:
+                log.warning("the lease was lost while rows were computed")
+                return
+            except CdclakeError:
+                log.warning("the lease could not be renewed; trying again", exc_info=True)

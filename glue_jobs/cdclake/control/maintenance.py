@@ -1,10 +1,10 @@
-"""What a person does to a lake table: rollback, reapply, repair, clean-up. Under its lease, its item kept in line."""
+"""What a person does to a lake table: change, undo, repair, clean up. Under its lease, its item kept in line."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake.commit.adopt import adopt
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableState
     from cdclake.ports import Clock, StateStore
 
+Made = TypeVar("Made")
 _ADOPTED_FROM = (
     Attribute.PRIMARY_KEY,
     Attribute.PARTITION_KEY,
@@ -52,6 +53,7 @@ class RegisteredTable:
         run_id: Names this doing in the lease and in change records.
         clock: The time.
         open_catalog: Gives the catalog's database that shows the table; None: it is left as it is.
+        made_by: The person, for the change records of what is undone and done again.
     """
 
     states: StateStore
@@ -60,6 +62,7 @@ class RegisteredTable:
     run_id: str
     clock: Clock
     open_catalog: OpenCatalog | None = None
+    made_by: str = ""
 
     def plan_rollback(self, to: int | None = None) -> UndoPlan:
         """What `rollback` would do; see `commit.undo.plan_rollback`."""
@@ -96,6 +99,24 @@ class RegisteredTable:
             As `rollback`.
         """
         return self._undo(lambda: plan_reapply(self.log), reason, agreed, pause=False)
+
+    def change(self, make: Callable[[int], Made]) -> Made:
+        """Have something commit a change of its own.
+
+        Args:
+            make: Does that, given the number of the lease. The table is as the newest change left it by then.
+
+        Returns:
+            What `make` gives.
+
+        Raises:
+            LeaseHeldError: A run is working on the table.
+        """
+        with self._leased() as lease:
+            with lease.kept_meanwhile():
+                made = make(lease.token)
+            self._bring_item_in_line()
+            return made
 
     def adopt(self, found: Snapshot) -> ChangeRecord:
         """Make files that lie in the table's folder already the lake table, as they are; see `commit.adopt.adopt`.
@@ -190,7 +211,14 @@ class RegisteredTable:
                 self.states.set_by_person(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
             self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})
             record = apply_undo(
-                self.log, plan, self.run_id, lease.token, self.clock, reason=reason, keep_alive=lease.keep
+                self.log,
+                plan,
+                self.run_id,
+                lease.token,
+                self.clock,
+                reason=reason,
+                made_by=self.made_by,
+                keep_alive=lease.keep,
             )
             self._bring_item_in_line()
             return record

@@ -60,6 +60,19 @@ def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> Non
             raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
 
 
+def places_of(run: TableRun, before: Snapshot) -> Places:
+    """Where the change that comes after a table's newest reads and writes."""
+    layout, change = run.layout, before.change + 1
+    return Places(
+        raw=run.raw_fs,
+        lake=run.lake_fs,
+        table_prefix=layout.table_prefix,
+        staging=layout.staging_prefix(change, run.run_id),
+        tombstones=layout.tombstones_key(change, run.run_id),
+        quarantine=layout.quarantine_prefix(change, run.run_id),
+    )
+
+
 def compute(
     run: TableRun,
     spark: SparkContext,
@@ -81,27 +94,19 @@ def compute(
         InputError: A raw file or row cannot be taken.
         IntegrityError: The lake's files are not what the snapshot says.
     """
-    layout, change = run.layout, before.change + 1
     files = () if full_load else before.files
     rewrite_all = _changes_a_type(before.schema, shape.schema)
     if rewrite_all:  # the bounds of a key of another type compare with nothing
         files = tuple(replace(file, key_min=None, key_max=None) for file in files)
     request = Request(
-        table=layout.name,
+        table=run.layout.name,
         parts=tuple(parts),
         files=files,
         tombstones=() if full_load else before.tombstones,
         oldest=before.horizon,
         shape=shape,
         settings=run.settings,
-        places=Places(
-            raw=run.raw_fs,
-            lake=run.lake_fs,
-            table_prefix=layout.table_prefix,
-            staging=layout.staging_prefix(change, run.run_id),
-            tombstones=layout.tombstones_key(change, run.run_id),
-            quarantine=layout.quarantine_prefix(change, run.run_id),
-        ),
+        places=places_of(run, before),
         full_load=full_load,
         rewrite_all=rewrite_all,
     )

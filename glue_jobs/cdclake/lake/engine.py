@@ -20,11 +20,11 @@ from pyspark import StorageLevel, TaskContext
 
 from cdclake.lake import tasks
 from cdclake.lake.decide import Counts
-from cdclake.lake.in_process import InProcessRdd, InProcessSpark
+from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.load_order import are_in_order, groups_in_order
 from cdclake.lake.load_tasks import load_slices
+from cdclake.lake.locate import handed_out, together
 from cdclake.lake.rewrite_plan import plan_rewrite
-from cdclake.lake.routing import quantiles
 from cdclake.lake.task_errors import Carried, raising_ours
 from cdclake.lake.tombstones import plan_tombstones
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, TombstoneFile
     from cdclake.model.table import TableName, TableSettings
 
-ROWS_PER_BUCKET = 250_000
-PROBES_PER_CORE = 2
 MIN_BYTES_PER_READ_TASK = 4 << 20
 SMALL_CHANGE_BYTES = MIN_BYTES_PER_READ_TASK
 """Of so many bytes of raw files the driver holds the rows itself."""
@@ -194,18 +192,7 @@ class Engine:
 
     def _decide(self, request: Request, batches: RDD[Any], read: tasks.ReadStats) -> RDD[Any]:
         shape, places = request.shape, request.places
-        bounds = quantiles(read.samples, ceil(read.rows / ROWS_PER_BUCKET) or 1)
-        buckets = len(bounds) + 1
-        to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
-        entries = batches.flatMap(to_bucket).mapValues(_of_change).partitionBy(buckets, int)
-        if request.files:
-            probe = _task(tasks.probe_files, places=places, shape=shape, files=request.files, bounds=bounds)
-            probes = min(len(request.files), self._spark.defaultParallelism * PROBES_PER_CORE)
-            wanted = batches.flatMap(partial(tasks.route_to_files, files=request.files)).partitionBy(probes, int)
-            located = self._handed_out(wanted).mapPartitions(probe).mapValues(_of_lake)
-            located = _gathered(located) if isinstance(wanted, InProcessRdd) else located
-            # Both are partitioned alike, so the union shuffles nothing again.
-            entries = entries.union(located.partitionBy(buckets, int))
+        entries = together(self._spark, batches, read.rows, read.samples, request.files, shape, places)
         decide = _task(tasks.decide_bucket, places=places, shape=shape, tombstones=request.tombstones)
         return entries.mapPartitions(decide)
 
@@ -215,14 +202,8 @@ class Engine:
             return []
         rows = decisions.flatMap(partial(tasks.route_to_writers, plan=writing.plan)).partitionBy(count, int)
         write = _task(_write_partition, writing=writing)
-        written: list[tasks.Written] = self._handed_out(rows).mapPartitionsWithIndex(write).collect()
+        written: list[tasks.Written] = handed_out(self._spark, rows).mapPartitionsWithIndex(write).collect()
         return written
-
-    def _handed_out(self, rows: RDD[Any]) -> RDD[Any]:
-        """Rows that the driver holds, in tasks as they are partitioned; others as they are."""
-        if not isinstance(rows, InProcessRdd):
-            return rows
-        return self._spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
 
     @staticmethod
     def _sum(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
@@ -235,14 +216,6 @@ def _is_small(request: Request) -> bool:
     Of these only keys and positions are read, unless changes leave columns out.
     """
     return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES and not request.shape.partial
-
-
-def _gathered(rows: RDD[Any]) -> RDD[Any]:
-    return cast("RDD[Any]", InProcessRdd([rows.collect()]))
-
-
-def _items(partition: list[Any]) -> list[Any]:
-    return partition
 
 
 def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: ANN401 - passed on
@@ -298,14 +271,6 @@ def _second(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
 
 def _summary(decision: tasks.Decision) -> tasks.Decision:
     return decision.summary()
-
-
-def _of_change(blob: bytes) -> tuple[bool, bytes]:
-    return False, blob
-
-
-def _of_lake(blob: bytes) -> tuple[bool, bytes]:
-    return True, blob
 
 
 def _balanced(parts: Sequence[Slice], wanted: int) -> list[list[Slice]]:

@@ -50,6 +50,9 @@ def finish(
     kind: ChangeKind,
     raw: Sequence[RawFile],
     too_late: Sequence[RawFile] = (),
+    *,
+    reason: str = "",
+    made_by: str = "",
 ) -> dict[str, Any]:
     """Commit a staged change, make it visible, and sum it up for a log or a program.
 
@@ -60,6 +63,8 @@ def finish(
         kind: What made the change.
         raw: The raw files read.
         too_late: Change files left out.
+        reason: Why, if a person made it.
+        made_by: Who, likewise.
 
     Raises:
         BooksError: The rows do not add up; nothing was committed.
@@ -93,6 +98,8 @@ def finish(
         added=tuple(added),
         retired=tuple(file.path for file in replaced),
         snapshot_key=run.log.write_snapshot(after, run.run_id),
+        reason=reason,
+        made_by=made_by,
         too_late=left_out,
         quarantine=result.quarantine_keys,
         bytes_read=sum(file.size_bytes for file in raw) + _bytes_read(replaced, kind),

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from cdclake.commit.timeline import shows
+from cdclake.commit.timeline import made_from, shows
 from cdclake.errors import InputError, RawFilesLostError
 from cdclake.lake import raw_reader
 from cdclake.lake.compute import compute, kept_files, require_same_keys, shape_of
@@ -137,9 +137,17 @@ def _parts(looks: Sequence[raw_reader.Inspection]) -> list[raw_reader.Slice]:
 
 
 def _last_change_time(run: TableRun, before: Snapshot) -> datetime | None:
-    """When the table was made as it is; None if there is none. Takeovers and rollbacks since do not count."""
-    shown = shows(run.log, before.change)
-    return datetime.fromisoformat(run.log.record(shown).created_utc) if shown else None
+    """When the raw files in the table were last applied; None if none were.
+
+    Takeovers, rollbacks and direct changes since do not count: they looked at no raw file.
+    """
+    change = shows(run.log, before.change)
+    while change:
+        record = run.log.record(change)
+        if record.kind is not ChangeKind.DIRECT:
+            return datetime.fromisoformat(record.created_utc)
+        change = made_from(run.log, change)
+    return None
 
 
 def _nothing(run: TableRun, before: Snapshot, reason: str) -> dict[str, Any]:

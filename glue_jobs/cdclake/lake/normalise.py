@@ -13,6 +13,7 @@ from cdclake.lake.arrow_types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.lake.keys import KEY, ROUTE, UNSENT, row_keys
 from cdclake.lake.order_value import order_values
 from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE, BadRow, RawRows, ReadBatch
+from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
@@ -127,7 +128,12 @@ class _Rows:
         return pc.binary_join_element_wise(self._file.relative, numbers, "|")
 
     def _orderings(self) -> pa.Array:
-        """Ordering value of every change row: its sequence, else the ordering column, else the file's time."""
+        """Ordering value of every change row: its sequence, else the ordering column, else the file's time.
+
+        A direct change tells the values itself.
+        """
+        if self._file.direct:
+            return pc.fill_null(self._by_name[ORDERING], file_ordering(self._file.relative))
         if self._settings.order_column:
             otherwise = order_values(self._ordering_column(self._settings.order_column))
         else:

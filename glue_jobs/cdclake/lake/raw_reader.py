@@ -14,6 +14,7 @@ from cdclake.lake.keys import KEY, ROUTE, UNSENT
 from cdclake.lake.normalise import BEFORE_PREFIX, normalise
 from cdclake.lake.raw_parquet import BATCH_ROWS
 from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE, BadRow, RawRows, ReadBatch
+from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat
 from cdclake.model.schema import OP_COLUMN, Schema
@@ -40,9 +41,10 @@ __all__ = [
     "read",
 ]
 
-_ADDED_PREFIXES = ("AR_H_", BEFORE_PREFIX)
+ADDED_PREFIXES = ("AR_H_", BEFORE_PREFIX)
 """What the names of columns begin with that DMS's mapping rules add."""
-_OUR_COLUMNS = frozenset({OP_COLUMN.lower(), POSITION, ROUTE, KEY, UNSENT})
+OUR_COLUMNS = frozenset({OP_COLUMN.lower(), POSITION, ORDERING, ROUTE, KEY, UNSENT})
+"""Names that no column of a source may have, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -158,10 +160,10 @@ def _is_corrupt(error: BaseException | None) -> bool:
 
 def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> Schema:
     """The columns to keep: not the operation, nor what a mapping rule added; types as the Schema attribute says."""
-    fields = [field for field in raw if field.name != OP_COLUMN and not field.name.startswith(_ADDED_PREFIXES)]
+    fields = [field for field in raw if field.name != OP_COLUMN and not field.name.startswith(ADDED_PREFIXES)]
     seen: set[str] = set()
     for field in fields:
-        if field.name.lower() in seen or field.name.lower() in _OUR_COLUMNS:
+        if field.name.lower() in seen or field.name.lower() in OUR_COLUMNS:
             message = f"A raw file has two columns {field.name}, or one that is named as a column of cdclake's own"
             remedy = "Rename or leave out the column by a DMS mapping rule; case does not tell columns apart"
             raise SchemaMismatchError(message, remedy=remedy, file=file.relative, column=field.name)

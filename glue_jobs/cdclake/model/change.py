@@ -23,6 +23,8 @@ class ChangeKind(Enum):
 
     FULL_LOAD = "full load"
     INCREMENTAL = "incremental"
+    DIRECT = "direct"
+    """A person inserted, updated or deleted rows by hand."""
     ADOPTION = "adoption"
     """Files that were there already became the table."""
     ROLLBACK = "rollback"
@@ -122,6 +124,7 @@ class ChangeRecord:
         restored: Relative paths of the retired data files it brought back.
         as_of: Number of the change whose table this one shows again; None if it made a table of its own.
         reason: Why, where that is not plain from the kind; for people.
+        made_by: Who asked for it, where a person did and could be told; for people.
         snapshot_key: Key of the snapshot written for it.
         too_late: Relative keys of change files that came after the late window and were left out.
         quarantine: Keys of the files of bad rows put aside.
@@ -143,6 +146,7 @@ class ChangeRecord:
     restored: tuple[str, ...] = ()
     as_of: int | None = None
     reason: str = ""
+    made_by: str = ""
     too_late: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
     bytes_read: int = 0

@@ -22,6 +22,7 @@ _FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]
 _CHANGE = re.compile(r"(?:[^/]+/)*?(?P<stamp>\d{8}-\d{9,10})" + _EXTENSION)
 TRANSACTIONS_NAME = "CDC_TXN-"
 _TRANSACTIONS = re.compile(TRANSACTIONS_NAME + r"(?P<day>\d{8})(?P<time>\d{9,10})" + _EXTENSION)
+_TIME_DIGITS = 17
 _NOT_DATA = re.compile(r"^(s3_validation_failures|awsdms_[^/]*)/", re.IGNORECASE)
 
 
@@ -58,6 +59,7 @@ class RawFile:
         stamp: `yyyymmdd-HHMMSSfff` of a change file; the eight digits of a full-load file.
         modified_utc: When the object was last written.
         transactions: Whether the file holds whole transactions, with rows of many tables.
+        direct: Whether a person made the change, see `cdclake.model.direct`; then the file lies in the lake bucket.
     """
 
     key: str
@@ -68,6 +70,7 @@ class RawFile:
     size_bytes: int
     modified_utc: datetime
     transactions: bool = False
+    direct: bool = False
 
     @cached_property
     def order(self) -> str:
@@ -104,6 +107,22 @@ def stamp_time(order: str) -> datetime | None:
     The zone is DMS's DatePartitionTimezone, UTC unless set; times are only ever compared with each other.
     """
     return datetime.strptime(order[:15], "%Y%m%d-%H%M%S").replace(tzinfo=timezone.utc) if order else None
+
+
+def read_time(text: str) -> datetime | None:
+    """The time that a file's order, or an ordering value of digits, begins with, to the millisecond; None for none.
+
+    Example:
+        >>> read_time("202403051015001230")
+        datetime.datetime(2024, 3, 5, 10, 15, 0, 123000)
+    """
+    digits = text.replace("-", "", 1)[:_TIME_DIGITS]
+    if not (len(digits) == _TIME_DIGITS and digits.isdigit()):
+        return None
+    try:
+        return datetime.strptime(digits, "%Y%m%d%H%M%S%f")  # noqa: DTZ007 - a zone is not told
+    except ValueError:
+        return None
 
 
 def start_after(relative: str, stamp: str) -> str:

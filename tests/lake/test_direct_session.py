@@ -1,0 +1,169 @@
+"""A person keeps a table of people by hand: five rows, an update, a delete, an insert with missing columns."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from cdclake.adapters.memory import ManualClock, MemoryState
+from cdclake.errors import LeaseHeldError, RefusedChangeError, UnknownTableError
+from cdclake.lake_table import LakeTable, Undone
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark compares the version of pandas with it whenever Arrow is mapped over.
+    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
+]
+
+PATH = "cdclake-raw/crm/people/"
+COLUMNS = ("id", "name", "email", "address", "timestamp")
+MICHELLE, PATRICK, NATHAN, TYLER, MARTHA = (
+    "e48fff8e-7172-4d79-a3d5-ad9d7e1bf1aa",
+    "0f0898d4-920a-4c5e-940c-9d793d6e2c0f",
+    "d244e12c-7378-4e60-96a7-92f9696854ee",
+    "3c0e671b-3be4-4709-bcab-2aa0f5b626ac",
+    "27175f13-69cd-4d86-b6ab-0e059d3f1414",
+)
+MADE, CHANGED, ADDED = (f"2023-12-05 {time}" for time in ("23:48:19", "23:52:21", "23:57:02"))
+PEOPLE = [
+    (MICHELLE, "Michelle Green", "dlyons@example.com", "441 Kathleen Dam Suite 470\nLake Robertborough...", MADE),
+    (PATRICK, "Patrick Payne", "stevefisher@example.net", "469 Carrillo Mill Suite 215\nNew Julie, KS 95119", MADE),
+    (NATHAN, "Nathan Goodwin", "dwright@example.net", "9282 Ortega Wall\nDianaton, TX 42652", MADE),
+    (TYLER, "Tyler Bailey", "aaronscott@example.net", "PSC 3539, Box 8887\nAPO AP 47593", MADE),
+    (MARTHA, "Martha Adams", "solomondarlene@example.com", "414 Lamb Roads Apt. 976\nNew Aaronmouth, VT 00512", MADE),
+]
+UPDATED = (
+    MICHELLE,
+    "Michelle Green",
+    "new_email@test.gr",
+    "441 Kathleen Dam Suite 470\nLake Robertborough...",
+    CHANGED,
+)
+INSERTED = ("insert_test", None, "insert@test.gr", None, ADDED)
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkContext) -> SparkSession:
+    session = SparkSession(spark).newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    return session
+
+
+@pytest.fixture
+def states() -> MemoryState:
+    return MemoryState()
+
+
+@pytest.fixture
+def people(tmp_path: Path, session: SparkSession, states: MemoryState, clock: ManualClock) -> LakeTable:
+    """A table that is registered, and has no rows yet."""
+    table = LakeTable("crm.people", lake=tmp_path.as_uri(), spark=session, states=states, clock=clock, user="ann")
+    assert table.register(["id"])
+    assert not table.register(["email"])
+    return table
+
+
+def people_frame() -> pd.DataFrame:
+    return pd.DataFrame(PEOPLE, columns=list(COLUMNS))
+
+
+def rows(frame: DataFrame) -> set[tuple[Any, ...]]:
+    return {tuple(row) for row in frame.select(*COLUMNS).collect()}
+
+
+def test_the_table_is_as_expected_after_each_step_and_as_of_each_step(people: LakeTable, clock: ManualClock) -> None:
+    made = people.insert(people_frame(), reason="first five")
+    assert (made.change, made.inserted) == (1, 5)
+    assert rows(people.as_of()) == {*PEOPLE}
+
+    clock.advance(222)
+    assert people.update({MICHELLE: {"email": "new_email@test.gr", "timestamp": CHANGED}}).updated == 1
+    after_update = {UPDATED, *PEOPLE[1:]}
+    assert rows(people.as_of()) == after_update
+
+    clock.advance(99)
+    assert people.delete([NATHAN], reason="asked to").deleted == 1
+    after_delete = {UPDATED, *(row for row in PEOPLE[1:] if row[0] != NATHAN)}
+    assert rows(people.as_of()) == after_delete
+
+    clock.advance(182)
+    new = pd.DataFrame({"id": ["insert_test"], "email": ["insert@test.gr"], "timestamp": [ADDED]})
+    assert people.insert(new).inserted == 1
+    assert rows(people.as_of()) == {INSERTED, *after_delete}
+
+    assert rows(people.as_of(2)) == rows(people.as_of(clock() - timedelta(seconds=200))) == after_update
+    log = [tuple(row) for row in people.changes().orderBy("change").collect()]
+    assert [(row[0], *row[2:]) for row in log] == [
+        (1, "direct", "ann", "first five", 5, 0, 0, 5, False, False, True),
+        (2, "direct", "ann", "", 0, 1, 0, 5, False, False, True),
+        (3, "direct", "ann", "asked to", 0, 0, 1, 4, False, False, True),
+        (4, "direct", "ann", "", 1, 0, 0, 5, True, False, True),
+    ]
+    assert log[3][1].astimezone(timezone.utc) == datetime(2024, 3, 5, 10, 8, 23, tzinfo=timezone.utc)
+
+
+def test_steps_are_undone_and_done_again(people: LakeTable, states: MemoryState) -> None:
+    people.insert(people_frame())
+    people.delete([NATHAN])
+    assert people.rollback(reason="not he") == Undone(change=3, shows=1)
+    assert rows(people.as_of()) == {*PEOPLE}
+    assert people.reapply() == Undone(change=4, shows=2)
+    assert len(rows(people.as_of())) == 4
+    newest = {row.change: (row.made_by, row.reason) for row in people.changes().collect()}
+    assert newest[3] == ("ann", "not he")
+    item = states.get(PATH)
+    assert item
+    assert item.item["LastChangeId"] == "4"
+
+
+def test_rows_come_from_spark_arrow_or_conditions_and_are_merged_in_spark(
+    people: LakeTable, session: SparkSession
+) -> None:
+    people.insert(pa.Table.from_pandas(people_frame()))
+    numbered = session.range(300).selectExpr("concat('n', id) as ID", "cast(null as string) as name", "'x' as email")
+    assert people.insert(numbered.repartition(3)).inserted == 300
+    changed = session.createDataFrame([("n7", "seven"), ("n8", None)], "id string, name string")
+    assert people.update(changed).updated == 2
+    with pytest.raises(RefusedChangeError, match="300 keys are in the table already"):
+        people.insert(numbered)
+    with pytest.raises(RefusedChangeError, match="299 keys are not in the table"):
+        people.update(session.range(299).selectExpr("concat('m', id) as id", "'' as name"))
+    by_name = people.as_of().where("name = 'seven'")
+    assert [tuple(row) for row in by_name.select("id", "email").collect()] == [("n7", "x")]
+    assert people.delete(by_name).deleted == 1
+    done = people.delete("id like 'n%' and email = 'x'")
+    assert (done.deleted, done.absent) == (299, 0)
+    assert people.delete(F.col("email") == "nobody").change is None
+    done = people.delete(pd.Series([MARTHA, "nobody"]))
+    assert (done.deleted, done.absent) == (1, 1)
+    assert rows(people.as_of()) == {*PEOPLE[:4]}
+
+
+def test_while_a_run_works_on_the_table_nothing_can_be_changed(
+    people: LakeTable, states: MemoryState, clock: ManualClock
+) -> None:
+    states.acquire_lease(PATH, "run-9", clock(), 300)
+    with pytest.raises(LeaseHeldError, match="run-9"):
+        people.insert(people_frame())
+    clock.advance(301)
+    assert people.insert(people_frame()).change == 2  # the first takes the number that the dead run could commit
+    item = states.get(PATH)
+    assert item
+    assert "LeaseHolder" not in item.item
+
+
+def test_a_table_that_is_not_registered_is_an_error(tmp_path: Path, states: MemoryState) -> None:
+    with pytest.raises(UnknownTableError, match="crm/nobody"):
+        LakeTable("crm.nobody", lake=tmp_path.as_uri(), states=states).insert([{"id": 1}])

@@ -1,0 +1,108 @@
+"""How `LakeTable` finds its table, and whom it takes its user for. What it does to rows is tested in tests/lake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+
+from cdclake.adapters import caller
+from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.adapters.s3 import S3Store
+from cdclake.commit.log import ChangeLog
+from cdclake.control.installation import Installation
+from cdclake.errors import ConfigurationError
+from cdclake.lake_table import USER_VARIABLE, LakeTable, Undone
+from cdclake.model.names import STATE_TABLE
+from cdclake.model.table import TableName
+from tests.cli.lake import SampleTable
+from tests.conftest import REGION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = TableName("shop", "store")
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAW_BUCKET", "RAW_PREFIX", "LAKE_BUCKET", "LAKE_PREFIX", "STATE_TABLE", "USER"):
+        monkeypatch.delenv(f"CDCLAKE_{name}", raising=False)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+
+def two_changes(installation: Installation) -> SampleTable:
+    """A lake table in a bucket of an AWS that has nothing else."""
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket=installation.lake_bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    create_state_table(boto3.client("dynamodb"), installation.state_table)
+    table = SampleTable(ChangeLog(S3Store(s3, installation.lake_bucket), installation.layout(NAME)))
+    table.apply(100)
+    table.apply(50)
+    return table
+
+
+def test_the_table_is_where_the_command_would_find_it(aws: None) -> None:
+    table = two_changes(Installation())
+    store = LakeTable("shop.store")
+    assert store.register(["id"], ["day"])
+    item = DynamoState(boto3.client("dynamodb"), STATE_TABLE).get("cdclake-raw/shop/store/")
+    assert item
+    assert (item.settings.primary_key, item.settings.partition_key, item.active) == (("id",), ("day",), False)
+    assert store.rollback(reason="wrong") == Undone(3, 1)
+    assert (table.log.record(3).reason, table.log.record(3).made_by[:12]) == ("wrong", "arn:aws:sts:")
+    assert store.reapply() == Undone(4, 2)
+
+
+def test_environment_and_arguments_name_other_places(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_changes(Installation("their-raw", "dms", "our-lake", "lake", "states"))
+    monkeypatch.setenv("CDCLAKE_RAW_BUCKET", "their-raw")
+    monkeypatch.setenv("CDCLAKE_LAKE_BUCKET", "no-lake-of-ours")
+    monkeypatch.setenv("CDCLAKE_LAKE_PREFIX", "lake")
+    store = LakeTable("shop.store", lake="s3://our-lake", raw_prefix="/dms/", state_table="states", user="ann")
+    store.register(["id"])
+    assert store.rollback().change == 3
+    assert DynamoState(boto3.client("dynamodb"), "states").get("their-raw/dms/shop/store/")
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "expected"), [("ann", "ben", "ann"), (None, "ben", "ben"), (None, None, "machine")]
+)
+def test_who_makes_changes_is_given_set_or_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, variable: str | None, expected: str
+) -> None:
+    if variable:
+        monkeypatch.setenv(USER_VARIABLE, variable)
+    monkeypatch.setattr("getpass.getuser", lambda: "machine")
+    assert LakeTable("shop.store", lake=tmp_path.as_uri(), user=given).user == expected
+
+
+def test_where_aws_does_not_tell_the_caller_is_the_machines_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "machine")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    assert caller.aws_caller() == "machine"
+
+
+def test_a_machine_without_users_has_an_unknown_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert caller.machine_user() == caller.UNKNOWN
+
+
+@pytest.mark.parametrize(("name", "lake"), [("store", "lake"), ("shop.store", "https://lake")])
+def test_what_names_no_table_or_lake_is_refused_at_once(name: str, lake: str) -> None:
+    with pytest.raises(ConfigurationError):
+        LakeTable(name, lake=lake)
+
+
+def test_a_key_that_names_a_column_twice_is_not_registered(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="names a column twice"):
+        LakeTable("shop.store", lake=tmp_path.as_uri()).register(["id", "ID"])
