@@ -15,7 +15,7 @@ from cdclake.errors import ConfigurationError, LakeFilesError, PastRetentionErro
 from cdclake.lake.as_of import KeptFile, TablePlace, find_change, table_as_of
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.kept_files import KeptFiles
-from cdclake.lake.read_table import file_groups, lake_rows
+from cdclake.lake.read_table import MarkedFile, file_groups, lake_rows
 from cdclake.model.schema import parse_columns
 from cdclake.model.snapshot import DataFile
 from tests.lake.dying_store import Death, DiedError
@@ -161,8 +161,8 @@ def test_a_file_without_operation_and_position_counts_as_loaded() -> None:
 
 
 def test_files_are_grouped_for_all_cores_in_order() -> None:
-    def kept(size_bytes: int) -> KeptFile:
-        return KeptFile(DataFile(str(size_bytes), 1, size_bytes))
+    def kept(size_bytes: int) -> MarkedFile:
+        return MarkedFile(KeptFile(DataFile(str(size_bytes), 1, size_bytes)), ())
 
     assert file_groups([], 4) == []
     assert file_groups([kept(1000)] * 9, 4) == [[kept(1000)] * 9]  # too small to be worth more tasks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,12 @@ from cdclake.commit.timeline import newest_before
 from cdclake.control.arguments import folder_prefix
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.model.layout import LakeLayout
+from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from cdclake.model.change import ChangeRecord
-    from cdclake.model.snapshot import DataFile, Snapshot
+    from cdclake.model.change import StagedFile
+    from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore
 
 
@@ -77,22 +78,21 @@ class TableAsOf:
     """What a table was after a change.
 
     Attributes:
-        record: The change.
+        change: Number of the change; 0: the table before any.
+        committed_utc: When it was committed, ISO 8601; empty for change 0.
         snapshot: The table after it.
+        added: Data files that the change itself added.
     """
 
-    record: ChangeRecord
-    snapshot: Snapshot
-
-    @property
-    def change(self) -> int:
-        """Number of the change."""
-        return self.record.change
+    change: int = 0
+    committed_utc: str = ""
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    added: tuple[StagedFile, ...] = ()
 
     @property
     def files(self) -> tuple[KeptFile, ...]:
         """Its data files, in the snapshot's order."""
-        staged = {added.path: added.staged_key for added in self.record.added}
+        staged = {added.path: added.staged_key for added in self.added}
         return tuple(KeptFile(file, staged.get(file.path, "")) for file in self.snapshot.files)
 
 
@@ -110,7 +110,8 @@ def table_as_of(log: ChangeLog, change: int | None = None, at: datetime | str | 
         PastRetentionError: What the table was then is no longer kept.
     """
     number = find_change(log, change, at)
-    return TableAsOf(log.record(number), log.snapshot(number))
+    record = log.record(number)
+    return TableAsOf(number, record.created_utc, log.snapshot(number), record.added)
 
 
 def find_change(log: ChangeLog, change: int | None = None, at: datetime | str | None = None) -> int:

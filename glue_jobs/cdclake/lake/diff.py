@@ -1,4 +1,4 @@
-"""What differs between a lake table after one change and after another.
+"""What differs between a lake table after one change and after another, or step by step between several.
 
 Data files are never rewritten in place, so only files that are not in both snapshots are read. A key is in one file of
 a snapshot: if that file is common to both, so is its row.
@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdclake.errors import ConfigurationError
 from cdclake.lake.as_of import TablePlace, table_as_of
-from cdclake.lake.data_file import TableShape
-from cdclake.lake.read_table import frame
+from cdclake.lake.read_table import MarkedFile, marked_frame
 from cdclake.model.schema import Column, Schema, wider_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from cdclake.lake.as_of import KeptFile, TableAsOf
     from cdclake.model.snapshot import Snapshot
@@ -61,6 +61,11 @@ class DiffPlan:
     primary_key: tuple[str, ...]
     before: Side
     after: Side
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether both tables have the same files, so that nothing is to be read."""
+        return not (self.before.files or self.after.files)
 
 
 def read_diff(
@@ -100,11 +105,7 @@ def plan_diff(before: TableAsOf, after: TableAsOf) -> DiffPlan:
     Raises:
         ConfigurationError: A column's types cannot be compared, or there was no table either time.
     """
-    earlier, later = sorted((before, after), key=lambda one: one.change)
-    schema = _compared(earlier, later)
-    if not schema:
-        message = f"There was no table after change {earlier.change}, and none after change {later.change}"
-        raise ConfigurationError(message, remedy="Name other changes; cdclake changes lists them")
+    schema = compared((before, after))
     live_before, live_after = ({file.path for file in one.snapshot.files} for one in (before, after))
     return DiffPlan(
         schema,
@@ -116,64 +117,120 @@ def plan_diff(before: TableAsOf, after: TableAsOf) -> DiffPlan:
 
 def diff_frame(spark: SparkSession, table: TablePlace, plan: DiffPlan) -> DataFrame:
     """The difference that a plan describes; see `read_diff`."""
-    names = plan.schema.names
-    places = [f"c{i}" for i in range(len(names))]  # columns go by place inside, as names may hold anything
+    return steps_frame(spark, table, plan.schema, [(plan, ())], Schema())
+
+
+def steps_frame(
+    spark: SparkSession,
+    table: TablePlace,
+    schema: Schema,
+    steps: Sequence[tuple[DiffPlan, tuple[Any, ...]]],
+    marks: Schema,
+) -> DataFrame:
+    """Several differences at once, each row with the marks of the difference that it belongs to.
+
+    Args:
+        schema: Columns to compare in all of them, each of a type that holds theirs.
+        steps: The differences and their marks, which are different.
+        marks: Columns of the marks.
+
+    Returns:
+        The marks, `change_type` and the columns.
+    """
+    by_key: dict[tuple[str, ...], list[tuple[DiffPlan, tuple[Any, ...]]]] = {} if steps else {(): []}
+    for plan, values in steps:
+        by_key.setdefault(tuple(name.lower() for name in plan.primary_key), []).append((plan, values))
+    frames = [_with_key(spark, table, schema, few, marks, key) for key, few in by_key.items()]
+    return reduce(DataFrame.union, frames).toDF(*marks.names, CHANGE_TYPE, *schema.names)
+
+
+def _with_key(
+    spark: SparkSession,
+    table: TablePlace,
+    schema: Schema,
+    steps: Sequence[tuple[DiffPlan, tuple[Any, ...]]],
+    marks: Schema,
+    primary_key: tuple[str, ...],
+) -> DataFrame:
+    # Columns go by place inside, as names may hold anything.
+    columns, told = [f"c{i}" for i in range(len(schema))], [f"m{i}" for i in range(len(marks))]
+    sides = ([(plan.before, values) for plan, values in steps], [(plan.after, values) for plan, values in steps])
     before, after = (
-        frame(spark, table, TableShape(plan.schema, plan.primary_key, side.partition_key), side.files)
-        .toDF(*places, "op", "position")
-        .select(*places)
-        for side in (plan.before, plan.after)
+        marked_frame(
+            spark,
+            table,
+            schema,
+            [MarkedFile(kept, side.partition_key, values) for side, values in few for kept in side.files],
+            marks,
+        )
+        .toDF(*columns, "op", "position", *told)
+        .select(*columns, *told)
+        for few in sides
     )
-    if not plan.primary_key:
-        return _by_rows(before, after, places).toDF(CHANGE_TYPE, *names)
-    lower = [name.lower() for name in names]
-    key = [places[lower.index(name.lower())] for name in plan.primary_key]
-    return _by_key(before, after, places, key).toDF(CHANGE_TYPE, *names)
+    if not primary_key:
+        return _by_rows(before, after, columns, told)
+    lower = [name.lower() for name in schema.names]
+    return _by_key(before, after, columns, told, [columns[lower.index(name)] for name in primary_key])
 
 
-def _by_key(before: DataFrame, after: DataFrame, columns: Sequence[str], key: Sequence[str]) -> DataFrame:
+def _by_key(
+    before: DataFrame, after: DataFrame, columns: Sequence[str], marks: Sequence[str], key: Sequence[str]
+) -> DataFrame:
+    whole_key = [*marks, *key]
     left, right = (
-        rows.select(*(F.col(name).alias(f"{side}_{name}") for name in key), F.struct(*columns).alias(side))
+        rows.select(*(F.col(name).alias(f"{side}_{name}") for name in whole_key), F.struct(*columns).alias(side))
         for rows, side in ((before, _BEFORE), (after, _AFTER))
     )
-    same_key = reduce(and_, (left[f"{_BEFORE}_{name}"].eqNullSafe(right[f"{_AFTER}_{name}"]) for name in key))
+    same_key = reduce(and_, (left[f"{_BEFORE}_{name}"].eqNullSafe(right[f"{_AFTER}_{name}"]) for name in whole_key))
     both = left.join(right, same_key, "full_outer").where(~F.col(_BEFORE).eqNullSafe(F.col(_AFTER)))
     entries = (
         F.when(F.col(_BEFORE).isNull(), F.array(_entry(INSERT, _AFTER)))
         .when(F.col(_AFTER).isNull(), F.array(_entry(DELETE, _BEFORE)))
         .otherwise(F.array(_entry(UPDATE_BEFORE, _BEFORE), _entry(UPDATE_AFTER, _AFTER)))
     )
-    return both.select(F.explode(entries).alias("entry")).select(f"entry.{CHANGE_TYPE}", "entry.row.*")
+    told = [F.coalesce(f"{_BEFORE}_{name}", f"{_AFTER}_{name}").alias(name) for name in marks]
+    return both.select(*told, F.explode(entries).alias("entry")).select(*marks, f"entry.{CHANGE_TYPE}", "entry.row.*")
 
 
 def _entry(change_type: str, side: str) -> SparkColumn:
     return F.struct(F.lit(change_type).alias(CHANGE_TYPE), F.col(side).alias("row"))
 
 
-def _by_rows(before: DataFrame, after: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _by_rows(before: DataFrame, after: DataFrame, columns: Sequence[str], marks: Sequence[str]) -> DataFrame:
     """Each different row as often as one table has it more than the other."""
     weighed = before.withColumn(_WEIGHT, F.lit(-1)).unionByName(after.withColumn(_WEIGHT, F.lit(1)))
-    sums = weighed.groupBy(*columns).agg(F.sum(_WEIGHT).alias(_WEIGHT)).where(F.col(_WEIGHT) != 0)
+    sums = weighed.groupBy(*marks, *columns).agg(F.sum(_WEIGHT).alias(_WEIGHT)).where(F.col(_WEIGHT) != 0)
     change_type = F.when(F.col(_WEIGHT) > 0, INSERT).otherwise(DELETE)
     copies = F.array_repeat(change_type, F.abs(_WEIGHT).cast("int"))
-    return sums.select(F.explode(copies).alias(CHANGE_TYPE), *columns)
+    return sums.select(*marks, F.explode(copies).alias(CHANGE_TYPE), *columns)
 
 
-def _compared(earlier: TableAsOf, later: TableAsOf) -> Schema:
-    """The later table's columns, then those that only the earlier one had, each wide enough for both."""
-    columns = []
-    for column in later.snapshot.schema:
-        was = earlier.snapshot.schema.find(column.name)
-        kind = wider_type(was.type, column.type) if was else column.type
-        if kind is None:
-            message = (
-                f"Column {column.name} is {was and was.type} after change {earlier.change}"
-                f" and {column.type} after change {later.change}, which cannot be compared"
-            )
-            remedy = "Name changes with no reload in between, or read both tables by themselves"
-            raise ConfigurationError(message, remedy=remedy)
-        columns.append(Column(column.name, kind))
-    return Schema((*columns, *(c for c in earlier.snapshot.schema if later.snapshot.schema.find(c.name) is None)))
+def compared(states: Sequence[TableAsOf]) -> Schema:
+    """The latest table's columns, then those that only earlier ones had, each wide enough for all.
+
+    Raises:
+        ConfigurationError: A column's types cannot be compared, or there was no table any time.
+    """
+    latest_first = sorted(states, key=lambda one: one.change, reverse=True)
+    found: dict[str, tuple[Column, int]] = {}
+    for state in latest_first:
+        for column in state.snapshot.schema:
+            known, change = found.get(column.name.lower(), (column, state.change))
+            kind = wider_type(column.type, known.type)
+            if kind is None:
+                message = (
+                    f"Column {known.name} is {column.type} after change {state.change}"
+                    f" and {known.type} after change {change}, which cannot be compared"
+                )
+                remedy = "Name changes with no reload in between, or read both tables by themselves"
+                raise ConfigurationError(message, remedy=remedy)
+            found[column.name.lower()] = Column(known.name, kind), change
+    if not found:
+        message = (
+            f"There was no table after change {latest_first[-1].change}, and none after change {latest_first[0].change}"
+        )
+        raise ConfigurationError(message, remedy="Name other changes; cdclake changes lists them")
+    return Schema(tuple(column for column, _ in found.values()))
 
 
 def _common_key(before: Snapshot, after: Snapshot) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def _exported(source: TablePlace, as_of: TableAsOf, to: str) -> Exported:
     return Exported(
         table=str(source.layout.name),
         change=as_of.change,
-        committed_utc=as_of.record.created_utc,
+        committed_utc=as_of.committed_utc,
         to=to,
         files=len(files),
         rows=as_of.snapshot.rows,

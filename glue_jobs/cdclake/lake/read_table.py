@@ -6,14 +6,17 @@ and files written before columns were added or widened come out with the snapsho
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 
 from cdclake.errors import ConfigurationError
+from cdclake.lake.arrow_types import arrow_schema
 from cdclake.lake.as_of import TablePlace, table_as_of
 from cdclake.lake.data_file import TableShape, as_full_load, conform
 from cdclake.lake.kept_files import KeptFiles
@@ -34,6 +37,7 @@ BYTES_PER_TASK = 128 << 20
 MIN_BYTES_PER_TASK = 4 << 20
 TASKS_PER_CORE = 2
 BATCH_ROWS = 1 << 16
+_NO_MARKS = Schema()
 _ADDED = pa.schema([(OP_COLUMN, pa.string()), (POSITION, pa.string())])
 _SPARK_TYPES: dict[str, spark_types.DataType] = {
     "boolean": spark_types.BooleanType(),
@@ -90,6 +94,20 @@ def read_table(
     return frame(spark, source, shape, as_of.files)
 
 
+@dataclass(frozen=True)
+class MarkedFile:
+    """A data file to read, and what to say of each of its rows.
+
+    Attributes:
+        partition_key: Partition columns of its folder.
+        marks: Values of columns that are added to its rows.
+    """
+
+    kept: KeptFile
+    partition_key: tuple[str, ...]
+    marks: tuple[Any, ...] = ()
+
+
 def frame(spark: SparkSession, table: TablePlace, shape: TableShape, files: Sequence[KeptFile]) -> DataFrame:
     """Rows of some data files of a table, read when the DataFrame is used.
 
@@ -97,29 +115,44 @@ def frame(spark: SparkSession, table: TablePlace, shape: TableShape, files: Sequ
         shape: Columns to read as, each of a type that holds those of the files, and the files' partition columns.
         files: The files; may be none.
     """
+    return marked_frame(spark, table, shape.schema, [MarkedFile(kept, shape.partition_key) for kept in files])
+
+
+def marked_frame(
+    spark: SparkSession, table: TablePlace, schema: Schema, files: Sequence[MarkedFile], marks: Schema = _NO_MARKS
+) -> DataFrame:
+    """Rows of some data files with marks, which come after all other columns; read when the DataFrame is used.
+
+    Args:
+        schema: Columns to read as, each of a type that holds those of the files.
+        files: The files; may be none.
+        marks: Columns of the files' marks.
+    """
     groups = file_groups(files, spark.sparkContext.defaultParallelism)
-    read = partial(_read_files, table=table, shape=shape, groups=groups)
+    read = partial(_read_files, table=table, schema=schema, groups=groups, marks=arrow_schema(marks))
     numbers = spark.range(len(groups), numPartitions=max(1, len(groups)))  # one task a group
-    return numbers.mapInArrow(Carried(read), spark_schema(shape.schema))
+    return numbers.mapInArrow(Carried(read), spark_schema(schema, marks))
 
 
-def spark_schema(schema: Schema) -> spark_types.StructType:
-    """Spark's types of a table's columns, with `Op` and `_cdc_position`."""
-    columns = [spark_types.StructField(column.name, _spark_type(column.type)) for column in schema]
+def spark_schema(schema: Schema, marks: Schema = _NO_MARKS) -> spark_types.StructType:
+    """Spark's types of a table's columns, with `Op` and `_cdc_position`, and of marks."""
+    columns, after = (
+        [spark_types.StructField(one.name, _spark_type(one.type)) for one in few] for few in (schema, marks)
+    )
     added = [spark_types.StructField(name, spark_types.StringType()) for name in _ADDED.names]
-    return spark_types.StructType([*columns, *added])
+    return spark_types.StructType([*columns, *added, *after])
 
 
-def file_groups(files: Sequence[KeptFile], cores: int) -> list[list[KeptFile]]:
+def file_groups(files: Sequence[MarkedFile], cores: int) -> list[list[MarkedFile]]:
     """Neighbouring files in groups of about equal bytes, each for one task: enough for all cores, none too large."""
-    total = sum(kept.file.bytes for kept in files)
+    total = sum(one.kept.file.bytes for one in files)
     wanted = max(cores * TASKS_PER_CORE, ceil(total / BYTES_PER_TASK))
     count = min(len(files), wanted, max(1, ceil(total / MIN_BYTES_PER_TASK)))
-    groups: list[list[KeptFile]] = [[] for _ in range(count)]
+    groups: list[list[MarkedFile]] = [[] for _ in range(count)]
     done = 0
-    for kept in files:
-        groups[min(count - 1, done * count // total) if total else 0].append(kept)
-        done += kept.file.bytes
+    for one in files:
+        groups[min(count - 1, done * count // total) if total else 0].append(one)
+        done += one.kept.file.bytes
     return [group for group in groups if group]
 
 
@@ -129,15 +162,23 @@ def _spark_type(kind: str) -> spark_types.DataType:
 
 
 def _read_files(
-    batches: Iterable[pa.RecordBatch], *, table: TablePlace, shape: TableShape, groups: Sequence[Sequence[KeptFile]]
+    batches: Iterable[pa.RecordBatch],
+    *,
+    table: TablePlace,
+    schema: Schema,
+    groups: Sequence[Sequence[MarkedFile]],
+    marks: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
     """A task: the rows of the groups of files whose numbers it gets."""
     files = KeptFiles(table)
     for batch in batches:
-        for number in batch.column(0).to_pylist():
-            for kept in groups[number]:
-                for rows in files.row_groups(kept):
-                    yield from lake_rows(rows, shape, kept.file.partition).to_batches(max_chunksize=BATCH_ROWS)
+        for one in chain.from_iterable(groups[number] for number in batch.column(0).to_pylist()):
+            shape = TableShape(schema, (), one.partition_key)
+            for rows in files.row_groups(one.kept):
+                read = lake_rows(rows, shape, one.kept.file.partition)
+                for mark, value in zip(marks, one.marks, strict=True):
+                    read = read.append_column(mark, pa.repeat(pa.scalar(value, mark.type), read.num_rows))
+                yield from read.to_batches(max_chunksize=BATCH_ROWS)
 
 
 def lake_rows(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
