@@ -31,6 +31,7 @@ crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and 
 
 bench: $(BENCH_VENV)/.ready ## The engine beside what one would use instead, 8 million rows (over an hour; wants an idle machine)
 	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png
+	@$(BENCH_VENV)/bin/python -m benchmarks.document
 
 bench-quick: $(BENCH_VENV)/.ready ## The same with one million rows, in less than five minutes
 	@$(BENCH_VENV)/bin/python -m benchmarks --rows 1000000 --rounds 1 --workloads spread newest initial

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Result
 
+HEADROOM = 1.2
+"""How far the axes go beyond the greatest value."""
 _PANELS = {
     "table": ("rows", "rows of the table (the change stays the same)"),
     "change": ("change_rows", "rows of the change (the table stays the same)"),
@@ -41,14 +43,14 @@ def _panel(axes: Axes, kind: str, results: Sequence[Result]) -> None:
     (seconds,) = axes.plot(sizes, [one["median_s"] for one in results], "o-", color="tab:blue", label="seconds")
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [f"{one:,}" for one in sizes])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, HEADROOM * axes.get_ylim()[1])
     axes.set_xlabel(label)
     axes.set_ylabel("seconds")
     memory_axes = axes.twinx()
     (memory,) = memory_axes.plot(
         sizes, [one["peak_rss_mb"] for one in results], "s--", color="tab:gray", label="peak memory"
     )
-    memory_axes.set_ylim(bottom=0)
+    memory_axes.set_ylim(0, HEADROOM * memory_axes.get_ylim()[1])
     memory_axes.set_ylabel("MB")
     axes.legend(handles=[seconds, memory], loc="lower right")
     axes.grid(visible=True, alpha=0.3)
