@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import CdclakeError, ConfigurationError, RefusedChangeError
+from cdclake.lake import locate
 from cdclake.lake.given import given_ids, given_rows, given_updates
 from cdclake.model.change import ChangeKind
 from cdclake.model.rawfiles import file_order
-from tests.lake.table import Table
+from tests.lake.table import RAW_PREFIX, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -318,6 +321,32 @@ def test_columns_that_csv_files_may_leave_out_are_kept_by_direct_changes_too(tmp
     table.write_partial_changes("20240305-101500000.csv", [("U", {"id": 1, "city": "Bonn"})])
     table.load_incremental()
     assert state(table)[1] == ("U", "Bonn", 2, DAY)
+
+
+def test_a_large_change_is_prepared_in_ranges_of_keys_and_still_one_change_file(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locate, "ROWS_PER_BUCKET", 3)
+    numbers = range(10, 30)
+    assert insert(table, *(row(i) for i in numbers)).inserted == 20
+    assert update(table, {i: {"n": i} for i in numbers}).updated == 20
+    assert {i: state(table)[i][2] for i in numbers} == {i: i for i in numbers}
+    positions = [one.position for one in table.rows() if one.row["id"] >= 10]
+    assert {place.split("|")[1] for place in positions} == set(map(file_order, table.log.record(3).raw_files))
+    assert sorted(int(place.split("|")[2]) for place in positions) == list(range(20))
+    with pytest.raises(RefusedChangeError, match="3 keys are in the table already"):
+        insert(table, *(row(i) for i in (12, 20, 29, 40)))
+    assert (delete(table, *numbers, 40).deleted, len(table.rows())) == (20, 4)
+
+
+def test_a_full_load_replaces_direct_changes_too(table: Table) -> None:
+    insert(table, row(9))
+    update(table, {1: {"n": 5}})
+    table.write_load([row(1), row(2)])
+    later = time.time() + 60
+    os.utime(table.raw / RAW_PREFIX / "LOAD00000001.parquet", (later, later))
+    table.load_initial()
+    assert state(table) == {1: ("I", "Ulm", 0, DAY), 2: ("I", "Ulm", 0, DAY)}
 
 
 def test_foreign_files_stop_a_direct_change(table: Table) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -149,6 +151,44 @@ def test_rows_come_from_spark_arrow_or_conditions_and_are_merged_in_spark(
     done = people.delete(pd.Series([MARTHA, "nobody"]))
     assert (done.deleted, done.absent) == (1, 1)
     assert rows(people.as_of()) == {*PEOPLE[:4]}
+
+
+def test_values_of_every_kind_come_through_whatever_they_are_given_as(
+    tmp_path: Path, session: SparkSession, states: MemoryState
+) -> None:
+    session = session.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    moment = datetime(2024, 3, 10, 7, 30, 0, 5, tzinfo=timezone.utc)
+    values = (date(1700, 1, 1), moment, Decimal("12345678901234567890.50"), True, b"\x00\xff", 0.1, None)
+    kinds = (
+        "id bigint, day date, at timestamp, amount decimal(22,2), flag boolean, raw binary, ratio double, note string"
+    )
+    names = [kind.split()[0] for kind in kinds.split(", ")]
+    given = session.createDataFrame([(1, *values)], kinds)
+    table = LakeTable("crm.kinds", lake=tmp_path.as_uri(), spark=session, states=states)
+    table.register(["id"], ["at"])
+    table.insert(given)
+    arrow = pa.table({name: [value] for name, value in zip(names, (2, *values), strict=True)})
+    table.insert(arrow)
+    table.insert(arrow.set_column(0, "id", pa.array([3])).to_pandas())
+    table.insert([dict(zip(names, (4, *values), strict=True))])
+    found = table.as_of()
+    assert found.drop("Op", "_cdc_position").dtypes == given.dtypes
+    for row in found.collect():
+        assert row.at.astimezone(timezone.utc) == moment
+        assert (row.day, row.amount, row.flag, bytes(row.raw), row.ratio, row.note) == (values[0], *values[2:])
+    assert found.count() == 4
+
+
+def test_a_condition_that_spark_cannot_read_is_sparks_error_and_leaves_the_table_free(
+    people: LakeTable, states: MemoryState
+) -> None:
+    people.insert(people_frame())
+    with pytest.raises(AnalysisException):
+        people.delete("nobody = 1")
+    item = states.get(PATH)
+    assert item
+    assert (item.item["LastChangeId"], "LeaseHolder" in item.item) == ("1", False)
 
 
 def test_while_a_run_works_on_the_table_nothing_can_be_changed(
