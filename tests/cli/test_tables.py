@@ -71,6 +71,13 @@ def test_set_changes_what_is_named_and_nothing_else(cdclake, state):
     }
 
 
+def test_set_turns_the_history_on_and_off(cdclake, state):
+    for option, value in (("--history", "true"), ("--no-history", "false")):
+        assert cdclake("tables", "set", "shop.store", option).exit_code == 0
+        assert state.get(STORE).item[Attribute.HISTORY] == value
+        assert state.get(STORE).settings.history is (value == "true")
+
+
 def test_activate_and_pause_turn_a_table_on_and_off(cdclake, state):
     assert cdclake("tables", "activate", "shop.store").exit_code == 0
     assert state.get(STORE).active

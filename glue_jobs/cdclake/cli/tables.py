@@ -76,6 +76,7 @@ def set_table(
         str | None, typer.Option(help="Partition columns, comma-separated; null for none.")
     ] = None,
     schema: Annotated[str | None, typer.Option(help='Columns of CSV files, e.g. "id int, name string".')] = None,
+    history: Annotated[bool | None, typer.Option(help="Keep every version of each row in a table beside it.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting; may be repeated.")
     ] = None,
@@ -86,8 +87,11 @@ def set_table(
     attributes = parse_settings(settings or [])
     named = {Attribute.PRIMARY_KEY: primary_key, Attribute.PARTITION_KEY: partition_key, Attribute.SCHEMA: schema}
     attributes.update({name: value for name, value in named.items() if value is not None})
+    if history is not None:
+        attributes[Attribute.HISTORY] = str(history).lower()
     if not attributes:
-        raise ConfigurationError("Nothing to set", remedy="Give --primary-key, --partition-key, --schema or --set")
+        remedy = "Give --primary-key, --partition-key, --schema, --history or --set"
+        raise ConfigurationError("Nothing to set", remedy=remedy)
     _change(target, table, attributes, output)
 
 

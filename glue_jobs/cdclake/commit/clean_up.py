@@ -101,7 +101,7 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
     first = max(log.first_retained(), newest_before(log, now - retention, head), 1)
     retained = log.records(first, head)
     kept = [log.snapshot(first), *(log.snapshot(one.change) for one in retained[1:] if one.kind not in _DATA_KINDS)]
-    needed_files = {file.path for snapshot in kept for file in snapshot.files}
+    needed_files = {file.path for snapshot in kept for file in snapshot.all_files}
     needed_files.update(file.path for one in retained[1:] for file in one.added)
     needed_tombstones = {file.key for snapshot in kept for file in snapshot.tombstones}
     made = tuple(layout.tombstones_key(one.change, one.run_id) for one in retained[1:])

@@ -26,7 +26,7 @@ class ChangeSummary:
         quarantined: Bad rows put aside.
         too_late_files: Raw files left out because they came after the late window.
         files_rewritten: Data files replaced.
-        files_before: Data files of the table before the change.
+        files_before: Data files of the table and its history before the change.
         files_added: Data files written.
         bytes_read: Size of the raw files read, and of the data files replaced.
         bytes_added: Size of the data files written.
@@ -82,7 +82,7 @@ def summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterato
             quarantined=books.quarantined,
             too_late_files=len(record.too_late),
             files_rewritten=len(record.retired),
-            files_before=len(log.snapshot(number - 1).files),
+            files_before=len(log.snapshot(number - 1).all_files),
             files_added=len(record.added),
             bytes_read=record.bytes_read,
             bytes_added=record.bytes_added,

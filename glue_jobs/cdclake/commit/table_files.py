@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
 from cdclake.errors import LakeFilesError
+from cdclake.model.layout import HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +22,9 @@ _HADOOP_FOLDER_MARK = "_$folder$"
 
 @dataclass(frozen=True)
 class Differences:
-    """What is otherwise in a table's folder than cdclake left it. Names are relative to the folder.
+    """What is otherwise in the folders of a table and its history than cdclake left it.
+
+    Names are relative to the table's folder; those of the history begin as `cdclake.model.layout.HISTORY` says.
 
     Attributes:
         foreign: Files that the snapshot does not know.
@@ -47,15 +50,28 @@ def visible_files(log: ChangeLog) -> list[ListedObject]:
     Left out is what Spark, Athena and Hive do not read: names that begin with `_` or `.`, other than folders of a
     partition column whose name does, and the empty objects that stand for folders.
     """
-    prefix = log.layout.table_prefix
+    return _visible(log, log.layout.table_prefix)
+
+
+def visible_history(log: ChangeLog) -> list[ListedObject]:
+    """What readers of the history's folder see, by key."""
+    return _visible(log, log.layout.history_prefix)
+
+
+def _visible(log: ChangeLog, prefix: str) -> list[ListedObject]:
     return [entry for entry in log.store.list(prefix) if not _is_hidden(entry.key[len(prefix) :])]
 
 
 def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
-    """Compare the table's folder with its live data files."""
-    prefix = log.layout.table_prefix
-    there = {entry.key[len(prefix) :]: entry.size_bytes for entry in visible_files(log)}
+    """Compare the folders of a table and its history with their live data files.
+
+    The history's folder is looked at only if some of the files are the history's: before there is one, it is anybody's.
+    """
     known = {file.path: file.bytes for file in files}
+    entries = visible_files(log)
+    if any(path.startswith(HISTORY) for path in known):
+        entries += visible_history(log)
+    there = {log.layout.data_path_of(entry.key): entry.size_bytes for entry in entries}
     return Differences(
         foreign=tuple(sorted(there.keys() - known.keys())),
         vanished=tuple(sorted(known.keys() - there.keys())),
@@ -69,12 +85,13 @@ def check_files(log: ChangeLog, snapshot: Snapshot, *, reloads: bool = False) ->
     Args:
         log: The table's change log, rolled forward.
         snapshot: The table after its newest change.
-        reloads: All live files are about to be replaced, so that it does not matter what became of them.
+        reloads: All files of the table are about to be replaced, so that it does not matter what became of them. Those
+            of its history are not.
 
     Raises:
         LakeFilesError: Says which files appeared, vanished or were replaced, and what to do.
     """
-    found = compare(log, snapshot.files)
+    found = compare(log, snapshot.all_files)
     name = log.layout.name
     if found.foreign and not snapshot.made:
         message = f"The lake folder of {name} holds files that cdclake did not write: {_names(found.foreign)}"
@@ -85,7 +102,7 @@ def check_files(log: ChangeLog, snapshot: Snapshot, *, reloads: bool = False) ->
         remedy = f"cdclake repair {name} moves them out of readers' sight; nothing was changed"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)
     if reloads:
-        return
+        found = Differences((), *(_of_history(paths) for paths in (found.vanished, found.replaced)))
     if found.vanished:
         message = f"Data files of {name} vanished from its lake folder: {_names(found.vanished)}"
         remedy = f"cdclake repair {name} brings them back if they are still kept; otherwise load the table anew"
@@ -113,6 +130,10 @@ def repair(log: ChangeLog, found: Differences, keep_alive: KeepAlive = no_lease)
         store.copy(layout.data_key(path), layout.foreign_key(path))
         store.delete([layout.data_key(path)])
         keep_alive()
+
+
+def _of_history(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(path for path in paths if path.startswith(HISTORY))
 
 
 def _is_hidden(relative: str) -> bool:

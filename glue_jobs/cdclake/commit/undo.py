@@ -32,8 +32,8 @@ class UndoPlan:
         undone: Numbers of the changes that the table will be without (rollback), or with again (reapply), in order.
         before: The table now.
         after: The table to be.
-        restored: Files to bring back.
-        retired: Files to take out of sight.
+        restored: Files to bring back, those of the history included.
+        retired: Files to take out of sight, likewise.
     """
 
     kind: ChangeKind
@@ -160,8 +160,9 @@ def apply_undo(
         LeaseLostError: Another run took the table over.
     """
     check_kept(log, plan, keep_alive)
-    restored = sum(file.rows for file in plan.restored)
-    retired = sum(file.rows for file in plan.retired)
+    now, then = ({file.path for file in snapshot.files} for snapshot in (plan.before, plan.after))
+    restored = sum(file.rows for file in plan.after.files if file.path not in now)
+    retired = sum(file.rows for file in plan.before.files if file.path not in then)
     record = ChangeRecord(
         change=plan.after.change,
         kind=plan.kind,
@@ -189,15 +190,15 @@ def _plan(log: ChangeLog, kind: ChangeKind, head: int, target: int, as_of: int, 
         raise PastRetentionError(message, remedy=f"Name change {log.first_retained()} or a later one")
     before = log.snapshot(head)
     after = replace(log.snapshot(target), change=head + 1)
-    now, then = ({file.path for file in snapshot.files} for snapshot in (before, after))
+    now, then = ({file.path for file in snapshot.all_files} for snapshot in (before, after))
     return UndoPlan(
         kind=kind,
         as_of=as_of,
         undone=undone,
         before=before,
         after=after,
-        restored=tuple(file for file in after.files if file.path not in now),
-        retired=tuple(file for file in before.files if file.path not in then),
+        restored=tuple(file for file in after.all_files if file.path not in now),
+        retired=tuple(file for file in before.all_files if file.path not in then),
     )
 
 

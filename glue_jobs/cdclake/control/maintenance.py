@@ -145,7 +145,7 @@ class RegisteredTable:
 
         Right only while no run works on the table.
         """
-        return compare(self.log, self.log.snapshot(self.log.head()).files)
+        return compare(self.log, self.log.snapshot(self.log.head()).all_files)
 
     def repair(self, agreed: Differences | None = None) -> Differences:
         """Bring vanished data files back and move foreign ones out of sight; returns what was found.

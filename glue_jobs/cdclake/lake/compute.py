@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from cdclake.errors import ConfigurationError
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.engine import Engine, Request
+from cdclake.lake.history import changes_a_type, history_after, history_work
 from cdclake.lake.tasks import Places
 from cdclake.model.names import Attribute, Sentinel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from pyspark import SparkContext
 
@@ -80,7 +82,7 @@ def compute(
     shape: TableShape,
     parts: Sequence[Slice],
     *,
-    full_load: bool,
+    loaded_utc: datetime | None = None,
 ) -> Result:
     """Compute the change that comes after a table's newest, and stage its files.
 
@@ -88,16 +90,20 @@ def compute(
         before: The table before it.
         shape: Its rows after it.
         parts: What to read, in the place that the run has its raw files in.
-        full_load: Whether it replaces the table.
+        loaded_utc: For a full load, which replaces the table, since when its rows are as they are; None for changes.
 
     Raises:
         InputError: A raw file or row cannot be taken.
         IntegrityError: The lake's files are not what the snapshot says.
+        ConfigurationError: The table is to have a history and cannot.
     """
+    full_load, change = loaded_utc is not None, before.change + 1
     files = () if full_load else before.files
-    rewrite_all = _changes_a_type(before.schema, shape.schema)
+    rewrite_all = changes_a_type(before.schema, shape.schema)
     if rewrite_all:  # the bounds of a key of another type compare with nothing
         files = tuple(replace(file, key_min=None, key_max=None) for file in files)
+    places = places_of(run, before)
+    work = history_work(run, before, shape, places, loaded_utc=loaded_utc)
     request = Request(
         table=run.layout.name,
         parts=tuple(parts),
@@ -106,19 +112,17 @@ def compute(
         oldest=before.horizon,
         shape=shape,
         settings=run.settings,
-        places=places_of(run, before),
+        places=places,
         full_load=full_load,
         rewrite_all=rewrite_all,
+        history=work,
     )
-    return Engine(spark).run(request)
+    result = Engine(spark).run(request)
+    load = change if full_load else None
+    return replace(result, history=history_after(before, shape, work, result.versions, load))
 
 
 def kept_files(before: Snapshot, result: Result) -> tuple[DataFile, ...]:
     """The data files that stay as they are."""
     gone = set(result.rewritten)
     return tuple(file for i, file in enumerate(before.files) if i not in gone)
-
-
-def _changes_a_type(before: Schema, after: Schema) -> bool:
-    """Whether a column the table had has another type now: readers want one type in all files of a table."""
-    return any((now := after.find(was.name)) is not None and now.type != was.type for was in before)

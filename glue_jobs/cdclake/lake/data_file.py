@@ -42,24 +42,29 @@ class TableShape:
         primary_key: Key columns; may be empty.
         partition_key: Partition columns; they lie in the folder names, not in the files.
         partial: Whether changes may leave columns out, so that rows in flight tell which.
+        complete: Whether `schema` has all columns of the files; if not, they have operation and position beside them.
     """
 
     schema: Schema
     primary_key: tuple[str, ...]
     partition_key: tuple[str, ...]
     partial: bool = False
+    complete: bool = False
 
     @property
     def stored(self) -> pa.Schema:
         """Arrow schema of a data file."""
         folders = {name.lower() for name in self.partition_key}
         kept = Schema(tuple(c for c in self.schema if c.name.lower() not in folders))
-        return arrow_schema(kept).append(pa.field(OP_COLUMN, pa.string())).append(pa.field(POSITION, pa.string()))
+        return pa.schema([*arrow_schema(kept), *(pa.field(name, pa.string()) for name in self._beside())])
+
+    def _beside(self) -> tuple[str, ...]:
+        return () if self.complete else (OP_COLUMN, POSITION)
 
     @property
     def in_flight(self) -> pa.Schema:
         """Arrow schema of rows on their way: all columns, `Op`, position, what was not sent, and route and key."""
-        texts = [OP_COLUMN, POSITION, *([UNSENT] if self.partial else [])]
+        texts = [*self._beside(), *([UNSENT] if self.partial else [])]
         full = pa.schema([*arrow_schema(self.schema), *(pa.field(name, pa.string()) for name in texts)])
         if self.primary_key:
             route, key = row_keys([pa.array([], to_arrow(kind)) for kind in self._key_types()])

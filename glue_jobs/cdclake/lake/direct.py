@@ -104,7 +104,7 @@ def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, ap
             return DirectResult(absent=prepared.found.absent)
         parts = _slices(run, before, prepared)
         seconds = time.perf_counter() - started
-        result = compute(run, spark, before, shape, parts, full_load=False).after_listing(seconds)
+        result = compute(run, spark, before, shape, parts).after_listing(seconds)
         _check_applied(run, wanted.op, prepared.rows, result)
     except BaseException:
         _remove_staged(run, before)

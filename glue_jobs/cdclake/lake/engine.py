@@ -9,6 +9,7 @@ take longer than the work.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -26,7 +27,11 @@ from cdclake.lake.load_tasks import load_slices
 from cdclake.lake.locate import handed_out, together
 from cdclake.lake.rewrite_plan import plan_rewrite
 from cdclake.lake.task_errors import Carried, raising_ours
-from cdclake.lake.tombstones import plan_tombstones
+from cdclake.lake.tombstones import TombstonePlan, plan_tombstones
+from cdclake.lake.version_plan import plan_closed
+from cdclake.lake.version_tasks import NOTHING
+from cdclake.lake.versions import file_shape
+from cdclake.lake.weaving import woven
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +41,9 @@ if TYPE_CHECKING:
     from cdclake.lake.data_file import TableShape
     from cdclake.lake.load_tasks import Loaded
     from cdclake.lake.raw_reader import Slice
-    from cdclake.model.snapshot import DataFile, TombstoneFile
+    from cdclake.lake.rewrite_plan import RewritePlan
+    from cdclake.lake.version_tasks import HistoryWork, Weaving
+    from cdclake.model.snapshot import DataFile, History, TombstoneFile
     from cdclake.model.table import TableName, TableSettings
 
 MIN_BYTES_PER_READ_TASK = 4 << 20
@@ -60,6 +67,7 @@ class Request:
         shape: Columns and keys after the change.
         places: Where to read and write.
         rewrite_all: Whether every data file must be written anew, as the type of a column changes.
+        history: What becomes of the history; None if it is not kept.
     """
 
     table: TableName
@@ -72,6 +80,20 @@ class Request:
     places: tasks.Places
     full_load: bool
     rewrite_all: bool
+    history: HistoryWork | None = None
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What is staged of the data files of one kind.
+
+    Attributes:
+        written: New data files; `path` is the staged key.
+        rewritten: Indices of those that they replace.
+    """
+
+    written: tuple[DataFile, ...]
+    rewritten: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -86,6 +108,8 @@ class Result:
         tombstones: All remembered deletes after the change.
         repeated: Rows of a full load left out because their key came again.
         quarantine_keys: Files of rows put aside.
+        versions: Files of the history's open versions, and of closed ones; None if it is not kept.
+        history: The history after the change; None if there never was one.
         seconds: Duration of each phase.
     """
 
@@ -96,7 +120,14 @@ class Result:
     tombstones: tuple[TombstoneFile, ...]
     repeated: int
     quarantine_keys: tuple[str, ...]
+    versions: tuple[Rewrite, Rewrite] | None = None
+    history: History | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def all_written(self) -> tuple[DataFile, ...]:
+        """New data files of the table and of its history."""
+        return (*self.written, *(file for one in self.versions or () for file in one.written))
 
     def after_listing(self, seconds: float) -> Result:
         """The same, with the time that was spent before on finding out what to do."""
@@ -120,13 +151,20 @@ class Engine:
             return self._load_in_order(request) or self._run(request)
 
     def _load_in_order(self, request: Request) -> Result | None:
-        """Do a full load whose raw files lie in the order of the key; None if it is no such."""
-        groups = request.full_load and groups_in_order(
-            request.parts,
-            has_key=bool(request.shape.primary_key),
-            partitioned=bool(request.shape.partition_key),
-            target_file_bytes=request.settings.target_file_bytes,
-            tasks_at_once=self._spark.defaultParallelism,
+        """Do a full load whose raw files lie in the order of the key; None if it is no such.
+
+        Versions of the history are made where all rows of a range of keys meet, so that a shuffle is needed anyway.
+        """
+        groups = (
+            request.full_load
+            and not request.history
+            and groups_in_order(
+                request.parts,
+                has_key=bool(request.shape.primary_key),
+                partitioned=bool(request.shape.partition_key),
+                target_file_bytes=request.settings.target_file_bytes,
+                tasks_at_once=self._spark.defaultParallelism,
+            )
         )
         if not groups:
             return None
@@ -155,32 +193,47 @@ class Engine:
         seconds: dict[str, float] = {}
         most_bad_rows = request.settings.max_quarantined_rows
         takes_all = request.full_load or not request.shape.primary_key
+        taken = _task(tasks.take_inserts, shape=request.shape, full_load=request.full_load)
         with _timed(seconds, "read"):
             batches = self._read(request)
-            if takes_all:
-                taken = _task(tasks.take_inserts, shape=request.shape, full_load=request.full_load)
+            if takes_all and not request.history:
                 batches = batches.mapValues(taken)
             batches.persist(KEPT)
             read: tasks.ReadStats = self._sum(batches.map(_first), tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
         with _timed(seconds, "route"):
-            decisions = batches.map(_second) if takes_all else self._decide(request, batches, read).persist(KEPT)
+            if takes_all:
+                decisions = (batches.mapValues(taken) if request.history else batches).map(_second)
+            else:
+                decisions = self._decide(request, batches, read).persist(KEPT)
             decision: tasks.Decision = self._sum(decisions.map(_summary), tasks.Decision(Counts()))
+        persisted = [batches, decisions]
+        sides = [(decisions, _plan(request, decision))]
+        if request.history:
+            with _timed(seconds, "history"):
+                weavings, versions_to_write = self._weave(request, request.history, batches, read)
+                persisted.append(weavings)
+                sides += versions_to_write
         with _timed(seconds, "rewrite"):
-            writing = _plan(request, decision)
-            written = self._write(decisions, writing)
+            written, *of_versions = self._write(sides)
             quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
             quarantine.check(most_bad_rows)
-        batches.unpersist()
-        decisions.unpersist()
+        for rows in persisted:
+            rows.unpersist()
+        table, *versions = (
+            Rewrite(tuple(file for one in parts for file in one.files), tuple(sorted(writing.plan.task_of_file)))
+            for (_, writing), parts in zip(sides, [written, *of_versions], strict=True)
+        )
+        kept = sides[0][1].tombstone_plan.kept
         return Result(
             read=read,
             decision=decision,
-            written=tuple(file for one in written for file in one.files),
-            rewritten=tuple(sorted(writing.plan.task_of_file)),
-            tombstones=(*writing.tombstone_plan.kept, *(file for one in written for file in one.tombstones)),
+            written=table.written,
+            rewritten=table.rewritten,
+            tombstones=(*kept, *(file for one in written for file in one.tombstones)),
             repeated=quarantine.rows - read.quarantine.rows,
             quarantine_keys=quarantine.keys,
+            versions=(versions[0], versions[1]) if versions else None,
             seconds=seconds,
         )
 
@@ -196,14 +249,44 @@ class Engine:
         decide = _task(tasks.decide_bucket, places=places, shape=shape, tombstones=request.tombstones)
         return entries.mapPartitions(decide)
 
-    def _write(self, decisions: RDD[Any], writing: tasks.Writing) -> list[tasks.Written]:
-        count = len(writing.plan.tasks) + writing.tombstone_plan.needed
-        if not count:
-            return []
-        rows = decisions.flatMap(partial(tasks.route_to_writers, plan=writing.plan)).partitionBy(count, int)
-        write = _task(_write_partition, writing=writing)
-        written: list[tasks.Written] = handed_out(self._spark, rows).mapPartitionsWithIndex(write).collect()
-        return written
+    def _weave(
+        self, request: Request, work: HistoryWork, batches: RDD[Any], read: tasks.ReadStats
+    ) -> tuple[RDD[Any], list[tuple[RDD[Any], tasks.Writing]]]:
+        """Decide what becomes of the history.
+
+        Returns:
+            What was decided, and what of it is to be written: of open versions, and of closed ones.
+        """
+        shape, files = request.shape, request.files
+        weavings = woven(
+            self._spark, batches, read, work, shape, request.places, files, full_load=request.full_load
+        ).persist(KEPT)
+        weaving: Weaving = self._sum(weavings.map(_summary), NOTHING)
+        target = request.settings.target_file_bytes
+        touched = range(len(work.open_files)) if work.rewrite_all else weaving.opened.touched
+        opened = plan_rewrite(work.open_files, touched, weaving.opened.inserts, target)
+        touched = range(len(work.closed_files)) if work.rewrite_all else weaving.closed.touched
+        closed = plan_closed(work.closed_files, touched, weaving.closed.inserts, target)
+        return weavings, [
+            (weavings.map(_opened), _plan_versions(request, work, "open-", opened, work.open_files)),
+            (weavings.map(_closed), _plan_versions(request, work, "closed-", closed, work.closed_files)),
+        ]
+
+    def _write(self, sides: Sequence[tuple[RDD[Any], tasks.Writing]]) -> list[list[tasks.Written]]:
+        """Write what is to be written of each side, all in one stage."""
+        counts = [len(writing.plan.tasks) + writing.tombstone_plan.needed for _, writing in sides]
+        if not sum(counts):
+            return [[] for _ in sides]
+        firsts = [sum(counts[:side]) for side in range(len(sides))]
+        routed = [
+            decisions.flatMap(partial(_route, first=first, plan=writing.plan))
+            for (decisions, writing), first in zip(sides, firsts, strict=True)
+        ]
+        rows = reduce(_union, routed).partitionBy(sum(counts), int)
+        write = _task(_write_partition, firsts=firsts, writings=[writing for _, writing in sides])
+        written: list[tuple[int, tasks.Written]]
+        written = handed_out(self._spark, rows).mapPartitionsWithIndex(write).collect()
+        return [[one for side, one in written if side == wanted] for wanted in range(len(sides))]
 
     @staticmethod
     def _sum(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
@@ -213,9 +296,13 @@ class Engine:
 def _is_small(request: Request) -> bool:
     """Whether the driver may hold the change's rows, and those that they meet in the lake.
 
-    Of these only keys and positions are read, unless changes leave columns out.
+    Of these only keys and positions are read, unless changes leave columns out; and open versions, of which there is
+    one for a key.
     """
-    return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES and not request.shape.partial
+    work = request.history
+    if request.shape.partial or (work and work.compares and (work.open_files or request.files)):
+        return False
+    return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES
 
 
 def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: ANN401 - passed on
@@ -241,10 +328,35 @@ def _plan(request: Request, decision: tasks.Decision) -> tasks.Writing:
     )
 
 
+def _plan_versions(
+    request: Request, work: HistoryWork, kind: str, plan: RewritePlan, files: tuple[DataFile, ...]
+) -> tasks.Writing:
+    return tasks.Writing(
+        plan=plan,
+        tombstone_plan=TombstonePlan((), (), "", needed=False),
+        files=files,
+        shape=file_shape(request.shape),
+        places=replace(work.places, staging=work.places.staging + kind),
+        full_load=False,
+        most_bad_rows=0,
+    )
+
+
+def _route(decision: tasks.Decision, *, first: int, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
+    return ((first + task, rows) for task, rows in tasks.route_to_writers(decision, plan=plan))
+
+
 def _write_partition(
-    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, writing: tasks.Writing
-) -> Iterator[tasks.Written]:
-    yield tasks.write_files(task, entries, writing=writing, attempt=_attempt())
+    task: int,
+    entries: Iterable[tuple[int, tuple[bool, bytes]]],
+    *,
+    firsts: Sequence[int],
+    writings: Sequence[tasks.Writing],
+) -> Iterator[tuple[int, tasks.Written]]:
+    """Write what one task writes, of the side whose tasks begin with the last number up to this task's."""
+    side = bisect_right(firsts, task) - 1
+    written = tasks.write_files(task - firsts[side], entries, writing=writings[side], attempt=_attempt())
+    yield side, written
 
 
 def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[Loaded]:  # noqa: ANN401
@@ -269,8 +381,20 @@ def _second(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
     return pair[1]
 
 
-def _summary(decision: tasks.Decision) -> tasks.Decision:
-    return decision.summary()
+def _summary(outcome: tasks.Decision | Weaving) -> tasks.Decision | Weaving:
+    return outcome.summary()
+
+
+def _opened(weaving: Weaving) -> tasks.Decision:
+    return weaving.opened
+
+
+def _closed(weaving: Weaving) -> tasks.Decision:
+    return weaving.closed
+
+
+def _union(one: RDD[Any], other: RDD[Any]) -> RDD[Any]:
+    return one.union(other)
 
 
 def _balanced(parts: Sequence[Slice], wanted: int) -> list[list[Slice]]:

@@ -7,7 +7,9 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.publish import publish
+from cdclake.lake.versions import MONTH, YEAR
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.layout import HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from cdclake.lake.engine import Result
     from cdclake.lake.table_run import TableRun
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.snapshot import DataFile, Snapshot
+    from cdclake.model.snapshot import DataFile, History, Snapshot
 
 
 def snapshot_after(
@@ -39,6 +41,7 @@ def snapshot_after(
         order_column=run.settings.order_column,
         files=(*kept, *result.written),
         tombstones=result.tombstones,
+        history=result.history,
     )
 
 
@@ -72,20 +75,12 @@ def finish(
         CommitConflictError: Another run committed first; nothing of this one is visible.
     """
     started = time.perf_counter()
-    staged = {file.path for file in result.written}
-    numbers = iter(range(1, len(staged) + 1))
-    added: list[StagedFile] = []
-    live: list[DataFile] = []
-    for file in after.files:
-        if file.path in staged:
-            path = run.layout.data_path(after.change, next(numbers), after.partition_key, file.partition)
-            added.append(StagedFile(file.path, path))
-            live.append(replace(file, path=path))
-        else:
-            live.append(file)
-    still = {file.path for file in live}
-    replaced = [file for file in before.files if file.path not in still]
-    after = replace(after, files=tuple(live))
+    names = _Names(run, after.change, result)
+    after = replace(after, files=names.given(after.files, after.partition_key))
+    if after.history:
+        after = replace(after, history=names.given_to_versions(after.history))
+    still = {file.path for file in after.all_files}
+    replaced = [file for file in before.all_files if file.path not in still]
     left_out = tuple(file.relative for file in too_late)
     record = ChangeRecord(
         change=after.change,
@@ -95,7 +90,7 @@ def finish(
         fencing_token=run.fencing_token or run.log.fencing_token(before.change),
         raw_files=tuple(file.relative for file in raw),
         books=_books(before, after, result, kind),
-        added=tuple(added),
+        added=tuple(names.added),
         retired=tuple(file.path for file in replaced),
         snapshot_key=run.log.write_snapshot(after, run.run_id),
         reason=reason,
@@ -103,7 +98,7 @@ def finish(
         too_late=left_out,
         quarantine=result.quarantine_keys,
         bytes_read=sum(file.size_bytes for file in raw) + _bytes_read(replaced, kind),
-        bytes_added=sum(file.bytes for file in result.written),
+        bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
     )
     run.log.commit(record)
@@ -116,12 +111,43 @@ def finish(
         "too_late": list(left_out),
         "files_added": len(record.added),
         "files_retired": len(record.retired),
-        "files_before": len(before.files),
+        "files_before": len(before.all_files),
         "books": asdict(record.books),
         "bytes_read": record.bytes_read,
         "bytes_added": record.bytes_added,
         "seconds": {**record.seconds, **later},
     }
+
+
+class _Names:
+    """Gives staged files their final names, counted through from 1."""
+
+    def __init__(self, run: TableRun, change: int, result: Result) -> None:
+        self._layout, self._change = run.layout, change
+        self._staged = {file.path for file in result.all_written}
+        self.added: list[StagedFile] = []
+
+    def given(self, files: Sequence[DataFile], partition_key: tuple[str, ...], place: str = "") -> tuple[DataFile, ...]:
+        """The same files, those that were staged with the path that they are published as.
+
+        Args:
+            place: What these paths begin with.
+        """
+        named = []
+        for file in files:
+            if file.path in self._staged:
+                number = len(self.added) + 1
+                path = place + self._layout.data_path(self._change, number, partition_key, file.partition)
+                self.added.append(StagedFile(file.path, path))
+                named.append(replace(file, path=path))
+            else:
+                named.append(file)
+        return tuple(named)
+
+    def given_to_versions(self, history: History) -> History:
+        """The same history, likewise."""
+        opened, closed = (self.given(files, (YEAR, MONTH), HISTORY) for files in (history.open, history.closed))
+        return replace(history, open=opened, closed=closed)
 
 
 def _bytes_read(replaced: Sequence[DataFile], kind: ChangeKind) -> int:

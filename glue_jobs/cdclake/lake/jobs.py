@@ -14,10 +14,11 @@ from cdclake.errors import InputError, RawFilesLostError
 from cdclake.lake import raw_reader
 from cdclake.lake.compute import compute, kept_files, require_same_keys, shape_of
 from cdclake.lake.finish import finish, snapshot_after
+from cdclake.lake.history import columns_before
 from cdclake.model.change import ChangeKind
 from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
 from cdclake.model.rawfiles import file_order, missing_loads
-from cdclake.model.schema import Schema, merge_schemas
+from cdclake.model.schema import merge_schemas
 from cdclake.model.table import TableState
 from cdclake.raw_listing import list_raw_files
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.table_run import TableRun
     from cdclake.model.rawfiles import RawFile
+    from cdclake.model.schema import Schema
     from cdclake.model.snapshot import Snapshot
 
 CONCURRENT_LOOKS = 16
@@ -65,9 +67,11 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
         return _nothing(run, before, "this full load is in the lake already")
 
     looks = _inspect(run, full_load)
-    shape = shape_of(run, _merged(Schema(), full_load, looks))
+    shape = shape_of(run, _merged(columns_before(run, before, reloads=True), full_load, looks))
+    # A change file written since then may not be in what was loaded, and is applied.
+    loaded_utc = min(file.modified_utc for file in full_load)
     listed_seconds = time.perf_counter() - started
-    result = compute(run, spark, before, shape, _parts(looks), full_load=True).after_listing(listed_seconds)
+    result = compute(run, spark, before, shape, _parts(looks), loaded_utc=loaded_utc).after_listing(listed_seconds)
     begun = begin_after(before, passed_over(full_load, changes) if before.made else "")
     after = replace(snapshot_after(run, begun, shape, result, kept=()), full_load_files=names, full_load_utc=newest)
     return finish(run, before, after, result, ChangeKind.FULL_LOAD, full_load)
@@ -112,10 +116,10 @@ def load_incremental(
         return {**nothing, "too_late": [file.relative for file in too_late]}
 
     looks = _inspect(run, due)
-    shape = shape_of(run, _merged(before.schema, due, looks))
+    shape = shape_of(run, _merged(columns_before(run, before, reloads=False), due, looks))
     require_same_keys(run, before, shape)
     listed_seconds = time.perf_counter() - started
-    result = compute(run, spark, before, shape, _parts(looks), full_load=False).after_listing(listed_seconds)
+    result = compute(run, spark, before, shape, _parts(looks)).after_listing(listed_seconds)
     after = snapshot_after(run, known, shape, result, kept_files(before, result))
     after = applied_after(after, due, run.settings.late_window_hours)
     return finish(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)

@@ -54,7 +54,7 @@ def together(
     probes = min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
     wanted = batches.flatMap(partial(tasks.route_to_files, files=files)).partitionBy(probes, int)
     located = handed_out(spark, wanted).mapPartitions(probe).mapValues(_of_lake)
-    located = _gathered(located) if isinstance(wanted, InProcessRdd) else located
+    located = gathered(located) if isinstance(wanted, InProcessRdd) else located
     # Both are partitioned alike, so the union shuffles nothing again.
     return entries.union(located.partitionBy(buckets, int))
 
@@ -66,7 +66,8 @@ def handed_out(spark: SparkContext, rows: RDD[Any]) -> RDD[Any]:
     return spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
 
 
-def _gathered(rows: RDD[Any]) -> RDD[Any]:
+def gathered(rows: RDD[Any]) -> RDD[Any]:
+    """Rows that tasks hold, in the driver."""
     return cast("RDD[Any]", InProcessRdd([rows.collect()]))
 
 

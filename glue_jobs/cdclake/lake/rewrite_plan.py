@@ -99,21 +99,21 @@ def plan_rewrite(
     in_partition: dict[Partition, list[int]] = defaultdict(list)
     for i, file in enumerate(files):
         in_partition[file.partition].append(i)
-    row_bytes = _mean_row_bytes(files)
+    row_bytes = mean_row_bytes(files)
     tasks: list[WriteTask] = []
     task_of_file: dict[int, int] = {}
     routes: dict[Partition, InsertRoute] = {}
 
     def add(bases: Sequence[int], partition: Partition, new_bytes: float) -> int:
-        expected_bytes = sum(files[i].bytes for i in bases) + new_bytes
-        pieces = ceil(expected_bytes / target_file_bytes) if expected_bytes > 2 * target_file_bytes else 1
+        all_bytes = sum(files[i].bytes for i in bases) + new_bytes
+        pieces = ceil(all_bytes / target_file_bytes) if all_bytes > 2 * target_file_bytes else 1
         tasks.append(WriteTask(len(tasks), tuple(bases), partition, pieces))
         task_of_file.update(dict.fromkeys(bases, tasks[-1].number))
         return tasks[-1].number
 
-    for partition in sorted({files[i].partition for i in touched} | set(inserts), key=_partition_order):
+    for partition in sorted({files[i].partition for i in touched} | set(inserts), key=order_of):
         stats = inserts.get(partition, InsertStats(0, 0))
-        new_bytes = stats.rows * row_bytes if row_bytes else stats.memory_bytes * PARQUET_SHARE_OF_MEMORY
+        new_bytes = expected_bytes(stats, row_bytes)
         by_key = sorted(in_partition[partition], key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
         bases = {i for i in by_key if i in touched}
         if not bases and stats.rows:
@@ -173,10 +173,17 @@ def _distinct(route: InsertRoute) -> InsertRoute:
     return InsertRoute(tuple(bounds), tuple(tasks))
 
 
-def _mean_row_bytes(files: Sequence[DataFile]) -> float:
+def expected_bytes(stats: InsertStats, row_bytes: float) -> float:
+    """Size of new rows in Parquet, given that of a row; 0 if it is not known."""
+    return stats.rows * row_bytes if row_bytes else stats.memory_bytes * PARQUET_SHARE_OF_MEMORY
+
+
+def mean_row_bytes(files: Sequence[DataFile]) -> float:
+    """Size of a row in some data files; 0 if they have none."""
     rows = sum(file.rows for file in files)
     return sum(file.bytes for file in files) / rows if rows else 0.0
 
 
-def _partition_order(partition: Partition) -> list[tuple[bool, str]]:
+def order_of(partition: Partition) -> list[tuple[bool, str]]:
+    """What partitions are sorted by."""
     return [(value is not None, value or "") for value in partition]

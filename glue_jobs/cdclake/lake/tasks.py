@@ -288,19 +288,20 @@ def decide_bucket(
         return
     rows = from_blobs(blobs[False], shape.in_flight)
     buried = find_tombstones(places.lake.open(), tombstones, rows[ROUTE], rows[KEY], tombstone_schema(shape))
-    yield _pack(decide(rows, from_blobs(blobs[True], found_schema(shape)), buried, shape))
+    yield packed(decide(rows, from_blobs(blobs[True], found_schema(shape)), buried, shape))
 
 
 def take_inserts(blob: bytes, *, shape: TableShape, full_load: bool) -> Decision:
     """Outcome of rows that need no look at the lake: a full load's, or changes of a table without a key."""
     rows = from_blob(blob)
     if not full_load:
-        return _pack(decide_without_key(rows, shape.partition_key))
+        return packed(decide_without_key(rows, shape.partition_key))
     counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
-    return _pack(Decided(counts, inserts=dict(by_partition(rows, shape.partition_key))))
+    return packed(Decided(counts, inserts=dict(by_partition(rows, shape.partition_key))))
 
 
-def _pack(decided: Decided) -> Decision:
+def packed(decided: Decided) -> Decision:
+    """An outcome with its rows as blobs."""
     buried = decided.tombstones
     return Decision(
         decided.counts,

@@ -11,6 +11,11 @@ from cdclake.model.table import TableName
 
 CONTROL_FOLDER = "_cdclake"
 CHANGE_DIGITS = 12
+HISTORY = "_history/"
+"""What the path of a data file of the history begins with, where paths are relative to the table's folder. No file of
+the table itself has such a path: readers pass over names that begin so."""
+HISTORY_SUFFIX = "_history"
+"""What the name of the history's folder ends with, beside the table's folder of the same name without it."""
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
 
 
@@ -66,6 +71,11 @@ class LakeLayout:
     def table_prefix(self) -> str:
         """Folder of the data files, all that readers see."""
         return f"{self.prefix}{self.name.schema}/{self.name.table}/"
+
+    @property
+    def history_prefix(self) -> str:
+        """Folder of the data files of the table's history, all that readers see of it."""
+        return f"{self.prefix}{self.name.schema}/{self.name.table}{HISTORY_SUFFIX}/"
 
     @property
     def control_prefix(self) -> str:
@@ -154,8 +164,16 @@ class LakeLayout:
         return self.as_of_folder + path
 
     def data_key(self, path: str) -> str:
-        """Key of a data file."""
+        """Key of a data file, of the table or of its history."""
+        if path.startswith(HISTORY):
+            return self.history_prefix + path[len(HISTORY) :]
         return self.table_prefix + path
+
+    def data_path_of(self, key: str) -> str:
+        """Inverse of `data_key`, for keys in the two folders."""
+        if key.startswith(self.history_prefix):
+            return HISTORY + key[len(self.history_prefix) :]
+        return key[len(self.table_prefix) :]
 
     @staticmethod
     def data_path(change: int, number: int, partition_key: tuple[str, ...], partition: tuple[str | None, ...]) -> str:

@@ -66,6 +66,11 @@ class Attribute:
     MAX_BYTES_PER_RUN = "MaxBytesPerRun"
     """Bytes of change files that one change takes at most; default 10737418240. Set by a person."""
 
+    HISTORY = "History"
+    """`true` keeps every version of each row in a table beside the lake table; default `false`. Set by a person."""
+    HISTORY_TIME_COLUMN = "HistoryTimeColumn"
+    """Timestamp column that says when a row's version began. Unset: DMS's own times do. Set by a person."""
+
     CATALOG_TABLE = "CatalogTable"
     """Name of the lake table in the catalog; default `<schema>_<table>`. Set by a person."""
 

@@ -68,6 +68,43 @@ class TombstoneFile:
 
 
 @dataclass(frozen=True)
+class History:
+    """The versions of a table's rows, see `cdclake.lake.versions`.
+
+    Attributes:
+        open: Data files of the newest version of each key. Paths are as `cdclake.model.layout.HISTORY` says.
+        closed: Data files of all earlier versions.
+        schema: Columns of the source in it.
+        primary_key: Key columns that its versions are told apart by.
+        loads: Numbers of the full loads in it, ascending: positions are comparable from one to the next.
+        since: Number of the change from which on every change is in it, without a gap; None while it is not kept.
+    """
+
+    schema: Schema
+    primary_key: tuple[str, ...]
+    open: tuple[DataFile, ...] = ()
+    closed: tuple[DataFile, ...] = ()
+    loads: tuple[int, ...] = ()
+    since: int | None = None
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """All its data files, those of open versions first."""
+        return (*self.open, *self.closed)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> History:
+        """Inverse of `to_json`."""
+        opened, closed = (tuple(DataFile.from_json(file) for file in data[name]) for name in ("open", "closed"))
+        schema = Schema.from_json(data["schema"])
+        return cls(schema, tuple(data["primary_key"]), opened, closed, tuple(data["loads"]), data["since"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Good for JSON."""
+        return {**asdict(self), "schema": self.schema.to_json()}
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The state of a lake table after a change.
 
@@ -86,6 +123,7 @@ class Snapshot:
         full_load_files: Relative keys of the full-load files the table was last loaded from.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.
+        history: The history; None if there never was one.
     """
 
     change: int = 0
@@ -101,6 +139,12 @@ class Snapshot:
     full_load_files: tuple[str, ...] = ()
     full_load_utc: str = ""
     files: tuple[DataFile, ...] = ()
+    history: History | None = None
+
+    @property
+    def all_files(self) -> tuple[DataFile, ...]:
+        """The live data files of the table and of its history."""
+        return (*self.files, *(self.history.files if self.history else ()))
 
     @property
     def made(self) -> bool:
@@ -114,7 +158,8 @@ class Snapshot:
 
     def to_bytes(self) -> bytes:
         """Gzipped JSON; the same snapshot always gives the same bytes."""
-        data = {**asdict(self), "schema": self.schema.to_json(), "format": FORMAT}
+        history = self.history.to_json() if self.history else None
+        data = {**asdict(self), "schema": self.schema.to_json(), "history": history, "format": FORMAT}
         text = json.dumps(data, separators=(",", ":"), sort_keys=True)
         return gzip.compress(text.encode(), mtime=0)
 
@@ -126,6 +171,8 @@ class Snapshot:
         read["schema"] = Schema.from_json(read["schema"])
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
         read["tombstones"] = tuple(TombstoneFile(**file) for file in read["tombstones"])
+        history = read.get("history")
+        read["history"] = History.from_json(history) if history else None
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):
             read[name] = tuple(read[name])
         return cls(**read)

@@ -270,6 +270,8 @@ class TableSettings:
         max_files_per_run: Change files that one change takes at most.
         max_bytes_per_run: Their size at most; a single larger file is taken alone.
         catalog_table: Name of the lake table in the catalog; empty: one made of schema and table.
+        history: Whether every version of each row is kept.
+        history_time_column: Timestamp column that says when a version began; empty: DMS's times do.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -287,6 +289,8 @@ class TableSettings:
     max_files_per_run: int = DEFAULT_MAX_FILES_PER_RUN
     max_bytes_per_run: int = DEFAULT_MAX_BYTES_PER_RUN
     catalog_table: str = ""
+    history: bool = False
+    history_time_column: str = ""
 
     @classmethod
     def from_item(cls, item: Mapping[str, str]) -> TableSettings:
@@ -314,6 +318,8 @@ class TableSettings:
             max_files_per_run=_number(item, Attribute.MAX_FILES_PER_RUN, DEFAULT_MAX_FILES_PER_RUN, least=1),
             max_bytes_per_run=_number(item, Attribute.MAX_BYTES_PER_RUN, DEFAULT_MAX_BYTES_PER_RUN, least=1),
             catalog_table=_value(item, Attribute.CATALOG_TABLE),
+            history=_flag(item, Attribute.HISTORY, default="false"),
+            history_time_column=_value(item, Attribute.HISTORY_TIME_COLUMN),
         )
 
 
@@ -328,9 +334,7 @@ def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:
         raise _wrong(item, Attribute.CSV_DELIMITER, "one character, or \\t")
     if not row_delimiter or row_delimiter == delimiter:
         raise _wrong(item, Attribute.CSV_ROW_DELIMITER, "what ends a row, such as \\n")
-    quoting = item.get(Attribute.RFC4180, "true").strip().lower()
-    if quoting not in {"true", "false"}:
-        raise _wrong(item, Attribute.RFC4180, "true or false")
+    quoting = _flag(item, Attribute.RFC4180, default="true")
     null_value, no_sup_value = item.get(Attribute.CSV_NULL_VALUE, "NULL"), item.get(Attribute.CSV_NO_SUP_VALUE)
     if null_value == no_sup_value:
         raise _wrong(item, Attribute.CSV_NO_SUP_VALUE, f"something else than {Attribute.CSV_NULL_VALUE}, or remove it")
@@ -339,7 +343,7 @@ def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:
         row_delimiter=row_delimiter,
         null_value=null_value,
         no_sup_value=no_sup_value,
-        quoting=quoting == "true",
+        quoting=quoting,
     )
 
 
@@ -355,6 +359,13 @@ def _number(item: Mapping[str, str], attribute: str, default: int, least: int = 
     if not text.isdigit() or int(text) < least or (most is not None and int(text) > most):
         raise _wrong(item, attribute, f"a whole number, {least} {'or more' if most is None else f'to {most}'}")
     return int(text)
+
+
+def _flag(item: Mapping[str, str], attribute: str, default: str) -> bool:
+    text = item.get(attribute, default).strip().lower()
+    if text not in {"true", "false"}:
+        raise _wrong(item, attribute, "true or false")
+    return text == "true"
 
 
 def _wrong(item: Mapping[str, str], attribute: str, wanted: str) -> ConfigurationError:
