@@ -49,6 +49,9 @@ PARTITIONS = ((), ("day",), ("day", "city"))
 ORDERS = (None, None, "amount", "at", "code")
 TARGETS = ("700", "20000", "134217728")
 
+SMALL, READ_BY_THE_DRIVER, LARGE = (1 << 20, 1 << 30), (1 << 20, 0), (0, 0)
+"""Raw bytes, and bytes of rows in memory, up to which the driver does a change by itself."""
+
 FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
 SPARK_PARTS = (pytest.param(1, marks=FIRST_HALF), *([pytest.param(2, marks=SECOND_HALF)] if THOROUGH else []))
@@ -104,13 +107,13 @@ def feeds(draw: st.DrawFn, most_files: int = 5) -> dict[str, Any]:
         "runs": draw(st.lists(st.booleans(), min_size=len(arrivals), max_size=len(arrivals))),
         "deaths": draw(st.lists(st.none() | st.none() | deaths, min_size=len(arrivals), max_size=len(arrivals))),
         "load_death": draw(st.none() | st.none() | deaths),
-        "small": draw(st.booleans()),
+        "small": draw(st.sampled_from([SMALL, READ_BY_THE_DRIVER, LARGE])),
     }
 
 
-def small_changes(small: bool) -> Any:
-    """Whether the driver holds the rows of these changes, which are all tiny, or tasks do."""
-    return patch.object(engine, "SMALL_CHANGE_BYTES", engine.SMALL_CHANGE_BYTES if small else 0)
+def small_changes(limits: tuple[int, int]) -> Any:
+    """What the engine counts as small: these changes are all tiny."""
+    return patch.multiple(engine, SMALL_CHANGE_BYTES=limits[0], SMALL_CHANGE_MEMORY_BYTES=limits[1])
 
 
 def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its stand-in

@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+"""A blob goes through pipes, shuffle files and Spark's heap: half the bytes save more time than they cost."""
+
+
 def to_blob(table: pa.Table) -> bytes:
     """Serialise a table."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
         writer.write_table(table)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
 
 def from_blob(blob: bytes) -> pa.Table:
-    """Inverse of `to_blob`; shares the bytes."""
+    """Inverse of `to_blob`."""
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
         return reader.read_all()
 

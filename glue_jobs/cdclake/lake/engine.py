@@ -1,9 +1,9 @@
 """Runs a change of one table on Spark: read, locate, decide, rewrite.
 
-Only counts, key samples and file statistics come to the driver; rows stay in tasks and shuffles. Of a change so small
-that one task would read it, the driver does itself what needs no data file: it reads the rows, gathers what tasks
-found of them in the lake, decides, and hands them out to the tasks that write. That saves most of the stages, which
-take longer than the work.
+Only counts, key samples and file statistics come to the driver; rows stay in tasks and shuffles. Of a change of few
+megabytes the driver does itself what needs no data file: it reads the rows, gathers what tasks found of them in the
+lake, decides, and hands them out to the tasks that write. That saves most of the stages, which take longer than the
+work.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark import StorageLevel, TaskContext
 
 from cdclake.lake import tasks
 from cdclake.lake.decide import Counts
-from cdclake.lake.in_process import InProcessSpark
+from cdclake.lake.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.load_order import are_in_order, groups_in_order
 from cdclake.lake.load_tasks import load_slices
 from cdclake.lake.locate import handed_out, together
@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableSettings
 
 MIN_BYTES_PER_READ_TASK = 4 << 20
-SMALL_CHANGE_BYTES = MIN_BYTES_PER_READ_TASK
-"""Of so many bytes of raw files the driver holds the rows itself."""
+SMALL_CHANGE_BYTES = 16 << 20
+"""Raw files of so many bytes are read by the driver itself."""
+SMALL_CHANGE_MEMORY_BYTES = 64 << 20
+"""It hands their rows to tasks all the same if they turn out to be more than this."""
 KEPT = StorageLevel.DISK_ONLY
 """How rows that are gone through twice are kept. In memory they would crowd out the tasks: large byte arrays fragment
 the heap, and Spark runs out of it long before it begins to spill."""
@@ -201,6 +203,8 @@ class Engine:
             batches.persist(KEPT)
             read: tasks.ReadStats = self._sum(batches.map(_first), tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
+            if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
+                batches = handed_out(self._spark, batches.one_each()).persist(KEPT)
         with _timed(seconds, "route"):
             if takes_all:
                 decisions = (batches.mapValues(taken) if request.history else batches).map(_second)

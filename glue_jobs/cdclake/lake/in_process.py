@@ -20,6 +20,10 @@ class InProcessRdd:
         self.partitions = [list(partition) for partition in partitions]
         self._partitioner = partitioner
 
+    def one_each(self) -> InProcessRdd:
+        """The same values, each in a partition of its own."""
+        return InProcessRdd([[value] for value in self.collect()])
+
     def map(self, function: Callable[[Any], Any]) -> InProcessRdd:
         """As in Spark."""
         return InProcessRdd([[function(value) for value in partition] for partition in self.partitions])
