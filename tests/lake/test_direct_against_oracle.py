@@ -97,7 +97,7 @@ class Model:
 
 
 @pytest.mark.timeout(3600)
-@examples(every_day=25, thorough=1_500)
+@examples(every_day=15, thorough=1_500)
 @given(
     steps=st.lists(files | inserts | updates | deletes, min_size=2, max_size=7),
     hours=st.permutations(range(7)),

@@ -24,7 +24,7 @@ from cdclake.lake.data_file import COMPRESSION, TableShape
 from cdclake.lake.direct_rows import Found, GivenStats, change_rows, take_given
 from cdclake.lake.engine import KEPT
 from cdclake.lake.in_process import InProcessRdd
-from cdclake.lake.locate import together
+from cdclake.lake.locate import summed, together
 from cdclake.lake.raw_rows import INSERT
 from cdclake.lake.task_errors import Carried, raising_ours
 
@@ -61,6 +61,11 @@ class Asked:
     def primary_key(self) -> tuple[Column, ...]:
         """The key columns."""
         return tuple(column for name in self.shape.primary_key if (column := self.shape.schema.find(name)))
+
+    @property
+    def probed(self) -> TableShape:
+        """The shape to look rows up by: of keys to insert it is enough to know that they are there."""
+        return replace(self.shape, partial=self.op != INSERT)
 
 
 class WrittenFile(NamedTuple):
@@ -113,13 +118,11 @@ def prepare(spark: SparkContext, asked: Asked, rows: Rows, columns_of: Sequence[
 
 
 def _written(spark: SparkContext, asked: Asked, batches: RDD[Any]) -> Prepared:
-    given: GivenStats = reduce(add, batches.map(_first).collect(), GivenStats())
+    given: GivenStats = summed(batches.map(_first), GivenStats())
     if given.unfit or given.no_key or not given.rows:
         return Prepared(given)
     if asked.shape.primary_key:
-        # Of keys to be inserted it is enough to know that they are there; of others the whole row is needed.
-        probed = replace(asked.shape, partial=asked.op != INSERT)
-        entries = together(spark, batches, given.rows, given.samples, asked.files, probed, asked.places)
+        entries = together(spark, batches, given.rows, given.samples, asked.files, asked.probed, asked.places)
     else:
         entries = batches.map(_as_entry)
     write = Carried(partial(_write_file, asked=asked))
@@ -156,8 +159,7 @@ def _write_file(
     given = [from_blob(blob) for blob in blobs[False]]
     if not given:
         return
-    probed = replace(asked.shape, partial=asked.op != INSERT)
-    lake = from_blobs(blobs[True], tasks.found_schema(probed) if asked.shape.primary_key else pa.schema([]))
+    lake = from_blobs(blobs[True], tasks.found_schema(asked.probed) if asked.shape.primary_key else pa.schema([]))
     rows, found = change_rows(asked.op, given, lake, asked.shape, asked.order_column)
     if not rows.num_rows:
         yield found, None

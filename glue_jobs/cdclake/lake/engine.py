@@ -24,7 +24,7 @@ from cdclake.lake.decide import Counts
 from cdclake.lake.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.load_order import are_in_order, groups_in_order
 from cdclake.lake.load_tasks import load_slices
-from cdclake.lake.locate import handed_out, together
+from cdclake.lake.locate import handed_out, summed, together
 from cdclake.lake.rewrite_plan import plan_rewrite
 from cdclake.lake.task_errors import Carried, raising_ours
 from cdclake.lake.tombstones import TombstonePlan, plan_tombstones
@@ -201,7 +201,7 @@ class Engine:
             if takes_all and not request.history:
                 batches = batches.mapValues(taken)
             batches.persist(KEPT)
-            read: tasks.ReadStats = self._sum(batches.map(_first), tasks.ReadStats())
+            read: tasks.ReadStats = summed(batches.map(_first), tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
                 batches = handed_out(self._spark, batches.one_each()).persist(KEPT)
@@ -210,7 +210,7 @@ class Engine:
                 decisions = (batches.mapValues(taken) if request.history else batches).map(_second)
             else:
                 decisions = self._decide(request, batches, read).persist(KEPT)
-            decision: tasks.Decision = self._sum(decisions.map(_summary), tasks.Decision(Counts()))
+            decision: tasks.Decision = summed(decisions.map(_summary), tasks.Decision(Counts()))
         persisted = [batches, decisions]
         sides = [(decisions, _plan(request, decision))]
         if request.history:
@@ -265,7 +265,7 @@ class Engine:
         weavings = woven(
             self._spark, batches, read, work, shape, request.places, files, full_load=request.full_load
         ).persist(KEPT)
-        weaving: Weaving = self._sum(weavings.map(_summary), NOTHING)
+        weaving: Weaving = summed(weavings.map(_summary), NOTHING)
         target = request.settings.target_file_bytes
         touched = range(len(work.open_files)) if work.rewrite_all else weaving.opened.touched
         opened = plan_rewrite(work.open_files, touched, weaving.opened.inserts, target)
@@ -291,10 +291,6 @@ class Engine:
         written: list[tuple[int, tasks.Written]]
         written = handed_out(self._spark, rows).mapPartitionsWithIndex(write).collect()
         return [[one for side, one in written if side == wanted] for wanted in range(len(sides))]
-
-    @staticmethod
-    def _sum(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
-        return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
 
 
 def _is_small(request: Request) -> bool:
@@ -371,10 +367,6 @@ def _attempt() -> str:
     """What tells apart the files of several attempts at one task."""
     context = TaskContext.get()
     return str(context.taskAttemptId()) if context else "0"
-
-
-def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +
-    yield reduce(add, values, zero)
 
 
 def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import pyarrow as pa
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 Rows = Union[Sequence[pa.Table], DataFrame]
 """Rows. Several tables may have different columns; none has rows of another kind of change."""
-Updates = Mapping[Any, Mapping[str, Any]]
-"""Values to set, by column and by key; a key of several columns is a tuple."""
 
 
 def given_rows(data: object) -> Rows:
@@ -32,7 +30,7 @@ def given_rows(data: object) -> Rows:
     if isinstance(data, pa.Table):
         return [data]
     if _is_of_pandas(data, "DataFrame"):
-        return [_converted(lambda: pa.Table.from_pandas(data, preserve_index=False))]
+        return [_converted(pa.Table.from_pandas, data, preserve_index=False)]
     if isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
         names = list(dict.fromkeys(name for row in data for name in row))
         return [_columns({name: [row.get(name) for row in data] for name in names})]
@@ -99,16 +97,14 @@ def _parts(identity: object, key: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _columns(values: Mapping[str, Any]) -> pa.Table:
-    return pa.table({name: _converted(lambda c=column: _array(c), name) for name, column in values.items()})
+    return pa.table({name: _converted(pa.array, column, column=name) for name, column in values.items()})
 
 
-def _array(values: object) -> pa.Array:
-    return values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-
-
-def _converted(convert: Any, column: str | None = None) -> Any:  # noqa: ANN401 - whatever it gives
+def _converted(convert: Callable[..., Any], values: object, *, column: str | None = None, **options: object) -> Any:  # noqa: ANN401 - an array or a table
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
     try:
-        return convert()
+        return convert(values, **options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         message = "The values of a column have no type in common that a table has"
         remedy = "Give each column values of one type"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from math import ceil
+from operator import add
 from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.lake import tasks
@@ -12,7 +13,7 @@ from cdclake.lake.routing import quantiles
 from cdclake.lake.task_errors import Carried
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark import RDD, SparkContext
 
@@ -66,9 +67,18 @@ def handed_out(spark: SparkContext, rows: RDD[Any]) -> RDD[Any]:
     return spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
 
 
+def summed(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
+    """Sum of values, of which each task adds up its own."""
+    return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
+
+
 def gathered(rows: RDD[Any]) -> RDD[Any]:
     """Rows that tasks hold, in the driver."""
     return cast("RDD[Any]", InProcessRdd([rows.collect()]))
+
+
+def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +
+    yield reduce(add, values, zero)
 
 
 def _items(partition: list[Any]) -> list[Any]:
