@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from cdclake.lake.given import given_ids, given_rows, given_updates
 from cdclake.model.change import ChangeKind
 from cdclake.model.rawfiles import file_order
 from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.versions import check_newest_are_the_table, versions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -349,6 +350,23 @@ def test_a_full_load_replaces_direct_changes_too(table: Table) -> None:
     os.utime(table.raw / RAW_PREFIX / "LOAD00000001.parquet", (later, later))
     table.load_initial()
     assert state(table) == {1: ("I", "Ulm", 0, DAY), 2: ("I", "Ulm", 0, DAY)}
+
+
+def test_direct_changes_are_versions_in_the_history_at_the_time_of_the_call(tmp_path: Path) -> None:
+    table = loaded(tmp_path, History="true", OrderColumn="n")
+    table.now = datetime(2099, 3, 5, 10, tzinfo=timezone.utc)
+    update(table, {1: {"city": "Rom"}})
+    table.now += timedelta(hours=1)
+    delete(table, 1)
+    insert(table, row(9))
+    check_newest_are_the_table(table, ("id",))
+    told = [one for one in versions(table, ("id",)) if one.row["id"] in (1, 9)]
+    first, second = table.now - timedelta(hours=1), table.now
+    assert [(one.row["id"], one.operation, one.row["city"], one.valid_from, one.valid_to) for one in told[1:]] == [
+        (1, "update", "Rom", first, second),
+        (1, "delete", "Rom", second, None),
+        (9, "insert", "Ulm", second + timedelta(milliseconds=1), None),  # not in the millisecond of the call before
+    ]
 
 
 def test_foreign_files_stop_a_direct_change(table: Table) -> None:
