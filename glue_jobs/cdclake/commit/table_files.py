@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
-from cdclake.errors import LakeFilesError
-from cdclake.model.layout import HISTORY
+from cdclake.errors import ConfigurationError, LakeFilesError
+from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
+from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cdclake.commit.log import ChangeLog
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
 
@@ -66,7 +67,11 @@ def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
     """Compare the folders of a table and its history with their live data files.
 
     The history's folder is looked at only if some of the files are the history's: before there is one, it is anybody's.
+
+    Raises:
+        ConfigurationError: The table's folder is that of another table's history.
     """
+    _require_own_folder(log)
     known = {file.path: file.bytes for file in files}
     entries = visible_files(log)
     if any(path.startswith(HISTORY) for path in known):
@@ -130,6 +135,23 @@ def repair(log: ChangeLog, found: Differences, keep_alive: KeepAlive = no_lease)
         store.copy(layout.data_key(path), layout.foreign_key(path))
         store.delete([layout.data_key(path)])
         keep_alive()
+
+
+def log_of_sibling(log: ChangeLog, table: str) -> ChangeLog:
+    """Change log of another table of the same schema."""
+    name = TableName(log.layout.name.schema, table)
+    return ChangeLog(log.store, replace(log.layout, name=name))
+
+
+def _require_own_folder(log: ChangeLog) -> None:
+    name = log.layout.name
+    other = name.table[: -len(HISTORY_SUFFIX)] if name.table.endswith(HISTORY_SUFFIX) else ""
+    if not other:
+        return
+    its_log = log_of_sibling(log, other)
+    if its_log.snapshot(its_log.head()).history:
+        message = f"The folder of {name} is that of the history of {its_log.layout.name}"
+        raise ConfigurationError(message, remedy="Have DMS rename the table by a mapping rule", table=name)
 
 
 def _of_history(paths: Sequence[str]) -> tuple[str, ...]:

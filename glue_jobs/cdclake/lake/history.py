@@ -7,8 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from cdclake import logs
-from cdclake.commit.log import ChangeLog
-from cdclake.commit.table_files import visible_history
+from cdclake.commit.table_files import log_of_sibling, visible_history
 from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.version_tasks import HistoryWork
 from cdclake.lake.versions import OWN_COLUMNS
@@ -16,7 +15,7 @@ from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.snapshot import History
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,13 +49,13 @@ def history_work(
         ConfigurationError: The table cannot have a history, or not with these settings.
         LakeFilesError: There are files of others where the history is to be.
     """
-    _require_own_folder(run)
     now = before.history
     if not run.settings.history:
         if now and now.since is not None:
             log.warning("the history is no longer kept: its files stay as they are after change %d", before.change)
         return None
     _require_possible(run, shape, now)
+    _require_own_folder(run)
     if not now and visible_history(run.log):
         message = f"The folder of the history of {run.layout.name} holds files that cdclake did not write"
         remedy = f"Empty it, or set {Attribute.HISTORY} to false"
@@ -159,25 +158,13 @@ def _last_load(before: Snapshot) -> datetime | None:
 
 
 def _require_own_folder(run: TableRun) -> None:
-    """Refuse a history beside a table that has its folder for itself, and the other way round."""
-    schema, table = run.layout.name.schema, run.layout.name.table
-    if run.settings.history and _log_of(run, f"{table}{HISTORY_SUFFIX}").head():
-        message = f"The history of {run.layout.name} would lie in the folder of {schema}.{table}{HISTORY_SUFFIX}"
+    """Refuse a history where another table lies; that one is refused where a history is, see `table_files.compare`."""
+    name = run.layout.name
+    other = log_of_sibling(run.log, f"{name.table}{HISTORY_SUFFIX}")
+    if other.head():
+        message = f"The history of {name} would lie in the folder of {other.layout.name}"
         remedy = f"Set {Attribute.HISTORY} to false, or have DMS rename that table by a mapping rule"
-        raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
-    other = table[: -len(HISTORY_SUFFIX)] if table.endswith(HISTORY_SUFFIX) else ""
-    if not other:
-        return
-    its_log = _log_of(run, other)
-    if its_log.snapshot(its_log.head()).history:
-        message = f"The folder of {run.layout.name} is that of the history of the table {schema}.{other}"
-        remedy = "Have DMS rename the table by a mapping rule"
-        raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
-
-
-def _log_of(run: TableRun, table: str) -> ChangeLog:
-    name = TableName(run.layout.name.schema, table)
-    return ChangeLog(run.log.store, replace(run.layout, name=name))
+        raise ConfigurationError(message, remedy=remedy, table=name)
 
 
 def _require_possible(run: TableRun, shape: TableShape, now: History | None) -> None:
