@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cdclake.control.lake_state import is_emptied, lake_attributes
+from cdclake.lake.versions import DELETED, OPERATION
 from cdclake.model.names import Attribute
 from tests.crash.actor import LAYOUT
+from tests.crash.stage import COLUMNS
 from tests.lake.table import by_key
 
 if TYPE_CHECKING:
@@ -25,13 +28,13 @@ def check_for_readers(before: View, now: View) -> None:
     """
     assert now.files.keys() == now.visible.keys()  # all of them can be read
     head, seen = now.log.head(), now.visible.keys()
-    new = {file.path for file in now.log.snapshot(head).files}
+    new = {file.path for file in now.log.snapshot(head).all_files}
     old: set[str]
     if head == before.log.head() and (not head or before.log.is_published(head)):
         old = set(before.visible)
         assert old & new <= seen <= old | new, "readers see something of a change that is not committed"
         return
-    old = {file.path for file in now.log.snapshot(head - 1).files}
+    old = {file.path for file in now.log.snapshot(head - 1).all_files}
     assert old & new <= seen <= old | new, "readers see other files than the last change's and those it replaces"
     assert old <= seen or new <= seen, "readers miss rows: files were retired before those that replace them came"
 
@@ -42,17 +45,27 @@ def check_table(view: View, expected: Sequence[LakeRow]) -> None:
     snapshot = view.log.snapshot(head)
     check_files(view, snapshot)
     assert by_key(view.rows(), ("id",)) == expected, "the lake is not what the oracle says"
+    check_newest_versions(view)
     assert view.log.is_published(head), "the last change is not noted as visible"
     for record in view.log.records(1, head):
         record.books.check()
     assert snapshot.rows == view.log.record(head).books.rows_after == len(expected)
 
 
+def check_newest_versions(view: View) -> None:
+    """The history has one newest version of each key, and those that are no deletes are the rows of the table."""
+    newest = view.newest_versions()
+    assert len({row["id"] for row in newest}) == len(newest), "a key has two newest versions"
+    told = [[row[name] for name in COLUMNS.names] for row in newest if row[OPERATION] != DELETED]
+    rows = [[found.row[name] for name in COLUMNS.names] for found in view.rows()]
+    assert sorted(told, key=itemgetter(0)) == sorted(rows, key=itemgetter(0)), "the history is not the table's"
+
+
 def check_files(view: View, snapshot: Snapshot) -> None:
     """Readers see the files of the snapshot and no other, each whole."""
-    assert sorted(view.visible) == sorted(file.path for file in snapshot.files), "other files than the snapshot's"
+    assert sorted(view.visible) == sorted(file.path for file in snapshot.all_files), "other files than the snapshot's"
     contents = view.files
-    for file in snapshot.files:
+    for file in snapshot.all_files:
         held = (contents[file.path].num_rows, len(view.visible[file.path]))
         assert held == (file.rows, file.bytes), f"{file.path} is not as the snapshot says"
 
@@ -77,7 +90,8 @@ def check_clean(view: View) -> None:
         LAYOUT.first_retained_key,
         LAYOUT.cleaned_through_key,
     }
-    control = {key for key in view.objects if not key.startswith((LAYOUT.table_prefix, LAYOUT.foreign_key("")))}
+    elsewhere = (LAYOUT.table_prefix, LAYOUT.history_prefix, LAYOUT.foreign_key(""))
+    control = {key for key in view.objects if not key.startswith(elsewhere)}
     assert not [key for key in control if key.startswith(LAYOUT.staging_folder)], "staging is not empty"
     assert sorted(control - known) == [], "a clean-up left something that nobody needs"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.control.lease import LEASE_SECONDS
+from cdclake.lake.versions import VALIDITY_FLAG
+from cdclake.model.layout import HISTORY
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 from tests.crash.actor import LAYOUT, PATH, Actor, Task
@@ -35,6 +37,7 @@ SETTINGS = {
     Attribute.MAX_QUARANTINED_ROWS: "5",
     Attribute.TARGET_FILE_BYTES: "1500",
     Attribute.FULL_LOAD_QUIET_MINUTES: "0",
+    Attribute.HISTORY: "true",
     Attribute.ACTIVE_FLAG: "true",
 }
 
@@ -119,14 +122,14 @@ class View:
 
     Attributes:
         objects: All of it, by key.
-        visible: What lies in the table's folder, by path in it.
+        visible: What lies in the folders of the table and its history, by path as snapshots have it.
         log: The change log.
     """
 
     def __init__(self, objects: dict[str, bytes]) -> None:
         self.objects = objects
-        prefix = LAYOUT.table_prefix
-        self.visible = {key[len(prefix) :]: data for key, data in objects.items() if key.startswith(prefix)}
+        folders = (LAYOUT.table_prefix, LAYOUT.history_prefix)
+        self.visible = {LAYOUT.data_path_of(key): data for key, data in objects.items() if key.startswith(folders)}
         store = MemoryStore()
         for key, data in objects.items():
             store.put(key, data)
@@ -139,7 +142,13 @@ class View:
 
     def rows(self) -> list[LakeRow]:
         """The table's rows, in no order."""
-        return list(chain.from_iterable(rows_of(path, data, COLUMNS) for path, data in self.files.items()))
+        own = {path: data for path, data in self.files.items() if not path.startswith(HISTORY)}
+        return list(chain.from_iterable(rows_of(path, data, COLUMNS) for path, data in own.items()))
+
+    def newest_versions(self) -> list[dict[str, Any]]:
+        """The newest version of each key in the history, in no order."""
+        rows = chain.from_iterable(data.to_pylist() for path, data in self.files.items() if path.startswith(HISTORY))
+        return [row for row in rows if row[VALIDITY_FLAG]]
 
 
 def _read(data: bytes) -> pa.Table:
