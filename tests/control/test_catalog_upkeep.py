@@ -20,14 +20,15 @@ from cdclake.control.process_table import process_table
 from cdclake.errors import LakeFilesError, RetryableError
 from cdclake.model.catalog import CatalogTable, Statistics
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.layout import HISTORY
 from cdclake.model.metrics import Measure
 from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
-from cdclake.model.snapshot import DataFile
+from cdclake.model.snapshot import DataFile, History
 from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cdclake.control.process_table import Report
     from cdclake.model.catalog import Listing
@@ -67,9 +68,14 @@ def run(world: World, catalog: Catalog | None) -> Report:
 
 
 def change(
-    world: World, *days: str | None, schema: Schema = INT, key: tuple[str, ...] = ("day",), and_publish: bool = True
+    world: World,
+    *days: str | None,
+    schema: Schema = INT,
+    key: tuple[str, ...] = ("day",),
+    versions: Sequence[tuple[str, str]] = (),
+    and_publish: bool = True,
 ) -> None:
-    """Make the lake table one file of ten rows for each day, as a Spark job does."""
+    """Make the lake table one file of ten rows for each day, as a Spark job does, its history one for each month."""
     log = world.log()
     before = log.snapshot(log.head())
     number = before.change + 1
@@ -80,8 +86,15 @@ def change(
         staged.append(StagedFile(f"{log.layout.staging_prefix(number, 'jr')}{place}", path))
         world.lake.put(staged[-1].staged_key, b"x" * 100)
         files.append(DataFile(path, 10, 100, values))
-    after = replace(before, change=number, schema=schema, partition_key=key, files=tuple(files))
-    retired = tuple(file.path for file in before.files)
+    history = None
+    for place, month in enumerate(versions, len(days)):
+        path = HISTORY + log.layout.data_path(number, place, ("year", "month"), month)
+        staged.append(StagedFile(f"{log.layout.staging_prefix(number, 'jr')}{place}", path))
+        world.lake.put(staged[-1].staged_key, b"x" * 100)
+        known = history.open if history else ()
+        history = History(schema, ("id",), open=(*known, DataFile(path, 10, 100, month)), since=number)
+    after = replace(before, change=number, schema=schema, partition_key=key, files=tuple(files), history=history)
+    retired = tuple(file.path for file in before.all_files)
     books = Books(replaced=before.rows, inserted=after.rows, rows_before=before.rows, rows_after=after.rows)
     books = replace(books, read_insert=after.rows, applied=after.rows)
     key_of = log.write_snapshot(after, "jr")
@@ -142,6 +155,32 @@ def test_columns_partitions_and_figures_follow_every_change(orders: World, catal
     values = [partition.values for partition in catalog.listing(NAME).partitions]
     assert values == [(HIVE_NULL_PARTITION,), ("a/b",)]
     assert catalog.listing(NAME).table.statistics == Statistics(rows=20, files=2, bytes=200)
+
+
+def test_a_history_is_a_table_beside_it(orders: World, catalog: MemoryCatalog):
+    change(orders, "2024-03-05", versions=(("2024", "03"), ("2024", "04")))
+    run(orders, catalog)
+    shown = catalog.listing(f"{NAME}_history")
+    assert shown.table.location == f"s3://{LAKE}/{LAKE_PREFIX}shop/orders_history/"
+    assert [column.name for column in shown.table.columns][-3:] == ["validity_flag", "change_id", "_cdc_position"]
+    assert [column.name for column in shown.table.partition_columns] == ["year", "month"]
+    assert [partition.values for partition in shown.partitions] == [("2024", "03"), ("2024", "04")]
+    assert shown.partitions[0].location == f"{shown.table.location}year=2024/month=03/"
+    assert shown.table.statistics == Statistics(rows=20, files=2, bytes=200)
+    assert catalog.listing(NAME) == expected(orders)
+
+
+def test_the_table_of_a_history_goes_by_the_name_of_the_other_and_is_emptied_with_it(
+    orders: World, catalog: MemoryCatalog
+):
+    orders.states.set_by_person(ORDERS, {Attribute.HISTORY: "true"})
+    change(orders, "2024-03-05", versions=(("2024", "03"),))
+    run(orders, catalog)
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
+    run(orders, catalog)
+    assert catalog.names == {"all_orders", "all_orders_history"}
+    by_hand(orders, catalog).rollback(to=0)
+    assert catalog.listing("all_orders_history").partitions == ()
 
 
 def test_a_change_that_a_dead_run_left_unpublished_is_shown_once_it_is_finished(orders: World, catalog: MemoryCatalog):

@@ -6,8 +6,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cdclake.control.lake_state import is_emptied, lake_attributes
-from cdclake.lake.versions import DELETED, OPERATION
 from cdclake.model.names import Attribute
+from cdclake.model.versions import DELETED, OPERATION
 from tests.crash.actor import LAYOUT
 from tests.crash.stage import COLUMNS
 from tests.lake.table import by_key

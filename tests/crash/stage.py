@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.control.lease import LEASE_SECONDS
-from cdclake.lake.versions import VALIDITY_FLAG
 from cdclake.model.layout import HISTORY
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
+from cdclake.model.versions import VALIDITY_FLAG
 from tests.crash.actor import LAYOUT, PATH, Actor, Task
 from tests.crash.faults import DiedError, DiesAtCommit, Injector
 from tests.crash.places import RAW

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from cdclake.lake.versions import CHANGE_ID, OPERATION, VALID_FROM, VALID_TO, VALIDITY_FLAG
 from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.versions import CHANGE_ID, OPERATION, VALID_FROM, VALID_TO, VALIDITY_FLAG
 from cdclake.oracle import Version
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ MOST_NAME_BYTES = 255
 _UNUSUAL = re.compile(r"[^a-z0-9_]")
 _TAKEN = re.compile(r"[^,\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]+")
 """Glue takes one line of text; Hive, and Trino after it, separate columns by commas, and trim spaces."""
-_ADDED = (Column(OP_COLUMN.lower(), "string"), Column(position.COLUMN, "string"))
+ADDED = (Column(OP_COLUMN.lower(), "string"), Column(position.COLUMN, "string"))
+"""Columns of every data file of a lake table beside the source's."""
 
 
 def table_name(name: TableName, chosen: str = "") -> str:
@@ -47,7 +48,7 @@ def table_name(name: TableName, chosen: str = "") -> str:
     return made
 
 
-def listing_of(snapshot: Snapshot, layout: LakeLayout) -> Listing:
+def listing_of(snapshot: Snapshot, layout: LakeLayout, added: tuple[Column, ...] = ADDED) -> Listing:
     """What the catalog should say of a lake table.
 
     Columns that the catalog cannot take are left out, and named in the table's `left_out`.
@@ -55,13 +56,14 @@ def listing_of(snapshot: Snapshot, layout: LakeLayout) -> Listing:
     Args:
         snapshot: The lake table; there must be one.
         layout: Where it lies.
+        added: Columns of its files beside those of its schema.
 
     Raises:
         ConfigurationError: The catalog cannot take a partition column, or files of one partition lie in two folders.
     """
     folders = {name.lower() for name in snapshot.partition_key}
     wanted = [column for column in snapshot.schema if column.name.lower() not in folders]
-    columns = (*(_lower(column) for column in wanted if _can_be_taken(column.name)), *_ADDED)
+    columns = (*(_lower(column) for column in wanted if _can_be_taken(column.name)), *added)
     location = f"s3://{layout.bucket}/{layout.table_prefix}"
     table = CatalogTable(
         location=location,

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake import logs
-from cdclake.control.catalog_plan import emptied, listing_of, plan_catalog, table_name
+from cdclake.control.catalog_plan import ADDED, emptied, listing_of, plan_catalog, table_name
 from cdclake.control.entry import StoppedError, error_line
 from cdclake.errors import CdclakeError, ConfigurationError, LeaseLostError
 from cdclake.model.catalog import CatalogName, Listing
+from cdclake.model.layout import HISTORY_SUFFIX
 from cdclake.model.names import Attribute
+from cdclake.model.versions import as_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from cdclake.control.catalog_plan import CatalogPlan
     from cdclake.model.catalog import CatalogPartition, CatalogTable
     from cdclake.model.layout import LakeLayout
+    from cdclake.model.schema import Column
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
     from cdclake.ports import Catalog
@@ -74,7 +77,7 @@ def catalog_news(
 def show(
     catalog: Catalog, state: TableState, layout: LakeLayout, lake: Snapshot, keep_alive: KeepAlive
 ) -> CatalogName | None:
-    """Have the catalog show a lake table as it is. Costs one request if it does.
+    """Have the catalog show a lake table and its history as they are. Costs one request for each if it does.
 
     Args:
         As `catalog_news`.
@@ -88,19 +91,42 @@ def show(
         CdclakeError: It refuses.
         LeaseLostError: Another run took the table over.
     """
-    name = CatalogName(catalog.database, table_name(layout.name, state.settings.catalog_table))
+    chosen = state.settings.catalog_table
+    name = CatalogName(catalog.database, table_name(layout.name, chosen))
+    versions, beside = as_table(lake, layout)
+    of_versions = CatalogName(catalog.database, table_name(beside.name, chosen and chosen + HISTORY_SUFFIX))
+    is_shown = _show_one(catalog, name, layout, lake, ADDED, keep_alive)
+    if lake.history or state.settings.history:
+        _show_one(catalog, of_versions, beside, versions, (), keep_alive)
+    if not is_shown:
+        return None
+    former = CatalogName.parse(state.item.get(Attribute.LAST_CATALOG_TABLE, ""))
+    if former and former.database == name.database and former != name:
+        _drop_if_ours(catalog, former.table, layout)
+        _drop_if_ours(catalog, former.table + HISTORY_SUFFIX, beside)
+    return name
+
+
+def _show_one(
+    catalog: Catalog,
+    name: CatalogName,
+    layout: LakeLayout,
+    lake: Snapshot,
+    added: tuple[Column, ...],
+    keep_alive: KeepAlive,
+) -> bool:
+    """Have the catalog show one folder as it is; False if there is nothing to show, and it shows nothing."""
     found = catalog.table(name.table)
     if found is None and not lake.made:
-        return None
+        return False
     if found:
         _check_ours(found, name, layout)
-    wanted = listing_of(lake, layout) if lake.made or found is None else emptied(found, lake.change)
+    wanted = listing_of(lake, layout, added) if lake.made or found is None else emptied(found, lake.change)
     if found != wanted.table:
         before = Listing(found, tuple(_partitions(catalog, name.table, keep_alive))) if found else None
         carry_out(catalog, name.table, plan_catalog(wanted, before), keep_alive)
         _warn_of(wanted.table)
-    _drop_former(catalog, state, layout, name)
-    return name
+    return True
 
 
 def _warn_of(table: CatalogTable) -> None:
@@ -125,13 +151,11 @@ def _check_ours(found: CatalogTable, name: CatalogName, layout: LakeLayout) -> N
     raise ConfigurationError(message, remedy=remedy, table=layout.name)
 
 
-def _drop_former(catalog: Catalog, state: TableState, layout: LakeLayout, name: CatalogName) -> None:
-    """Drop the table under the name that it had before a person chose another: nobody would keep it in line."""
-    former = CatalogName.parse(state.item.get(Attribute.LAST_CATALOG_TABLE, ""))
-    if former and former != name and former.database == name.database:
-        there = catalog.table(former.table)
-        if there and there.source == str(layout.name):
-            catalog.drop_table(former.table)
+def _drop_if_ours(catalog: Catalog, table: str, layout: LakeLayout) -> None:
+    """Drop a table under the name that it had before a person chose another: nobody would keep it in line."""
+    there = catalog.table(table)
+    if there and there.source == str(layout.name):
+        catalog.drop_table(table)
 
 
 def _partitions(catalog: Catalog, table: str, keep_alive: KeepAlive) -> Iterator[CatalogPartition]:

@@ -7,9 +7,9 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.publish import publish
-from cdclake.lake.versions import MONTH, YEAR
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import HISTORY
+from cdclake.model.versions import MONTH, YEAR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

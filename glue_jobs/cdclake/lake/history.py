@@ -10,12 +10,12 @@ from cdclake import logs
 from cdclake.commit.table_files import log_of_sibling, visible_history
 from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.version_tasks import HistoryWork
-from cdclake.lake.versions import OWN_COLUMNS
 from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.snapshot import History
 from cdclake.model.table import TableState
+from cdclake.model.versions import OWN_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

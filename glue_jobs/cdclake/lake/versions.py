@@ -22,7 +22,20 @@ from cdclake.lake.keys import KEY, ROUTE, row_keys
 from cdclake.lake.raw_rows import DELETE
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
-from cdclake.model.schema import OP_COLUMN, Column, Schema
+from cdclake.model.schema import OP_COLUMN, Schema
+from cdclake.model.versions import (
+    CHANGE_ID,
+    DELETED,
+    INSERTED,
+    MONTH,
+    OPERATION,
+    OWN_COLUMNS,
+    UPDATED,
+    VALID_FROM,
+    VALID_TO,
+    VALIDITY_FLAG,
+    YEAR,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,21 +44,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cdclake.lake.data_file import TableShape
-
-OPERATION, VALID_FROM, VALID_TO = "operation", "valid_from", "valid_to"
-VALIDITY_FLAG, CHANGE_ID, YEAR, MONTH = "validity_flag", "change_id", "year", "month"
-INSERTED, UPDATED, DELETED = "insert", "update", "delete"
-OWN_COLUMNS = (
-    Column(OPERATION, "string"),
-    Column(VALID_FROM, "timestamp"),
-    Column(VALID_TO, "timestamp"),
-    Column(VALIDITY_FLAG, "int"),
-    Column(CHANGE_ID, "bigint"),
-    Column(POSITION, "string"),
-    Column(YEAR, "string"),
-    Column(MONTH, "string"),
-)
-"""What a version tells beside the source's columns. Year and month are of `valid_from`, and lie in the folders."""
 
 PLACE = "_place"
 """Index of the data file that holds a version, those of open versions first; null for a new one."""
