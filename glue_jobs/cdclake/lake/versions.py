@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     from cdclake.lake.data_file import TableShape
 
-PLACE = "_place"
+PLACE = "_cdc_place"
 """Index of the data file that holds a version, those of open versions first; null for a new one."""
-_LOAD = "_load"
+_LOAD = "_cdc_load"
 _ENDED = "!"
 """After the position of a version: that of its end, where that is known and its position is not."""
 _SEQUENCE = r"^(?P<digits>\d{16})\d{19}\|"

@@ -11,7 +11,7 @@ from pyspark import StorageLevel
 
 from cdclake.lake import tasks
 from cdclake.lake.in_process import InProcessRdd
-from cdclake.lake.locate import PROBES_PER_CORE, ROWS_PER_BUCKET, gathered, handed_out
+from cdclake.lake.locate import PROBES_PER_CORE, ROWS_PER_BUCKET, gathered, handed_out, summed
 from cdclake.lake.routing import quantiles
 from cdclake.lake.task_errors import Carried
 from cdclake.lake.version_tasks import Source, find_open, read_live, read_open, weave_bucket
@@ -58,7 +58,7 @@ def woven(
             (Source.KNOWN, list(enumerate(work.open_files)), partial(read_open, work=work, shape=shape)),
         )
         sources += [(source, _in_tasks(spark, files, function)) for source, files, function in reads if files]
-        read = reduce(add, (_stats(rows) for _, rows in sources[1:]), read)
+        read = reduce(add, (summed(rows.map(_first), tasks.ReadStats()) for _, rows in sources[1:]), read)
     bounds = quantiles(read.samples, ceil(read.rows / ROWS_PER_BUCKET) or 1)
     buckets = len(bounds) + 1
     to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
@@ -73,10 +73,6 @@ def woven(
 def _in_tasks(spark: SparkContext, files: Sequence[Any], function: Any) -> RDD[Any]:  # noqa: ANN401 - a task
     count = min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
     return spark.parallelize(files, count).mapPartitions(Carried(function)).persist(StorageLevel.DISK_ONLY)
-
-
-def _stats(batches: RDD[Any]) -> tasks.ReadStats:
-    return reduce(add, batches.map(_first).collect(), tasks.ReadStats())
 
 
 def _open_of(
