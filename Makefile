@@ -26,7 +26,7 @@ test-thorough: $(VENV)/.test-ready ## The property tests with many more examples
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_against_oracle.py tests/lake/test_kernel.py \
 		tests/lake/test_direct_against_oracle.py -v -n 2 --dist loadgroup --hypothesis-show-statistics
 
-crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (half an hour)
+crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (an hour or so)
 	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
 
 bench: $(BENCH_VENV)/.ready ## The engine beside what one would use instead, 8 million rows (over an hour; wants an idle machine)
