@@ -145,7 +145,10 @@ class Monitoring(Construct):
         durations = [_metric(Measure.DURATION_SECONDS, statistic, EVERY_HOUR) for statistic in ("Average", "Maximum")]
         dashboard.add_widgets(
             _graph("Duration of the work on a table", durations),
-            _graph("Data files rewritten", [_metric(Measure.FILES_REWRITTEN, "Sum", EVERY_HOUR)]),
+            _graph(
+                "Data files rewritten, and tables whose run had no room",
+                [_metric(measure, "Sum", EVERY_HOUR) for measure in (Measure.FILES_REWRITTEN, Measure.NOT_STARTED)],
+            ),
         )
         dashboard.add_widgets(
             _graph("Tables that events concerned, and what became of them", [_outcome(one) for one in OUTCOMES]),
