@@ -24,15 +24,19 @@ from cdclake.adapters.stores import S3, parse_location
 from cdclake.commit.report import newest_changes
 from cdclake.control.installation import Installation
 from cdclake.control.maintenance import RegisteredTable
+from cdclake.errors import ConfigurationError
 from cdclake.lake.as_of import KeptFile, TablePlace
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.direct import DirectChange, DirectResult, change_directly
 from cdclake.lake.given import given_ids, given_rows, given_updates
 from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE
+from cdclake.lake.read_history import read_history
 from cdclake.lake.read_table import frame, read_table
 from cdclake.lake.table_run import TableRun
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.table import TableName, TableSettings
+from cdclake.model.versions import VALID_FROM, VALIDITY_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,6 +205,28 @@ class LakeTable:
         change, at = (when, None) if isinstance(when, int) else (None, when)
         lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
         return read_table(self._spark, lake, str(self._name), prefix, change=change, at=at)
+
+    def history(self, key: object = None) -> DataFrame:
+        """The versions of the table's rows, see `cdclake.lake.read_history`; those of one key by time, newest last.
+
+        Args:
+            key: The id of a row, a tuple of a key of several columns; None: the versions of all rows.
+
+        Raises:
+            ConfigurationError: The table keeps no history, or its key has more or fewer columns.
+        """
+        lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
+        versions = read_history(self._spark, lake, str(self._name), prefix)
+        if key is None:
+            return versions
+        names = self._open().state.settings.primary_key
+        values = key if isinstance(key, tuple) else (key,)
+        if len(values) != len(names):
+            message = f"The key of {self._name} is {', '.join(names)}, and {len(values)} values were given"
+            raise ConfigurationError(message, remedy="Give a tuple with a value for each of these columns")
+        for name, value in zip(names, values, strict=True):
+            versions = versions.where(F.col(_quoted(name)) == F.lit(value))
+        return versions.orderBy(VALIDITY_FLAG, VALID_FROM, POSITION)
 
     def changes(self) -> DataFrame:
         """Every change of the table by number: what made it, who, why, and how many rows it inserted and so on.

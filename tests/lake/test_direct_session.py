@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdclake.adapters.memory import ManualClock, MemoryState
-from cdclake.errors import LeaseHeldError, RefusedChangeError, UnknownTableError
+from cdclake.errors import ConfigurationError, LeaseHeldError, RefusedChangeError, UnknownTableError
 from cdclake.lake_table import LakeTable, Undone
 
 if TYPE_CHECKING:
@@ -114,6 +114,50 @@ def test_the_table_is_as_expected_after_each_step_and_as_of_each_step(people: La
         (4, "direct", "ann", "", 1, 0, 0, 5, True, False, True),
     ]
     assert log[3][1].astimezone(timezone.utc) == datetime(2024, 3, 5, 10, 8, 23, tzinfo=timezone.utc)
+
+
+def test_the_history_is_as_expected_after_each_step(people: LakeTable, states: MemoryState, clock: ManualClock) -> None:
+    def versions(key: str | None = None) -> list[tuple[Any, ...]]:
+        told = ("id", "email", "operation", "validity_flag", "change_id")
+        ended = F.col("valid_to").cast("long").alias("ended")  # whatever the time zone of this process is
+        return [tuple(row) for row in people.history(key).select(*told, ended).collect()]
+
+    states.set_by_person(PATH, {"History": "true"})
+    people.insert(people_frame())
+    assert sorted(versions()) == sorted((row[0], row[2], "insert", 1, 1, None) for row in PEOPLE)
+
+    clock.advance(222)
+    updated_at = int(clock().timestamp())
+    people.update({MICHELLE: {"email": "new_email@test.gr", "timestamp": CHANGED}})
+    of_michelle = [
+        (MICHELLE, "dlyons@example.com", "insert", 0, 1, updated_at),
+        (MICHELLE, "new_email@test.gr", "update", 1, 2, None),
+    ]
+    assert versions(MICHELLE) == of_michelle
+
+    clock.advance(99)
+    deleted_at = int(clock().timestamp())
+    people.delete([NATHAN])
+    assert versions(NATHAN) == [
+        (NATHAN, "dwright@example.net", "insert", 0, 1, deleted_at),
+        (NATHAN, "dwright@example.net", "delete", 1, 3, None),
+    ]
+    clock.advance(182)
+    people.insert([{"id": "insert_test", "email": "insert@test.gr"}])
+    assert versions("insert_test") == [("insert_test", "insert@test.gr", "insert", 1, 4, None)]
+    assert versions(MICHELLE) == of_michelle
+    assert len(versions()) == 8
+
+    people.rollback(to=1)
+    assert {version[2:] for version in versions()} == {("insert", 1, 1, None)}
+    with pytest.raises(ConfigurationError, match=r"The key of crm\.people is id, and 2 values were given"):
+        people.history((MICHELLE, 1))
+
+
+def test_a_table_that_keeps_no_history_says_so(people: LakeTable) -> None:
+    people.insert(people_frame())
+    with pytest.raises(ConfigurationError, match="kept no history at change 1"):
+        people.history()
 
 
 def test_steps_are_undone_and_done_again(people: LakeTable, states: MemoryState) -> None:

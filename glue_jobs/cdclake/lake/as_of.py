@@ -17,6 +17,8 @@ from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cdclake.model.change import StagedFile
     from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore
@@ -92,8 +94,12 @@ class TableAsOf:
     @property
     def files(self) -> tuple[KeptFile, ...]:
         """Its data files, in the snapshot's order."""
+        return self.kept(self.snapshot.files)
+
+    def kept(self, files: Iterable[DataFile]) -> tuple[KeptFile, ...]:
+        """Some of the files of its snapshot, or of its history, to be read."""
         staged = {added.path: added.staged_key for added in self.added}
-        return tuple(KeptFile(file, staged.get(file.path, "")) for file in self.snapshot.files)
+        return tuple(KeptFile(file, staged.get(file.path, "")) for file in files)
 
 
 def table_as_of(log: ChangeLog, change: int | None = None, at: datetime | str | None = None) -> TableAsOf:

@@ -127,7 +127,7 @@ class KeptFiles:
     def _gone(self, file: DataFile) -> LakeFilesError | PastRetentionError:
         log = self._table.log()
         name, first = self._table.layout.name, log.first_retained()
-        if any(live.path == file.path for live in log.snapshot(log.head()).files):
+        if any(live.path == file.path for live in log.snapshot(log.head()).all_files):
             message = f"A data file of {name} vanished from its lake folder"
             remedy = f"cdclake repair {name} brings it back if it is still kept; otherwise load the table anew"
             return LakeFilesError(message, remedy=remedy, file=file.path)
