@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.results import fastest_first
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -41,24 +43,27 @@ def _machine(content: Mapping[str, Any]) -> Iterator[str]:
 def _results(results: list[Result]) -> Iterator[str]:
     yield "| workload | contestant | seconds | x ours | start-up s | peak memory, all processes |"
     yield "| --- | --- | ---: | ---: | ---: | ---: |"
-    for workload in dict.fromkeys(one["workload"] for one in results):
-        own = [one for one in results if one["workload"] == workload]
-        own.sort(key=lambda one: (one["median_s"] is None, one["median_s"]))
+    for own in fastest_first(results):
         for i, one in enumerate(own):
-            told = "wrong or failed" if one["median_s"] is None else f"{one['median_s']:.2f}"
             ratio = "" if one["ratio"] is None else f"{one['ratio']:.2f}"
-            name = f"`{workload}`" if i == 0 else ""
-            memory = f"{one['peak_rss_mb'] / 1000:.1f} GB"
-            yield f"| {name} | {one['contestant']} | {told} | {ratio} | {one['start_up_s']:.1f} | {memory} |"
+            name = f"`{one['workload']}`" if i == 0 else ""
+            cells = (name, one["contestant"], _seconds(one), ratio, f"{one['start_up_s']:.1f}", _memory(one))
+            yield f"| {' | '.join(cells)} |"
 
 
 def _growth(results: list[Result]) -> Iterator[str]:
     yield "| what grows | rows of the table | rows of the change | seconds | peak memory, all processes |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for one in results:
-        told = "wrong or failed" if one["median_s"] is None else f"{one['median_s']:.2f}"
-        memory = f"{one['peak_rss_mb'] / 1000:.1f} GB"
-        yield f"| the {one['grows']} | {one['rows']:,} | {one['change_rows']:,} | {told} | {memory} |"
+        yield f"| the {one['grows']} | {one['rows']:,} | {one['change_rows']:,} | {_seconds(one)} | {_memory(one)} |"
+
+
+def _seconds(one: Result) -> str:
+    return "wrong or failed" if one["median_s"] is None else f"{one['median_s']:.2f}"
+
+
+def _memory(one: Result) -> str:
+    return f"{one['peak_rss_mb'] / 1000:.1f} GB"
 
 
 def main() -> None:

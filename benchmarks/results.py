@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.workloads import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from benchmarks.bench import Measurement
     from benchmarks.workloads import Workload
@@ -108,13 +108,16 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def table(results: Sequence[Result]) -> str:
-    """Results as text, fastest first in each workload."""
-    rows: list[tuple[str, ...]] = [_COLUMNS]
+def fastest_first(results: Sequence[Result]) -> Iterator[list[Result]]:
+    """The results of each workload, by median; those without one last."""
     for workload in dict.fromkeys(result["workload"] for result in results):
         own = [result for result in results if result["workload"] == workload]
-        own.sort(key=lambda result: (result["median_s"] is None, result["median_s"]))
-        rows += [_cells(result) for result in own]
+        yield sorted(own, key=lambda result: (result["median_s"] is None, result["median_s"]))
+
+
+def table(results: Sequence[Result]) -> str:
+    """Results as text, fastest first in each workload."""
+    rows = [_COLUMNS, *(_cells(result) for own in fastest_first(results) for result in own)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     lines = []
     for before, row in zip([("",), *rows], rows, strict=False):

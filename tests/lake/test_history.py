@@ -24,6 +24,7 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableName
 from tests.lake.over_time import TableOverTime
+from tests.lake.published_scd import CHANGES, TYPE_1
 from tests.lake.table import RAW_PREFIX, Table
 from tests.lake.versions import check_newest_are_the_table, version_files, version_rows, versions
 
@@ -65,19 +66,6 @@ def told(found: Sequence[Version]) -> list[tuple[Any, ...]]:
     return [(one.row["id"], one.row["name"], one.operation, one.valid_from, one.valid_to) for one in found]
 
 
-# The example of Databricks' documentation of AUTO CDC ("Example: SCD type 1 and SCD type 2 processing with CDF source
-# data"): user, name, city, operation, sequence number.
-PUBLISHED = (
-    (124, "Raul", "Oaxaca", "I", 1),
-    (123, "Isabel", "Monterrey", "I", 1),
-    (125, "Mercedes", "Tijuana", "I", 2),
-    (126, "Lily", "Cancun", "I", 2),
-    (123, None, None, "D", 6),
-    (125, "Mercedes", "Guadalajara", "U", 6),
-    (125, "Mercedes", "Mexicali", "U", 5),
-    (123, "Isabel", "Chihuahua", "U", 5),
-)
-PUBLISHED_TYPE_1 = {(124, "Raul", "Oaxaca"), (125, "Mercedes", "Guadalajara"), (126, "Lily", "Cancun")}
 PUBLISHED_TYPE_2 = {
     (123, "Isabel", "Monterrey", 1, 5),
     (123, "Isabel", "Chihuahua", 5, 6),
@@ -96,18 +84,18 @@ def test_the_published_example_gives_its_tables_in_whatever_order_it_comes(
 ) -> None:
     columns = pa.schema([("userId", pa.int64()), ("name", pa.string()), ("city", pa.string())])
     users = Table(tmp_path, columns, {"PrimaryKey": "userId", "History": "true"})
-    for place in range(len(PUBLISHED)):
-        user, name, city, op, number = PUBLISHED[place * step % len(PUBLISHED)]
+    for place in range(len(CHANGES)):
+        user, name, city, op, number = CHANGES[place * step % len(CHANGES)]
         path = f"20240101-00000{number}00{place}.parquet"
         users.write_changes(path, [(op, {"userId": user, "name": name, "city": city})])
-        if place % (len(PUBLISHED) // runs) == 0:
+        if place % (len(CHANGES) // runs) == 0:
             users.load_incremental()
     users.load_incremental()
 
     def number_of(when: datetime | None) -> int | None:
         return when.second if when else None
 
-    assert {tuple(one.row.values()) for one in users.rows()} == PUBLISHED_TYPE_1
+    assert {tuple(one.row.values()) for one in users.rows()} == TYPE_1
     found = versions(users, ("userId",))
     kept = [one for one in found if one.operation != "delete"]
     type_2 = {(*one.row.values(), number_of(one.valid_from), number_of(one.valid_to)) for one in kept}

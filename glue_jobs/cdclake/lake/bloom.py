@@ -9,14 +9,16 @@ Format: https://parquet.apache.org/docs/file-format/bloomfilter/ (split blocks, 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
@@ -53,6 +55,21 @@ def filter_options(shape: TableShape, rows: int) -> dict[str, dict[str, Any]] | 
     return {name: {"ndv": rows, "fpp": FALSE_POSITIVES}} if name else None
 
 
+def groups_to_read(
+    shape: TableShape, keys: pa.Array, routes: pa.ChunkedArray
+) -> Callable[[pa.NativeFile, pq.ParquetFile], Iterator[int]] | None:
+    """What `data_file.read_batches` is to read of a file in which keys are looked up; None: all of it.
+
+    Args:
+        keys: The keys, each once.
+        routes: Their routes, as often as they come.
+    """
+    name = filtered_column(shape)
+    if not name or len(keys) > MOST_KEYS:
+        return None
+    return partial(groups_that_may_hold, name=name, routes=pc.unique(routes))
+
+
 def groups_that_may_hold(source: pa.NativeFile, parquet: pq.ParquetFile, name: str, routes: pa.Array) -> Iterator[int]:
     """Row groups that may hold a row with one of some values; those without a filter are among them.
 
@@ -65,10 +82,10 @@ def groups_that_may_hold(source: pa.NativeFile, parquet: pq.ParquetFile, name: s
     names = [own.lower() for own in parquet.schema_arrow.names]
     place = names.index(name.lower()) if name.lower() in names and len(parquet.schema) == len(names) else None
     hashes = None if place is None else _hashes(parquet.schema.column(place), routes)
+    if place is None or hashes is None:
+        yield from range(parquet.num_row_groups)
+        return
     for group in range(parquet.num_row_groups):
-        if place is None or hashes is None:
-            yield group
-            continue
         chunk = parquet.metadata.row_group(group).column(place)
         bits = _bits(source, chunk.bloom_filter_offset, chunk.bloom_filter_length)
         if bits is None or _may_hold(bits, hashes).any():

@@ -9,6 +9,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.data_file import TableShape
 from cdclake.lake.engine import Engine, Request
 from cdclake.lake.history import changes_a_type, history_after, history_work
+from cdclake.lake.routing import without_ranges
 from cdclake.lake.tasks import Places
 from cdclake.model.names import Attribute, Sentinel
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cdclake.lake.raw_reader import Slice
     from cdclake.lake.table_run import TableRun
     from cdclake.model.schema import Schema
-    from cdclake.model.snapshot import DataFile, Snapshot
+    from cdclake.model.snapshot import Snapshot
 
 
 def shape_of(run: TableRun, schema: Schema) -> TableShape:
@@ -100,8 +101,8 @@ def compute(
     full_load, change = loaded_utc is not None, before.change + 1
     files = () if full_load else before.files
     rewrite_all = changes_a_type(before.schema, shape.schema)
-    if rewrite_all:  # the bounds of a key of another type compare with nothing
-        files = tuple(replace(file, key_min=None, key_max=None) for file in files)
+    if rewrite_all:
+        files = without_ranges(files)
     places = places_of(run, before)
     work = history_work(run, before, shape, places, loaded_utc=loaded_utc)
     request = Request(
@@ -120,9 +121,3 @@ def compute(
     result = Engine(spark).run(request)
     load = change if full_load else None
     return replace(result, history=history_after(before, shape, work, result.versions, load))
-
-
-def kept_files(before: Snapshot, result: Result) -> tuple[DataFile, ...]:
-    """The data files that stay as they are."""
-    gone = set(result.rewritten)
-    return tuple(file for i, file in enumerate(before.files) if i not in gone)

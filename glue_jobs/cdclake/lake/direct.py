@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake.commit.timeline import shows
 from cdclake.errors import ConfigurationError, RefusedChangeError
-from cdclake.lake.compute import compute, kept_files, places_of, require_same_keys, shape_of
+from cdclake.lake.compute import compute, places_of, require_same_keys, shape_of
 from cdclake.lake.direct_prepare import Asked, prepare
 from cdclake.lake.finish import finish, snapshot_after
 from cdclake.lake.given_columns import columns_of, given_columns, schema_of_rows
 from cdclake.lake.raw_reader import Slice
 from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE
+from cdclake.lake.rewrite_plan import files_that_stay
 from cdclake.model.change import ChangeKind
 from cdclake.model.direct import call_stamp, direct_file
 from cdclake.model.late import begin_after
@@ -109,7 +110,7 @@ def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, ap
     except BaseException:
         _remove_staged(run, before)
         raise
-    after = snapshot_after(run, known, shape, result, kept_files(before, result))
+    after = snapshot_after(run, known, shape, result, files_that_stay(before.files, result.rewritten))
     whole = replace(parts[0].file, size_bytes=sum(part.size_bytes for part in parts))
     finish(run, before, after, result, ChangeKind.DIRECT, [whole], reason=wanted.reason, made_by=wanted.made_by)
     counts = result.decision.counts

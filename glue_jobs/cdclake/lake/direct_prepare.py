@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from cdclake.adapters.filesystem import open_output
@@ -22,9 +21,8 @@ from cdclake.lake import tasks
 from cdclake.lake.blobs import from_blob, from_blobs
 from cdclake.lake.data_file import COMPRESSION, TableShape
 from cdclake.lake.direct_rows import Found, GivenStats, change_rows, take_given
-from cdclake.lake.engine import KEPT
 from cdclake.lake.in_process import InProcessRdd
-from cdclake.lake.locate import summed, together
+from cdclake.lake.locate import KEPT, attempt_id, together, told
 from cdclake.lake.raw_rows import INSERT
 from cdclake.lake.task_errors import Carried, raising_ours
 
@@ -118,7 +116,7 @@ def prepare(spark: SparkContext, asked: Asked, rows: Rows, columns_of: Sequence[
 
 
 def _written(spark: SparkContext, asked: Asked, batches: RDD[Any]) -> Prepared:
-    given: GivenStats = summed(batches.map(_first), GivenStats())
+    given: GivenStats = told(batches, GivenStats())
     if given.unfit or given.no_key or not given.rows:
         return Prepared(given)
     if asked.shape.primary_key:
@@ -164,17 +162,11 @@ def _write_file(
     if not rows.num_rows:
         yield found, None
         return
-    context = TaskContext.get()
-    attempt = context.taskAttemptId() if context else 0
-    key = f"{asked.places.staging}direct/{task:05d}-{attempt}.parquet"
+    key = f"{asked.places.staging}direct/{task:05d}-{attempt_id()}.parquet"
     with open_output(asked.places.lake.open(), key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION)
         size_bytes = sink.tell()
     yield found, WrittenFile(key, size_bytes, rows.num_rows)
-
-
-def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
-    return pair[0]
 
 
 def _as_entry(batch: tuple[GivenStats, bytes]) -> tuple[int, tuple[bool, bytes]]:

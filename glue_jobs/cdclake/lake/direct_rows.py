@@ -14,6 +14,7 @@ from cdclake.lake.keys import KEY, ROUTE, row_keys
 from cdclake.lake.order_value import order_values
 from cdclake.lake.raw_rows import DELETE, INSERT
 from cdclake.lake.routing import sample
+from cdclake.lake.tasks import SAMPLES_PER_BATCH
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import NULL_ORDERING
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from cdclake.model.schema import Column
     from cdclake.model.snapshot import KeyValue
 
-SAMPLES_PER_BATCH = 64
 _PARTS_OF_POSITION = r"(?s)^(?P<ordering>.*)\|(?P<order>\d{8}-[^|]*)\|\d+$"
 
 

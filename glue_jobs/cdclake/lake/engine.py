@@ -17,14 +17,12 @@ from math import ceil
 from operator import add
 from typing import TYPE_CHECKING, Any, cast
 
-from pyspark import StorageLevel, TaskContext
-
 from cdclake.lake import tasks
 from cdclake.lake.decide import Counts
 from cdclake.lake.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.load_order import are_in_order, groups_in_order
 from cdclake.lake.load_tasks import load_slices
-from cdclake.lake.locate import handed_out, summed, together
+from cdclake.lake.locate import KEPT, attempt_id, handed_out, summed, together, told, united
 from cdclake.lake.rewrite_plan import plan_rewrite
 from cdclake.lake.task_errors import Carried, raising_ours
 from cdclake.lake.tombstones import TombstonePlan, plan_tombstones
@@ -51,9 +49,6 @@ SMALL_CHANGE_BYTES = 16 << 20
 """Raw files of so many bytes are read by the driver itself."""
 SMALL_CHANGE_MEMORY_BYTES = 64 << 20
 """It hands their rows to tasks all the same if they turn out to be more than this."""
-KEPT = StorageLevel.DISK_ONLY
-"""How rows that are gone through twice are kept. In memory they would crowd out the tasks: large byte arrays fragment
-the heap, and Spark runs out of it long before it begins to spill."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +196,7 @@ class Engine:
             if takes_all and not request.history:
                 batches = batches.mapValues(taken)
             batches.persist(KEPT)
-            read: tasks.ReadStats = summed(batches.map(_first), tasks.ReadStats())
+            read: tasks.ReadStats = told(batches, tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
                 batches = handed_out(self._spark, batches.one_each()).persist(KEPT)
@@ -286,7 +281,7 @@ class Engine:
             decisions.flatMap(partial(_route, first=first, plan=writing.plan))
             for (decisions, writing), first in zip(sides, firsts, strict=True)
         ]
-        rows = reduce(_union, routed).partitionBy(sum(counts), int)
+        rows = united(routed).partitionBy(sum(counts), int)
         write = _task(_write_partition, firsts=firsts, writings=[writing for _, writing in sides])
         written: list[tuple[int, tasks.Written]]
         written = handed_out(self._spark, rows).mapPartitionsWithIndex(write).collect()
@@ -355,22 +350,12 @@ def _write_partition(
 ) -> Iterator[tuple[int, tasks.Written]]:
     """Write what one task writes, of the side whose tasks begin with the last number up to this task's."""
     side = bisect_right(firsts, task) - 1
-    written = tasks.write_files(task - firsts[side], entries, writing=writings[side], attempt=_attempt())
+    written = tasks.write_files(task - firsts[side], entries, writing=writings[side], attempt=attempt_id())
     yield side, written
 
 
 def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[Loaded]:  # noqa: ANN401
-    return load_slices(task, groups, attempt=_attempt(), **arguments)
-
-
-def _attempt() -> str:
-    """What tells apart the files of several attempts at one task."""
-    context = TaskContext.get()
-    return str(context.taskAttemptId()) if context else "0"
-
-
-def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
-    return pair[0]
+    return load_slices(task, groups, attempt=attempt_id(), **arguments)
 
 
 def _second(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
@@ -387,10 +372,6 @@ def _opened(weaving: Weaving) -> tasks.Decision:
 
 def _closed(weaving: Weaving) -> tasks.Decision:
     return weaving.closed
-
-
-def _union(one: RDD[Any], other: RDD[Any]) -> RDD[Any]:
-    return one.union(other)
 
 
 def _balanced(parts: Sequence[Slice], wanted: int) -> list[list[Slice]]:

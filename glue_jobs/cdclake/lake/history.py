@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from cdclake import logs
 from cdclake.commit.table_files import log_of_sibling, visible_history
 from cdclake.errors import ConfigurationError, LakeFilesError
+from cdclake.lake.rewrite_plan import files_that_stay
+from cdclake.lake.routing import without_ranges
 from cdclake.lake.version_tasks import HistoryWork
 from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
 from cdclake.model.names import Attribute
@@ -141,14 +143,13 @@ def _typed(schema: Schema) -> set[tuple[str, str]]:
 
 
 def _after(files: tuple[DataFile, ...], staged: Rewrite) -> tuple[DataFile, ...]:
-    gone = set(staged.rewritten)
-    return (*(file for i, file in enumerate(files) if i not in gone), *staged.written)
+    return (*files_that_stay(files, staged.rewritten), *staged.written)
 
 
 def _relative(files: Sequence[DataFile], rewrite_all: bool) -> tuple[DataFile, ...]:
-    """Data files with their paths in the history's folder; the bounds of a key of another type compare with nothing."""
+    """Data files with their paths in the history's folder."""
     inside = tuple(replace(file, path=file.path[len(HISTORY) :]) for file in files)
-    return tuple(replace(file, key_min=None, key_max=None) for file in inside) if rewrite_all else inside
+    return without_ranges(inside) if rewrite_all else inside
 
 
 def _last_load(before: Snapshot) -> datetime | None:

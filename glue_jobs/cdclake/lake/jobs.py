@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from cdclake.commit.timeline import made_from, shows
 from cdclake.errors import InputError, RawFilesLostError
 from cdclake.lake import raw_reader
-from cdclake.lake.compute import compute, kept_files, require_same_keys, shape_of
+from cdclake.lake.compute import compute, require_same_keys, shape_of
 from cdclake.lake.finish import finish, snapshot_after
 from cdclake.lake.history import columns_before
+from cdclake.lake.rewrite_plan import files_that_stay
 from cdclake.model.change import ChangeKind
 from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
 from cdclake.model.rawfiles import file_order, missing_loads
@@ -120,7 +121,7 @@ def load_incremental(
     require_same_keys(run, before, shape)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(looks)).after_listing(listed_seconds)
-    after = snapshot_after(run, known, shape, result, kept_files(before, result))
+    after = snapshot_after(run, known, shape, result, files_that_stay(before.files, result.rewritten))
     after = applied_after(after, due, run.settings.late_window_hours)
     return finish(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)
 

@@ -7,13 +7,15 @@ from math import ceil
 from operator import add
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark import StorageLevel, TaskContext
+
 from cdclake.lake import tasks
 from cdclake.lake.in_process import InProcessRdd
 from cdclake.lake.routing import quantiles
 from cdclake.lake.task_errors import Carried
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark import RDD, SparkContext
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 ROWS_PER_BUCKET = 250_000
 PROBES_PER_CORE = 2
+KEPT = StorageLevel.DISK_ONLY
+"""How rows that are gone through twice are kept. In memory they would crowd out the tasks: large byte arrays fragment
+the heap, and Spark runs out of it long before it begins to spill."""
 
 
 def together(
@@ -45,19 +50,45 @@ def together(
     Returns:
         `(bucket, (whether these are the lake's rows, blob))`.
     """
-    bounds = quantiles(samples, ceil(rows / ROWS_PER_BUCKET) or 1)
+    bounds = bucket_bounds(rows, samples)
     buckets = len(bounds) + 1
     to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
     entries = batches.flatMap(to_bucket).mapValues(_of_change).partitionBy(buckets, int)
     if not files:
         return entries
-    probe = Carried(partial(tasks.probe_files, places=places, shape=shape, files=files, bounds=bounds))
-    probes = min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
-    wanted = batches.flatMap(partial(tasks.route_to_files, files=files)).partitionBy(probes, int)
-    located = handed_out(spark, wanted).mapPartitions(probe).mapValues(_of_lake)
-    located = gathered(located) if isinstance(wanted, InProcessRdd) else located
+    probe = partial(tasks.probe_files, places=places, shape=shape, files=files, bounds=bounds)
+    located = looked_up(spark, batches, files, probe).mapValues(_of_lake)
     # Both are partitioned alike, so the union shuffles nothing again.
     return entries.union(located.partitionBy(buckets, int))
+
+
+def bucket_bounds(rows: int, samples: Sequence[KeyValue]) -> list[KeyValue]:
+    """Bounds of the ranges of key that so many rows are decided in.
+
+    Args:
+        samples: Some of their routes, sorted.
+    """
+    return quantiles(samples, ceil(rows / ROWS_PER_BUCKET) or 1)
+
+
+def looked_up(
+    spark: SparkContext, batches: RDD[Any], files: Sequence[DataFile], find: Callable[..., Iterator[Any]]
+) -> RDD[Any]:
+    """What data files hold of the keys of some rows.
+
+    Args:
+        batches: As for `together`; so is the result.
+        files: The data files, one or more.
+        find: A task, given pairs of the index of a file and a blob of routes and keys.
+    """
+    wanted = batches.flatMap(partial(tasks.route_to_files, files=files)).partitionBy(probes(spark, files), int)
+    found = handed_out(spark, wanted).mapPartitions(Carried(find))
+    return cast("RDD[Any]", InProcessRdd([found.collect()])) if isinstance(wanted, InProcessRdd) else found
+
+
+def probes(spark: SparkContext, files: Sequence[Any]) -> int:
+    """How many tasks look into so many files."""
+    return min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
 
 
 def handed_out(spark: SparkContext, rows: RDD[Any]) -> RDD[Any]:
@@ -72,13 +103,32 @@ def summed(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with 
     return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
 
 
-def gathered(rows: RDD[Any]) -> RDD[Any]:
-    """Rows that tasks hold, in the driver."""
-    return cast("RDD[Any]", InProcessRdd([rows.collect()]))
+def told(batches: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
+    """Sum of what batches tell of their rows: the first of each pair."""
+    return summed(batches.map(_first), zero)
+
+
+def united(parts: Sequence[RDD[Any]]) -> RDD[Any]:
+    """All rows of one or more parts. Parts that are partitioned alike are not shuffled again."""
+    return reduce(_union, parts)
+
+
+def attempt_id() -> str:
+    """What tells apart the files of several attempts at one task."""
+    context = TaskContext.get()
+    return str(context.taskAttemptId()) if context else "0"
 
 
 def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +
     yield reduce(add, values, zero)
+
+
+def _union(one: RDD[Any], other: RDD[Any]) -> RDD[Any]:
+    return one.union(other)
+
+
+def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
+    return pair[0]
 
 
 def _items(partition: list[Any]) -> list[Any]:

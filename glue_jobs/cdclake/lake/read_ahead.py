@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from cdclake.lake.raw_reader import Slice, read
@@ -30,22 +31,20 @@ def read_all(
 
     At most `READS_AHEAD` small slices are in memory besides the batch that is given.
     """
-    with ThreadPoolExecutor(READS_AHEAD) as pool:
-        waiting: deque[Slice | Future[list[ReadBatch]]] = deque()
-        left = iter(parts)
-        try:
-            while True:
-                for part in left:
-                    small = part.size_bytes <= SMALL_BYTES
-                    waiting.append(pool.submit(_whole, fs, part, shape, settings, table) if small else part)
-                    if len(waiting) == READS_AHEAD:
-                        break
-                if not waiting:
-                    return
-                first = waiting.popleft()
-                yield from first.result() if isinstance(first, Future) else read(fs, first, shape, settings, table)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    pool = ThreadPoolExecutor(READS_AHEAD)
+    waiting: deque[Slice | Future[list[ReadBatch]]] = deque()
+    left = iter(parts)
+    try:
+        while True:
+            for part in islice(left, READS_AHEAD - len(waiting)):
+                small = part.size_bytes <= SMALL_BYTES
+                waiting.append(pool.submit(_whole, fs, part, shape, settings, table) if small else part)
+            if not waiting:
+                return
+            first = waiting.popleft()
+            yield from first.result() if isinstance(first, Future) else read(fs, first, shape, settings, table)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _whole(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from cdclake.errors import ConfigurationError
 from cdclake.lake.as_of import TablePlace, table_as_of
 from cdclake.lake.data_file import TableShape
-from cdclake.lake.read_table import frame
+from cdclake.lake.read_table import frame, quoted
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN, Schema
-from cdclake.model.versions import MONTH, OWN_COLUMNS, YEAR
+from cdclake.model.versions import MONTH, OWN_COLUMNS, VALID_FROM, VALIDITY_FLAG, YEAR
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +29,7 @@ def read_history(
     *,
     change: int | None = None,
     at: datetime | str | None = None,
+    key: object = None,
 ) -> DataFrame:
     """The history of a lake table, as it was after a change or at a time, or as it is now.
 
@@ -39,13 +43,14 @@ def read_history(
         prefix: Folder of the lake in the bucket.
         change: Number of a change; `cdclake changes` lists them.
         at: A time, also as ISO 8601 text; without a zone it is UTC. The newest change committed by then counts.
+        key: The id of a row, a tuple of a key of several columns; None: the versions of all rows.
 
     Returns:
         The source's columns, then `operation`, `valid_from`, `valid_to`, `validity_flag`, `change_id`, `year`, `month`
-        and `_cdc_position`, see docs/history.md. Rows in no order.
+        and `_cdc_position`, see docs/history.md. Rows of one key by time, the newest last; else in no order.
 
     Raises:
-        ConfigurationError: There is no such table or change, or it kept no history.
+        ConfigurationError: There is no such table or change, it kept no history, or its key has more or fewer columns.
         PastRetentionError: What the table was then is no longer kept.
     """
     source = TablePlace.at(lake, table, prefix)
@@ -57,4 +62,15 @@ def read_history(
     # The position comes with every frame, as does the operation, which here is told by a column of its own.
     own = (column for column in OWN_COLUMNS if column.name != POSITION)
     shape = TableShape(Schema((*history.schema, *own)), (), (YEAR, MONTH))
-    return frame(spark, source, shape, as_of.kept(history.files)).drop(OP_COLUMN)
+    versions = frame(spark, source, shape, as_of.kept(history.files)).drop(OP_COLUMN)
+    return versions if key is None else _of_key(versions, key, table, history.primary_key)
+
+
+def _of_key(versions: DataFrame, key: object, table: str, names: Sequence[str]) -> DataFrame:
+    values = key if isinstance(key, tuple) else (key,)
+    if len(values) != len(names):
+        message = f"The key of {table} is {', '.join(names)}, and {len(values)} values were given"
+        raise ConfigurationError(message, remedy="Give a tuple with a value for each of these columns")
+    for name, value in zip(names, values, strict=True):
+        versions = versions.where(F.col(quoted(name)) == F.lit(value))
+    return versions.orderBy(VALIDITY_FLAG, VALID_FROM, POSITION)

@@ -134,6 +134,11 @@ def marked_frame(
     return numbers.mapInArrow(Carried(read), spark_schema(schema, marks))
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it, whatever it holds."""
+    return "`{}`".format(name.replace("`", "``"))
+
+
 def spark_schema(schema: Schema, marks: Schema = _NO_MARKS) -> spark_types.StructType:
     """Spark's types of a table's columns, with `Op` and `_cdc_position`, and of marks."""
     columns, after = (

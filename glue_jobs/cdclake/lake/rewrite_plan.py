@@ -131,6 +131,16 @@ def plan_rewrite(
     return RewritePlan(tuple(tasks), task_of_file, routes)
 
 
+def files_that_stay(files: Sequence[DataFile], rewritten: Collection[int]) -> tuple[DataFile, ...]:
+    """Data files that a rewrite leaves as they are.
+
+    Args:
+        rewritten: Indices of the others.
+    """
+    gone = set(rewritten)
+    return tuple(file for i, file in enumerate(files) if i not in gone)
+
+
 def _smallest_open(indices: Sequence[int], files: Sequence[DataFile], target_file_bytes: int) -> set[int]:
     under = [i for i in indices if files[i].bytes < target_file_bytes]
     return {min(under, key=lambda i: (files[i].bytes, i))} if under else set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,11 @@ def candidates(route: pa.ChunkedArray, files: Sequence[DataFile]) -> Iterator[tu
         start, end = ranges.get(i, (0, rows))
         if end > start:
             yield i, start, end
+
+
+def without_ranges(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """Data files that may hold any key: the bounds of a key compare with nothing once its type is another."""
+    return tuple(replace(file, key_min=None, key_max=None) for file in files)
 
 
 def overlapping(files: Sequence[DataFile]) -> frozenset[int]:

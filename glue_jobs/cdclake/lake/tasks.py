@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.arrow_types import arrow_schema
 from cdclake.lake.blobs import from_blob, from_blobs, to_blob
-from cdclake.lake.bloom import MOST_KEYS, filtered_column, groups_that_may_hold
+from cdclake.lake.bloom import filtered_column, groups_to_read
 from cdclake.lake.data_file import TableShape, matches, read_batches
 from cdclake.lake.decide import (
     FILE,
@@ -185,13 +184,11 @@ def probe_files(
     for i, blob in wanted:
         by_file[i].append(blob)
     columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
-    filtered, doubtful = filtered_column(shape), overlapping(files)
+    doubtful = overlapping(files) if filtered_column(shape) else frozenset()
     for i, blobs in by_file.items():
         asked = from_blobs(blobs, pa.schema([]))
         keys = pc.unique(asked[KEY])
-        chosen = None
-        if filtered and i in doubtful and len(keys) <= MOST_KEYS:
-            chosen = partial(groups_that_may_hold, name=filtered, routes=pc.unique(asked[ROUTE]))
+        chosen = groups_to_read(shape, keys, asked[ROUTE]) if i in doubtful else None
         batches = read_batches(fs, places.table_prefix + files[i].path, shape, columns, chosen=chosen)
         hits = [_found(batch, i, files[i].partition, shape, keys) for batch in batches]
         found = pa.concat_tables([found_schema(shape).empty_table(), *hits])  # a file may have no row groups

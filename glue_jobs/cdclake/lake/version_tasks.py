@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.blobs import from_blobs, to_blob
-from cdclake.lake.bloom import MOST_KEYS, filtered_column, groups_that_may_hold
+from cdclake.lake.bloom import groups_to_read
 from cdclake.lake.data_file import matches, read_batches
 from cdclake.lake.decide import Counts, Decided, in_order
 from cdclake.lake.keys import KEY, ROUTE
@@ -158,9 +157,7 @@ def _find(fs: FileSystem, place: int, asked: pa.Table, work: HistoryWork, shape:
     """The versions of some keys in a data file; the file's Bloom filters spare a look at it if few are asked for."""
     file, keyed = work.files[place], keyed_shape(shape)
     keys = pc.unique(asked[KEY])
-    chosen, filtered = None, filtered_column(keyed)
-    if filtered and len(keys) <= MOST_KEYS:
-        chosen = partial(groups_that_may_hold, name=filtered, routes=pc.unique(asked[ROUTE]))
+    chosen = groups_to_read(keyed, keys, asked[ROUTE])
     found = [weaving_schema(shape).empty_table()]
     for rows in read_batches(fs, work.places.table_prefix + file.path, keyed, chosen=chosen):
         hit = matches(keyed.keys_of(rows, file.partition)[1], keys)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from functools import partial, reduce
-from math import ceil
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
-
 from cdclake.lake import tasks
-from cdclake.lake.in_process import InProcessRdd
-from cdclake.lake.locate import PROBES_PER_CORE, ROWS_PER_BUCKET, gathered, handed_out, summed
-from cdclake.lake.routing import quantiles
+from cdclake.lake.locate import KEPT, bucket_bounds, looked_up, probes, told, united
 from cdclake.lake.task_errors import Carried
 from cdclake.lake.version_tasks import Source, find_open, read_live, read_open, weave_bucket
 
@@ -23,7 +18,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.data_file import TableShape
     from cdclake.lake.version_tasks import HistoryWork
-    from cdclake.model.snapshot import DataFile, KeyValue
+    from cdclake.model.snapshot import DataFile
 
 
 def woven(
@@ -58,45 +53,25 @@ def woven(
             (Source.KNOWN, list(enumerate(work.open_files)), partial(read_open, work=work, shape=shape)),
         )
         sources += [(source, _in_tasks(spark, files, function)) for source, files, function in reads if files]
-        read = reduce(add, (summed(rows.map(_first), tasks.ReadStats()) for _, rows in sources[1:]), read)
-    bounds = quantiles(read.samples, ceil(read.rows / ROWS_PER_BUCKET) or 1)
+        read = reduce(add, (told(rows, tasks.ReadStats()) for _, rows in sources[1:]), read)
+    bounds = bucket_bounds(read.rows, read.samples)
     buckets = len(bounds) + 1
     to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
-    entries = [_told(rows.flatMap(to_bucket), source, buckets) for source, rows in sources]
+    entries = [_from(source, rows.flatMap(to_bucket), buckets) for source, rows in sources]
     if work.open_files and not work.compares:
-        entries.append(_told(_open_of(spark, batches, work, shape, bounds), Source.KNOWN, buckets))
+        find = partial(find_open, work=work, shape=shape, bounds=bounds)
+        entries.append(_from(Source.KNOWN, looked_up(spark, batches, work.open_files, find), buckets))
     weave = Carried(partial(weave_bucket, work=work, shape=shape, full_load=full_load))
-    # All are partitioned alike, so the union shuffles nothing again.
-    return reduce(_union, entries).mapPartitions(weave)
+    return united(entries).mapPartitions(weave)
 
 
 def _in_tasks(spark: SparkContext, files: Sequence[Any], function: Any) -> RDD[Any]:  # noqa: ANN401 - a task
-    count = min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
-    return spark.parallelize(files, count).mapPartitions(Carried(function)).persist(StorageLevel.DISK_ONLY)
+    return spark.parallelize(files, probes(spark, files)).mapPartitions(Carried(function)).persist(KEPT)
 
 
-def _open_of(
-    spark: SparkContext, batches: RDD[Any], work: HistoryWork, shape: TableShape, bounds: Sequence[KeyValue]
-) -> RDD[Any]:
-    """The open versions of the keys of some rows, by bucket."""
-    find = Carried(partial(find_open, work=work, shape=shape, bounds=bounds))
-    count = min(len(work.open_files), spark.defaultParallelism * PROBES_PER_CORE)
-    wanted = batches.flatMap(partial(tasks.route_to_files, files=work.open_files)).partitionBy(count, int)
-    found = handed_out(spark, wanted).mapPartitions(find)
-    return gathered(found) if isinstance(wanted, InProcessRdd) else found
+def _from(source: Source, rows: RDD[Any], buckets: int) -> RDD[Any]:
+    return rows.mapValues(partial(_marked, source)).partitionBy(buckets, int)
 
 
-def _told(rows: RDD[Any], source: Source, buckets: int) -> RDD[Any]:
-    return rows.mapValues(partial(_from, source)).partitionBy(buckets, int)
-
-
-def _from(source: Source, blob: bytes) -> tuple[Source, bytes]:
+def _marked(source: Source, blob: bytes) -> tuple[Source, bytes]:
     return source, blob
-
-
-def _union(one: RDD[Any], other: RDD[Any]) -> RDD[Any]:
-    return one.union(other)
-
-
-def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
-    return pair[0]
