@@ -10,11 +10,11 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
+from cdclake.dms.names import ChangeFileTimes, change_path, table_folder
 from cdclake.errors import IntegrityError, JobRunError
 from cdclake.local.jobs import RunState
 from cdclake.local.shop import MIN_ORDERS, Shop
 from cdclake.local.shop_data import TABLES
-from cdclake.local.shop_files import ChangeFileNames
 from cdclake.local.shop_lake import prove, settings_of
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import (
@@ -25,13 +25,12 @@ from cdclake.model.names import (
     Attribute,
 )
 from cdclake.model.names import RunState as LastRun
-from cdclake.model.rawfiles import RawFormat
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from cdclake.local.shop_files import DmsFile
+    from cdclake.dms.names import DmsFile
     from deploy_local.deployed import Deployed
 
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
@@ -58,7 +57,7 @@ class Scenario:
         self._deployed = deployed
         self._raw_prefix, self._lake_prefix = raw_prefix, lake_prefix
         self._shop = Shop(_now, orders=MIN_ORDERS)
-        self._names = ChangeFileNames(_now)
+        self._times = ChangeFileTimes(_now)
         self._s3, self._glue = deployed.client("s3"), deployed.client("glue")
         self._state = DynamoState(deployed.client("dynamodb"), deployed.state_table)
         self._lake = S3Store(self._s3, deployed.lake_bucket)
@@ -109,8 +108,9 @@ class Scenario:
         """A file that nobody can read arrives: its table fails and says why, an alarm goes off, somebody is told."""
         mailbox = self._deployed.listen_to_alarms()
         name, path = self._shop.name_of(BROKEN), self._path(BROKEN)
-        file = self._names.next(RawFormat.PARQUET)
-        key = f"{self._raw_prefix}{name.schema}/{name.table}/{file}"
+        settings = TABLES[BROKEN].change_settings
+        file = change_path(settings, self._times.next())
+        key = f"{self._raw_prefix}{table_folder(settings, name)}{file}"
         self._may_fail = True
         self._s3.put_object(Bucket=self._deployed.raw_bucket, Key=key, Body=b"this is no Parquet file")
         self._wait(lambda: self._last_error(path) != "" and self._quiet(), f"{name} to fail", _JOB_SECONDS)

@@ -55,6 +55,7 @@ MAY_IMPORT = {
         "cdclake.ports",
     },
     "cdclake.oracle": {"cdclake.model"},
+    "cdclake.dms": {"cdclake.dms", "cdclake.model", "cdclake.ports", "cdclake.lake.arrow_types"},
     "cdclake.local": ANYTHING,
     "cdclake.cli": ANYTHING,
 }
@@ -64,8 +65,10 @@ ONLY_IN = {
     "botocore": ("cdclake.adapters", "cdclake.local", "cdclake.cli"),
     "aws_lambda_powertools": ("lambdas",),
     "pyspark": ("cdclake.lake", "cdclake.lake_table", *SPARK_SCRIPTS),
-    "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake.local", "cdclake.cli"),
+    "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake.dms", "cdclake.local", "cdclake.cli"),
     "cdclake.cli": ("cdclake.cli",),
+    # What plays the source's side is no part of what runs on AWS.
+    "cdclake.dms": ("cdclake.dms", "cdclake.local", "cdclake.cli"),
     "cdclake.local": ("cdclake.local", "cdclake.cli"),
 }
 """Who alone may import these."""

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.adapters.memory import ManualClock
 from cdclake.local.shop import ROUND_ONE_ORDERS, STORE_SCHEMA, Shop
-from cdclake.local.shop_files import TIMESTAMP_COLUMN, ChangeFileNames
-from cdclake.model.rawfiles import ListedObject, RawFormat, RawKind, raw_files, split_raw_key
+from cdclake.local.shop_data import TIMESTAMP_COLUMN
+from cdclake.model.rawfiles import ListedObject, RawKind, raw_files, split_raw_key
 from cdclake.model.schema import parse_columns
 
 ORDERS = 5_000
@@ -146,18 +145,6 @@ def test_applying_the_change_files_to_the_full_load_gives_what_the_source_expect
                     del rows[change["id"]]
     expected = {row["id"]: row for row in shop.expected("productorder").to_pylist()}
     assert rows == expected
-
-
-def test_change_file_names_grow_even_if_the_clock_goes_back():
-    clock = ManualClock(START)
-    names = ChangeFileNames(clock)
-    made = [names.next(RawFormat.PARQUET), names.next(RawFormat.PARQUET)]
-    clock.advance(-3_600)
-    made.append(names.next(RawFormat.PARQUET))
-    clock.advance(7_200)
-    made.append(names.next(RawFormat.PARQUET))
-    assert made == sorted(set(made))
-    assert made[0] == "20240401-090000000.parquet"
 
 
 def test_statements_on_rows_that_do_not_fit_are_refused(shop):

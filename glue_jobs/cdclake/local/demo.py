@@ -25,11 +25,11 @@ from cdclake.model.table import TableState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from cdclake.dms.names import DmsFile
     from cdclake.local.deploy import Deployment
     from cdclake.local.server import EmbeddedAws
     from cdclake.local.shop import Shop
     from cdclake.local.shop_check import Comparison
-    from cdclake.local.shop_files import DmsFile
 
 STAGES = 8
 """How often `Demo` says that a stage begins."""

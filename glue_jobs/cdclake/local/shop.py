@@ -10,23 +10,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from cdclake.dms.files import Changes, change_bytes, full_load_bytes
+from cdclake.dms.names import ChangeFileTimes, DmsFile, change_path, full_load_path, table_folder
 from cdclake.local import shop_data
-from cdclake.local.shop_files import (
-    TIMESTAMP_COLUMN,
-    ChangeFileNames,
-    DmsFile,
-    change_table,
-    encode,
-    full_load_name,
-    full_load_table,
-)
+from cdclake.local.shop_data import TIMESTAMP_COLUMN
 from cdclake.local.shop_source import KEY, Row, SourceTable
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from cdclake.local.shop_source import ChangeRow
     from cdclake.ports import Clock
 
 DEFAULT_ORDERS = 300_000
@@ -58,7 +52,7 @@ class Shop:
             raise ValueError(message)
         self._clock = clock
         self._seed = seed
-        self._names = ChangeFileNames(clock)
+        self._times = ChangeFileTimes(clock)
         self._catalogue = shop_data.products(seed)
         self._next_order = orders + 1
         starting_rows = {
@@ -82,23 +76,23 @@ class Shop:
         files = []
         written_utc = self._clock()
         for spec in shop_data.TABLES.values():
-            rows = full_load_table(self.expected(spec.name).sort_by(KEY), written_utc)
+            settings, folder = spec.full_load_settings, table_folder(spec.full_load_settings, self.name_of(spec.name))
+            rows = self.expected(spec.name).sort_by(KEY)
             per_file = -(-rows.num_rows // spec.full_load_files)
             for number in range(spec.full_load_files):
-                name = full_load_name(number + 1, spec.full_load_format)
-                data = encode(rows.slice(number * per_file, per_file), spec.full_load_format)
-                files.append(DmsFile(f"{shop_data.SCHEMA_NAME}/{spec.name}/{name}", data))
+                data = full_load_bytes(rows.slice(number * per_file, per_file), settings, written_utc)
+                files.append(DmsFile(folder + full_load_path(settings, number + 1), data))
         return files
 
     def change_files(self) -> list[DmsFile]:
         """One change file for each table that changed since the last call."""
         files = []
         for spec in shop_data.TABLES.values():
-            changes = self.tables[spec.name].take_changes()
-            if changes:
-                data = encode(change_table(changes, spec.columns), spec.change_format)
-                name = self._names.next(spec.change_format)
-                files.append(DmsFile(f"{shop_data.SCHEMA_NAME}/{spec.name}/{name}", data))
+            taken = self.tables[spec.name].take_changes()
+            if taken:
+                settings, folder = spec.change_settings, table_folder(spec.change_settings, self.name_of(spec.name))
+                data = change_bytes(_changes(taken, spec.columns), settings)
+                files.append(DmsFile(folder + change_path(settings, self._times.next()), data))
         return files
 
     def round_one(self) -> list[DmsFile]:
@@ -164,3 +158,11 @@ class Shop:
         ids = np.sort(self.expected("productorder")[KEY].to_numpy())
         chosen = ids[np.linspace(0, len(ids) - 1, count).astype(int)]
         return [int(key) for key in np.random.default_rng([self._seed, 3]).permutation(chosen)]
+
+
+def _changes(taken: list[ChangeRow], columns: pa.Schema) -> Changes:
+    return Changes(
+        pa.array([change.op for change in taken], pa.string()),
+        pa.array([change.committed_utc for change in taken], pa.timestamp("us", tz="UTC")),
+        pa.Table.from_pylist([change.row for change in taken], columns),
+    )

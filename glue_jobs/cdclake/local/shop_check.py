@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.errors import IntegrityError
-from cdclake.local.shop_files import TIMESTAMP_COLUMN
+from cdclake.local.shop_data import TIMESTAMP_COLUMN
 from cdclake.model import position
 from cdclake.model.schema import HIVE_NULL_PARTITION, OP_COLUMN
 

@@ -6,7 +6,7 @@ the columns are widened so that each type, and each kind of text that tends to b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from cdclake.model.rawfiles import RawFormat
+from cdclake.dms.settings import Compression, DataFormat, DmsSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +25,10 @@ DAYS = 90
 FIRST_ID = 1001
 PRODUCTS = 1000
 
+TIMESTAMP_COLUMN = "dms_timestamp"
+
+_CSV = DmsSettings()
+_PARQUET = DmsSettings(data_format=DataFormat.PARQUET, compression_type=Compression.GZIP)
 _MONEY = pa.decimal128(10, 2)
 _MOMENT = pa.timestamp("us", tz="UTC")
 _SECONDS_A_DAY = 86_400
@@ -84,14 +88,14 @@ class ShopTable:
     full_load_files: int = 1
 
     @property
-    def full_load_format(self) -> RawFormat:
-        """Format of the `LOAD*` files."""
-        return RawFormat.CSV if self.csv else RawFormat.PARQUET
+    def full_load_settings(self) -> DmsSettings:
+        """How DMS writes the `LOAD*` files."""
+        return replace(_CSV if self.csv else _PARQUET, timestamp_column_name=TIMESTAMP_COLUMN)
 
     @property
-    def change_format(self) -> RawFormat:
-        """Format of the change files."""
-        return RawFormat.CSV_GZ if self.csv else RawFormat.PARQUET
+    def change_settings(self) -> DmsSettings:
+        """How DMS writes change files."""
+        return replace(self.full_load_settings, compression_type=Compression.GZIP)
 
 
 TABLES = {
