@@ -56,6 +56,13 @@ MAY_IMPORT = {
     },
     "cdclake.oracle": {"cdclake.model"},
     "cdclake.dms": {"cdclake.dms", "cdclake.model", "cdclake.ports", "cdclake.lake.arrow_types"},
+    "cdclake.replicate": {
+        "cdclake.replicate",
+        "cdclake.dms",
+        "cdclake.model",
+        "cdclake.ports",
+        "cdclake.lake.arrow_types",
+    },
     "cdclake.local": ANYTHING,
     "cdclake.cli": ANYTHING,
 }
@@ -65,10 +72,20 @@ ONLY_IN = {
     "botocore": ("cdclake.adapters", "cdclake.local", "cdclake.cli"),
     "aws_lambda_powertools": ("lambdas",),
     "pyspark": ("cdclake.lake", "cdclake.lake_table", *SPARK_SCRIPTS),
-    "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake.dms", "cdclake.local", "cdclake.cli"),
+    "pymysql": ("cdclake.replicate", "cdclake.local"),
+    "pymysqlreplication": ("cdclake.replicate",),
+    "pyarrow": (
+        "cdclake.lake",
+        "cdclake.adapters.filesystem",
+        "cdclake.dms",
+        "cdclake.replicate",
+        "cdclake.local",
+        "cdclake.cli",
+    ),
     "cdclake.cli": ("cdclake.cli",),
     # What plays the source's side is no part of what runs on AWS.
-    "cdclake.dms": ("cdclake.dms", "cdclake.local", "cdclake.cli"),
+    "cdclake.dms": ("cdclake.dms", "cdclake.replicate", "cdclake.local", "cdclake.cli"),
+    "cdclake.replicate": ("cdclake.replicate", "cdclake.local", "cdclake.cli"),
     "cdclake.local": ("cdclake.local", "cdclake.cli"),
 }
 """Who alone may import these."""

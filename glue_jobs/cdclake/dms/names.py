@@ -90,11 +90,16 @@ def transactions_key(settings: DmsSettings, written_utc: datetime) -> str:
 
 
 class ChangeFileTimes:
-    """Times of change files: the time they are written, made to grow if the clock stands still or goes back."""
+    """Times of change files: the time they are written, made to grow if the clock stands still or goes back.
 
-    def __init__(self, clock: Clock) -> None:
+    Args:
+        clock: Tells the time.
+        after: All times are later than this.
+    """
+
+    def __init__(self, clock: Clock, after: datetime | None = None) -> None:
         self._clock = clock
-        self._last: datetime | None = None
+        self._last = after
 
     def next(self) -> datetime:
         """A time, to the millisecond, later than all before."""

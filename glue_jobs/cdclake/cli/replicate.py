@@ -1,0 +1,128 @@
+"""`cdclake local replicate`: what stands in for DMS where there is none."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.cli.target import Target, with_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cdclake.ports import ObjectStore
+
+PASSWORD_VARIABLE = "CDCLAKE_SOURCE_PASSWORD"
+SETTINGS = {
+    "DataFormat": "parquet",
+    "TimestampColumnName": "dms_timestamp",
+    "HeaderColumns": "AR_H_CHANGE_SEQ",
+    "BeforeImages": "pk-only",
+    # A whole file is made in memory.
+    "MaxFileSize": "65536",
+}
+"""What `--set` need not say. The first three are those of the sample's DMS task; see docs/deploy.md."""
+_SOURCE = "Source"
+
+
+@with_target
+def replicate(
+    database: Annotated[str, typer.Argument(help="The database, which becomes the schema's folder.")],
+    *,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated.")] = None,
+    user: Annotated[str | None, typer.Option(help="User of the database.", rich_help_panel=_SOURCE)] = None,
+    host: Annotated[str | None, typer.Option(help="Its host; this one if not given.", rich_help_panel=_SOURCE)] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Its port; 3306 if not given.", rich_help_panel=_SOURCE)
+    ] = None,
+    socket: Annotated[
+        str, typer.Option(help="Its Unix socket, in place of host and port.", rich_help_panel=_SOURCE)
+    ] = "",
+    option_file: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            rich_help_panel=_SOURCE,
+            help=f"MySQL option file with the password; {PASSWORD_VARIABLE} is the other way to give one.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Setting of DMS's S3 endpoint, such as DataFormat=csv; or BeforeImages, HeaderColumns. Repeatable.",
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help="Write to this folder, not to the raw bucket.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the replication; each remembers its own position.")] = "default",
+    anew: Annotated[bool, typer.Option("--anew", help="Remove the tables' raw files and load them again.")] = False,
+    until_now: Annotated[
+        bool, typer.Option("--until-now", help="Stop at the present end of the binlog, not at Ctrl-C.")
+    ] = False,
+    target: Target,
+) -> None:
+    """Replicate a MySQL or MariaDB database to the raw bucket, in AWS DMS's place: full load, then changes.
+
+    A stand-in to try things with where there is no DMS. It goes on from where it was stopped.
+    """
+    from cdclake.dms.settings import settings_from  # heavy, and --help needs none of it
+    from cdclake.replicate.connection import Account
+    from cdclake.replicate.service import Replication, Task
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("cdclake").setLevel(logging.INFO)
+    given = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
+    account = Account(
+        user=user,
+        password=os.environ.get(PASSWORD_VARIABLE),
+        host=host,
+        port=port,
+        socket=socket,
+        option_file=str(option_file or ""),
+    )
+    task = Task(database, tuple(table or ()), settings_from(given), name)
+    raw = _store(folder, target)
+    with _told_to_stop() as should_stop:
+        Replication(task, account, raw, lambda: datetime.now(timezone.utc)).run(
+            should_stop, anew=anew, until_now=until_now
+        )
+
+
+def _named(settings: list[str]) -> dict[str, str]:
+    """Names and values of `NAME=VALUE`; a name without value has the empty one."""
+    return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
+
+
+def _store(folder: Path | None, target: Target) -> ObjectStore:
+    if folder:
+        from cdclake.adapters.folder import FolderStore
+
+        return FolderStore(folder)
+    from cdclake.cli.services import connect
+
+    return connect(target).raw
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[Callable[[], bool]]:
+    """Whether somebody asked this process to end, by Ctrl-C or SIGTERM: it then writes first what it has read."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

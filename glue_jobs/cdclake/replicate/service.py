@@ -1,0 +1,154 @@
+"""A local stand-in for a DMS task: full load, then ongoing replication, of one database into the raw bucket."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cdclake.dms.names import ChangeFileTimes, table_folder
+from cdclake.dms.settings import KILOBYTE
+from cdclake.errors import ConfigurationError
+from cdclake.replicate.binlog import Ignored, follow
+from cdclake.replicate.changes import Transaction
+from cdclake.replicate.connection import check_source, connect
+from cdclake.replicate.cut import Batch, cut
+from cdclake.replicate.position import Progress, ProgressFile
+from cdclake.replicate.raw_files import change_file, check_settings, full_load_files
+from cdclake.replicate.snapshot import end_of_binlog, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cdclake.dms.settings import DmsSettings
+    from cdclake.model.table import TableName
+    from cdclake.ports import Clock, ObjectStore
+    from cdclake.replicate.connection import Account
+    from cdclake.replicate.position import BinlogPosition
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is replicated, and how.
+
+    Attributes:
+        schema: Name of the database.
+        only: Names of its tables to replicate; empty for all.
+        settings: When files are written, and what they look like. `bucket_folder` is the raw prefix.
+        name: Tasks of different names know nothing of each other.
+    """
+
+    schema: str
+    only: tuple[str, ...]
+    settings: DmsSettings
+    name: str = "default"
+
+
+class Replication:
+    """The stand-in at work.
+
+    Args:
+        task: What to do.
+        account: The source.
+        raw: The raw bucket.
+        clock: Names the files.
+    """
+
+    def __init__(self, task: Task, account: Account, raw: ObjectStore, clock: Clock) -> None:
+        check_settings(task.settings)
+        self._task = task
+        self._account = account
+        self._raw = raw
+        self._clock = clock
+        folder = task.settings.bucket_folder.strip("/")
+        self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name)
+
+    def run(self, should_stop: Callable[[], bool], *, anew: bool = False, until_now: bool = False) -> Progress:
+        """Go on from where the last run came to; make the full load if there was none.
+
+        Args:
+            should_stop: Asked at least every second. Changes that were read are written before the end.
+            anew: Forget the last run, remove what is in the tables' raw folders, and load them anew.
+            until_now: Stop at what is the end of the binlog now.
+
+        Returns:
+            How far it came.
+
+        Raises:
+            ConfigurationError: The source or its settings are not as they must be.
+            IntegrityError: The binlog does not say what happened since the last run.
+            RetryableError: The source went away. The next run goes on.
+        """
+        with closing(connect(self._account)) as connection:
+            check_source(connection)
+            end = end_of_binlog(connection) if until_now else None
+        progress = None if anew else self._progress.read()
+        if progress is None or progress.binlog is None:
+            progress = self._full_load(clear=anew or progress is not None)
+        assert progress.binlog is not None
+        if end is not None and not progress.binlog.is_before(end):
+            return progress
+        return self._follow(progress, progress.binlog, should_stop, end)
+
+    def _full_load(self, *, clear: bool) -> Progress:
+        """Write the `LOAD` files of all tables, as they are at one moment.
+
+        Args:
+            clear: Whether what is in the tables' folders may go.
+        """
+        task = self._task
+        with snapshot(self._account, task.schema, task.only) as source:
+            old = [key for table in source.tables for key in self._keys_of(table.name)]
+            if old and not clear:
+                message = f"The raw folders of {task.schema} hold files that this replication did not write"
+                raise ConfigurationError(message, remedy="Name another place, or load anew", file=old[0])
+            # From here on, what is in the folders is known to be ours.
+            self._progress.write(Progress(None))
+            self._raw.delete(old)
+            for table in source.tables:
+                for file in full_load_files(table, source.rows(table), task.settings, self._clock):
+                    self._raw.put(file.key, file.data)
+                    logger.info("Full load of %s: %s", table.name, file.key)
+            progress = Progress(source.position)
+            self._progress.write(progress)
+        return progress
+
+    def _keys_of(self, table: TableName) -> list[str]:
+        return [found.key for found in self._raw.list(table_folder(self._task.settings, table))]
+
+    def _follow(
+        self, progress: Progress, start: BinlogPosition, should_stop: Callable[[], bool], end: BinlogPosition | None
+    ) -> Progress:
+        """Write change files from the place that the progress tells, until told to stop or at the end."""
+        settings = self._task.settings
+        times = ChangeFileTimes(self._clock, after=progress.last_file_utc)
+        batch = Batch(settings, progress)
+        with closing(follow(self._account, self._task.schema, self._task.only, start)) as found_in_binlog:
+            for found in found_in_binlog:
+                if isinstance(found, Transaction):
+                    batch.add(found, self._clock())
+                else:
+                    batch.pass_over(found.end)
+                if isinstance(found, Ignored):
+                    logger.warning("The source did '%s ...', which no change file tells of: load anew", found.statement)
+                is_last = should_stop() or (end is not None and not found.end.is_before(end))
+                if is_last or batch.is_due(self._clock()):
+                    batch = Batch(settings, self._write(batch, times))
+                if is_last:
+                    break
+        return batch.progress
+
+    def _write(self, batch: Batch, times: ChangeFileTimes) -> Progress:
+        """Put the files of a batch, and then remember that they are there."""
+        settings, progress = self._task.settings, batch.progress
+        for table, rows in cut(batch.rows, settings.cdc_min_file_size * KILOBYTE):
+            written_utc = times.next()
+            file = change_file(rows, settings, written_utc)
+            self._raw.put(file.key, file.data)
+            progress = replace(progress, last_file_utc=written_utc)
+            logger.info("%d changes of %s: %s", len(rows), table, file.key)
+        self._progress.write(progress)
+        return progress
