@@ -189,11 +189,12 @@ class LakeTable:
             return self._change(DELETE, lambda before: self._keys_where(what, before), reason)
         return self._change(DELETE, lambda before: given_ids(what, before.primary_key), reason)
 
-    def as_of(self, when: int | datetime | str | None = None) -> DataFrame:
+    def as_of(self, when: int | datetime | str | None = None, *, with_deleted: bool = False) -> DataFrame:
         """The table as it was after a change or at a time, or as it is now; see `cdclake.lake.read_table`.
 
         Args:
             when: Number of a change, or a time, also as ISO 8601 text; without a zone it is UTC.
+            with_deleted: Whether rows that were deleted softly are given too; their `Op` is `D`.
 
         Raises:
             ConfigurationError: There is no such change.
@@ -201,7 +202,8 @@ class LakeTable:
         """
         change, at = (when, None) if isinstance(when, int) else (None, when)
         lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
-        return read_table(self._spark, lake, str(self._name), prefix, change=change, at=at)
+        name = str(self._name)
+        return read_table(self._spark, lake, name, prefix, change=change, at=at, with_deleted=with_deleted)
 
     def history(self, key: object = None) -> DataFrame:
         """The versions of the table's rows, see `cdclake.lake.read_history`; those of one key by time, newest last.

@@ -45,7 +45,12 @@ class LakeRow:
 
 
 def merge(
-    primary_key: Sequence[str], full_load: Iterable[Row], changes: Iterable[ChangeRow], columns: Sequence[str] = ()
+    primary_key: Sequence[str],
+    full_load: Iterable[Row],
+    changes: Iterable[ChangeRow],
+    columns: Sequence[str] = (),
+    *,
+    soft_delete: bool = False,
 ) -> list[LakeRow]:
     """What a table holds after a full load and some changes.
 
@@ -58,6 +63,8 @@ def merge(
         full_load: Rows of the full load.
         changes: Rows of all change files.
         columns: All columns of the table; needed only if changes leave some out.
+        soft_delete: Whether a deleted row stays as it is, but for its operation, which is `D` then. An insert or update
+            after that is as if the row had not been there.
 
     Returns:
         The table's rows, by key, or in the order given if there is no key.
@@ -70,12 +77,20 @@ def merge(
     for change in in_order:
         key = _key(primary_key, change.row)
         if change.old_key is not None and change.old_key != key:
-            table.pop(change.old_key, None)
-        before = table.pop(key, None)
-        if change.op != "D":
-            kept = before.row if before else dict.fromkeys(columns)
+            _delete(table, change.old_key, soft_delete)
+        if change.op == "D":
+            _delete(table, key, soft_delete)
+        else:
+            before = table.get(key)
+            kept = before.row if before and before.op != "D" else dict.fromkeys(columns)
             table[key] = LakeRow({**kept, **change.row}, change.op, change.position)
     return [table[key] for key in sorted(table)]
+
+
+def _delete(table: dict[Key, LakeRow], key: Key, soft_delete: bool) -> None:
+    row = table.pop(key, None)
+    if row and soft_delete:
+        table[key] = replace(row, op="D")
 
 
 @dataclass(frozen=True)

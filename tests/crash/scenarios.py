@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from cdclake.model.change import ChangeKind
+from cdclake.model.names import Attribute
 from cdclake.oracle import merge
 from tests.crash.actor import LAYOUT, Actor
 from tests.crash.faults import Injector
@@ -103,8 +104,8 @@ def _write_late(stage: Stage) -> None:
     stage.deliver()
 
 
-def _expected(stage: Stage) -> list[LakeRow]:
-    return merge(KEY, stage.table.loads, stage.table.changes)
+def _expected(stage: Stage, *, soft_delete: bool = False) -> list[LakeRow]:
+    return merge(KEY, stage.table.loads, stage.table.changes, soft_delete=soft_delete)
 
 
 def _with_full_load(stage: Stage) -> list[LakeRow]:
@@ -146,6 +147,22 @@ def _with_second_and_late_due(stage: Stage) -> list[LakeRow]:
     _with_first(stage)
     _write_second(stage)
     _write_late(stage)
+    return _expected(stage)
+
+
+def _with_soft_deletes_due(stage: Stage) -> list[LakeRow]:
+    """Rows were deleted softly; one of them is revived now, others are deleted, and late changes tell of some."""
+    stage.set(Attribute.DELETE_MODE, "soft")
+    _with_second_and_late_due(stage)
+    return _expected(stage, soft_delete=True)
+
+
+def _with_soft_deletes_to_purge(stage: Stage) -> list[LakeRow]:
+    """Rows were deleted softly, and are to be so no longer."""
+    stage.set(Attribute.DELETE_MODE, "soft")
+    _with_first(stage)
+    stage.set(Attribute.DELETE_MODE, "hard")
+    _write_second(stage)
     return _expected(stage)
 
 
@@ -268,6 +285,8 @@ SCENARIOS = {
         _repeated("LoadInitial", _with_full_load, _load_initial),
         _repeated("LoadInitial-reload", _with_new_full_load, _reload),
         _repeated("LoadIncremental", _with_second_and_late_due, _load_incremental),
+        _repeated("LoadIncremental-soft-deletes", _with_soft_deletes_due, _load_incremental),
+        _repeated("LoadIncremental-purge", _with_soft_deletes_to_purge, _load_incremental),
         _repeated("ProcessTable", _with_all_due, Actor.process_table),
         _repeated("ProcessTable-takeover", _with_dead_run, Actor.process_table),
         Scenario(

@@ -61,6 +61,10 @@ class Stage:
         self._states.register(TableState.new(RAW, "shop/", "orders/").with_attributes(**SETTINGS))
         self._seen: dict[str, bytes] = {}
 
+    def set(self, attribute: str, value: str) -> None:
+        """A person changes a setting of the table."""
+        self._states.set_by_person(PATH, {attribute: value})
+
     def deliver(self) -> None:
         """What was written of the table since the last time arrives in the raw bucket, some time later."""
         self.world.clock.advance(60)

@@ -33,7 +33,7 @@ REQUEST_FAULTS = [*FAULTS, Fault.CONNECTION_DROPPED]
 SAMPLES = {FOLDER: 4, BUCKET: 1, VERSIONED: 2}
 """In `make test`, so many calls of each run are tried with each fault."""
 EVERY_DAY = [
-    *((FOLDER, scenario) for scenario in SCENARIOS),
+    *((FOLDER, scenario) for scenario in SCENARIOS if scenario != "LoadIncremental-purge"),
     (BUCKET, "ProcessTable-takeover"),
     (BUCKET, "rollback"),
     (VERSIONED, "LoadIncremental"),

@@ -47,6 +47,7 @@ PLAIN = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.string()), ("
 KEYS = (("id",), ("code",), ("id", "code"))
 PARTITIONS = ((), ("day",), ("day", "city"))
 ORDERS = (None, None, "amount", "at", "code")
+MODES = ("hard", "soft")
 TARGETS = ("700", "20000", "134217728")
 
 SMALL, READ_BY_THE_DRIVER, LARGE = (1 << 20, 1 << 30), (1 << 20, 0), (0, 0)
@@ -98,6 +99,7 @@ def feeds(draw: st.DrawFn, most_files: int = 5) -> dict[str, Any]:
         "partition": draw(st.sampled_from(PARTITIONS)),
         "order": draw(st.sampled_from(ORDERS)),
         "target": draw(st.sampled_from(TARGETS)),
+        "delete_mode": draw(st.sampled_from(MODES)),
         "full_load": draw(st.lists(rows, max_size=12)),
         "files": files,
         "types": [
@@ -122,6 +124,7 @@ def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its st
         "PrimaryKey": ",".join(key),
         "PartitionKey": ",".join(feed["partition"]) or "null",
         "TargetFileBytes": feed["target"],
+        "DeleteMode": feed["delete_mode"],
     }
     if feed["order"]:
         item["OrderColumn"] = feed["order"]
@@ -141,10 +144,11 @@ def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its st
         table.load_incremental()
         assert table.load_incremental()["change"] is None
 
-        expected = merge(key, full_load, table.changes)
+        expected = merge(key, full_load, table.changes, soft_delete=feed["delete_mode"] == "soft")
         assert by_key(table.rows(), key) == expected
         snapshot = table.log.snapshot(table.log.head())
-        assert snapshot.rows == len(expected)
+        assert snapshot.rows == len(merge(key, full_load, table.changes))
+        assert snapshot.rows + snapshot.deleted_rows == len(expected)
         assert sorted(file.path for file in snapshot.files) == table.files()
         assert [entry.key for entry in table.log.store.list(table.layout.control_prefix + "staging/")] == []
         if full_load or feed["arrivals"]:
@@ -207,12 +211,14 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
     files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),
     cuts=st.lists(st.booleans(), min_size=4, max_size=4),
     partition=st.sampled_from(["null", "c"]),
+    delete_mode=st.sampled_from(MODES),
 )
 def test_columns_that_changes_do_not_send_keep_the_value_of_the_oracle(
-    full_load: int, files: list[list[tuple[str, Row]]], cuts: list[bool], partition: str
+    full_load: int, files: list[list[tuple[str, Row]]], cuts: list[bool], partition: str, delete_mode: str
 ) -> None:
     schema = "id bigint, a int, b string, c string"
     item = {"PrimaryKey": "id", "PartitionKey": partition, "Schema": schema, "CsvNoSupValue": "?"}
+    item["DeleteMode"] = delete_mode
     with tempfile.TemporaryDirectory() as folder:
         table = Table(Path(folder), PLAIN, item)
         loaded = [{"id": i, "a": i, "b": "loaded", "c": "p"} for i in range(1, full_load + 1)]
@@ -224,5 +230,5 @@ def test_columns_that_changes_do_not_send_keep_the_value_of_the_oracle(
             if run_now:
                 table.load_incremental()
         table.load_incremental()
-        expected = merge(("id",), loaded, table.changes, PLAIN.names)
+        expected = merge(("id",), loaded, table.changes, PLAIN.names, soft_delete=delete_mode == "soft")
         assert by_key(table.rows(), ("id",)) == expected

@@ -81,6 +81,7 @@ def _item(feed: dict[str, Any], time_column: str | None) -> dict[str, str]:
         "PrimaryKey": ",".join(feed["key"]),
         "PartitionKey": ",".join(feed["partition"]) or "null",
         "TargetFileBytes": feed["target"],
+        "DeleteMode": feed["delete_mode"],
         "History": "true",
     }
     return {
@@ -107,7 +108,8 @@ def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Any) ->
             (one.row, one.operation, one.position) for one in expected
         ]
         assert found == expected
-        assert by_key(table.rows(), key) == merge(key, *feeding.table_expected())
+        soft = first["delete_mode"] == "soft"
+        assert by_key(table.rows(), key) == merge(key, *feeding.table_expected(), soft_delete=soft)
         check_newest_are_the_table(table, key)
 
 

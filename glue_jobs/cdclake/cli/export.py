@@ -34,12 +34,16 @@ def export(
         str | None,
         typer.Option(metavar="CHANGE|TIME", help="Number of a change, or a time as 2024-03-05T10:00:00Z. Else: now."),
     ] = None,
+    with_deleted: Annotated[
+        bool, typer.Option("--with-deleted", help="Copy rows that were deleted softly as well.")
+    ] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
     """Copy the Parquet files of a table as it was after a change or at a time.
 
-    They are copied byte for byte, with their partition folders. Nothing in the lake is changed.
+    They are copied byte for byte, with their partition folders; only rows that were deleted softly are left out.
+    Nothing in the lake is changed.
 
     Example: cdclake export shop.orders --as-of 3 --to orders-as-of-3
     """
@@ -53,7 +57,16 @@ def export(
             bar.expect(count)
             bar.stage(f"Copying files of {table}: {done} of {count}")
 
-        exported = export_table(target.lake_bucket, table, to, target.lake_prefix, change=change, at=at, progress=say)
+        exported = export_table(
+            target.lake_bucket,
+            table,
+            to,
+            target.lake_prefix,
+            change=change,
+            at=at,
+            with_deleted=with_deleted,
+            progress=say,
+        )
     output_for(output).records("Exported", _COLUMNS, [asdict(exported)])
 
 

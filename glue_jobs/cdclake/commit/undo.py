@@ -161,8 +161,8 @@ def apply_undo(
     """
     check_kept(log, plan, keep_alive)
     now, then = ({file.path for file in snapshot.files} for snapshot in (plan.before, plan.after))
-    restored = sum(file.rows for file in plan.after.files if file.path not in now)
-    retired = sum(file.rows for file in plan.before.files if file.path not in then)
+    restored = sum(file.live_rows for file in plan.after.files if file.path not in now)
+    retired = sum(file.live_rows for file in plan.before.files if file.path not in then)
     record = ChangeRecord(
         change=plan.after.change,
         kind=plan.kind,

@@ -38,7 +38,13 @@ def shape_of(run: TableRun, schema: Schema) -> TableShape:
             remedy = f"Correct PrimaryKey or PartitionKey; the columns are {', '.join(schema.names)}"
             raise ConfigurationError(message, remedy=remedy)
     partial = run.settings.csv.no_sup_value is not None
-    return TableShape(schema, run.settings.primary_key, run.settings.partition_key, partial)
+    return TableShape(
+        schema,
+        run.settings.primary_key,
+        run.settings.partition_key,
+        partial,
+        soft_delete=run.settings.soft_delete,
+    )
 
 
 def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from cdclake.errors import IntegrityError
 from cdclake.lake.arrow_types import arrow_schema, partition_column, to_arrow
 from cdclake.lake.keys import KEY, ROUTE, UNSENT, comparable, row_keys
-from cdclake.lake.raw_rows import INSERT
+from cdclake.lake.raw_rows import DELETE, INSERT
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.schema import OP_COLUMN, Schema
@@ -43,6 +43,7 @@ class TableShape:
         partition_key: Partition columns; they lie in the folder names, not in the files.
         partial: Whether changes may leave columns out, so that rows in flight tell which.
         complete: Whether `schema` has all columns of the files; if not, they have operation and position beside them.
+        soft_delete: Whether deleted rows stay in the files, with the operation `D`.
     """
 
     schema: Schema
@@ -50,6 +51,7 @@ class TableShape:
     partition_key: tuple[str, ...]
     partial: bool = False
     complete: bool = False
+    soft_delete: bool = False
 
     @property
     def stored(self) -> pa.Schema:
@@ -217,6 +219,12 @@ def conform(rows: pa.Table, schema: pa.Schema, *, keep_encoded: bool = False) ->
         else:
             columns[column.name] = rows.column(i).cast(column.type)
     return pa.table(columns)
+
+
+def is_deleted(rows: pa.Table) -> pa.Array:
+    """Whether each row of a data file, or on its way into one, was deleted softly; true or false, never null."""
+    operations = rows[OP_COLUMN].cast(pa.string()).combine_chunks()
+    return pc.fill_null(pc.equal(operations, DELETE), False)
 
 
 def matches(keys: pa.Array, wanted: pa.Array) -> pa.Array:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
 from cdclake.lake.arrow_types import partition_text
+from cdclake.lake.data_file import matches
 from cdclake.lake.keys import KEY, ROUTE, UNSENT
 from cdclake.lake.raw_rows import DELETE, INSERT
 from cdclake.model.position import COLUMN as POSITION
@@ -19,6 +20,8 @@ from cdclake.model.schema import OP_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from cdclake.lake.data_file import TableShape
 
 Partition = tuple[str | None, ...]
@@ -26,6 +29,10 @@ Partition = tuple[str | None, ...]
 FILE = "_file"
 """Index of the data file in the snapshot that holds a key."""
 PARTITION_ID = "_partition"
+DEAD = "_dead"
+"""Whether a row of the lake was deleted softly."""
+STAYS = "_stays"
+"""Whether a row that was deleted stays in its file, with the operation `D`."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ class Decided:
 
     Attributes:
         removals: Index of a data file to the route and key of rows that leave it, because they are deleted, replaced in
-            the same file, or moved to another partition.
+            the same file, or moved to another partition. If the table deletes softly, `STAYS` tells which of them do
+            not leave it, but are deleted there.
         replacements: Index of a data file to the rows that take the place of removed ones in the same file.
         inserts: Partition to rows that are new in it, sorted by route if there is one.
         tombstones: Route, key and position of each delete that counts; None for a table without a key.
@@ -68,8 +76,8 @@ def decide(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape)
 
     Args:
         rows: Rows in flight; all rows of each key, any order.
-        found: The lake's rows of those keys: key, file index, position, partition id, and if changes may leave columns
-            out, all source columns; one for a key at most.
+        found: The lake's rows of those keys: key, file index, position, partition id, whether they are dead, and if
+            changes may leave columns out, all source columns; one for a key at most.
         buried: Tombstones of those keys: key and position; several for a key are possible.
         shape: Shape of the table.
 
@@ -78,32 +86,73 @@ def decide(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape)
     """
     if len(pc.unique(found[KEY])) != found.num_rows:
         raise IntegrityError("The lake table holds a key more than once", remedy="Reload the table with a full load")
-    live = _later_than_lake(in_order(rows), found, in_order(buried, (KEY, POSITION)))
-    winners = _last_of_each_key(live, found, shape)
-    known = _matching(found, winners[KEY])
-    present = known[FILE].is_valid()
-    deletes = pc.equal(winners[OP_COLUMN], DELETE)
-
-    stays = pc.and_(present, pc.invert(deletes))
-    new = pc.and_(pc.invert(present), pc.invert(deletes))
-    identities = _partition_ids(winners, shape.partition_key)
-    moved = pc.and_(stays, pc.fill_null(pc.not_equal(identities, known[PARTITION_ID]), False))
+    rows, live = in_order(rows), found.filter(pc.invert(found[DEAD]))
+    known, buried = _not_after(rows, found), _not_after(rows, _last_graves(buried))
+    winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(known, buried))), live, shape)
+    present, deletes = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
     counts = Counts(
         applied=winners.num_rows,
         superseded=rows.num_rows - winners.num_rows,
-        inserted=_count(new),
-        updated=_count(stays),
+        inserted=_count(pc.invert(pc.or_(present, deletes))),
+        updated=_count(pc.and_(present, pc.invert(deletes))),
         deleted=_count(pc.and_(present, deletes)),
         absent=_count(pc.and_(pc.invert(present), deletes)),
     )
-    located = winners.append_column(FILE, known[FILE])
+    stored, deleted = winners.filter(pc.invert(deletes)), winners.filter(deletes)
+    if shape.soft_delete:
+        news = pc.invert(pc.or_(known, matches(rows[KEY], stored[KEY])))
+        dead = _last_known(rows.filter(news), buried.filter(news), found, shape)
+        stored = in_order(pa.concat_tables([stored, dead]))
+    place = _matching(found, stored[KEY])
+    same_partition = pc.equal(_partition_ids(stored, shape.partition_key), place[PARTITION_ID])
+    in_place = pc.fill_null(same_partition, False)
     return Decided(
         counts,
-        removals=_by_file(located.filter(present).select([FILE, ROUTE, KEY])),
-        replacements=_by_file(located.filter(pc.and_(stays, pc.invert(moved)))),
-        inserts=dict(by_partition(winners.filter(pc.or_(new, moved)), shape.partition_key)),
-        tombstones=winners.filter(deletes).select([ROUTE, KEY, POSITION]),
+        removals=_by_file(_leaving(found, stored, deleted, shape)),
+        replacements=_by_file(stored.append_column(FILE, place[FILE]).filter(in_place)),
+        inserts=dict(by_partition(stored.filter(pc.invert(in_place)), shape.partition_key)),
+        tombstones=deleted.select([ROUTE, KEY, POSITION]),
     )
+
+
+def _leaving(found: pa.Table, stored: pa.Table, deleted: pa.Table, shape: TableShape) -> pa.Table:
+    """The lake's rows that others take the place of, and those that are deleted; see `Decided.removals`."""
+    replaced = matches(found[KEY], stored[KEY])
+    gone = pc.and_(matches(found[KEY], deleted[KEY]), pc.invert(replaced))
+    if not shape.soft_delete:
+        return found.filter(pc.or_(replaced, gone)).select([FILE, ROUTE, KEY])
+    gone = pc.and_(gone, pc.invert(found[DEAD]))
+    leaving = found.append_column(STAYS, gone).filter(pc.or_(replaced, gone))
+    return leaving.select([FILE, ROUTE, KEY, STAYS])
+
+
+def _last_known(rows: pa.Table, buried: pa.ChunkedArray, found: pa.Table, shape: TableShape) -> pa.Table:
+    """Rows that are stored as deleted ones: the last that inserts and updates told of keys that are deleted now.
+
+    Args:
+        rows: Rows later than the lake's of keys that are not live after the change, in order.
+        buried: Whether each is not later than a remembered delete.
+        found: The lake's rows.
+    """
+    told = _up_to_last_told(rows)
+    rows, buried = rows.filter(told), buried.filter(told)
+    if shape.partial:  # what was inserted again after a delete does not go on from the row before it
+        late = rows.filter(pc.and_(buried, is_last_of_key(_one(rows[KEY]))))
+        found = found.filter(pc.or_(pc.invert(found[DEAD]), matches(found[KEY], late[KEY])))
+    last = _last_of_each_key(rows, found, shape)
+    index = last.schema.get_field_index(OP_COLUMN)
+    return last.set_column(index, last.schema.field(index), pa.repeat(DELETE, last.num_rows))
+
+
+def _up_to_last_told(rows: pa.Table) -> pa.Array:
+    """Of rows in order, which are not among the deletes that come last of their key."""
+    if not rows.num_rows:
+        return pa.array([], pa.bool_())
+    starts, ends = _spans(is_last_of_key(_one(rows[KEY])))
+    places = np.arange(rows.num_rows)
+    deletes = pc.equal(rows[OP_COLUMN], DELETE).to_numpy()
+    last = np.maximum.reduceat(np.where(deletes, -1, places), starts)
+    return pa.array(places <= np.repeat(last, ends - starts + 1))
 
 
 def decide_without_key(rows: pa.Table, partition_key: Sequence[str]) -> Decided:
@@ -167,15 +216,15 @@ def is_last_of_key(keys: pa.Array) -> pa.Array:
     return pa.concat_arrays([changes, pa.array([True])])
 
 
-def _later_than_lake(rows: pa.Table, found: pa.Table, buried: pa.Table) -> pa.Table:
-    """The rows that are later than what the lake holds, or remembers to have deleted, of their key."""
-    graves = buried.filter(is_last_of_key(_one(buried[KEY])))
-    late = pc.or_(*(_not_after(rows, _matching(known, rows[KEY])[POSITION]) for known in (found, graves)))
-    return rows.filter(pc.invert(late))
+def _last_graves(buried: pa.Table) -> pa.Table:
+    """The last tombstone of each key."""
+    buried = in_order(buried, (KEY, POSITION))
+    return buried.filter(is_last_of_key(_one(buried[KEY])))
 
 
-def _not_after(rows: pa.Table, positions: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.fill_null(pc.less_equal(rows[POSITION], positions), False)
+def _not_after(rows: pa.Table, known: pa.Table) -> pa.ChunkedArray:
+    """Whether each row is not later than what is known of its key; false if nothing is."""
+    return pc.fill_null(pc.less_equal(rows[POSITION], _matching(known, rows[KEY])[POSITION]), False)
 
 
 def _matching(known: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
@@ -189,8 +238,7 @@ def _last_of_each_key(live: pa.Table, found: pa.Table, shape: TableShape) -> pa.
     winners = live.filter(last)
     if not shape.partial or not winners.num_rows:
         return winners
-    ends = np.flatnonzero(last.to_numpy(zero_copy_only=False))
-    starts = np.concatenate([[0], ends[:-1] + 1])
+    starts, ends = _spans(last)
     unsent = _unsent_matrix(live, len(shape.schema))
     deletes = pc.equal(live[OP_COLUMN], DELETE)
     unsent[deletes.to_numpy()] = False  # what was deleted has no values left to keep
@@ -205,6 +253,12 @@ def _last_of_each_key(live: pa.Table, found: pa.Table, shape: TableShape) -> pa.
         completed = pc.if_else(pa.array(known), picked, lake[column.name])
         winners = winners.set_column(winners.schema.get_field_index(column.name), column.name, completed)
     return winners
+
+
+def _spans(last: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First and last place of each key, given which rows are the last of theirs; there is one at least."""
+    ends = np.flatnonzero(last.to_numpy(zero_copy_only=False))
+    return np.concatenate([[0], ends[:-1] + 1]), ends
 
 
 def _unsent_matrix(rows: pa.Table, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.arrow_types import cast_column, to_arrow
 from cdclake.lake.blobs import to_blob
+from cdclake.lake.decide import DEAD
 from cdclake.lake.keys import KEY, ROUTE, row_keys
 from cdclake.lake.order_value import order_values
 from cdclake.lake.raw_rows import DELETE, INSERT
@@ -127,7 +128,8 @@ def change_rows(
     Args:
         op: The operation; of an update or delete only rows that are in the lake count.
         given: Rows of `take_given`; all rows of each key, and no others.
-        lake: The lake's rows of these keys: key, position, and all source columns unless they are inserts.
+        lake: The lake's rows of these keys: key, position, whether they are dead, and all source columns unless they
+            are inserts. A dead row is none, but the change must come after it.
         shape: Shape of the table.
         order_column: The ordering column; empty for none.
     """
@@ -135,12 +137,14 @@ def change_rows(
         return _as_inserts(given, shape, order_column), Found()
     keys = pa.chunked_array([chunk for rows in given for chunk in rows[KEY].chunks])
     unique = pc.unique(keys)
+    newest = _newest(lake[POSITION], order_column)
+    lake = lake.filter(pc.invert(lake[DEAD]))
     present = lake.num_rows
     found = Found(
         repeated=0 if op == DELETE else len(keys) - len(unique),  # to delete a row twice is to delete it
         present=present,
         absent=len(unique) - present,
-        newest=_newest(lake[POSITION], order_column),
+        newest=newest,
     )
     if op == INSERT:
         return _as_inserts(given, shape, order_column), found

@@ -310,7 +310,7 @@ def _reading(function: Callable[..., Any], request: Request) -> Carried:
 
 
 def _plan(request: Request, decision: tasks.Decision) -> tasks.Writing:
-    touched = range(len(request.files)) if request.rewrite_all else decision.touched
+    touched = range(len(request.files)) if request.rewrite_all else decision.touched | _to_purge(request)
     settings = request.settings
     return tasks.Writing(
         plan=plan_rewrite(request.files, touched, decision.inserts, settings.target_file_bytes),
@@ -321,6 +321,13 @@ def _plan(request: Request, decision: tasks.Decision) -> tasks.Writing:
         full_load=request.full_load,
         most_bad_rows=settings.max_quarantined_rows,
     )
+
+
+def _to_purge(request: Request) -> frozenset[int]:
+    """Data files with rows that were deleted softly, once the table does not do that any more."""
+    if request.shape.soft_delete:
+        return frozenset()
+    return frozenset(i for i, file in enumerate(request.files) if file.deleted)
 
 
 def _plan_versions(

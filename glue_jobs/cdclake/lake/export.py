@@ -1,4 +1,8 @@
-"""Copies of a lake table as of a change: its Parquet files, byte for byte, in their partition folders. No Spark."""
+"""Copies of a lake table as of a change: its Parquet files in their partition folders. No Spark.
+
+They are copied byte for byte, but for those that hold rows which were deleted softly: these rows are left out, unless
+they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.as_of import KeptFile, TableAsOf
+    from cdclake.lake.as_of import KeptFile
 
 Progress = Callable[[int, int], None]
 """Called with the number of files copied so far, and of all."""
@@ -43,6 +47,7 @@ class Exported:
         change: Number of the change whose table it is.
         committed_utc: When that was committed, ISO 8601.
         to: Where the files are.
+        rows: Rows in them.
         bytes: Size of all files.
     """
 
@@ -63,6 +68,7 @@ def export_table(
     *,
     change: int | None = None,
     at: datetime | str | None = None,
+    with_deleted: bool = False,
     progress: Progress = lambda done, count: None,  # noqa: ARG005 - named as callers see them
 ) -> Exported:
     """Copy the files of a lake table as it was after a change or at a time, or as it is now.
@@ -76,6 +82,7 @@ def export_table(
         prefix: Folder of the lake in the bucket.
         change: Number of a change; `cdclake changes` lists them.
         at: A time, also as ISO 8601 text; without a zone it is UTC. The newest change committed by then counts.
+        with_deleted: Whether rows that were deleted softly are copied too; their `Op` is `D`.
         progress: Is told how far it is.
 
     Raises:
@@ -89,29 +96,32 @@ def export_table(
     target = _Bucket.at(to) if to.startswith(f"{S3}://") else _Folder.at(to)
     target.check_apart_from(source)
     target.check_empty()
-    files = as_of.files
+    files = [kept for kept in as_of.files if with_deleted or kept.file.live_rows]
+    kept_files, sizes = KeptFiles(source), dict[str, int]()
+
     with target.filling() as put:
+
+        def copy(kept: KeptFile) -> None:
+            whole = with_deleted or not kept.file.deleted
+            sizes[kept.file.path] = put(kept_files.fetch if whole else kept_files.fetch_live, kept)
+
         done = iter(range(1, len(files) + 1))
-        kept = KeptFiles(source)
-        in_parallel(lambda file: put(kept, file), files, lambda: progress(next(done), len(files)))
-    return _exported(source, as_of, to)
-
-
-def _exported(source: TablePlace, as_of: TableAsOf, to: str) -> Exported:
-    files = as_of.snapshot.files
+        in_parallel(copy, files, lambda: progress(next(done), len(files)))
     return Exported(
         table=str(source.layout.name),
         change=as_of.change,
         committed_utc=as_of.committed_utc,
         to=to,
         files=len(files),
-        rows=as_of.snapshot.rows,
-        bytes=sum(file.bytes for file in files),
+        rows=as_of.snapshot.rows + (as_of.snapshot.deleted_rows if with_deleted else 0),
+        bytes=sum(sizes.values()),
     )
 
 
-Put = Callable[[KeptFiles, "KeptFile"], None]
-"""Copies one file to where it belongs in the target."""
+Fetch = Callable[["KeptFile", Path], None]
+"""Copies a file to a new one on this machine."""
+Put = Callable[[Fetch, "KeptFile"], int]
+"""Has a file fetched to where it belongs in the target; tells its size in bytes."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +153,11 @@ class _Folder:
         partial = self.path.with_name(f".{self.path.name}-{uuid.uuid4().hex}")
         partial.mkdir()
 
-        def put(kept: KeptFiles, file: KeptFile) -> None:
+        def put(fetch: Fetch, file: KeptFile) -> int:
             path = partial / file.file.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            kept.fetch(file, path)
+            fetch(file, path)
+            return path.stat().st_size
 
         try:
             yield put
@@ -192,13 +203,14 @@ class _Bucket:
 
         with tempfile.TemporaryDirectory(prefix="cdclake-export-") as folder:
 
-            def put(kept: KeptFiles, file: KeptFile) -> None:
+            def put(fetch: Fetch, file: KeptFile) -> int:
                 key, path = self.prefix + file.file.path, Path(folder, uuid.uuid4().hex)
-                kept.fetch(file, path)
-                sizes[key] = file.file.bytes
+                fetch(file, path)
+                sizes[key] = path.stat().st_size
                 with path.open("rb") as source, open_output(filesystem, key) as target:
                     shutil.copyfileobj(source, target, _CHUNK_BYTES)
                 path.unlink()
+                return sizes[key]
 
             try:
                 yield put

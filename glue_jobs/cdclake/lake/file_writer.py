@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.lake.bloom import filter_options
-from cdclake.lake.data_file import COMPRESSION, ENCODED_TEXT, TableShape, conform
+from cdclake.lake.data_file import COMPRESSION, ENCODED_TEXT, TableShape, conform, is_deleted
 from cdclake.lake.keys import bounds
 from cdclake.model.snapshot import DataFile, KeyValue
 
@@ -54,7 +54,7 @@ class DataFileWriter:
         self._schema = pa.schema([])
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
-        self._rows = 0
+        self._rows = self._deleted = 0
         self._bounds: list[KeyValue] = []
         self.written: list[DataFile] = []
         """Files finished so far; `path` is the staged key."""
@@ -73,6 +73,8 @@ class DataFileWriter:
             extremes = bounds(self._shape.route_of(rows, self._partition))
             self._bounds += [bound for bound in extremes if bound is not None]
         self._rows += rows.num_rows
+        if self._shape.soft_delete:
+            self._deleted += is_deleted(rows).true_count
         self._waiting.append(conform(rows, self._shape.stored, keep_encoded=True))
         self._waiting_rows += rows.num_rows
         while self._waiting_rows >= ROW_GROUP_ROWS:
@@ -109,8 +111,8 @@ class DataFileWriter:
         self._sink.close()
         low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
         key = self._keys[len(self.written)]
-        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high))
-        self._writer, self._sink, self._rows, self._bounds = None, None, 0, []
+        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted))
+        self._writer, self._sink, self._rows, self._deleted, self._bounds = None, None, 0, 0, []
 
 
 def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:

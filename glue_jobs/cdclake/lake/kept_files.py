@@ -13,8 +13,11 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from cdclake.errors import IntegrityError, LakeFilesError, PastRetentionError, RetryableError
-from cdclake.lake.data_file import parquet_file
+from cdclake.lake.data_file import COMPRESSION, is_deleted, parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +65,21 @@ class KeptFiles:
                     done += 1
                     yield rows
                 return
+
+    def fetch_live(self, file: KeptFile, path: Path) -> None:
+        """Copy a file to a new file on this machine, without the rows that were deleted softly.
+
+        Raises:
+            As `row_groups`.
+        """
+        writer: pq.ParquetWriter | None = None
+        try:
+            for rows in self.row_groups(file):
+                writer = writer or pq.ParquetWriter(path, rows.schema, compression=COMPRESSION, store_schema=False)
+                writer.write_table(rows.filter(pc.invert(is_deleted(rows))))
+        finally:
+            if writer:
+                writer.close()
 
     def fetch(self, file: KeptFile, path: Path) -> None:
         """Copy a file to a new file on this machine, byte for byte.

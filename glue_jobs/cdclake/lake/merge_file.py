@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.data_file import TableShape, conform, matches, read_batches
+from cdclake.lake.data_file import TableShape, conform, is_deleted, matches, read_batches
 from cdclake.lake.decide import in_order, is_last_of_key
 from cdclake.lake.file_writer import DataFileWriter
 from cdclake.lake.keys import KEY
-from cdclake.lake.raw_rows import BadRow
+from cdclake.lake.raw_rows import DELETE, BadRow
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
+from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,7 @@ class MergeJob:
         staged_keys: Keys to write to, at least `pieces`.
         full_load: Whether the added rows are a full load's, which are older than every change: their position, which
             so far told file and row, is written as the empty one.
+        purges: Whether rows that were deleted softly leave the base files.
     """
 
     base_keys: tuple[str, ...]
@@ -47,6 +49,7 @@ class MergeJob:
     pieces: int
     staged_keys: tuple[str, ...]
     full_load: bool = False
+    purges: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,12 @@ class Merged:
 
 
 def merge(
-    fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.ChunkedArray | None, additions: pa.Table
+    fs: FileSystem,
+    job: MergeJob,
+    shape: TableShape,
+    removals: pa.ChunkedArray | None,
+    additions: pa.Table,
+    deletes: pa.ChunkedArray | None = None,
 ) -> Merged:
     """Write the base files without some rows and with others.
 
@@ -74,9 +82,10 @@ def merge(
         fs: Lake file system.
         removals: Keys of rows that leave the base files, each in them exactly once; None for none.
         additions: Rows in flight, all of the job's partition, any order.
+        deletes: Keys of rows that stay as deleted ones, likewise.
 
     Raises:
-        IntegrityError: The base files do not hold exactly the rows that were to be removed.
+        IntegrityError: The base files do not hold exactly the rows that were to be removed or deleted.
     """
     added, repeated = _one_of_each_key(additions, shape)
     if job.full_load:
@@ -84,7 +93,8 @@ def merge(
     kept_rows = job.base_rows - (len(removals) if removals is not None else 0)
     rows_per_file = ceil((kept_rows + added.num_rows) / job.pieces)
     writer = DataFileWriter(fs, job.staged_keys[: job.pieces], shape, job.partition, rows_per_file)
-    batches = _kept(fs, job, shape, removals)
+    leaving, dying = (None if keys is None else keys.combine_chunks() for keys in (removals, deletes))
+    batches = _kept(fs, job, shape, leaving, dying)
     if job.pieces > 1:
         rows = pa.concat_tables([*batches, conform(added, shape.stored)])
         writer.write(_sorted_by_route(rows, shape, job.partition))
@@ -96,20 +106,33 @@ def merge(
     return Merged(tuple(writer.written), repeated)
 
 
-def _kept(fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.ChunkedArray | None) -> Iterator[pa.Table]:
-    wanted = removals.combine_chunks() if removals is not None else None
-    removed = 0
-    for key in job.base_keys:
-        for batch in read_batches(fs, key, shape, encoded=job.pieces == 1):
-            if wanted is None:
-                yield batch
-                continue
-            gone = matches(shape.keys_of(batch, job.partition)[1], wanted)
-            removed += gone.true_count
-            yield batch.filter(pc.invert(gone)) if gone.true_count else batch
-    if wanted is not None and removed != len(wanted):
-        message = f"Of the rows that were to leave data files, {removed} of {len(wanted)} are there"
+def _kept(
+    fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.Array | None, deletes: pa.Array | None
+) -> Iterator[pa.Table]:
+    wanted, met = sum(len(keys) for keys in (removals, deletes) if keys is not None), 0
+    for base in job.base_keys:
+        for batch in read_batches(fs, base, shape, encoded=job.pieces == 1):
+            rows = batch
+            if wanted:
+                keys = shape.keys_of(rows, job.partition)[1]
+                gone, dead = (_among(keys, few) for few in (removals, deletes))
+                met += gone.true_count + dead.true_count
+                rows = _marked(rows, dead) if dead.true_count else rows
+                rows = rows.filter(pc.invert(gone)) if gone.true_count else rows
+            yield rows.filter(pc.invert(is_deleted(rows))) if job.purges else rows
+    if met != wanted:
+        message = f"Of the rows that were to leave data files or be deleted there, {met} of {wanted} are there"
         raise IntegrityError(message, remedy="Reload the table with a full load", file=", ".join(job.base_keys))
+
+
+def _among(keys: pa.Array, wanted: pa.Array | None) -> pa.Array:
+    return pa.repeat(False, len(keys)) if wanted is None else matches(keys, wanted)
+
+
+def _marked(rows: pa.Table, dead: pa.Array) -> pa.Table:
+    """Rows of a data file, some of them as deleted ones."""
+    operations = pc.if_else(dead, DELETE, rows[OP_COLUMN].cast(pa.string()))
+    return rows.set_column(rows.schema.get_field_index(OP_COLUMN), OP_COLUMN, operations)
 
 
 def _one_of_each_key(additions: pa.Table, shape: TableShape) -> tuple[pa.Table, tuple[BadRow, ...]]:

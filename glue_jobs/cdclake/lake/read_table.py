@@ -13,12 +13,13 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark_types
 
 from cdclake.errors import ConfigurationError
 from cdclake.lake.arrow_types import arrow_schema
 from cdclake.lake.as_of import TablePlace, table_as_of
-from cdclake.lake.data_file import TableShape, as_full_load, conform
+from cdclake.lake.data_file import TableShape, as_full_load, conform, is_deleted
 from cdclake.lake.kept_files import KeptFiles
 from cdclake.lake.task_errors import Carried
 from cdclake.model.position import COLUMN as POSITION
@@ -62,6 +63,7 @@ def read_table(
     *,
     change: int | None = None,
     at: datetime | str | None = None,
+    with_deleted: bool = False,
 ) -> DataFrame:
     """A lake table as it was after a change or at a time, or as it is now.
 
@@ -75,6 +77,7 @@ def read_table(
         prefix: Folder of the lake in the bucket.
         change: Number of a change; `cdclake changes` lists them.
         at: A time, also as ISO 8601 text; without a zone it is UTC. The newest change committed by then counts.
+        with_deleted: Whether rows that were deleted softly are given too; their `Op` is `D`.
 
     Returns:
         The source's columns in order, partition columns among them, then `Op` and `_cdc_position`. Rows in no order.
@@ -91,7 +94,7 @@ def read_table(
         message = f"{table} held nothing after change {as_of.change}: every change before was rolled back"
         raise ConfigurationError(message, remedy="Name another change; cdclake changes lists them")
     shape = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
-    return frame(spark, source, shape, as_of.files)
+    return frame(spark, source, shape, as_of.files, with_deleted=with_deleted)
 
 
 @dataclass(frozen=True)
@@ -101,21 +104,27 @@ class MarkedFile:
     Attributes:
         partition_key: Partition columns of its folder.
         marks: Values of columns that are added to its rows.
+        with_deleted: Whether rows that were deleted softly are read too.
     """
 
     kept: KeptFile
     partition_key: tuple[str, ...]
     marks: tuple[Any, ...] = ()
+    with_deleted: bool = False
 
 
-def frame(spark: SparkSession, table: TablePlace, shape: TableShape, files: Sequence[KeptFile]) -> DataFrame:
+def frame(
+    spark: SparkSession, table: TablePlace, shape: TableShape, files: Sequence[KeptFile], *, with_deleted: bool = False
+) -> DataFrame:
     """Rows of some data files of a table, read when the DataFrame is used.
 
     Args:
         shape: Columns to read as, each of a type that holds those of the files, and the files' partition columns.
         files: The files; may be none.
+        with_deleted: Whether rows that were deleted softly are read too.
     """
-    return marked_frame(spark, table, shape.schema, [MarkedFile(kept, shape.partition_key) for kept in files])
+    marked = [MarkedFile(kept, shape.partition_key, with_deleted=with_deleted) for kept in files]
+    return marked_frame(spark, table, shape.schema, marked)
 
 
 def marked_frame(
@@ -181,6 +190,8 @@ def _read_files(
             shape = TableShape(schema, (), one.partition_key)
             for rows in files.row_groups(one.kept):
                 read = lake_rows(rows, shape, one.kept.file.partition)
+                if one.kept.file.deleted and not one.with_deleted:
+                    read = read.filter(pc.invert(is_deleted(read)))
                 for mark, value in zip(marks, one.marks, strict=True):
                     read = read.append_column(mark, pa.repeat(pa.scalar(value, mark.type), read.num_rows))
                 yield from read.to_batches(max_chunksize=BATCH_ROWS)

@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from cdclake.lake.arrow_types import arrow_schema
 from cdclake.lake.blobs import from_blob, from_blobs, to_blob
 from cdclake.lake.bloom import filtered_column, groups_to_read
-from cdclake.lake.data_file import TableShape, matches, read_batches
+from cdclake.lake.data_file import TableShape, is_deleted, matches, read_batches
 from cdclake.lake.decide import (
+    DEAD,
     FILE,
     PARTITION_ID,
+    STAYS,
     Counts,
     Decided,
     by_partition,
@@ -189,16 +191,17 @@ def probe_files(
         asked = from_blobs(blobs, pa.schema([]))
         keys = pc.unique(asked[KEY])
         chosen = groups_to_read(shape, keys, asked[ROUTE]) if i in doubtful else None
-        batches = read_batches(fs, places.table_prefix + files[i].path, shape, columns, chosen=chosen)
-        hits = [_found(batch, i, files[i].partition, shape, keys) for batch in batches]
+        wanted_columns = [*columns, OP_COLUMN] if columns and files[i].deleted else columns
+        batches = read_batches(fs, places.table_prefix + files[i].path, shape, wanted_columns, chosen=chosen)
+        hits = [_found(batch, i, files[i], shape, keys) for batch in batches]
         found = pa.concat_tables([found_schema(shape).empty_table(), *hits])  # a file may have no row groups
         rows = found.take(pc.sort_indices(found, [(ROUTE, "ascending")])).combine_chunks()
         for bucket, piece in cut(rows, bounds):
             yield bucket, to_blob(piece)
 
 
-def _found(batch: pa.Table, i: int, partition: Partition, shape: TableShape, keys: pa.Array) -> pa.Table:
-    route, key = shape.keys_of(batch, partition)
+def _found(batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array) -> pa.Table:
+    route, key = shape.keys_of(batch, file.partition)
     hit = matches(key, keys)
     rows = batch.filter(hit)
     columns = {
@@ -206,21 +209,23 @@ def _found(batch: pa.Table, i: int, partition: Partition, shape: TableShape, key
         KEY: key.filter(hit),
         POSITION: rows[POSITION],
         FILE: pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows),
-        PARTITION_ID: pa.repeat(partition_id(partition), rows.num_rows),
+        PARTITION_ID: pa.repeat(partition_id(file.partition), rows.num_rows),
+        DEAD: is_deleted(rows) if file.deleted else pa.repeat(False, rows.num_rows),
     }
     if shape.partial:
-        columns.update(shape.source_columns(rows, partition))
+        columns.update(shape.source_columns(rows, file.partition))
     return pa.table(columns, schema=found_schema(shape))
 
 
 def found_schema(shape: TableShape) -> pa.Schema:
     """Schema of what `probe_files` yields.
 
-    Route, key, position, file index, partition id, and if changes may leave columns out, all source columns.
+    Route, key, position, file index, partition id, whether the row is dead, and if changes may leave columns out, all
+    source columns.
     """
     flight = shape.in_flight
     own = [flight.field(ROUTE), flight.field(KEY), flight.field(POSITION)]
-    told = [pa.field(FILE, pa.int32()), pa.field(PARTITION_ID, pa.string())]
+    told = [pa.field(FILE, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(DEAD, pa.bool_())]
     return pa.schema([*own, *told, *(arrow_schema(shape.schema) if shape.partial else [])])
 
 
@@ -236,7 +241,7 @@ class Decision:
     Attributes:
         touched: Data files that lose rows.
         inserts: New rows of each partition, in numbers.
-        removals: `(file index, keys)`.
+        removals: `(file index, keys)`; see `Decided.removals`.
         replacements: `(file index, rows)`.
         additions: `(partition, rows)`.
         deletes: Number of tombstones.
@@ -404,8 +409,19 @@ def write_files(
             f"{places.staging}{task:05d}-{piece:03d}-{attempt}.parquet" for piece in range(target.pieces)
         ),
         full_load=writing.full_load,
+        purges=not shape.soft_delete and any(base.deleted for base in bases),
     )
-    keys = from_blobs(removals, pa.schema([]))[KEY] if removals else None
-    merged = merge(fs, job, shape, keys, from_blobs(additions, shape.in_flight))
+    gone, deleted = leaving(removals, shape)
+    merged = merge(fs, job, shape, gone, from_blobs(additions, shape.in_flight), deleted)
     aside_key = f"{places.quarantine}write-{task:05d}.jsonl"
     return Written(merged.files, quarantine=put_aside(fs, aside_key, merged.repeated, writing.most_bad_rows))
+
+
+def leaving(removals: Sequence[bytes], shape: TableShape) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
+    """Keys of the rows that leave their files, and of those that are deleted there; see `Decided.removals`."""
+    if not removals:
+        return None, None
+    keys = from_blobs(removals, pa.schema([]))
+    if not shape.soft_delete:
+        return keys[KEY], None
+    return keys.filter(pc.invert(keys[STAYS]))[KEY], keys.filter(keys[STAYS])[KEY]

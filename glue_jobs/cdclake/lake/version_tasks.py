@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.blobs import from_blobs, to_blob
 from cdclake.lake.bloom import groups_to_read
-from cdclake.lake.data_file import matches, read_batches
+from cdclake.lake.data_file import is_deleted, matches, read_batches
 from cdclake.lake.decide import Counts, Decided, in_order
 from cdclake.lake.keys import KEY, ROUTE
 from cdclake.lake.raw_rows import DELETE
@@ -105,10 +105,11 @@ NOTHING = Weaving(Decision(Counts()), Decision(Counts()))
 
 
 def read_live(files: Iterable[DataFile], *, places: Places, shape: TableShape) -> Iterator[tuple[ReadStats, bytes]]:
-    """All rows of data files of the table as rows in flight, in batches sorted by route."""
+    """All rows of data files of the table as rows in flight, in batches sorted by route; deleted ones are left out."""
     fs = places.lake.open()
     for file in files:
-        for rows in read_batches(fs, places.table_prefix + file.path, shape):
+        for stored in read_batches(fs, places.table_prefix + file.path, shape):
+            rows = stored.filter(pc.invert(is_deleted(stored))) if file.deleted else stored
             route, key = shape.keys_of(rows, file.partition)
             columns = {**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]}
             columns |= {POSITION: rows[POSITION], ROUTE: route, KEY: key}

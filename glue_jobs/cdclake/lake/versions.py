@@ -74,7 +74,7 @@ class Woven:
 def keyed_shape(table: TableShape) -> TableShape:
     """Shape of a history's data files, with the key of the table."""
     columns = Schema((*table.schema, *OWN_COLUMNS))
-    return replace(table, schema=columns, partition_key=(YEAR, MONTH), partial=False, complete=True)
+    return replace(table, schema=columns, partition_key=(YEAR, MONTH), partial=False, complete=True, soft_delete=False)
 
 
 def file_shape(table: TableShape) -> TableShape:

@@ -66,6 +66,9 @@ class Attribute:
     MAX_BYTES_PER_RUN = "MaxBytesPerRun"
     """Bytes of change files that one change takes at most; default 10737418240. Set by a person."""
 
+    DELETE_MODE = "DeleteMode"
+    """`hard`: a delete takes the row away; `soft`: it stays, with `Op` `D`. Default `hard`. Set by a person."""
+
     HISTORY = "History"
     """`true` keeps every version of each row in a table beside the lake table; default `false`. Set by a person."""
     HISTORY_TIME_COLUMN = "HistoryTimeColumn"

@@ -28,11 +28,12 @@ class DataFile:
 
     Attributes:
         path: Key relative to the table's folder, partition folders included.
-        rows: Number of rows.
+        rows: Number of rows, all of them.
         bytes: Size of the object.
         partition: Values of the partition columns as text, in their order; None for null.
         key_min: Smallest value of the first key column; None if unknown, or if the table has no key.
         key_max: Largest value of the first key column.
+        deleted: Of the rows, how many were deleted softly.
     """
 
     path: str
@@ -41,11 +42,17 @@ class DataFile:
     partition: tuple[str | None, ...] = ()
     key_min: KeyValue = None
     key_max: KeyValue = None
+    deleted: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DataFile:
         """Inverse of `dataclasses.asdict`."""
         return cls(**{**data, "partition": tuple(data["partition"])})
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that were not deleted."""
+        return self.rows - self.deleted
 
 
 @dataclass(frozen=True)
@@ -153,8 +160,13 @@ class Snapshot:
 
     @property
     def rows(self) -> int:
-        """Rows of the table."""
-        return sum(file.rows for file in self.files)
+        """Rows of the table, without those that were deleted softly."""
+        return sum(file.live_rows for file in self.files)
+
+    @property
+    def deleted_rows(self) -> int:
+        """Rows that were deleted softly, and are still in the files."""
+        return sum(file.deleted for file in self.files)
 
     def to_bytes(self) -> bytes:
         """Gzipped JSON; the same snapshot always gives the same bytes."""

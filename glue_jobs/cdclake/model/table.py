@@ -264,6 +264,7 @@ class TableSettings:
         max_quarantined_rows: Bad rows that one change may put aside before it stops instead.
         cdc_path: Folder of transaction files below the raw prefix, without slashes at its ends; empty for none.
         target_file_bytes: Size that the lake's data files grow to.
+        soft_delete: Whether a deleted row stays in the table, with the operation `D`.
         retention_days: How long a clean-up keeps what the lake table was.
         full_load_quiet_minutes: A full load is taken once its newest file is older than this; 0: at once.
         dms_task: ARN of the DMS task that must say that a full load is complete; empty for none.
@@ -283,6 +284,7 @@ class TableSettings:
     max_quarantined_rows: int = 0
     cdc_path: str = ""
     target_file_bytes: int = DEFAULT_TARGET_FILE_BYTES
+    soft_delete: bool = False
     retention_days: int = DEFAULT_RETENTION_DAYS
     full_load_quiet_minutes: int = DEFAULT_FULL_LOAD_QUIET_MINUTES
     dms_task: str = ""
@@ -310,6 +312,7 @@ class TableSettings:
             max_quarantined_rows=_number(item, Attribute.MAX_QUARANTINED_ROWS, 0),
             cdc_path=_cdc_path(item),
             target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
+            soft_delete=_one_of(item, Attribute.DELETE_MODE, ("hard", "soft")) == "soft",
             retention_days=_number(item, Attribute.RETENTION_DAYS, DEFAULT_RETENTION_DAYS, most=MOST_RETENTION_DAYS),
             full_load_quiet_minutes=_number(
                 item, Attribute.FULL_LOAD_QUIET_MINUTES, DEFAULT_FULL_LOAD_QUIET_MINUTES, most=MOST_QUIET_MINUTES
@@ -366,6 +369,14 @@ def _flag(item: Mapping[str, str], attribute: str, default: str) -> bool:
     if text not in {"true", "false"}:
         raise _wrong(item, attribute, "true or false")
     return text == "true"
+
+
+def _one_of(item: Mapping[str, str], attribute: str, values: tuple[str, ...]) -> str:
+    """A word among a few, of which the first is the default."""
+    text = item.get(attribute, values[0]).strip().lower()
+    if text not in values:
+        raise _wrong(item, attribute, " or ".join(values))
+    return text
 
 
 def _wrong(item: Mapping[str, str], attribute: str, wanted: str) -> ConfigurationError:
