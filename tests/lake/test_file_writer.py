@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
@@ -94,3 +95,17 @@ def test_nulls_survive_encoded_or_not(tmp_path: Path) -> None:
     write(tmp_path, [table])
     (batch,) = encoded_batches(tmp_path / "a.parquet")
     assert write(tmp_path, [batch, table], "b.parquet").read()["city"].to_pylist() == [None, "Ulm", ""] * 4_000
+
+
+def test_a_text_whose_rows_are_gone_does_not_stay_in_the_file(tmp_path: Path) -> None:
+    cities: list[str | None] = ["Ulm", "Köln", None, "Zwickau-Süd"]
+    table = rows(0, 8_000).set_column(1, "city", pa.array(cities * 2_000, pa.string()))
+    write(tmp_path, [table])
+    (batch,) = encoded_batches(tmp_path / "a.parquet")
+    assert batch.schema.field("city").type == ENCODED_TEXT
+    kept = [city for city in cities if city != "Zwickau-Süd"]
+    again = write(tmp_path, [batch.filter(pc.fill_null(pc.not_equal(batch["city"], "Zwickau-Süd"), True))], "b.parquet")
+    assert again.read()["city"].to_pylist() == kept * 2_000
+    content = (tmp_path / "b.parquet").read_bytes()
+    assert "Köln".encode() in content
+    assert "Zwickau".encode() not in content

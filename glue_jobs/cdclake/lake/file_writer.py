@@ -95,7 +95,7 @@ class DataFileWriter:
             )
         # An encoded column is written by its dictionary as it is if there is but one for the whole row group.
         rows = pa.concat_tables(_with_types(table, self._schema) for table in self._waiting).unify_dictionaries()
-        self._writer.write_table(rows.slice(0, most_rows), row_group_size=most_rows)
+        self._writer.write_table(_without_unused_texts(rows.slice(0, most_rows)), row_group_size=most_rows)
         left = rows.slice(most_rows)
         self._waiting = [left] if left.num_rows else []
         self._waiting_rows = left.num_rows
@@ -124,6 +124,25 @@ def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             values = values.dictionary_encode() if column.type == ENCODED_TEXT else values.cast(column.type)
         columns[column.name] = values
     return pa.table(columns, schema=schema)
+
+
+def _without_unused_texts(rows: pa.Table) -> pa.Table:
+    """The same rows. A dictionary still has the texts of rows that were filtered out, which are not to be written."""
+    for i, column in enumerate(rows.schema):
+        if column.type == ENCODED_TEXT:
+            rows = rows.set_column(i, column, _compacted(rows.column(i).combine_chunks()))
+    return rows
+
+
+def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values, with a dictionary of no others."""
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    indices = values.indices.fill_null(0).to_numpy()
+    used = np.bincount(indices[~is_null], minlength=len(values.dictionary)) > 0
+    if used.all():
+        return values
+    renumbered = pa.array((np.cumsum(used) - 1)[indices], pa.int32(), mask=is_null)
+    return pa.DictionaryArray.from_arrays(renumbered, values.dictionary.filter(pa.array(used)))
 
 
 def _repeats(values: pa.ChunkedArray) -> bool:
