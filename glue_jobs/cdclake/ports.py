@@ -104,6 +104,18 @@ class ObjectStore(ObjectReader, Protocol):
         """Delete a retired data file for good. One in sight is left alone; no error if nothing is kept of it."""
         ...
 
+    def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:
+        """Delete for good what is held out of sight: earlier versions of objects, and objects that were deleted.
+
+        Args:
+            prefix: What the keys of the objects begin with.
+            spare: Whether to leave all of an object as it is, by its key.
+
+        Returns:
+            How many versions were deleted; 0 in a store that keeps none of its own.
+        """
+        ...
+
 
 class Acquired(NamedTuple):
     """A lease as it was given.

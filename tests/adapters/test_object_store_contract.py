@@ -377,3 +377,22 @@ def test_a_file_is_found_and_copied_while_others_retire_or_restore_it(store: Obj
             assert store.is_kept("table/1", RETIRED)
 
     at_once(call, times=9)
+
+
+def test_purging_leaves_what_is_in_sight_and_what_is_spared(store: ObjectStore) -> None:
+    for content in (b"old", b"new"):
+        store.put("t/1", content)
+        store.put("t/2", content)
+        store.put("u/1", content)
+    store.put("t/3", b"kept")
+    store.put("t/4", b"deleted")
+    store.delete(["t/4"])
+    store.retire("t/3", "retired/3")
+    store.purge("t/", lambda key: key == "t/3")
+    assert keys(store, "t/") == ["t/1", "t/2"]
+    assert [store.get(key) for key in ("t/1", "t/2", "u/1")] == [b"new"] * 3
+    assert store.is_kept("t/3", "retired/3")
+    assert not store.is_kept("t/4", "retired/4")
+    assert store.purge("t/", lambda key: key == "t/3") == 0
+    store.restore("t/3", "retired/3")
+    assert store.get("t/3") == b"kept"

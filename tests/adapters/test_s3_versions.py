@@ -408,3 +408,37 @@ def test_a_forbidden_listing_of_versions_names_the_permission(s3: S3Client, stor
     Faults(s3, "ListObjectVersions").refuse(403, "AccessDenied")
     with pytest.raises(ConfigurationError, match="s3:ListBucketVersions"):
         store.restore(KEY, RETIRED)
+
+
+def test_purging_deletes_every_version_that_is_out_of_sight(store: S3Store, s3: S3Client) -> None:
+    set_versioning(s3, ENABLED)
+    for content in (b"first", b"second", b"third"):
+        store.put("table/1", content)
+        store.put("table/2", content)
+        store.put("table/3", content)
+    store.delete(["table/2", "table/3"])
+    assert store.purge("table/", lambda key: key == "table/3") == 2 + 3
+    assert everything(s3) == ["table/1", *["table/3"] * 4]
+    assert visible(store) == ["table/1"]
+    assert store.get("table/1") == b"third"
+
+
+def test_nothing_comes_to_light_while_versions_are_purged(
+    store: S3Store, s3: S3Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_versioning(s3, ENABLED)
+    for number in range(5):
+        store.put("table/1", f"{number}".encode())
+        store.delete(["table/1"])
+    monkeypatch.setattr(s3_adapter, "DELETE_BATCH_KEYS", 1)
+    delete, seen = s3.delete_objects, list[list[str]]()
+
+    def watched(**request: object) -> object:
+        answer = delete(**request)  # type: ignore[arg-type]  # handed on as it came
+        seen.append(visible(store))
+        return answer
+
+    monkeypatch.setattr(s3, "delete_objects", watched)
+    assert store.purge("table/", lambda _: False) == 5
+    assert seen == [[]] * 10
+    assert everything(s3) == []

@@ -131,6 +131,10 @@ class FolderStore:
         if not self._path(key).is_file():
             self.delete([keep_as])
 
+    def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
+        """See `ObjectStore.purge`."""
+        return 0
+
     def _places(self, key: str, keep_as: str) -> Sequence[Path]:
         """Where a data file may be, in the order to look, which finds it also while somebody retires or restores it."""
         path, kept = self._path(key), self._path(keep_as)

@@ -132,6 +132,10 @@ class MemoryStore:
             if key not in self._objects:
                 self._objects.pop(keep_as, None)
 
+    def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
+        """See `ObjectStore.purge`."""
+        return 0
+
     def _kept(self, key: str, keep_as: str) -> _Stored:
         stored = self._objects.get(key) or self._objects.get(keep_as)
         if stored is None:

@@ -19,7 +19,13 @@ from cdclake.adapters.aws import (
     translated_errors,
 )
 from cdclake.adapters.kept import not_kept
-from cdclake.adapters.s3_versions import NULL_VERSION, ObjectVersions, versions_of
+from cdclake.adapters.s3_versions import (
+    NULL_VERSION,
+    ObjectVersions,
+    delete_markers,
+    hidden_versions,
+    versions_of,
+)
 from cdclake.errors import CdclakeError, CommitStateUnknownError, ConfigurationError, IntegrityError, RetryableError
 from cdclake.model.rawfiles import ListedObject
 
@@ -190,6 +196,16 @@ class S3Store:
         if not found.in_sight:
             self._purge(found)
             self._purge(self._versions(keep_as))
+
+    def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:
+        """See `ObjectStore.purge`. Markers go when all data is gone that one of them hides, so nothing comes to light."""
+        with self._errors(prefix):
+            hidden = [one for one in hidden_versions(self._client, self.bucket, prefix) if not spare(one["Key"])]
+        self._delete(hidden)
+        with self._errors(prefix):
+            markers = [one for one in delete_markers(self._client, self.bucket, prefix) if not spare(one["Key"])]
+        self._delete(markers)
+        return len(hidden)
 
     def _bring_back(self, key: str, keep_as: str) -> None:
         found = self._versions(key)

@@ -6,7 +6,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
 NULL_VERSION = "null"
 """Version id of what was written while the bucket's versioning was off or suspended."""
@@ -46,3 +49,18 @@ def versions_of(client: S3Client, bucket: str, key: str) -> ObjectVersions:
         if any(entry["Key"] != key for entry in chain(versions, markers)):
             break
     return found
+
+
+def hidden_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:
+    """Every version with data, of objects whose keys begin with `prefix`, that is not the newest of its object."""
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
+        for version in page.get("Versions", []):
+            if not version["IsLatest"]:
+                yield {"Key": version["Key"], "VersionId": version["VersionId"]}
+
+
+def delete_markers(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:
+    """Every delete marker of objects whose keys begin with `prefix`."""
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
+        for marker in page.get("DeleteMarkers", []):
+            yield {"Key": marker["Key"], "VersionId": marker["VersionId"]}
