@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from cdclake.ports import ObjectStore
 
-_CHANGES_SOMETHING = {"put", "put_if_absent", "copy", "delete", "retire"}
+_CHANGES_SOMETHING = {"put", "put_if_absent", "copy", "delete", "retire", "purge"}
 
 
 class Death(NamedTuple):

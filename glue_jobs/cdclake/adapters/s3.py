@@ -198,7 +198,7 @@ class S3Store:
             self._purge(self._versions(keep_as))
 
     def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:
-        """See `ObjectStore.purge`. Markers go when all data is gone that one of them hides, so nothing comes to light."""
+        """See `ObjectStore.purge`. Markers go when the data is gone that they hide, so that nothing comes to light."""
         with self._errors(prefix):
             hidden = [one for one in hidden_versions(self._client, self.bucket, prefix) if not spare(one["Key"])]
         self._delete(hidden)

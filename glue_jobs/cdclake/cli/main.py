@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import typer
 
-from cdclake.cli import adopt, changes, demo, diff, export, local, plan, replicate, run, status, tables, undo, upkeep
+from cdclake.cli import (
+    adopt,
+    changes,
+    demo,
+    diff,
+    erase,
+    export,
+    local,
+    plan,
+    replicate,
+    run,
+    status,
+    tables,
+    undo,
+    upkeep,
+)
 from cdclake.cli.errors import ErrorReportingGroup
 
 app = typer.Typer(
@@ -28,6 +43,7 @@ app.command()(upkeep.repair)
 app.command("clean-up")(upkeep.clean_up)
 app.command()(export.export)
 app.command()(diff.diff)
+app.command()(erase.erase)
 local.app.command()(replicate.replicate)
 app.add_typer(local.app, name="local")
 

@@ -151,6 +151,10 @@ class ProgressBar:
         self._bar.update(self._task, description=text, completed=self._begun)
         self._begun += 1
 
+    def show(self, text: str, done: int, count: int) -> None:
+        """Show how far something is that takes so many steps."""
+        self._bar.update(self._task, description=f"{text}: {done:,} of {count:,}", completed=done, total=count)
+
     def say(self, text: str) -> None:
         """Show something else of the same stage."""
         self._bar.update(self._task, description=text)

@@ -89,6 +89,10 @@ def plan_rollback(log: ChangeLog, to: int | None = None) -> UndoPlan:
         if not shown:
             message = f"{name} has no change to undo"
             raise ConfigurationError(message, remedy="cdclake changes lists its changes")
+        if log.record(shown).kind is ChangeKind.ERASURE:
+            message = f"The last change of {name}, change {shown}, erased rows for good, and cannot be undone"
+            remedy = "Name with --to what to go back to: the table is as it was then, but without these rows"
+            raise ConfigurationError(message, remedy=remedy)
         to = shown - 1  # the newest number that shows the table from which the change was made
     if not 0 <= to < head:
         message = f"{name} has no change {to} to go back to: its newest is {head}"

@@ -131,13 +131,30 @@ def read_batches(
     encoded: bool = False,
     chosen: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
 ) -> Iterator[pa.Table]:
-    """A data file's rows as the table has them, a row group at a time.
+    """A data file's rows as the table has them, a row group at a time; see `batches_of`.
+
+    Args:
+        key: Key of the file in the lake bucket.
+    """
+    with fs.open_input_file(key) as source:
+        yield from batches_of(source, shape, columns, encoded=encoded, chosen=chosen)
+
+
+def batches_of(
+    source: pa.NativeFile,
+    shape: TableShape,
+    columns: Sequence[str] | None = None,
+    *,
+    encoded: bool = False,
+    chosen: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
+) -> Iterator[pa.Table]:
+    """The rows of an open data file as the table has them, a row group at a time.
 
     A file that was adopted may lack operations and positions. Its rows are as those of a full load: inserted, and older
     than every change.
 
     Args:
-        key: Key of the file in the lake bucket.
+        source: The file.
         shape: The table; what the file has in other order, case or narrower type comes as the table has it.
         columns: Names of stored columns to read; None for all.
         encoded: Leave texts that repeat as dictionaries, which are faster to read, filter and write again.
@@ -145,14 +162,13 @@ def read_batches(
     """
     stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
     wanted = {name.lower() for name in stored.names}
-    with fs.open_input_file(key) as source:
-        parquet = parquet_file(source)
-        names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
-        if encoded:
-            parquet = parquet_file(source, parquet.metadata, _repeating_texts(parquet))
-        for group in chosen(source, parquet) if chosen else range(parquet.num_row_groups):
-            rows = parquet.read_row_group(group, columns=names, use_threads=False)
-            yield as_full_load(conform(rows, stored, keep_encoded=encoded))
+    parquet = parquet_file(source)
+    names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
+    if encoded:
+        parquet = parquet_file(source, parquet.metadata, _repeating_texts(parquet))
+    for group in chosen(source, parquet) if chosen else range(parquet.num_row_groups):
+        rows = parquet.read_row_group(group, columns=names, use_threads=False)
+        yield as_full_load(conform(rows, stored, keep_encoded=encoded))
 
 
 @contextmanager

@@ -144,12 +144,13 @@ def _parts(looks: Sequence[raw_reader.Inspection]) -> list[raw_reader.Slice]:
 def _last_change_time(run: TableRun, before: Snapshot) -> datetime | None:
     """When the raw files in the table were last applied; None if none were.
 
-    Takeovers, rollbacks and direct changes since do not count: they looked at no raw file.
+    Takeovers, rollbacks and direct changes since do not count: they looked at no raw file. An erasure that wrote raw
+    files anew does, so that they are not taken for files that came too late.
     """
     change = shows(run.log, before.change)
     while change:
         record = run.log.record(change)
-        if record.kind is not ChangeKind.DIRECT:
+        if record.kind is not ChangeKind.DIRECT and (record.kind is not ChangeKind.ERASURE or record.raw_files):
             return datetime.fromisoformat(record.created_utc)
         change = made_from(run.log, change)
     return None

@@ -56,7 +56,7 @@ class KeptFiles:
         """
         done = 0
         for tries_left in reversed(range(_TRIES)):
-            with self._read_again_if(tries_left > 0, file), self._open(file) as source:
+            with self._read_again_if(tries_left > 0, file), self.open(file) as source:
                 parquet = parquet_file(source)
                 if parquet.metadata.num_rows != file.file.rows:
                     raise self._overwritten(file.file)
@@ -90,7 +90,7 @@ class KeptFiles:
             RetryableError: It could not be read in two tries.
         """
         for tries_left in reversed(range(_TRIES)):
-            with self._read_again_if(tries_left > 0, file), self._open(file) as source:
+            with self._read_again_if(tries_left > 0, file), self.open(file) as source:
                 with path.open("wb") as target:
                     shutil.copyfileobj(source, target, _CHUNK_BYTES)
                     written = target.tell()
@@ -99,8 +99,13 @@ class KeptFiles:
                 message = f"{written} of {file.file.bytes} bytes came"
                 raise OSError(message)
 
-    def _open(self, kept: KeptFile) -> pa.NativeFile:
-        """A file of the size it was written with."""
+    def open(self, kept: KeptFile) -> pa.NativeFile:
+        """A file of the size it was written with, to be read while no run works on the table.
+
+        Raises:
+            PastRetentionError: It is no longer kept.
+            LakeFilesError: It vanished from the table's folder or was overwritten.
+        """
         layout, file = self._table.layout, kept.file
         in_sight = self._opened(layout.data_key(file.path))
         if in_sight is not None:

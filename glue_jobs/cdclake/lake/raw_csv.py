@@ -17,7 +17,7 @@ from cdclake.lake.raw_rows import BadRow, RawRows
 from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from pyarrow.fs import FileSystem
 
@@ -82,6 +82,36 @@ def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: Table
                 parser = _Parser(file, layout.names, settings.csv, _name_fields(file, table))
                 rows_at = layout.rows_at
             yield parser.parse(chunk[rows_at:], is_tail=is_tail)
+
+
+def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, left_out: Container[int]) -> bytes:
+    """A file's content, not compressed, without some rows. All else, rows of other tables too, is as it was.
+
+    Args:
+        left_out: Numbers of these rows, as `batches` gives them.
+
+    Raises:
+        As `batches`.
+    """
+    kept: list[bytes] = []
+    next_row, width = 0, 0
+    with fs.open_input_stream(file.key) as stream:
+        for number, (chunk, is_tail) in enumerate(_chunks(stream, file, settings.csv)):
+            at = 0
+            if number == 0:
+                if file.transactions:
+                    layout = Layout(_transaction_columns(file, settings))
+                else:
+                    layout = _layout(chunk, file, settings, is_tail=is_tail)
+                width, at = len(layout.names) + (2 if file.transactions else 0), layout.rows_at
+            kept.append(chunk[:at])
+            with _Unclosed(file):
+                for record in records(chunk[at:], RecordFormat.of(settings.csv), whole=True):
+                    is_row = width == 1 or not record.blank
+                    if not (is_row and next_row in left_out):
+                        kept.append(chunk[at + record.start : at + record.end])
+                    next_row += is_row
+    return b"".join(kept)
 
 
 def _chunks(stream: pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterator[tuple[bytes, bool]]:

@@ -33,6 +33,8 @@ class ChangeKind(Enum):
     """What a rollback had undone was done again."""
     TAKEOVER = "takeover"
     """Nothing changed but the writer: the number is taken, so that a run that lost its lease cannot commit it."""
+    ERASURE = "erasure"
+    """Rows of a key were taken out of the table and of all that it was before, for good."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Books:
     into quarantine; `read_unknown` counts those of the last that have no operation to be counted by. What was applied
     inserted, updated or deleted a row, or was `absent`: the delete of a row that is not there. `derived` counts the
     deletes of old keys that updates of keys stand for, beside the rows read. `replaced` counts the rows of data files
-    that a reload or a rollback took away as a whole, `restored` those of data files that came back as a whole.
+    that a reload or a rollback took away as a whole, `restored` those of data files that came back as a whole. `erased`
+    counts those that were taken out for good.
     """
 
     read_insert: int = 0
@@ -62,6 +65,7 @@ class Books:
     absent: int = 0
     replaced: int = 0
     restored: int = 0
+    erased: int = 0
     rows_before: int = 0
     rows_after: int = 0
 
@@ -82,11 +86,12 @@ class Books:
             - (self.applied + self.superseded + self.ignored + self.quarantined),
             "applied = inserted + updated + deleted + absent": self.applied
             - (self.inserted + self.updated + self.deleted + self.absent),
-            "rows before - replaced + restored + inserted - deleted = rows after": self.rows_before
+            "rows before - replaced + restored + inserted - deleted - erased = rows after": self.rows_before
             - self.replaced
             + self.restored
             + self.inserted
             - self.deleted
+            - self.erased
             - self.rows_after,
         }
         wrong = [f"{rule} is off by {difference}" for rule, difference in sums.items() if difference]

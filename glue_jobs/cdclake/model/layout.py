@@ -135,6 +135,16 @@ class LakeLayout:
         return self.control_prefix + "quarantine/"
 
     @property
+    def retired_folder(self) -> str:
+        """Folder of the retired data files, in a store without versions."""
+        return self.control_prefix + "retired/"
+
+    @property
+    def foreign_folder(self) -> str:
+        """Folder of the files that somebody else put among the data files."""
+        return self.control_prefix + "foreign/"
+
+    @property
     def as_of_folder(self) -> str:
         """Folder of the copies of retired files that are read."""
         return self.control_prefix + "as-of/"
@@ -151,13 +161,17 @@ class LakeLayout:
         """Folder for the bad rows of a change."""
         return f"{self.quarantine_folder}{change:0{CHANGE_DIGITS}d}-{run_id}/"
 
+    def erasure_key(self, change: int) -> str:
+        """Key of the note that the erasure which a change made is done, and of what it touched."""
+        return f"{self.control_prefix}erasures/{change:0{CHANGE_DIGITS}d}.json"
+
     def retired_key(self, path: str) -> str:
         """Where a retired data file is kept, in a store without versions. As no path is used twice, one place does."""
-        return f"{self.control_prefix}retired/{path}"
+        return self.retired_folder + path
 
     def foreign_key(self, path: str) -> str:
         """Where a file that somebody else put among the data files is moved to."""
-        return f"{self.control_prefix}foreign/{path}"
+        return self.foreign_folder + path
 
     def as_of_key(self, path: str) -> str:
         """Where a retired data file is copied to, to be read for a while."""
