@@ -105,7 +105,9 @@ def load_incremental(
     known = before if before.made else begin_after(before, last_file)
     end = file_order(new_file)
     _, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
-    due, too_late = pending_changes(known, changes, run.settings.late_window_hours, _last_change_time(run, before))
+    last_applied, written_anew = _last_applied(run, before)
+    due, too_late = pending_changes(known, changes, run.settings.late_window_hours, last_applied)
+    too_late = [file for file in too_late if file.relative not in written_anew]
     due = [file for file in due if not end or file.order <= end]
     if due and len(due) < listed_files:
         message = f"Of {listed_files} change files that were to be applied, {len(due)} are left in the raw bucket"
@@ -141,19 +143,21 @@ def _parts(looks: Sequence[raw_reader.Inspection]) -> list[raw_reader.Slice]:
     return [part for look in looks for part in look.parts]
 
 
-def _last_change_time(run: TableRun, before: Snapshot) -> datetime | None:
-    """When the raw files in the table were last applied; None if none were.
+def _last_applied(run: TableRun, before: Snapshot) -> tuple[datetime | None, frozenset[str]]:
+    """When the raw files in the table were last applied, None if none were, and which were written anew since.
 
-    Takeovers, rollbacks and direct changes since do not count: they looked at no raw file. An erasure that wrote raw
-    files anew does, so that they are not taken for files that came too late.
+    Takeovers, rollbacks and direct changes since do not count: they looked at no raw file. An erasure may have written
+    raw files anew, which are not to be taken for files that came too late.
     """
-    change = shows(run.log, before.change)
+    change, written_anew = shows(run.log, before.change), set[str]()
     while change:
         record = run.log.record(change)
-        if record.kind is not ChangeKind.DIRECT and (record.kind is not ChangeKind.ERASURE or record.raw_files):
-            return datetime.fromisoformat(record.created_utc)
+        if record.kind is ChangeKind.ERASURE:
+            written_anew.update(record.raw_files)
+        elif record.kind is not ChangeKind.DIRECT:
+            return datetime.fromisoformat(record.created_utc), frozenset(written_anew)
         change = made_from(run.log, change)
-    return None
+    return None, frozenset(written_anew)
 
 
 def _nothing(run: TableRun, before: Snapshot, reason: str) -> dict[str, Any]:

@@ -1,0 +1,215 @@
+"""Erasure from the raw bucket: change files lose the rows and nothing else, and a full load goes as a whole."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.commit.undo import plan_rollback
+from cdclake.errors import ConfigurationError, PastRetentionError
+from cdclake.lake.erasing.erase import look
+from tests.lake.erasing import COLUMNS, SECRET_ID, SECRET_NAME, ErasableTable, row, secret, without, write_plainly
+from tests.lake.over_time import START
+from tests.lake.table import RAW_PREFIX
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = str(SECRET_ID)
+SCHEMA = "id bigint, city string, name string, amount decimal(10,2)"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
+    write_plainly(monkeypatch)
+    return ErasableTable(tmp_path, COLUMNS)
+
+
+def raw_names(table: ErasableTable) -> list[str]:
+    folder = table.raw / RAW_PREFIX
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def raw_bytes(table: ErasableTable) -> bytes:
+    return b"".join(
+        gzip.decompress(path.read_bytes()) if path.name.endswith(".gz") else path.read_bytes()
+        for path in table.raw.rglob("*")
+        if path.is_file()
+    )
+
+
+def written(table: ErasableTable, name: str, minute: int) -> None:
+    """Have a raw file be written some minutes after `START`."""
+    moment = START.timestamp() + 60 * minute
+    os.utime(table.raw / RAW_PREFIX / name, (moment, moment))
+
+
+def load(table: ErasableTable, minute: int, rows: list[dict[str, Any]]) -> None:
+    table.write_load(rows)
+    written(table, "LOAD00000001.parquet", minute)
+    assert table.load_initial()["change"]
+
+
+def is_in_raw(table: ErasableTable) -> bool:
+    content = raw_bytes(table)
+    return any(form in content for form in (SECRET_NAME.encode(), KEY.encode(), SECRET_ID.to_bytes(8, "little")))
+
+
+def test_a_full_load_is_deleted_and_change_files_are_written_anew(table: ErasableTable) -> None:
+    table.load([row(1), secret(), row(2)])
+    table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
+    table.apply(("I", row(3)))
+    untouched = (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes()
+    state = table.kept_rows(3)
+    found, _ = look(table.erasure(KEY, raw=True))
+    counts = (found.full_load_rows, found.full_load_files, found.change_rows, found.change_files)
+    assert counts == (1, 1, 1, 1)
+    assert is_in_raw(table)
+    done = table.erase(KEY, raw=True)
+    assert done.touched == found
+    assert not is_in_raw(table)
+    assert raw_names(table) == ["20240305-100100000.parquet", "20240305-100200000.parquet"]
+    assert (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes() == untouched
+    (left,) = pq.read_table(table.raw / RAW_PREFIX / "20240305-100100000.parquet").to_pylist()
+    assert (left["Op"], left["id"], left["city"]) == ("U", 1, "Rom")
+    assert table.kept_rows(4) == without(state, SECRET_ID)
+    assert table.log.record(4).raw_files == ("LOAD00000001.parquet", "20240305-100100000.parquet")
+
+
+def test_the_next_run_goes_on_as_if_nothing_had_been(table: ErasableTable) -> None:
+    table.item["LateWindowHours"] = "0"
+    table.load([row(1), secret()])
+    table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
+    table.apply(("U", row(1, "Ulm")))
+    for name in ("20240305-100100000.parquet", "20240305-100200000.parquet"):
+        written(table, name, 1)  # before they were applied, by the clock of the test
+    table.erase(KEY, raw=True)
+    nothing = table.load_incremental()
+    assert (nothing["change"], nothing["too_late"]) == (None, [])
+    table.apply(("U", row(1, "Kiel")))
+    assert [values["city"] for values in table.kept_rows(5)] == ["Kiel"]
+
+
+def test_one_can_go_back_to_the_full_load_and_on_from_there_and_not_before_it(table: ErasableTable) -> None:
+    load(table, 1, [row(1), secret()])
+    table.apply(("U", row(1, "Rom")))
+    written(table, "20240305-100100000.parquet", 2)
+    load(table, 3, [row(1, "Kiel"), secret(), row(2)])
+    table.apply(("U", secret("Bonn")), ("U", row(2, "Rom")))
+    state = table.kept_rows(4)
+    table.erase(KEY, raw=True)
+    for change in (1, 2):
+        with pytest.raises(PastRetentionError):
+            plan_rollback(table.log, change)
+    table.roll_back(to=3)
+    assert table.load_incremental()["raw_files"] == 1
+    assert table.kept_rows(table.log.head()) == without(state, SECRET_ID)
+
+
+def test_rows_that_are_not_in_the_lake_yet_are_not_lost(table: ErasableTable) -> None:
+    table.load([row(1), secret()])
+    table.write_changes("20240305-110000000.parquet", [("U", secret("Bonn")), ("I", row(5))])
+    before = raw_bytes(table)
+    with pytest.raises(ConfigurationError, match=r"not in the lake yet.*nothing was changed"):
+        table.erase(KEY, raw=True)
+    assert raw_bytes(table) == before
+    assert table.log.head() == 1
+    table.load_incremental()
+    table.erase(KEY, raw=True)
+    assert not is_in_raw(table)
+    assert [values["id"] for values in table.kept_rows(3)] == [1, 5]
+
+
+def test_a_row_that_had_the_key_before_stays_and_is_told_of(table: ErasableTable) -> None:
+    table.load([row(1)])
+    table.write_key_changes("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
+    table.load_incremental()
+    found, out_of_reach = look(table.erasure(KEY, raw=True))
+    assert found.change_rows == 1
+    assert any("1 rows of raw files which tell that the key became another" in sentence for sentence in out_of_reach)
+    table.erase(KEY, "7", raw=True)
+    assert not is_in_raw(table)
+    assert [values["id"] for values in table.kept_rows(3)] == [1]
+
+
+HEADER = "Op,id,city,name,amount\n"
+LINES = [
+    'I,1,Ulm,"line one\nline two, and ""quoted""",1.50\n',
+    f"I,{KEY},Ulm,{SECRET_NAME},1.50\n",
+    "U,1,NULL,,2.50\n",
+    f'U,{KEY},Bonn,"{SECRET_NAME}\n",1.50\n',
+    f"U,{KEY},{SECRET_NAME}\n",
+    "D,4,Ulm,x,1.50",
+]
+KEPT = [LINES[0], LINES[2], LINES[5]]
+
+
+@pytest.mark.parametrize("header", ["", HEADER])
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_of_csv_go_and_the_others_stay_byte_for_byte(
+    table: ErasableTable, header: str, zipped: bool, end: str
+) -> None:
+    table.item |= {"Schema": SCHEMA, "MaxQuarantinedRows": "5"}
+    table.load([row(1)])
+    name = "20240305-110000000.csv" + ".gz" * zipped
+
+    def content(lines: list[str]) -> bytes:
+        return (header + "".join(lines)).replace("\n", end).encode()
+
+    table.put(name, gzip.compress(content(LINES)) if zipped else content(LINES))
+    table.load_incremental()
+    done = table.erase(KEY, raw=True)
+    assert (done.touched.change_rows, done.touched.bad_rows) == (3, 1)
+    left = (table.raw / RAW_PREFIX / name).read_bytes()
+    assert (gzip.decompress(left) if zipped else left) == content(KEPT)
+    assert table.load_incremental()["change"] is None
+
+
+def test_rows_of_other_tables_stay_in_transaction_files(table: ErasableTable) -> None:
+    table.item |= {"Schema": SCHEMA, "CdcPath": "transactions"}
+    table.load([row(1)])
+    lines = [
+        "I,orders,shop,2,Ulm,name,1.50\n",
+        f"I,orders,shop,{KEY},Ulm,{SECRET_NAME},1.50\n",
+        f"I,customers,shop,{KEY},another table\n",
+        "U,orders,shop,2,Bonn,name,1.50\n",
+    ]
+    file = table.raw / "transactions" / "CDC_TXN-20240305110000000.csv"
+    file.parent.mkdir()
+    file.write_text("".join(lines))
+    table.load_incremental()
+    table.erase(KEY, raw=True)
+    assert file.read_text() == "".join([lines[0], *lines[2:]])
+    assert table.load_incremental()["change"] is None
+
+
+def test_a_file_that_cannot_be_read_is_told_of(table: ErasableTable) -> None:
+    table.load([row(1), secret()])
+    table.apply(("U", row(1, "Rom")))
+    (table.raw / RAW_PREFIX / "20240305-100100000.parquet").write_bytes(b"PAR1 and no more")
+    _, out_of_reach = look(table.erasure(KEY, raw=True))
+    assert any("1 raw files that cannot be read: 20240305-100100000.parquet" in sentence for sentence in out_of_reach)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy"])
+def test_a_parquet_file_keeps_its_columns_and_compression(table: ErasableTable, compression: str) -> None:
+    table.load([row(1)])
+    fields: list[Any] = [pa.field("Op", pa.string()), pa.field("at", pa.string(), nullable=False), *COLUMNS]
+    schema = pa.schema(fields)
+    rows = [{"Op": "I", "at": "2024-03-05 11:00:00.000000", **values} for values in (secret(), row(2))]
+    path = table.raw / RAW_PREFIX / "20240305-110000000.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema), path, compression=compression)
+    table.load_incremental()
+    table.erase(KEY, raw=True)
+    parquet = pq.ParquetFile(path)
+    assert parquet.schema_arrow.equals(schema)
+    assert parquet.metadata.row_group(0).column(0).compression == (
+        "UNCOMPRESSED" if compression == "none" else compression.upper()
+    )
+    assert parquet.read().to_pylist() == rows[1:]
