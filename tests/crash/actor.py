@@ -13,7 +13,11 @@ from cdclake.control.arguments import parse_item
 from cdclake.control.entry import error_line
 from cdclake.control.maintenance import RegisteredTable
 from cdclake.errors import CdclakeError
+from cdclake.lake.as_of import TablePlace
 from cdclake.lake.direct import DirectChange, change_directly
+from cdclake.lake.erasing.erase import Erased, Erasure, erase
+from cdclake.lake.erasing.keys import Keys
+from cdclake.lake.erasing.progress import Progress
 from cdclake.lake.given import given_ids
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.jobs import load_incremental, load_initial
@@ -44,6 +48,17 @@ PATH = f"{RAW}/{RAW_PREFIX}"
 LAYOUT = LakeLayout(LAKE, "", NAME)
 SPARK = cast("SparkContext", InProcessSpark())
 FOR_EVER = timedelta(days=36500)
+
+
+@dataclass(frozen=True)
+class _Place(TablePlace):
+    """A place whose object store is the one that is struck."""
+
+    struck: ObjectStore
+
+    def store(self) -> ObjectStore:
+        """See `TablePlace.store`."""
+        return self.struck
 
 
 @dataclass(frozen=True)
@@ -114,6 +129,23 @@ class Actor:
         wanted = DirectChange("D", lambda before: given_ids(ids, before.primary_key))
         item, run_id = self._task.item, self._task.run_id
         return table.change(lambda token: change_directly(self._table_run(item, token, run_id), SPARK, wanted))
+
+    def erase(self, *ids: int) -> Erased:
+        """An operator's erasure by ids."""
+        table = self._lake_table()
+        lake = self.log.snapshot(self.log.head())
+        erasure = Erasure(
+            place=_Place(LAKE, LAYOUT, self._outside.lake_fs, self._outside.lake),
+            log=self.log,
+            keys=Keys.parse([str(number) for number in ids], lake.primary_key, lake.schema),
+            raw=None,
+            run_id=self._task.run_id,
+            reason="a request",
+            made_by="the officer",
+            clock=self._now,
+            progress=Progress(),
+        )
+        return table.change(lambda token: erase(erasure, token))
 
     def rollback(self, to: int | None = None) -> ChangeRecord:
         """An operator's rollback."""

@@ -85,6 +85,7 @@ def check_clean(view: View) -> None:
     known = {
         *(LAYOUT.change_key(change) for change in range(1, head + 1)),
         *(LAYOUT.published_key(change) for change in range(1, head + 1)),
+        *(LAYOUT.erasure_key(change) for change in range(1, head + 1)),
         *snapshots,
         *(file.key for snapshot in kept for file in snapshot.tombstones),
         *(key for record in records for key in record.quarantine),

@@ -222,7 +222,7 @@ class _Trial:
     def _there_and_back(self) -> None:
         """The last change can be undone and done again; what the run itself undid comes back as it was."""
         stage = self._stage
-        stage.actor().rollback()
+        stage.actor().rollback(self._scenario.goes_back_to)
         undone = stage.look()
         checks.check_files(undone, undone.log.snapshot(undone.log.head()))
         assert not stage.state().active

@@ -23,6 +23,7 @@ LATE, FIRST, SECOND = (f"20240305-{hour}0000000.parquet" for hour in ("09", "10"
 DEAD_RUN = "run-dead"
 RETENTION = timedelta(days=30)
 DELETED = (1, 5, 10, 77)
+ERASED = (1, 5, 6, 77)
 
 Row = dict[str, Any]
 
@@ -38,6 +39,7 @@ class Scenario:
         after_that: A run that finds nothing left to do.
         pauses: Whether the run turns the table off.
         may_come_twice: Whether the next run may come before the first is through.
+        goes_back_to: Change to go back to from what came of it; None: its last change is undone.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Scenario:
     after_that: Callable[[Actor], object]
     pauses: bool = False
     may_come_twice: bool = True
+    goes_back_to: int | None = None
 
 
 def _repeated(name: str, prepare: Callable[[Stage], list[LakeRow]], run: Callable[[Actor], object]) -> Scenario:
@@ -202,6 +205,12 @@ def _to_delete_from(stage: Stage) -> list[LakeRow]:
     return [found for found in _expected(stage) if found.row["id"] not in DELETED]
 
 
+def _to_erase_from(stage: Stage) -> list[LakeRow]:
+    """Rows of three partitions are to go, and one that is nowhere; one was deleted, and is there again."""
+    _with_second(stage)
+    return [found for found in _expected(stage) if found.row["id"] not in ERASED]
+
+
 def _rolled_back(stage: Stage) -> list[LakeRow]:
     _with_second(stage)
     stage.look()
@@ -275,6 +284,10 @@ def _delete_directly(actor: Actor) -> object:
     return actor.delete_directly(*DELETED)
 
 
+def _erase(actor: Actor) -> object:
+    return actor.erase(*ERASED)
+
+
 def _clean_up(actor: Actor) -> object:
     return actor.clean_up(RETENTION)
 
@@ -314,6 +327,7 @@ SCENARIOS = {
             Actor.repair,
         ),
         _repeated("direct-delete", _to_delete_from, _delete_directly),
+        Scenario("erase", _to_erase_from, _erase, lambda actor, _: _erase(actor), _erase, goes_back_to=2),
         _repeated("clean-up", _with_old_files, _clean_up),
         _repeated("repair", _meddled_with, Actor.repair),
     )

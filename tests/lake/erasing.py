@@ -160,7 +160,7 @@ def with_a_past(table: ErasableTable) -> dict[int, list[dict[str, Any]]]:
     for key in (
         layout.staging_prefix(head + 1, "dead") + "1.parquet",
         layout.tombstones_key(head + 1, "dead") + "-1.parquet",
-        layout.retired_key("000000000099-00001.parquet"),
+        layout.retired_key("000000000003-00099.parquet"),
     ):
         base = fs.base_fs if isinstance(fs, pyarrow_fs.SubTreeFileSystem) else fs
         if isinstance(base, pyarrow_fs.LocalFileSystem):

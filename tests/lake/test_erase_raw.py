@@ -108,7 +108,10 @@ def test_one_can_go_back_to_the_full_load_and_on_from_there_and_not_before_it(ta
             plan_rollback(table.log, change)
     table.roll_back(to=3)
     assert table.load_incremental()["raw_files"] == 1
-    assert table.kept_rows(table.log.head()) == without(state, SECRET_ID)
+    after = table.kept_rows(table.log.head())
+    for values in (*after, *state):
+        del values["_cdc_position"]  # the rows of a file are counted anew
+    assert after == without(state, SECRET_ID)
 
 
 def test_rows_that_are_not_in_the_lake_yet_are_not_lost(table: ErasableTable) -> None:

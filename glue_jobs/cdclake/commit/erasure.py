@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from cdclake.commit.clean_up import KEYS_AT_ONCE
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.layout import CHANGE_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
     from cdclake.ports import Clock
 
@@ -123,28 +125,54 @@ def tell_snapshots(log: ChangeLog, head: int, replacement: Replacement, keep_ali
 
 
 def forget(log: ChangeLog, head: int, keep_alive: KeepAlive = no_lease) -> int:
-    """Delete what no change that one can go back to names: old files, copies, versions held out of sight.
+    """Delete what no change that one can go back to names: old files, copies, what runs that died left, old versions.
 
-    Nobody else may work on the table meanwhile. It may be repeated, and one that died is finished by the next.
+    It may be repeated, and one that died is finished by the next. What was written for a later change is left alone: if
+    this run was paused past its lease, it is another run's.
+
+    Args:
+        head: Number of the newest change, published, when this run had the table for itself.
 
     Returns:
         How many versions were deleted, those of objects in sight not counted.
     """
     store, layout = log.store, log.layout
-    snapshots = [snapshot for _, snapshot in retained_snapshots(log, head)]
-    paths = {file.path for snapshot in snapshots for file in snapshot.all_files}
-    needed = {layout.retired_key(path) for path in paths}
-    needed.update(file.key for snapshot in snapshots for file in snapshot.tombstones)
-    folders = (layout.retired_folder, layout.tombstones_folder, layout.as_of_folder)
-    unneeded = [entry.key for folder in folders for entry in store.list(folder) if entry.key not in needed]
+    needed, paths, has_history = set[str](), set[str](), False
+    for record, snapshot in retained_snapshots(log, head):
+        needed.add(record.snapshot_key)
+        needed.update(file.key for file in snapshot.tombstones)
+        paths.update(file.path for file in snapshot.all_files)
+        has_history = has_history or snapshot.history is not None
+    needed.update(layout.retired_key(path) for path in paths)
+    needed.update(layout.data_key(path) for path in paths)
+
+    def spared(key: str) -> bool:
+        return key in needed or _change_of(layout, key) > head
+
+    folders = (
+        layout.retired_folder,
+        layout.tombstones_folder,
+        layout.snapshots_folder,
+        layout.as_of_folder,
+        layout.staging_folder,
+    )
+    unneeded = [entry.key for folder in folders for entry in store.list(folder) if not spared(entry.key)]
     for start in range(0, len(unneeded), KEYS_AT_ONCE):
         store.delete(unneeded[start : start + KEYS_AT_ONCE])
         keep_alive()
-    kept = {layout.data_key(path) for path in paths}
-    versions = store.purge(layout.table_prefix, kept.__contains__)
-    if any(snapshot.history for snapshot in snapshots):  # otherwise the folder may be another table's
-        versions += store.purge(layout.history_prefix, kept.__contains__)
-    for folder in (*folders, layout.snapshots_folder, layout.quarantine_folder, layout.staging_folder):
-        versions += store.purge(folder, lambda _: False)
+    versions = store.purge(layout.table_prefix, spared)
+    if has_history:  # otherwise the folder may be another table's
+        versions += store.purge(layout.history_prefix, spared)
+    for folder in (*folders, layout.quarantine_folder):
+        versions += store.purge(folder, lambda key: _change_of(layout, key) > head)
         keep_alive()
     return versions
+
+
+def _change_of(layout: LakeLayout, key: str) -> int:
+    """Number of the change that an object was written for, by its name; 0 if that does not tell."""
+    folders = (layout.tombstones_folder, layout.snapshots_folder, layout.staging_folder, layout.quarantine_folder)
+    folder = next((folder for folder in folders if key.startswith(folder)), "")
+    name = key[len(folder) :] if folder else key.rpartition("/")[2]
+    number = name[:CHANGE_DIGITS]
+    return int(number) if len(number) == CHANGE_DIGITS and number.isdecimal() else 0

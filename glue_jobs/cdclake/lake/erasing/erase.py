@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from cdclake.commit.clean_up import clean_up, has_leftovers, plan_clean_up
+from cdclake.commit.clean_up import has_leftovers
 from cdclake.commit.erasure import commit_erasure, forget, tell_snapshots
 from cdclake.commit.publish import roll_forward
 from cdclake.commit.table_files import check_files
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Clock
 
-_EVER = timedelta(days=36500)
 MOST_NAMES = 20
 
 
@@ -157,7 +155,6 @@ def erase(erasure: Erasure, fencing_token: int) -> Erased:
     raw = _look_at_raw(erasure, before)
     if raw and erasure.raw:
         _erase_raw(log, erasure.raw, raw, erasure.progress)
-    clean_up(log, plan_clean_up(log, _EVER, erasure.clock(), before.change))  # what runs that died left behind
     held, bad_rows = _look_at_lake(erasure, before)
     touched, out_of_reach = _touched(held, bad_rows, raw), _out_of_reach(erasure, before, held, raw)
     if not touched.anything:
