@@ -174,6 +174,19 @@ def test_a_deleted_row_is_erased_from_the_past_and_the_table_itself_stays(in_fol
     assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
 
 
+def test_a_row_that_was_deleted_softly_goes_and_others_stay_deleted(in_folder: ErasableTable) -> None:
+    in_folder.item["DeleteMode"] = "soft"
+    in_folder.load([row(1), secret(), row(3)])
+    in_folder.apply(("D", secret()), ("D", row(3)))
+    assert holding(in_folder, SECRET_NAME)
+    done = in_folder.erase(KEY)
+    assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
+    after = in_folder.log.snapshot(done.change or 0)
+    assert (after.rows, after.deleted_rows) == (1, 1)
+    assert in_folder.log.record(done.change or 0).books.erased == 0  # it counted no more
+    assert [(values["id"], values["Op"]) for values in in_folder.kept_rows(done.change or 0)] == [(1, "I"), (3, "D")]
+
+
 def test_rows_of_several_keys_go_at_once(in_folder: ErasableTable) -> None:
     states = with_a_past(in_folder)
     in_folder.erase(KEY, "1", '{"ID": 2}')

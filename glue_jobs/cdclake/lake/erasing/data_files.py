@@ -183,7 +183,8 @@ def rewrite(
 def _without_rows(fs: FileSystem, kept: KeptFiles, one: HeldFile, target: str) -> DataFile | None:
     """The new file, if a row is left; its path is where it was written."""
     old = one.kept.file
-    writer = DataFileWriter(fs, [target], one.shape, old.partition, old.rows)
+    shape = replace(one.shape, soft_delete=bool(old.deleted))  # so that deleted rows that stay are counted as such
+    writer = DataFileWriter(fs, [target], shape, old.partition, old.rows)
     with kept.open(one.kept) as source:
         for rows in one.wanted.left(source, one.shape, old.partition):
             writer.write(rows)
