@@ -174,6 +174,17 @@ def test_a_deleted_row_is_erased_from_the_past_and_the_table_itself_stays(in_fol
     assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
 
 
+def test_retired_files_that_are_gone_already_hold_nobody_up(in_folder: ErasableTable) -> None:
+    with_a_past(in_folder)
+    retired = sorted((in_folder.lake / in_folder.layout.retired_folder).rglob("*.parquet"))
+    for path in retired[::2]:
+        path.unlink()
+    for path in (in_folder.lake / in_folder.layout.as_of_folder).rglob("*.parquet"):
+        path.unlink()
+    assert in_folder.erase(KEY).change
+    assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
+
+
 def test_a_row_that_was_deleted_softly_goes_and_others_stay_deleted(in_folder: ErasableTable) -> None:
     in_folder.item["DeleteMode"] = "soft"
     in_folder.load([row(1), secret(), row(3)])

@@ -30,7 +30,8 @@ class Replacement:
     """Files without the rows in place of files with them.
 
     Attributes:
-        files: Path of a data file, of the table or its history, to what takes its place; None: no row is left.
+        files: Path of a data file, of the table or its history, to what takes its place; None: no row is left. What
+            snapshots say of a file that is gone may change as well, under its old path.
         tombstones: Key of a file of remembered deletes to what takes its place, likewise.
         staged: Path of a new file to where it is staged, for those that take the place of a live one. Others are where
             retired files are kept.
@@ -91,7 +92,8 @@ def commit_erasure(
     after = replace(replacement.of(before), change=before.change + 1)
     live = {file.path for file in before.all_files}
     # New files of the past have never been in sight, but so a clean-up finds them when nobody needs them any more.
-    born_retired = [file.path for file in replacement.files.values() if file and file.path not in replacement.staged]
+    new = [file for old, file in replacement.files.items() if file and file.path != old]
+    born_retired = [file.path for file in new if file.path not in replacement.staged]
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ERASURE,
@@ -105,7 +107,7 @@ def commit_erasure(
         snapshot_key=log.write_snapshot(after, run_id),
         reason=reason,
         made_by=made_by,
-        bytes_added=sum(file.bytes for file in replacement.files.values() if file),
+        bytes_added=sum(file.bytes for file in new),
     )
     log.commit(record)
     publish(log, record, keep_alive)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import open_output
 from cdclake.commit.erasure import Replacement, retained_snapshots
 from cdclake.commit.publish import in_parallel
-from cdclake.errors import IntegrityError
+from cdclake.errors import IntegrityError, PastRetentionError
 from cdclake.lake.as_of import KeptFile
 from cdclake.lake.data_file import COMPRESSION, TableShape
 from cdclake.lake.file_writer import DataFileWriter
@@ -77,11 +77,13 @@ class Held:
 
     Attributes:
         files: Data files.
+        gone: Data files of earlier changes that are no longer kept, of which snapshots tell the bounds of the keys.
         tombstones: Files of remembered deletes.
         unlike: Paths of data files that lack a column of the key, so that nothing can be found in them.
     """
 
     files: list[HeldFile] = field(default_factory=list)
+    gone: list[DataFile] = field(default_factory=list)
     tombstones: list[HeldTombstones] = field(default_factory=list)
     unlike: list[str] = field(default_factory=list)
 
@@ -89,8 +91,9 @@ class Held:
 def search(place: TablePlace, log: ChangeLog, head: int, keys: Keys, progress: Progress) -> Held:
     """Look for rows in every data file and remembered delete of the changes that one can go back to.
 
+    Retired files may be gone already, by a rule of the bucket for example.
+
     Raises:
-        PastRetentionError: A retired file is no longer kept.
         LakeFilesError: A live file vanished or was overwritten.
     """
     may_hold = _that_may_hold(log, head, keys)
@@ -99,7 +102,14 @@ def search(place: TablePlace, log: ChangeLog, head: int, keys: Keys, progress: P
     fs = place.fs.open()
 
     def look(one: HeldFile) -> None:
-        with kept.open(one.kept) as source:
+        try:
+            source = kept.open(one.kept)
+        except PastRetentionError:
+            if one.kept.file.key_min is not None:
+                with lock:
+                    held.gone.append(one.kept.file)
+            return
+        with source:
             rows = one.wanted.count(source, one.kept.file.partition)
         if rows:
             with lock:
@@ -159,7 +169,7 @@ def rewrite(
         As `search`.
     """
     fs, kept, layout = place.fs.open(), KeptFiles(place), place.layout
-    files: dict[str, DataFile | None] = {}
+    files: dict[str, DataFile | None] = {file.path: replace(file, key_min=None, key_max=None) for file in held.gone}
     staged: dict[str, str] = {}
     progress.expect("Writing data files without the rows", len(held.files))
     for number, one in enumerate(held.files, 1):

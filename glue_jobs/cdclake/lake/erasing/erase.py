@@ -68,6 +68,7 @@ class Touched:
         version_files: Data files of that.
         retired_rows: Rows of retired data files, of the table and its history: a row is in several of them.
         retired_files: These files.
+        gone_files: Retired data files that are gone already, and of whose keys the snapshots tell the bounds.
         tombstones: Remembered deletes.
         tombstone_files: Files of them.
         bad_rows: Bad rows put aside.
@@ -84,6 +85,7 @@ class Touched:
     version_files: int = 0
     retired_rows: int = 0
     retired_files: int = 0
+    gone_files: int = 0
     tombstones: int = 0
     tombstone_files: int = 0
     bad_rows: int = 0
@@ -125,7 +127,6 @@ def look(erasure: Erasure) -> tuple[Touched, tuple[str, ...]]:
 
     Raises:
         ConfigurationError: There is no lake table, or the reason names a key.
-        PastRetentionError: A retired file is no longer kept.
         LakeFilesError: A live file vanished or was overwritten.
     """
     _check_reason(erasure)
@@ -146,7 +147,6 @@ def erase(erasure: Erasure, fencing_token: int) -> Erased:
     Raises:
         ConfigurationError: Raw files that are not in the lake yet hold rows, or as for `look`.
         CommitConflictError: Another run committed first.
-        PastRetentionError: A retired file is no longer kept.
         LakeFilesError: Somebody else added, removed or replaced files.
     """
     _check_reason(erasure)
@@ -253,6 +253,7 @@ def _touched(held: Held, bad_rows: list[BadRowsFile], raw: HeldRaw | None) -> To
         version_files=len(versions),
         retired_rows=sum(one.rows for one in retired),
         retired_files=len(retired),
+        gone_files=len(held.gone),
         tombstones=sum(one.rows for one in held.tombstones),
         tombstone_files=len(held.tombstones),
         bad_rows=sum(one.rows for one in bad_rows),
