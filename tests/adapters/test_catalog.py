@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ from tests.adapters.test_catalog_contract import TABLE, partition
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog, catalog_of
 from cdclake.errors import ConfigurationError, RetryableError
-from cdclake.model.catalog import Statistics
+from cdclake.model.catalog import CatalogTable, Statistics
+from cdclake.model.schema import Column
 
 if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient
@@ -59,6 +61,67 @@ def test_a_table_is_declared_as_hive_names_external_parquet(client: GlueClient, 
         "cdclake.change": "42",
         "cdclake.left_out_columns": json.dumps(["a,b", "ü"]),
     }
+
+
+KINDS = ("string", "int", "float", "binary", "bigint", "decimal(12,2)", "date", "timestamp", "boolean", "double")
+SQL_KINDS = (
+    "varchar",
+    "integer",
+    "real",
+    "varbinary",
+    "bigint",
+    "decimal(12,2)",
+    "date",
+    "timestamp",
+    "boolean",
+    "double",
+)
+VIEW = CatalogTable(
+    location="",
+    columns=tuple(Column(f"c{i}", kind) for i, kind in enumerate(KINDS)),
+    partition_columns=(),
+    statistics=None,
+    source="shop.orders (live rows)",
+    change=None,
+    parquet=False,
+    query='SELECT "*/" FROM "lake"."shop_orders"',
+)
+
+
+def test_a_view_is_declared_as_athena_declares_its_own(client: GlueClient, catalog: GlueCatalog):
+    catalog.create_table("t", VIEW)
+    table = stored(client)
+    assert table["TableType"] == "VIRTUAL_VIEW"
+    assert table["PartitionKeys"] == []
+    storage = table["StorageDescriptor"]
+    assert [(one["Name"], one["Type"]) for one in storage["Columns"]] == [(one.name, one.type) for one in VIEW.columns]
+    assert not storage.keys() & {"InputFormat", "OutputFormat"}
+    assert table["Parameters"] == {
+        "presto_view": "true",
+        "comment": "Presto View",
+        "cdclake.table": "shop.orders (live rows)",
+    }
+    assert table["ViewExpandedText"] == "/* Presto View */"
+    encoded = table["ViewOriginalText"].removeprefix("/* Presto View: ").removesuffix(" */")
+    assert json.loads(base64.b64decode(encoded, validate=True)) == {
+        "originalSql": VIEW.query,
+        "catalog": "awsdatacatalog",
+        "schema": "lake",
+        "columns": [{"name": f"c{i}", "type": kind} for i, kind in enumerate(SQL_KINDS)],
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", "/* Presto View: ??? */", "/* Presto View: aGVsbG8= */", "/* Presto View: W10= */"]
+)
+def test_a_view_that_somebody_wrote_over_reads_as_another(client: GlueClient, catalog: GlueCatalog, text: str):
+    catalog.create_table("t", VIEW)
+    taken = {"Name", "TableType", "StorageDescriptor", "Parameters", "PartitionKeys", "ViewExpandedText"}
+    table = {key: value for key, value in stored(client).items() if key in taken}
+    client.update_table(DatabaseName="lake", TableInput={**table, "ViewOriginalText": text})  # type: ignore[typeddict-item]  # of a dict
+    assert catalog.table("t") == replace(VIEW, query="")
+    catalog.update_table("t", VIEW)
+    assert catalog.table("t") == VIEW
 
 
 def test_a_partition_has_its_own_folder_format_and_row_count(client: GlueClient, catalog: GlueCatalog):

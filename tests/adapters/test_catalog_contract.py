@@ -54,6 +54,21 @@ def test_a_table_is_read_as_it_was_written(catalog: Catalog):
     assert catalog.table("shop_orders") == changed
 
 
+def test_a_view_is_read_as_it_was_written(catalog: Catalog):
+    columns = (*COLUMNS, Column("a", "int"), Column("b", "decimal(12,2)"))
+    view = CatalogTable("", columns, (), None, "shop.orders (live rows)", None, parquet=False, query='SELECT "é*/"')
+    catalog.create_table("live", view)
+    assert catalog.table("live") == view
+    changed = replace(view, columns=columns[1:], query="SELECT 1")
+    catalog.update_table("live", changed)
+    assert catalog.table("live") == changed
+    with_view = replace(TABLE, has_view=True)
+    catalog.create_table("shop_orders", with_view)
+    assert catalog.table("shop_orders") == with_view
+    catalog.update_table("shop_orders", TABLE)
+    assert catalog.table("shop_orders") == TABLE
+
+
 def test_more_partitions_than_a_request_takes_are_written_read_changed_and_dropped(catalog: Catalog):
     catalog.create_table("shop_orders", TABLE)
     many = [partition(f"shop {number}") for number in range(230)] + [partition("ü/=%", HIVE_NULL_PARTITION)]

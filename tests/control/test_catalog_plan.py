@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.adapters.memory_catalog import MemoryCatalog
-from cdclake.control.catalog_plan import emptied, listing_of, plan_catalog, table_name
+from cdclake.control.catalog_plan import emptied, listing_of, live_view, plan_catalog, table_name
 from cdclake.control.catalog_upkeep import carry_out
 from cdclake.errors import ConfigurationError
-from cdclake.model.catalog import CatalogPartition, CatalogTable, Listing, Statistics
+from cdclake.model.catalog import CatalogName, CatalogPartition, CatalogTable, Listing, Statistics
 from cdclake.model.layout import LakeLayout
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
@@ -216,3 +216,14 @@ def test_a_table_whose_changes_were_all_undone_stays_and_shows_nothing():
     listing = emptied(table, 8)
     assert listing.partitions == ()
     assert listing.table == replace(table, statistics=Statistics(), change=8)
+
+
+def test_the_view_of_live_rows_has_all_columns_and_quotes_every_name():
+    columns = (Column('a"b', "int"), Column("order-date", "date"), Column("op", "string"))
+    table = CatalogTable("s3://x/", columns, (Column("day", "date"),), Statistics(), "shop.orders", 7, has_view=True)
+    view = live_view(table, CatalogName("la-ke", "shop_orders"))
+    assert view.query == (
+        'SELECT "a""b", "order-date", "op", "day" FROM "la-ke"."shop_orders" WHERE "op" IS DISTINCT FROM \'D\''
+    )
+    assert view.columns == (*columns, Column("day", "date"))
+    assert (view.source, view.change, view.partition_columns) == ("shop.orders (live rows)", None, ())

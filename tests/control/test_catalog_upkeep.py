@@ -12,13 +12,13 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.memory_catalog import MemoryCatalog
 from cdclake.commit.publish import publish
-from cdclake.control.catalog_plan import listing_of
+from cdclake.control.catalog_plan import listing_of, live_view
 from cdclake.control.controller import execute, plan
 from cdclake.control.entry import StoppedError
 from cdclake.control.maintenance import RegisteredTable
 from cdclake.control.process_table import process_table
 from cdclake.errors import LakeFilesError, RetryableError
-from cdclake.model.catalog import CatalogTable, Statistics
+from cdclake.model.catalog import CatalogName, CatalogTable, Statistics
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import HISTORY
 from cdclake.model.metrics import Measure
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cdclake.ports import Catalog
     from tests.control.world import World
 
-NAME = "shop_orders"
+NAME, LIVE = "shop_orders", "shop_orders_live"
 INT, WIDE = (Schema((Column("id", kind), Column("day", "string"))) for kind in ("int", "bigint"))
 
 
@@ -73,6 +73,7 @@ def change(
     schema: Schema = INT,
     key: tuple[str, ...] = ("day",),
     versions: Sequence[tuple[str, str]] = (),
+    deleted: int = 0,
     and_publish: bool = True,
 ) -> None:
     """Make the lake table one file of ten rows for each day, as a Spark job does, its history one for each month."""
@@ -85,7 +86,7 @@ def change(
         path = log.layout.data_path(number, place, key, values)
         staged.append(StagedFile(f"{log.layout.staging_prefix(number, 'jr')}{place}", path))
         world.lake.put(staged[-1].staged_key, b"x" * 100)
-        files.append(DataFile(path, 10, 100, values))
+        files.append(DataFile(path, 10, 100, values, deleted=deleted))
     history = None
     for place, month in enumerate(versions, len(days)):
         path = HISTORY + log.layout.data_path(number, place, ("year", "month"), month)
@@ -181,6 +182,75 @@ def test_the_table_of_a_history_goes_by_the_name_of_the_other_and_is_emptied_wit
     assert catalog.names == {"all_orders", "all_orders_history"}
     by_hand(orders, catalog).rollback(to=0)
     assert catalog.listing("all_orders_history").partitions == ()
+
+
+def softly(world: World, mode: str = "soft") -> None:
+    world.states.set_by_person(ORDERS, {Attribute.DELETE_MODE: mode})
+
+
+def view_of(world: World) -> CatalogTable:
+    table = replace(expected(world).table, has_view=True)
+    return live_view(table, CatalogName("lake", NAME))
+
+
+def test_a_table_that_deletes_softly_has_a_view_of_its_live_rows_beside_it(orders: World, catalog: MemoryCatalog):
+    softly(orders)
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    assert catalog.names == {NAME, LIVE}
+    assert catalog.table(LIVE) == view_of(orders)
+    change(orders, "2024-03-06", schema=WIDE)
+    run(orders, catalog)
+    assert catalog.table(LIVE) == view_of(orders)
+    assert "bigint" in {column.type for column in view_of(orders).columns}
+    catalog.drop_table(LIVE)
+    run(orders, catalog)
+    assert catalog.table(LIVE) == view_of(orders)
+
+
+def test_the_view_goes_with_the_last_row_that_was_deleted_softly(orders: World, catalog: MemoryCatalog):
+    softly(orders)
+    change(orders, "2024-03-05", deleted=4)
+    run(orders, catalog)
+    shown = catalog.table(NAME)
+    assert shown is not None
+    assert shown.statistics == Statistics(rows=10, files=1, bytes=100)  # what a query of the table reads
+    softly(orders, "hard")
+    run(orders, catalog)
+    assert catalog.names == {NAME, LIVE}
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    assert catalog.names == {NAME}
+    assert catalog.listing(NAME) == expected(orders)
+
+
+def test_a_view_of_others_is_left_alone_and_told_of(orders: World, catalog: MemoryCatalog):
+    softly(orders)
+    change(orders, "2024-03-05")
+    other = CatalogTable("", (), (), None, "", None, parquet=False, query="SELECT 1")
+    catalog.create_table(LIVE, other)
+    run(orders, catalog)
+    assert catalog.table(LIVE) == other
+    assert f"The catalog's table lake.{LIVE} is not cdclake's" in item(orders)[Attribute.LAST_CATALOG_ERROR]
+    assert catalog.table(NAME) == replace(expected(orders).table, has_view=True)
+    softly(orders, "hard")
+    run(orders, catalog)
+    assert catalog.table(LIVE) == other
+
+
+def test_the_view_goes_by_the_name_that_a_person_chose_also_if_that_was_the_name_of_the_view(
+    orders: World, catalog: MemoryCatalog
+):
+    softly(orders)
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
+    run(orders, catalog)
+    assert catalog.names == {"all_orders", "all_orders_live"}
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders_live"})
+    run(orders, catalog)
+    assert "shows shop.orders (live rows)" in item(orders)[Attribute.LAST_CATALOG_ERROR]
+    assert catalog.names == {"all_orders", "all_orders_live"}
 
 
 def test_a_change_that_a_dead_run_left_unpublished_is_shown_once_it_is_finished(orders: World, catalog: MemoryCatalog):

@@ -8,14 +8,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdclake.control.catalog_plan import listing_of, live_view
 from cdclake.errors import RefusedChangeError
 from cdclake.lake.given import given_ids, given_rows
+from cdclake.model.catalog import CatalogName
 from cdclake.oracle import merge
 from tests.examples import examples
 from tests.lake.over_time import TableOverTime
@@ -191,6 +194,24 @@ def test_undo_gives_back_files_and_counts(tmp_path: Path) -> None:
     assert (books.replaced, books.restored, books.rows_after) == (1, 2, 2)
     table.roll_back(2)
     assert (table.hashes(), counts(table)) == (deleted, (1, 1))
+
+
+def test_the_view_of_the_catalog_gives_the_live_rows_of_files_with_and_without_operations(table: Table) -> None:
+    change(table, FILES[0], ("D", row(2)), ("U", row(3, "Kiel")))
+    folder = table.lake / table.layout.table_prefix
+    adopted = {name: [value] for name, value in row(4).items() if name not in {table.item["PartitionKey"]}}
+    pq.write_table(pa.table(adopted), (folder / table.files()[-1]).parent / "adopted.parquet")
+    listing = listing_of(table.log.snapshot(table.log.head()), table.layout, has_view=True)
+    view = live_view(listing.table, CatalogName("lake", "shop_orders"))
+    with duckdb.connect() as connection:
+        connection.execute("CREATE SCHEMA lake")
+        files = f"read_parquet('{folder}/**/*.parquet', union_by_name = true, hive_partitioning = true)"
+        connection.execute(f"CREATE VIEW lake.shop_orders AS SELECT * FROM {files}")
+        found = connection.execute(view.query)
+        names = [column[0].lower() for column in found.description or ()]
+        ids = [dict(zip(names, one, strict=True))["id"] for one in found.fetchall()]
+    assert names == [column.name for column in view.columns]
+    assert sorted(ids) == [1, 3, 4]
 
 
 @examples(every_day=30, thorough=1_000)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from cdclake.adapters.athena_view import as_view, read_query
 from cdclake.adapters.aws import Remedies, client, error_code, translated_errors
 from cdclake.errors import RetryableError
 from cdclake.model.catalog import CatalogPartition, CatalogTable, Statistics
@@ -37,6 +38,7 @@ _EXTERNAL = {"EXTERNAL": "TRUE", "classification": "parquet"}
 _EXTERNAL_TABLE = "EXTERNAL_TABLE"
 _ROWS, _FILES, _BYTES = "numRows", "numFiles", "totalSize"
 """Hive's parameters for statistics, which Trino (so Athena), Spark and Redshift Spectrum plan with."""
+_HAS_VIEW = "cdclake.live_view"
 _SOURCE, _CHANGE, _LEFT_OUT = "cdclake.table", "cdclake.change", "cdclake.left_out_columns"
 _OF_OTHER_WRITERS = ("recordCount", "objectCount", "averageRecordSize", "sizeKey", "spark.sql.")
 """What crawlers and Spark say of columns and sizes in parameters that begin so: wrong from the next change on."""
@@ -80,14 +82,14 @@ class GlueCatalog:
     def create_table(self, name: str, table: CatalogTable) -> None:
         """See `Catalog.create_table`."""
         with self._errors(name):
-            self._client.create_table(DatabaseName=self.database, TableInput=_table_input(name, table, {}))
+            self._client.create_table(DatabaseName=self.database, TableInput=self._input(name, table, {}))
 
     def update_table(self, name: str, table: CatalogTable) -> None:
         """See `Catalog.update_table`. Glue keeps no version of the table as it was: there would be one a change."""
         before = self._get(name) or {}
         with self._errors(name):
             self._client.update_table(
-                DatabaseName=self.database, TableInput=_table_input(name, table, before), SkipArchive=True
+                DatabaseName=self.database, TableInput=self._input(name, table, before), SkipArchive=True
             )
 
     def drop_table(self, name: str) -> None:
@@ -119,6 +121,14 @@ class GlueCatalog:
         for some in _cut(partitions, MOST_DROPPED_IN_A_REQUEST):
             values = [{"Values": list(one)} for one in some]
             self._call("batch_delete_partition", name, PartitionsToDelete=values, but=_MISSING)
+
+    def _input(self, name: str, table: CatalogTable, before: Mapping[str, Any]) -> dict[str, Any]:
+        common = _table_input(name, table, before)
+        if not table.query:
+            return common
+        columns = common["StorageDescriptor"]["Columns"]
+        others = {key: value for key, value in common["Parameters"].items() if key not in _EXTERNAL}
+        return {**common, **as_view(self.database, table.query, columns, others)}
 
     def _get(self, name: str) -> dict[str, Any] | None:
         with self._errors(name):
@@ -188,6 +198,8 @@ def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> d
         parameters[_CHANGE] = str(table.change)
     if table.left_out:
         parameters[_LEFT_OUT] = json.dumps(table.left_out)
+    if table.has_view:
+        parameters[_HAS_VIEW] = "true"
     return {
         **{key: value for key, value in before.items() if key in _KEPT},
         "Name": name,
@@ -241,6 +253,8 @@ def _read_table(found: Mapping[str, Any]) -> CatalogTable:
         change=int(change) if change.isdecimal() else None,
         left_out=_read_names(parameters.get(_LEFT_OUT, "[]")),
         parquet=_is_parquet(storage) and external and found.get("TableType") == _EXTERNAL_TABLE,
+        has_view=parameters.get(_HAS_VIEW) == "true",
+        query=read_query(found),
     )
 
 

@@ -16,7 +16,7 @@ from cdclake.model.schema import HIVE_NULL_PARTITION, OP_COLUMN, Column
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cdclake.model.catalog import PartitionValues
+    from cdclake.model.catalog import CatalogName, PartitionValues
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.model.table import TableName
@@ -26,6 +26,10 @@ MOST_NAME_BYTES = 255
 _UNUSUAL = re.compile(r"[^a-z0-9_]")
 _TAKEN = re.compile(r"[^,\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]+")
 """Glue takes one line of text; Hive, and Trino after it, separate columns by commas, and trim spaces."""
+LIVE_SUFFIX = "_live"
+"""What the view of a table's live rows has after the table's name."""
+OF_LIVE_ROWS = " (live rows)"
+"""What the view has after the source of the table, so that neither is taken for the other."""
 ADDED = (Column(OP_COLUMN.lower(), "string"), Column(position.COLUMN, "string"))
 """Columns of every data file of a lake table beside the source's."""
 
@@ -48,7 +52,9 @@ def table_name(name: TableName, chosen: str = "") -> str:
     return made
 
 
-def listing_of(snapshot: Snapshot, layout: LakeLayout, added: tuple[Column, ...] = ADDED) -> Listing:
+def listing_of(
+    snapshot: Snapshot, layout: LakeLayout, added: tuple[Column, ...] = ADDED, *, has_view: bool = False
+) -> Listing:
     """What the catalog should say of a lake table.
 
     Columns that the catalog cannot take are left out, and named in the table's `left_out`.
@@ -57,6 +63,7 @@ def listing_of(snapshot: Snapshot, layout: LakeLayout, added: tuple[Column, ...]
         snapshot: The lake table; there must be one.
         layout: Where it lies.
         added: Columns of its files beside those of its schema.
+        has_view: Whether a view of its live rows goes with it.
 
     Raises:
         ConfigurationError: The catalog cannot take a partition column, or files of one partition lie in two folders.
@@ -73,6 +80,7 @@ def listing_of(snapshot: Snapshot, layout: LakeLayout, added: tuple[Column, ...]
         source=str(layout.name),
         change=snapshot.change,
         left_out=tuple(column.name for column in wanted if not _can_be_taken(column.name)),
+        has_view=has_view,
     )
     files: dict[PartitionValues, list[DataFile]] = defaultdict(list)
     for file in snapshot.files if snapshot.partition_key else ():
@@ -82,6 +90,35 @@ def listing_of(snapshot: Snapshot, layout: LakeLayout, added: tuple[Column, ...]
         for values, those in files.items()
     )
     return Listing(table, tuple(partitions))
+
+
+def live_view(table: CatalogTable, name: CatalogName) -> CatalogTable:
+    """A view of the rows of a lake table that were not deleted, with all its columns.
+
+    A file that was adopted may lack operations; its rows are live.
+
+    Args:
+        table: The lake table in the catalog.
+        name: Where it is there.
+    """
+    columns = (*table.columns, *table.partition_columns)
+    names = ", ".join(_quoted(column.name) for column in columns)
+    where = f"{_quoted(OP_COLUMN.lower())} IS DISTINCT FROM 'D'"
+    return CatalogTable(
+        location="",
+        columns=columns,
+        partition_columns=(),
+        statistics=None,
+        source=table.source + OF_LIVE_ROWS,
+        change=None,
+        parquet=False,
+        query=f"SELECT {names} FROM {_quoted(name.database)}.{_quoted(name.table)} WHERE {where}",
+    )
+
+
+def _quoted(name: str) -> str:
+    """A name as SQL reads it, whatever it holds."""
+    return '"{}"'.format(name.replace('"', '""'))
 
 
 def emptied(table: CatalogTable, change: int) -> Listing:

@@ -10,7 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake import logs
-from cdclake.control.catalog_plan import ADDED, emptied, listing_of, plan_catalog, table_name
+from cdclake.control.catalog_plan import (
+    ADDED,
+    LIVE_SUFFIX,
+    OF_LIVE_ROWS,
+    emptied,
+    listing_of,
+    live_view,
+    plan_catalog,
+    table_name,
+)
 from cdclake.control.entry import StoppedError, error_line
 from cdclake.errors import CdclakeError, ConfigurationError, LeaseLostError
 from cdclake.model.catalog import CatalogName, Listing
@@ -77,7 +86,9 @@ def catalog_news(
 def show(
     catalog: Catalog, state: TableState, layout: LakeLayout, lake: Snapshot, keep_alive: KeepAlive
 ) -> CatalogName | None:
-    """Have the catalog show a lake table and its history as they are. Costs one request for each if it does.
+    """Have the catalog show a lake table, its history and the view of its live rows as they are.
+
+    Costs one request for each of them that there is to be, if it does already.
 
     Args:
         As `catalog_news`.
@@ -95,15 +106,17 @@ def show(
     name = CatalogName(catalog.database, table_name(layout.name, chosen))
     versions, beside = as_table(lake, layout)
     of_versions = CatalogName(catalog.database, table_name(beside.name, chosen and chosen + HISTORY_SUFFIX))
-    is_shown = _show_one(catalog, name, layout, lake, ADDED, keep_alive)
+    has_view = state.settings.soft_delete or lake.deleted_rows > 0
+    is_shown = _show_one(catalog, name, layout, lake, ADDED, keep_alive, has_view=has_view)
     if lake.history or state.settings.history:
         _show_one(catalog, of_versions, beside, versions, (), keep_alive)
     if not is_shown:
         return None
     former = CatalogName.parse(state.item.get(Attribute.LAST_CATALOG_TABLE, ""))
     if former and former.database == name.database and former != name:
-        _drop_if_ours(catalog, former.table, layout)
-        _drop_if_ours(catalog, former.table + HISTORY_SUFFIX, beside)
+        _drop_if_ours(catalog, former.table, str(layout.name))
+        _drop_if_ours(catalog, former.table + HISTORY_SUFFIX, str(beside.name))
+        _drop_if_ours(catalog, former.table + LIVE_SUFFIX, str(layout.name) + OF_LIVE_ROWS)
     return name
 
 
@@ -114,6 +127,8 @@ def _show_one(
     lake: Snapshot,
     added: tuple[Column, ...],
     keep_alive: KeepAlive,
+    *,
+    has_view: bool = False,
 ) -> bool:
     """Have the catalog show one folder as it is; False if there is nothing to show, and it shows nothing."""
     found = catalog.table(name.table)
@@ -121,12 +136,29 @@ def _show_one(
         return False
     if found:
         _check_ours(found, name, layout)
-    wanted = listing_of(lake, layout, added) if lake.made or found is None else emptied(found, lake.change)
+    if lake.made or found is None:
+        wanted = listing_of(lake, layout, added, has_view=has_view)
+    else:
+        wanted = emptied(found, lake.change)
+    if found and found.has_view and not wanted.table.has_view:  # before the table forgets that there is one
+        _drop_if_ours(catalog, name.table + LIVE_SUFFIX, wanted.table.source + OF_LIVE_ROWS)
     if found != wanted.table:
         before = Listing(found, tuple(_partitions(catalog, name.table, keep_alive))) if found else None
         carry_out(catalog, name.table, plan_catalog(wanted, before), keep_alive)
         _warn_of(wanted.table)
+    if wanted.table.has_view:
+        view = CatalogName(name.database, table_name(layout.name, name.table + LIVE_SUFFIX))
+        _show_view(catalog, view, layout, live_view(wanted.table, name))
     return True
+
+
+def _show_view(catalog: Catalog, name: CatalogName, layout: LakeLayout, wanted: CatalogTable) -> None:
+    found = catalog.table(name.table)
+    if found is None:
+        catalog.create_table(name.table, wanted)
+    elif found != wanted:
+        _check_ours(found, name, layout, wanted.source)
+        catalog.update_table(name.table, wanted)
 
 
 def _warn_of(table: CatalogTable) -> None:
@@ -136,14 +168,19 @@ def _warn_of(table: CatalogTable) -> None:
         log.warning("the catalog cannot take all columns", extra={"reason": names})
 
 
-def _check_ours(found: CatalogTable, name: CatalogName, layout: LakeLayout) -> None:
+def _check_ours(found: CatalogTable, name: CatalogName, layout: LakeLayout, source: str = "") -> None:
     """Leave tables of others alone. One that shows this very folder, as a crawler makes it, is taken over.
+
+    Args:
+        source: What it must say that it shows, if that is not just the table of the layout.
 
     Raises:
         ConfigurationError: It shows something else.
     """
     here = f"s3://{layout.bucket}/{layout.table_prefix}"
-    if found.source == str(layout.name) or (not found.source and f"{found.location.rstrip('/')}/" == here):
+    if found.source == (source or str(layout.name)) or (
+        not (source or found.source) and f"{found.location.rstrip('/')}/" == here
+    ):
         return
     whose = f"shows {found.source}" if found.source else f"is not cdclake's: it shows {found.location or 'no folder'}"
     message = f"The catalog's table {name} {whose}"
@@ -151,10 +188,10 @@ def _check_ours(found: CatalogTable, name: CatalogName, layout: LakeLayout) -> N
     raise ConfigurationError(message, remedy=remedy, table=layout.name)
 
 
-def _drop_if_ours(catalog: Catalog, table: str, layout: LakeLayout) -> None:
-    """Drop a table under the name that it had before a person chose another: nobody would keep it in line."""
+def _drop_if_ours(catalog: Catalog, table: str, source: str) -> None:
+    """Drop what nobody would keep in line: a table under the name that it had before, a view that has no use now."""
     there = catalog.table(table)
-    if there and there.source == str(layout.name):
+    if there and there.source == source:
         catalog.drop_table(table)
 
 

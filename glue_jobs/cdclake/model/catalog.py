@@ -54,6 +54,8 @@ class CatalogTable:
         change: Number of the change that table and partitions are known to show; None if that is not known.
         left_out: Columns of the lake table that the catalog cannot take.
         parquet: Whether it is declared as an external table of plain Parquet.
+        has_view: Whether a view of the rows that were not deleted goes with it.
+        query: If it is a view and no table, the SQL that gives its rows, as Athena reads it.
     """
 
     location: str
@@ -64,6 +66,8 @@ class CatalogTable:
     change: int | None
     left_out: tuple[str, ...] = ()
     parquet: bool = True
+    has_view: bool = False
+    query: str = ""
 
 
 @dataclass(frozen=True)
