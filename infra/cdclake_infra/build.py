@@ -61,7 +61,9 @@ class PipelineStack(Stack):
         )
         for output, value in (
             ("RawBucket", places.raw_bucket),
+            ("RawPrefix", places.raw_prefix),
             ("LakeBucket", places.lake_bucket),
+            ("LakePrefix", places.lake_prefix),
             ("StateTable", places.state_table),
             ("CatalogDatabase", places.catalog_database),
             ("AlarmTopic", watched.topic.topic_arn),

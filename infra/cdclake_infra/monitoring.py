@@ -54,7 +54,7 @@ class Monitoring(Construct):
             frozen,
             1,
             "Raw files vanished before they were applied, and their table waits: cdclake status says which. Bring the "
-            "files back, load the table anew, or go on without them with cdclake tables thaw",
+            "files back, load the table anew, or go on without them with cdclake tables unfreeze",
         )
         self._alarm(
             "RowsPutAside",

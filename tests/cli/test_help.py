@@ -4,32 +4,40 @@ import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
-VERBS = [
-    [],
-    ["demo"],
-    ["run"],
-    ["plan"],
-    ["status"],
-    ["tables"],
-    ["tables", "set"],
-    ["tables", "activate"],
-    ["tables", "thaw"],
-    ["changes"],
-    ["changes", "show"],
-    ["rollback"],
-    ["reapply"],
-    ["repair"],
-    ["clean-up"],
-    ["local", "serve"],
-]
+from cdclake.cli.main import app
+
+
+def verbs(command, path=()):
+    """Every verb of the command, as typed."""
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from verbs(below, (*path, name))
+
+
+VERBS = list(verbs(get_command(app)))
+
+
+def test_the_verbs_are_those_that_the_documents_name():
+    assert len(VERBS) > 20
+    assert {("tables", "show"), ("changes", "show"), ("clean-up",), ("local", "serve")} <= set(VERBS)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_every_verb_has_help(cdclake, verb):
-    result = cdclake(*verb, "--help")
+def test_every_verb_has_help_with_an_example_that_fits_80_columns(cdclake, verb):
+    result = cdclake(*verb, "--help", COLUMNS="80")
     assert result.exit_code == 0
-    assert "Usage: cdclake" in result.stdout
+    assert f"Usage: {' '.join(('cdclake', *verb))}" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    if verb and verb != ("changes",):
+        text = " ".join(result.stdout.split())
+        assert f"Example: {' '.join(('cdclake', *verb))}".removesuffix(" list") in text
+
+
+def test_the_shell_can_complete_verbs(cdclake):
+    done = cdclake(_CDCLAKE_COMPLETE="complete_bash", COMP_WORDS="cdclake roll", COMP_CWORD="1")
+    assert "rollback" in done.stdout
 
 
 def test_help_loads_neither_boto3_nor_moto_nor_arrow_nor_spark():

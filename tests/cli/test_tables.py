@@ -119,8 +119,27 @@ def test_no_state_table_is_told_with_its_name(cdclake, aws):
     assert boto3.client("dynamodb").list_tables()["TableNames"] == []
 
 
-def test_thaw_lets_a_frozen_table_go_on(cdclake, state):
+def test_unfreeze_lets_a_frozen_table_go_on(cdclake, state):
     path = "cdclake-raw/shop/store/"
     state.record_run(path, {"LastPending": '{"batch_files": 1}'})
-    assert cdclake("tables", "thaw", "shop.store").exit_code == 0
+    assert cdclake("tables", "unfreeze", "shop.store").exit_code == 0
     assert state.get(path).item["LastPending"] == "null"
+
+
+def test_show_tells_settings_state_and_what_is_in_the_lake(cdclake, store):
+    shown = cdclake("tables", "show", "shop.store")
+    assert shown.exit_code == 0, shown.output
+    for text in ("ActiveFlag", "LastChangeId", "s3://cdclake-lake/shop/store/", "bigint"):
+        assert text in shown.stdout
+    (line,) = cdclake("tables", "show", "shop.store", "-o", "json").stdout.splitlines()
+    told = json.loads(line)
+    assert told["active"] is True
+    lake = told["lake"]
+    assert (lake["change"], lake["rows"], lake["files"], lake["first_retained"]) == (3, 70, 2, 1)
+    assert lake["columns"] == [{"name": "id", "type": "bigint"}]
+
+
+def test_show_of_a_table_that_is_not_in_the_lake_yet(cdclake, state):
+    (line,) = cdclake("tables", "show", "shop.store", "-o", "json").stdout.splitlines()
+    assert (json.loads(line)["lake"]["change"], json.loads(line)["lake"]["first_retained"]) == (0, None)
+    assert cdclake("tables", "show", "shop.store").exit_code == 0

@@ -82,12 +82,12 @@ def test_pending_files_that_vanish_freeze_the_table_with_a_clear_error(world: Wo
     assert decision.kind is DecisionKind.FROZEN
     assert decision.reason.startswith("change files that vanished from the raw bucket after the full load")
     assert "before they were applied: 2;" in decision.reason
-    assert "cdclake tables thaw shop.orders" in decision.to_do
+    assert "cdclake tables unfreeze shop.orders" in decision.to_do
     assert not decision.work
     with pytest.raises(RawFilesLostError, match="before they were applied: 2;"):
         world.process()
     assert world.applied == []
-    assert "cdclake tables thaw shop.orders" in world.state().item[Attribute.LAST_ERROR]
+    assert "cdclake tables unfreeze shop.orders" in world.state().item[Attribute.LAST_ERROR]
     assert Attribute.LEASE_HOLDER not in world.state().item
 
 
@@ -98,7 +98,7 @@ def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing(wo
     summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
     assert len(world.jobs.started) == started
     assert "before they were applied: 1;" in str(summary.to_json()["error"])
-    assert "cdclake tables thaw shop.orders" in summary.failed[0].error
+    assert "cdclake tables unfreeze shop.orders" in summary.failed[0].error
 
 
 def test_the_controller_measures_how_many_tables_are_frozen(world: World):

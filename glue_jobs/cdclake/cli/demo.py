@@ -45,6 +45,8 @@ def demo(
     """Run the whole pipeline on this machine: a sample shop, full load, changes, and proof that the lake is equal.
 
     Nothing outside this machine is used, and no AWS account.
+
+    Example: cdclake demo --orders 20000
     """
     from cdclake.local import EmbeddedAws  # heavy, and --help needs none of it
 

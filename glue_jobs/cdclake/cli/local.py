@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="An AWS of one's own on this machine, and a sample shop to try it with.", no_args_is_help=True)
+app = typer.Typer(
+    no_args_is_help=True,
+    help="An AWS of one's own on this machine, and a sample shop to try it with. Example: cdclake local serve",
+)
 
 
 @app.command()
@@ -19,7 +22,10 @@ def serve(
         Path | None, typer.Option(file_okay=False, help="Folder for logs; a temporary one if not given.")
     ] = None,
 ) -> None:
-    """Run the embedded AWS until Ctrl-C. Prints its endpoint and names as one line of JSON when it is ready."""
+    """Run the embedded AWS until Ctrl-C. Prints its endpoint and names as one line of JSON when it is ready.
+
+    Example: cdclake local serve --port 5555
+    """
     from cdclake.local.service import serve as serve_until_stopped  # heavy, and --help needs none of it
 
     serve_until_stopped(port, data_dir)
@@ -31,7 +37,10 @@ def sample(
     *,
     orders: Annotated[int, typer.Option(min=1_000, help="Orders in the sample shop.")] = 10_000,
 ) -> None:
-    """Write the sample shop's raw files, as AWS DMS would, to folders full-load, round-one and round-two."""
+    """Write the sample shop's raw files, as AWS DMS would, to folders full-load, round-one and round-two.
+
+    Example: cdclake local sample sample-files --orders 10000
+    """
     from cdclake.local.shop import Shop  # heavy, and --help needs none of it
 
     shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)

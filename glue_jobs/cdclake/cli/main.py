@@ -26,7 +26,6 @@ app = typer.Typer(
     name="cdclake",
     cls=ErrorReportingGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Keep a data lake on S3 equal to the databases behind it, from AWS DMS files.",
 )

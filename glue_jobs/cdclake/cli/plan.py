@@ -31,7 +31,10 @@ def plan(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show what a run would do now, table by table, why, and what a person must do. Changes nothing."""
+    """Show what a run would do now, table by table, why, and what a person must do. Changes nothing.
+
+    Example: cdclake plan --table shop.orders
+    """
     from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
     from cdclake.control import controller
 

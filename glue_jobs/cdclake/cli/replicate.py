@@ -77,6 +77,8 @@ def replicate(
     """Replicate a MySQL or MariaDB database to the raw bucket, in AWS DMS's place: full load, then changes.
 
     A stand-in to try things with where there is no DMS. It goes on from where it was stopped.
+
+    Example: cdclake local replicate shop --user cdclake --socket /run/mysqld/mysqld.sock
     """
     from cdclake.dms.settings import settings_from  # heavy, and --help needs none of it
     from cdclake.replicate.connection import Account

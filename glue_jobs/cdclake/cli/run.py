@@ -48,7 +48,10 @@ def run(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Apply what is new in the raw bucket, and wait for it."""
+    """Apply what is new in the raw bucket, and wait for it.
+
+    Example: cdclake run --table shop.orders
+    """
     from cdclake.cli.pipeline import Pipeline  # boto3 takes a while, and --help needs none
     from cdclake.cli.services import connect
     from cdclake.control.controller import plan

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dms import DmsStatistics
@@ -18,6 +19,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.cli.history import GlueHistory
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Source
+from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cdclake.cli.target import Target
@@ -95,6 +97,25 @@ def connect(target: Target) -> Services:
     """
     client = partial(session_of(target).client, endpoint_url=endpoint_of(target), config=_CONFIG)
     return Services(target, client)
+
+
+def stack_outputs(target: Target) -> dict[str, str]:
+    """What the target's CloudFormation stack tells, by name.
+
+    Raises:
+        ConfigurationError: There is no such stack.
+    """
+    client = session_of(target).client("cloudformation", endpoint_url=endpoint_of(target), config=_CONFIG)
+    try:
+        (stack,) = client.describe_stacks(StackName=target.stack or "")["Stacks"]
+    except ClientError as error:
+        if (
+            error.response.get("Error", {}).get("Code") != "ValidationError"
+        ):  # how CloudFormation says that there is none
+            raise
+        message = f"There is no CloudFormation stack {target.stack} in this account and region"
+        raise ConfigurationError(message, remedy="Correct --stack or CDCLAKE_STACK, --profile or --region") from error
+    return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
 
 def endpoint_of(target: Target) -> str | None:

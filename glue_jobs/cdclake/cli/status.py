@@ -54,7 +54,10 @@ def status(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show how every table stands: lag, last change, last run. Exit status 6 if something needs a person."""
+    """Show how every table stands: lag, last change, last run. Exit status 6 if something needs a person.
+
+    Example: cdclake status --late-after-minutes 60
+    """
     from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
     from cdclake.control import controller
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,9 +16,10 @@ from cdclake.model.table import TableName, TableSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
 
-app = typer.Typer(help="List the tables, set their keys, turn them on and off, thaw them.")
+app = typer.Typer()
 
 _OF_THE_JOBS = KEPT_BY_STORE | {
     Attribute.BUCKET,
@@ -48,13 +49,18 @@ _COLUMNS = (
     Column("last_run", "Last run"),
 )
 
+_PAIR = (Column("name", ""), Column("value", ""))
+
 TableArgument = Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", help="The table.")]
 
 
 @app.callback(invoke_without_command=True)
 @with_target
 def tables(context: typer.Context, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """List the tables if no other verb is given."""
+    """List the tables if no other verb is given, show one, set keys, turn tables on and off.
+
+    Example: cdclake tables set shop.orders --primary-key id
+    """
     if context.invoked_subcommand is None:
         _list(target, output)
 
@@ -62,8 +68,42 @@ def tables(context: typer.Context, *, output: OutputOption = OutputFormat.TABLE,
 @app.command("list")
 @with_target
 def list_tables(*, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """List the tables that the Controller has registered."""
+    """List the tables that the Controller has registered.
+
+    Example: cdclake tables list --output json
+    """
     _list(target, output)
+
+
+@app.command("show")
+@with_target
+def show_table(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Show all of one table: what a person set, how it stands, and what is in the lake.
+
+    Example: cdclake tables show shop.orders
+    """
+    from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
+
+    services = connect(target)
+    state = target.installation.find_table(services.state, TableName.parse(table))
+    log = services.log(state.name)
+    head = log.head()
+    facts = lake_facts(log.snapshot(head), log.first_retained() if head else None)
+    shown = output_for(output)
+    if output is OutputFormat.JSON:
+        shown.records("Table", (), [{**state_record(state), "lake": facts}])
+        return
+    item = state.item
+    for title, names in (("Set by a person", SETTABLE), ("Kept by the jobs", sorted(item.keys() - set(SETTABLE)))):
+        lines = [{"name": name, "value": item[name]} for name in names if name in item]
+        shown.records(f"{state.name}: {title.lower()}", _PAIR, lines)
+    columns = facts.pop("columns")
+    shown.records(
+        f"In the lake, s3://{log.layout.bucket}/{log.layout.table_prefix}",
+        _PAIR,
+        [{"name": name.replace("_", " "), "value": _text(value)} for name, value in facts.items()],
+    )
+    shown.records("Columns", (Column("name", "Column"), Column("type", "Type")), columns)
 
 
 @app.command("set")
@@ -83,7 +123,10 @@ def set_table(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Change a table's settings. What is not named stays as it is."""
+    """Change a table's settings. What is not named stays as it is.
+
+    Example: cdclake tables set shop.orders --primary-key id --set LateWindowHours=48
+    """
     attributes = parse_settings(settings or [])
     named = {Attribute.PRIMARY_KEY: primary_key, Attribute.PARTITION_KEY: partition_key, Attribute.SCHEMA: schema}
     attributes.update({name: value for name, value in named.items() if value is not None})
@@ -98,21 +141,30 @@ def set_table(
 @app.command()
 @with_target
 def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Let the jobs work on a table."""
+    """Let the jobs work on a table.
+
+    Example: cdclake tables activate shop.orders
+    """
     _change(target, table, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE}, output)
 
 
 @app.command()
 @with_target
 def pause(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Keep the jobs off a table. Its lake table stays, and activate goes on from there."""
+    """Keep the jobs off a table. Its lake table stays, and activate goes on from there.
+
+    Example: cdclake tables pause shop.orders
+    """
     _change(target, table, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE}, output)
 
 
 @app.command()
 @with_target
-def thaw(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Let a frozen table go on without the change files that vanished: what was in them is lost."""
+def unfreeze(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Let a frozen table go on without the change files that vanished: what was in them is lost.
+
+    Example: cdclake tables unfreeze shop.orders
+    """
     _change(target, table, {Attribute.LAST_PENDING: Sentinel.NONE}, output)
 
 
@@ -147,6 +199,35 @@ def state_record(state: TableState) -> dict[str, object]:
         "last_error": item.get(Attribute.LAST_ERROR) or None,
         "item": dict(item),
     }
+
+
+def lake_facts(lake: Snapshot, first_retained: int | None) -> dict[str, Any]:
+    """What is in the lake of a table, good for JSON.
+
+    Args:
+        lake: The table after its newest change.
+        first_retained: Number of the oldest change that one can go back to; None if there is no change.
+    """
+    history = lake.history.files if lake.history else ()
+    return {
+        "change": lake.change,
+        "rows": lake.rows,
+        "deleted_rows": lake.deleted_rows,
+        "files": len(lake.files),
+        "bytes": sum(file.bytes for file in lake.files),
+        "partitions": len({file.partition for file in lake.files}),
+        "remembered_deletes": sum(file.rows for file in lake.tombstones),
+        "history_versions": sum(file.rows for file in history),
+        "history_files": len(history),
+        "history_bytes": sum(file.bytes for file in history),
+        "watermark": lake.watermark,
+        "first_retained": first_retained,
+        "columns": [{"name": column.name, "type": column.type} for column in lake.schema],
+    }
+
+
+def _text(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value or "")
 
 
 def _set_value(item: Mapping[str, str], attribute: str) -> str | None:

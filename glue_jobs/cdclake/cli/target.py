@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from typing import Annotated, Any, Callable, get_type_hints
 
 import typer
 
 from cdclake.control.installation import Installation, variable
+from cdclake.errors import ConfigurationError
 from cdclake.model.names import Argument
 
+STACK_VARIABLE = "CDCLAKE_STACK"
 _AWS = "AWS"
 _PLACES = "Places"
+_OUTPUTS = {
+    "RawBucket": "raw_bucket",
+    "RawPrefix": "raw_prefix",
+    "LakeBucket": "lake_bucket",
+    "LakePrefix": "lake_prefix",
+    "StateTable": "state_table",
+}
+"""Outputs of the deployed stack, and the options that they stand for."""
 
 
 def _place(name: str, what: str) -> Any:  # noqa: ANN401 - Typer's own type for an option
@@ -31,6 +41,14 @@ class Target:
     region: Annotated[str | None, typer.Option(help="Region; also AWS_DEFAULT_REGION.", rich_help_panel=_AWS)] = None
     profile: Annotated[
         str | None, typer.Option(help="Profile of the AWS configuration; also AWS_PROFILE.", rich_help_panel=_AWS)
+    ] = None
+    stack: Annotated[
+        str | None,
+        typer.Option(
+            envvar=STACK_VARIABLE,
+            help="Take the places that are not given from this CloudFormation stack, such as CdclakePipeline.",
+            rich_help_panel=_PLACES,
+        ),
     ] = None
     raw_bucket: Annotated[str, _place("raw_bucket", "Bucket that DMS writes to.")] = Installation.raw_bucket
     raw_prefix: Annotated[str, _place("raw_prefix", "Folder of the schemas in it.")] = Installation.raw_prefix
@@ -53,6 +71,20 @@ class Target:
         }
 
 
+def _of_stack(target: Target) -> Target:
+    """The target with the places that its stack tells in place of the defaults."""
+    from cdclake.cli.services import stack_outputs  # boto3 takes a while, and who names no stack needs none
+
+    told = stack_outputs(target)
+    named = {output: told[output] for output in _OUTPUTS if output in told}
+    if not named:
+        message = f"The stack {target.stack} tells of no buckets and no state table"
+        raise ConfigurationError(message, remedy="Name the stack of the pipeline, CdclakePipeline by default")
+    given = {name: value for output, name in _OUTPUTS.items() if (value := named.get(output))}
+    defaults = {field.name: field.default for field in fields(Target)}
+    return replace(target, **{name: value for name, value in given.items() if getattr(target, name) == defaults[name]})
+
+
 def with_target(command: Callable[..., None]) -> Callable[..., None]:
     """Give a Typer command the options of `Target` in place of its parameter `target`."""
     hints = get_type_hints(command, include_extras=True)
@@ -72,7 +104,7 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_options(*args: object, **options: Any) -> None:  # noqa: ANN401 - passes on what Typer parsed
         target = Target(**{field.name: options.pop(field.name) for field in fields(Target)})
-        command(*args, target=target, **options)
+        command(*args, target=_of_stack(target) if target.stack else target, **options)
 
     parameters = [*own, *shared]
     vars(with_options)["__signature__"] = inspect.Signature(parameters)

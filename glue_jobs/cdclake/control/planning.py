@@ -99,7 +99,7 @@ def _frozen(state: TableState, decision: Decision, lost: int) -> Decision:
     )
     to_do = (
         "bring the files back, or have DMS reload the table; or go on without the changes that were in them:"
-        f" cdclake tables thaw {state.name}"
+        f" cdclake tables unfreeze {state.name}"
     )
     left = decision.files + decision.left
     return _held_up(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
