@@ -16,11 +16,11 @@ from cdclake.errors import CdclakeError
 from cdclake.lake.as_of import TablePlace
 from cdclake.lake.direct import DirectChange, change_directly
 from cdclake.lake.erasing.erase import Erased, Erasure, erase
-from cdclake.lake.erasing.keys import Keys
 from cdclake.lake.erasing.progress import Progress
 from cdclake.lake.given import given_ids
 from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.jobs import load_incremental, load_initial
+from cdclake.lake.named_keys import Keys
 from cdclake.lake.table_run import TableRun
 from cdclake.lake.wiring import relative_file
 from cdclake.model.layout import LakeLayout

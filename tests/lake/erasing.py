@@ -18,10 +18,10 @@ from cdclake.lake import data_file, file_writer, tombstones
 from cdclake.lake.as_of import TablePlace, table_as_of
 from cdclake.lake.erasing import data_files as erasing_files
 from cdclake.lake.erasing.erase import Erased, Erasure, erase
-from cdclake.lake.erasing.keys import Keys
 from cdclake.lake.erasing.progress import Progress
 from cdclake.lake.erasing.raw_files import RawPlace
 from cdclake.lake.kept_files import KeptFiles
+from cdclake.lake.named_keys import Keys
 from cdclake.model.table import TableSettings
 from tests.lake.over_time import TABLE, TableOverTime
 from tests.lake.table import NAME, RAW_PREFIX

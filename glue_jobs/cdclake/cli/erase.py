@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, tell_of_catalog, warn_if_at_work
+from cdclake.cli.history import KeyOption  # noqa: TC001 - Typer reads the annotations
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
 from cdclake.cli.target import Target, with_target
@@ -40,10 +41,7 @@ _PLACES = (
 def erase(
     table: TableArgument,
     *,
-    key: Annotated[
-        list[str],
-        typer.Option(metavar="VALUE|JSON", help='Key of a row; of several columns: {"id": 5, "region": "EU"}. Repeat.'),
-    ],
+    key: KeyOption,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why: kept in the change log, so name no person.")],
     raw: Annotated[bool, typer.Option("--raw", help="Take the rows out of the raw bucket too.")] = False,
     yes: YesOption = False,
@@ -102,9 +100,9 @@ def _erasure(
     from cdclake.cli.services import connect
     from cdclake.lake.as_of import TablePlace
     from cdclake.lake.erasing.erase import Erasure
-    from cdclake.lake.erasing.keys import Keys
     from cdclake.lake.erasing.progress import Progress
     from cdclake.lake.erasing.raw_files import RawPlace
+    from cdclake.lake.named_keys import Keys
 
     state, log = lake_table.state, lake_table.log
     lake = log.snapshot(log.head())

@@ -1,49 +1,55 @@
-"""The ProcessTable runs that Glue knows of."""
+"""`cdclake history`: every version of a few rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import Annotated, Any
 
-from cdclake.cli.pipeline import StartedRun
-from cdclake.control.arguments import parse_item, parse_paths
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
+import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+from cdclake.cli.target import Target, with_target
 
-    from mypy_boto3_glue import GlueClient
-    from mypy_boto3_glue.type_defs import JobRunTypeDef
+KeyOption = Annotated[
+    list[str],
+    typer.Option(metavar="VALUE|JSON", help='Key of a row; of several columns: {"id": 5, "region": "EU"}. Repeat.'),
+]
 
 
-class GlueHistory:
-    """A `History` of Glue's job runs.
+@with_target
+def history(
+    table: TableArgument,
+    *,
+    key: KeyOption,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Show every version of a row: what it was, from when to when, and which change made it so.
 
-    Args:
-        client: Glue client.
+    For tables that keep their history; cdclake tables set SCHEMA.TABLE --history turns that on.
+
+    Example: cdclake history shop.orders --key 1042
     """
+    from cdclake.cli.environment import aws_environment  # Arrow takes a while, and --help needs none
+    from cdclake.lake.as_of import TablePlace
+    from cdclake.lake.key_history import versions_of
 
-    def __init__(self, client: GlueClient) -> None:
-        self._client = client
-
-    def since(self, controller_run_id: str) -> list[StartedRun]:
-        """See `History.since`."""
-        controller = self._client.get_job_run(JobName=JOB_CONTROLLER, RunId=controller_run_id)["JobRun"]
-        found = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
-        return [StartedRun(path, run["Id"]) for run in found for path in _paths(run.get("Arguments", {}))]
-
-    def _runs(self, moment: datetime) -> Iterator[JobRunTypeDef]:
-        """Glue lists the newest first and keeps months of them, so this stops at the first page of old ones."""
-        for page in self._client.get_paginator("get_job_runs").paginate(JobName=JOB_PROCESS_TABLE):
-            wanted = [run for run in page["JobRuns"] if run["StartedOn"] >= moment or "CompletedOn" not in run]
-            if not wanted:
-                return
-            yield from wanted
+    with aws_environment(target), progress(f"Looking up versions of rows of {table}"):
+        found = versions_of(TablePlace.at(target.lake_bucket, table, target.lake_prefix), key)
+    shown = output_for(output)
+    if output is OutputFormat.JSON:
+        shown.records("History", (), found.rows)
+        return
+    columns = [Column(str(i), name) for i, name in enumerate(found.columns)]
+    lines = [{str(i): _cell(row[name]) for i, name in enumerate(found.columns)} for row in found.rows]
+    shown.records(f"History of {table}", columns, lines)
+    if not found.rows:
+        shown.remark("There are no versions of that key.")
 
 
-def _paths(arguments: Mapping[str, str]) -> list[str]:
-    """Paths of the tables that a run was started for; none if somebody started it some other way."""
-    if paths := arguments.get(f"--{Argument.PATHS}"):
-        return parse_paths(paths)
-    item = arguments.get(f"--{Argument.ITEM}")
-    return [parse_item(item)[Attribute.PATH]] if item else []
+def _cell(value: Any) -> str:  # noqa: ANN401 - any value of a lake table
+    """A value as it is, and not as `Column` rounds figures for people."""
+    if value is None:
+        return "null"
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)

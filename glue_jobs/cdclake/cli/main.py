@@ -11,6 +11,7 @@ from cdclake.cli import (
     diff,
     erase,
     export,
+    history,
     local,
     plan,
     replicate,
@@ -42,6 +43,7 @@ app.command()(upkeep.repair)
 app.command("clean-up")(upkeep.clean_up)
 app.command()(export.export)
 app.command()(diff.diff)
+app.command()(history.history)
 app.command()(erase.erase)
 local.app.command()(replicate.replicate)
 app.add_typer(local.app, name="local")

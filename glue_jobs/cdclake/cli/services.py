@@ -16,7 +16,7 @@ from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.s3 import S3Store
-from cdclake.cli.history import GlueHistory
+from cdclake.cli.job_history import GlueHistory
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Source
 from cdclake.errors import ConfigurationError

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.as_of import TablePlace
-    from cdclake.lake.erasing.keys import Keys, Wanted
     from cdclake.lake.erasing.progress import Progress
+    from cdclake.lake.named_keys import Keys, Wanted
     from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.as_of import TablePlace
     from cdclake.lake.erasing.data_files import Held
-    from cdclake.lake.erasing.keys import Keys
     from cdclake.lake.erasing.progress import Progress
     from cdclake.lake.erasing.quarantine import BadRowsFile
     from cdclake.lake.erasing.raw_files import RawPlace
+    from cdclake.lake.named_keys import Keys
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Clock
 

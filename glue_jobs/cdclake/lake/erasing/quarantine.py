@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
-    from cdclake.lake.erasing.keys import Keys
+    from cdclake.lake.named_keys import Keys
     from cdclake.model.schema import Schema
     from cdclake.ports import ObjectStore
 

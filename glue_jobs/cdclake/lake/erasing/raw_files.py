@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.lake.erasing.keys import Keys
     from cdclake.lake.erasing.progress import Progress
+    from cdclake.lake.named_keys import Keys
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableName, TableSettings
     from cdclake.ports import ObjectStore

@@ -1,4 +1,4 @@
-"""The keys of the rows to erase: as a person writes them, and as files hold them."""
+"""Keys of rows that a person names: as he writes them, and as data files hold them."""
 
 from __future__ import annotations
 
@@ -167,6 +167,14 @@ class Wanted:
             pc.sum(self.are(rows, partition)).as_py() or 0
             for rows in batches_of(source, self.shape, columns, chosen=chosen)
         )
+
+    def rows(self, source: pa.NativeFile, shape: TableShape, partition: Partition) -> Iterator[pa.Table]:
+        """The rows of an open data file that have one of the keys, as a table of the shape has them."""
+        chosen = groups_to_read(self.shape, self.keys, pa.chunked_array([self.routes]))
+        for rows in batches_of(source, shape, chosen=chosen):
+            found = rows.filter(self.are(rows, partition))
+            if found.num_rows:
+                yield found
 
     def left(self, source: pa.NativeFile, shape: TableShape, partition: Partition) -> Iterator[pa.Table]:
         """All other rows of an open data file, as a table of the shape has them, a row group at a time."""
