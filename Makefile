@@ -11,13 +11,16 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough crash bench bench-quick bench-controller synth deploy-local costs check lint types check-39 lock clean
+.PHONY: help demo sample-db test test-thorough crash bench bench-quick bench-controller synth deploy-local costs check lint types check-39 lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: sample shop, full load, changes, proof
 	@$(BIN)/cdclake demo
+
+sample-db: $(VENV)/.demo-ready ## The same with a private MariaDB as source, replicated while it changes (needs mariadb-server; three minutes)
+	@$(BIN)/cdclake local sample-db
 
 test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

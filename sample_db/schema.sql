@@ -1,4 +1,8 @@
--- The sample shop for MySQL or MariaDB: the tables that `cdclake demo` and `cdclake local sample` play the source of.
+-- The sample shop for MySQL (8.0 or later) or MariaDB (10.5 or later): a database `shop`, its tables and a procedure.
+--
+-- `cdclake demo` and `cdclake local sample` play the first three tables in memory. `stock` is for what they lack: a key of
+-- several columns, and the types that only a real database has.
+--
 -- DMS replicates changes only of tables with a primary key, and only with binlog_format=ROW on the server.
 
 create database if not exists shop character set utf8mb4;
@@ -20,7 +24,7 @@ create table product (
   category varchar(100),
   price decimal(10,2),
   weightkg double,
-  discontinued boolean
+  discontinued bit(1)
 );
 
 create table productorder (
@@ -31,6 +35,56 @@ create table productorder (
   unitprice decimal(10,2),
   orderdate date,
   createdat datetime(6),
-  gift boolean,
+  gift bit(1),
   note text
 );
+
+create table stock (
+  storeid int not null,
+  productid int not null,
+  shelf enum('front', 'back', 'cold room', 'größer') not null default 'front',
+  quantity int unsigned not null,
+  reserved tinyint not null default 0,
+  serial bigint unsigned,
+  flags set('fragile', 'heavy', 'returned'),
+  layout bit(12),
+  ratio float,
+  firstyear year,
+  opens time(3),
+  counted timestamp(6) null,
+  label char(8),
+  remark varchar(60) character set latin1,
+  details json,
+  photo varbinary(64),
+  primary key (storeid, productid)
+);
+
+-- Orders `n` of a period go to its days in order, as many to each day. What is in them follows from their ids alone, so
+-- that the same calls make the same orders. At most a million at once.
+create procedure loadperiod(in orders int, in firstday date, in days int)
+  insert into productorder (id, productid, storeid, quantity, unitprice, orderdate, createdat, gift, note)
+  with recursive digits (n) as (select 0 union all select n + 1 from digits where n < 999),
+    last (id) as (select coalesce(max(id), 0) from productorder),
+    ids (n, id) as (
+      select high.n * 1000 + low.n, last.id + high.n * 1000 + low.n + 1
+      from digits high join digits low join last
+      where high.n * 1000 < orders and high.n * 1000 + low.n < orders
+    )
+  select
+    id,
+    1001 + crc32(concat('product', id)) % 1000,
+    1001 + crc32(concat('store', id)) % 8,
+    1 + crc32(concat('quantity', id)) % 9,
+    (99 + crc32(concat('price', id)) % 49901) / 100,
+    firstday + interval (n * days div orders) day,
+    timestamp(firstday + interval (n * days div orders) day)
+      + interval crc32(concat('second', id)) % 86400 second + interval crc32(id) % 1000000 microsecond,
+    if(crc32(concat('gift', id)) % 20 = 0, null, crc32(concat('gift', id)) % 3 = 0),
+    if(crc32(concat('note', id)) % 10 > 0, null, elt(1 + crc32(id) % 9,
+      'leave at the door', 'said "call first", twice', 'line one\nline two', 'Größe L, façade side', '日本語のメモ', '🎁 wrap it',
+      '', 'NULL', 'back\\slash and\ttab'))
+  from ids;
+
+-- What the walkthrough calls: the orders of a day.
+create procedure loadorders(in orders int, in day date)
+  call loadperiod(orders, day, 1);

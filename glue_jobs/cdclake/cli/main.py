@@ -16,6 +16,7 @@ from cdclake.cli import (
     plan,
     replicate,
     run,
+    sample_db,
     status,
     tables,
     undo,
@@ -46,6 +47,7 @@ app.command()(diff.diff)
 app.command()(history.history)
 app.command()(erase.erase)
 local.app.command()(replicate.replicate)
+local.app.command("sample-db")(sample_db.sample_db)
 app.add_typer(local.app, name="local")
 
 

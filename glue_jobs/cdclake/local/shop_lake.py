@@ -42,10 +42,10 @@ def prove(log: ChangeLog, lake: ObjectStore, catalog: Catalog, source: pa.Table)
         source: The source's rows now.
     """
     proof = compare(read_lake(lake, log.layout, source.schema), source, KEY)
-    return replace(proof, differences=(*proof.differences, *_catalog_differences(log, catalog)))
+    return replace(proof, differences=(*proof.differences, *catalog_differences(log, catalog)))
 
 
-def _catalog_differences(log: ChangeLog, catalog: Catalog) -> Iterator[str]:
+def catalog_differences(log: ChangeLog, catalog: Catalog) -> Iterator[str]:
     """What the catalog says otherwise than the lake table is, in words."""
     shown, wanted = table_name(log.layout.name), listing_of(log.snapshot(log.head()), log.layout)
     if catalog.table(shown) != wanted.table:

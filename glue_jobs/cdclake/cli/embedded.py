@@ -1,0 +1,70 @@
+"""What commands share that run the whole pipeline on an embedded AWS of their own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cdclake.errors import CdclakeError
+    from cdclake.local import Deployment, EmbeddedAws
+
+
+@contextmanager
+def kept_on_failure(prefix: str) -> Iterator[Path]:
+    """A folder for logs, which is deleted unless something fails."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    failed = False
+    try:
+        yield folder
+    except Exception:
+        failed = True
+        raise
+    finally:  # when it is interrupted as well
+        if not failed:
+            shutil.rmtree(folder, ignore_errors=True)  # leftovers in the temporary folder hurt nobody
+
+
+def hourly_run(aws: EmbeddedAws, deployment: Deployment) -> Callable[[], None]:
+    """What the hourly workflow does, waiting for the end of it. It raises `JobRunError` if a run fails."""
+    from cdclake.cli.pipeline import Pipeline
+    from cdclake.cli.run import failure
+    from cdclake.cli.services import Services
+    from cdclake.cli.target import Target
+
+    target = Target(
+        endpoint_url=aws.endpoint,
+        region=aws.region,
+        raw_bucket=deployment.raw_bucket,
+        raw_prefix=deployment.raw_prefix,
+        lake_bucket=deployment.lake_bucket,
+        lake_prefix=deployment.lake_prefix,
+        state_table=deployment.state_table,
+    )
+    pipeline = Pipeline(Services(target, aws.client), target)
+
+    def run_hourly() -> None:
+        outcome = pipeline.run()
+        if outcome.failed:
+            raise failure(outcome)
+
+    return run_hourly
+
+
+def with_log(error: CdclakeError, aws: EmbeddedAws) -> CdclakeError:
+    """The error, with where the job that caused it wrote its log, and the end of that."""
+    from cdclake.local.demo_logs import failed_runs
+
+    runs = failed_runs(aws)
+    if not runs:
+        return type(error)(error.message, remedy=error.remedy or f"Look at the logs in {aws.logs_dir}", **error.details)
+    first = runs[0]
+    typer.echo("\n".join((f"Last lines of {first.job}, run {first.run_id}:", *first.last_lines)), err=True)
+    return type(error)(error.message, remedy=f"The log of {first.job} is {first.log}", **error.details)
