@@ -54,6 +54,7 @@ STAGES = 7
 _ADDED = (TIMESTAMP_COLUMN, "AR_H_CHANGE_SEQ")
 _REPLICATION_TIMEOUT_SECONDS = 120
 _EVENT_TIMEOUT_SECONDS = 600
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -223,10 +224,12 @@ class SampleDatabase:
         before = self._replicator.position()
         changes.start()
         while changes.is_alive():
-            if self._replicator.position() != before:
-                self._replicator.kill_and_restart()
-                self._kills += 1
-                before = self._replicator.position()
+            if self._replicator.position() == before:
+                time.sleep(_POLL_SECONDS)
+                continue
+            self._replicator.kill_and_restart()
+            self._kills += 1
+            before = self._replicator.position()
             self._run_hourly()
         if failures:
             raise failures[0]
