@@ -46,6 +46,8 @@ def sample_db(
     """Run the whole pipeline on this machine with a private MariaDB as source, and hold the lake against it.
 
     Nothing outside this machine is used. Where no MariaDB server is installed, nothing is done.
+
+    Example: cdclake local sample-db --orders 100000
     """
     from cdclake.local import EmbeddedAws  # heavy, and --help needs none of it
     from cdclake.local.mariadb import HOW_TO_INSTALL, PrivateMariadb, server_is_installed
