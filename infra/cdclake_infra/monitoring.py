@@ -60,7 +60,7 @@ class Monitoring(Construct):
             "RowsPutAside",
             put_aside,
             1,
-            "A change put rows aside that it could not read: cdclake changes says of which table, and where they are",
+            "A change put rows aside that it could not read: cdclake quarantine list says of which table, and why",
         )
         self._alarm(
             "FunctionErrors",

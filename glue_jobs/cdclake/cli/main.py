@@ -14,6 +14,7 @@ from cdclake.cli import (
     history,
     local,
     plan,
+    quarantine,
     replicate,
     run,
     sample_db,
@@ -45,6 +46,7 @@ app.command("clean-up")(upkeep.clean_up)
 app.command()(export.export)
 app.command()(diff.diff)
 app.command()(history.history)
+app.add_typer(quarantine.app, name="quarantine")
 app.command()(erase.erase)
 local.app.command()(replicate.replicate)
 local.app.command("sample-db")(sample_db.sample_db)

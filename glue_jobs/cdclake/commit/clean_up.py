@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COPIES_KEPT = timedelta(days=1)
 """How long a copy made for reading stays after it was made."""
 KEYS_AT_ONCE = 1000
-_DATA_KINDS = (ChangeKind.FULL_LOAD, ChangeKind.INCREMENTAL, ChangeKind.DIRECT)
+_DATA_KINDS = (ChangeKind.FULL_LOAD, ChangeKind.INCREMENTAL, ChangeKind.DIRECT, ChangeKind.RELEASE)
 """Changes whose record names every data file that they brought into sight."""
 
 

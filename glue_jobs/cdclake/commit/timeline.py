@@ -13,7 +13,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cdclake.commit.log import ChangeLog
+    from cdclake.model.change import ChangeRecord
 
 
 def shows(log: ChangeLog, change: int) -> int:
@@ -24,6 +27,19 @@ def shows(log: ChangeLog, change: int) -> int:
 def made_from(log: ChangeLog, change: int) -> int:
     """Number of the change that made the table which a change started from."""
     return shows(log, change - 1)
+
+
+def line(log: ChangeLog, head: int) -> Iterator[ChangeRecord]:
+    """The changes that made the table as it is after a change, each from what the next one left; the newest first.
+
+    Args:
+        log: The table's change log.
+        head: Number of the change.
+    """
+    change = shows(log, head)
+    while change:
+        yield log.record(change)
+        change = made_from(log, change)
 
 
 def next_to_reapply(log: ChangeLog, head: int) -> int | None:

@@ -146,15 +146,15 @@ def _parts(looks: Sequence[raw_reader.Inspection]) -> list[raw_reader.Slice]:
 def _last_applied(run: TableRun, before: Snapshot) -> tuple[datetime | None, frozenset[str]]:
     """When the raw files in the table were last applied, None if none were, and which were written anew since.
 
-    Takeovers, rollbacks and direct changes since do not count: they looked at no raw file. An erasure may have written
-    raw files anew, which are not to be taken for files that came too late.
+    Takeovers, rollbacks, direct changes and releases since do not count: they looked for no raw file. An erasure may
+    have written raw files anew, which are not to be taken for files that came too late.
     """
     change, written_anew = shows(run.log, before.change), set[str]()
     while change:
         record = run.log.record(change)
         if record.kind is ChangeKind.ERASURE:
             written_anew.update(record.raw_files)
-        elif record.kind is not ChangeKind.DIRECT:
+        elif record.kind not in (ChangeKind.DIRECT, ChangeKind.RELEASE):
             return datetime.fromisoformat(record.created_utc), frozenset(written_anew)
         change = made_from(run.log, change)
     return None, frozenset(written_anew)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +16,8 @@ from cdclake.lake.raw_parquet import BATCH_ROWS
 from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE, BadRow, RawRows, ReadBatch
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.rawfiles import RawFile, RawFormat
+from cdclake.model.position import FULL_LOAD_POSITION
+from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 from cdclake.model.schema import OP_COLUMN, Schema
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Slice:
         first_row: Number of the first row in the file.
         size_bytes: Size of the part in the file.
         bounds: Smallest and largest route of its rows; two None if that is not known.
+        only: Numbers of the rows to take, if they are taken beside all others of their file; None: all rows.
     """
 
     file: RawFile
@@ -63,6 +65,7 @@ class Slice:
     row_groups: tuple[int, ...] | None = None
     first_row: int = 0
     bounds: tuple[KeyValue, KeyValue] = (None, None)
+    only: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,18 @@ def read(
         else raw_csv.batches(fs, file, settings, table)
     )
     while (raw := _next(batches, file)) is not None:
-        yield normalise(raw, file, shape, settings)
+        if part.only is None:
+            yield normalise(raw, file, shape, settings)
+        else:
+            batch = normalise(raw.only(part.only), file, shape, settings)
+            yield _as_loaded(batch) if file.kind is RawKind.FULL_LOAD else batch
+
+
+def _as_loaded(batch: ReadBatch) -> ReadBatch:
+    """Rows of a full load that is in the lake already: older than every change."""
+    index = batch.rows.schema.get_field_index(POSITION)
+    positions = pa.repeat(FULL_LOAD_POSITION, batch.rows.num_rows)
+    return replace(batch, rows=batch.rows.set_column(index, batch.rows.schema.field(index), positions))
 
 
 def _next(batches: Iterator[RawRows], file: RawFile) -> RawRows | None:

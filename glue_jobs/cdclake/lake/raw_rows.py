@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+import numpy as np
+import pyarrow as pa
 
 INSERT, UPDATE, DELETE = "I", "U", "D"
 
@@ -42,6 +41,12 @@ class RawRows:
     columns: pa.RecordBatch
     numbers: np.ndarray[Any, np.dtype[np.int64]]
     bad_rows: tuple[BadRow, ...] = ()
+
+    def only(self, numbers: frozenset[int]) -> RawRows:
+        """Those of them that have one of some numbers."""
+        wanted = np.isin(self.numbers, list(numbers))
+        bad_rows = tuple(bad for bad in self.bad_rows if bad.row in numbers)
+        return RawRows(self.columns.filter(pa.array(wanted)), self.numbers[wanted], bad_rows)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class ChangeKind(Enum):
     """What a rollback had undone was done again."""
     TAKEOVER = "takeover"
     """Nothing changed but the writer: the number is taken, so that a run that lost its lease cannot commit it."""
+    RELEASE = "release"
+    """Bad rows that had been put aside were taken after all."""
     ERASURE = "erasure"
     """Rows of a key were taken out of the table and of all that it was before, for good."""
 

@@ -1,0 +1,68 @@
+"""The bad rows that a table still lacks: put aside by a change, and neither taken after all nor loaded anew since."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cdclake.commit.timeline import line
+from cdclake.model.change import ChangeKind
+
+if TYPE_CHECKING:
+    from cdclake.commit.log import ChangeLog
+
+
+@dataclass(frozen=True)
+class PutAside:
+    """Bad rows of one raw file that one change put aside.
+
+    Attributes:
+        change: Number of the change.
+        created_utc: When it was committed, ISO 8601.
+        raw_file: The raw file, relative to the table's raw folder.
+        rows: Each as `{"file", "row", "reason", "content"}`: `row` is its number in the file, from 0, and `content` its
+            values as text by column, or the row as it lies in the file.
+    """
+
+    change: int
+    created_utc: str
+    raw_file: str
+    rows: tuple[dict[str, Any], ...]
+
+
+def put_aside(log: ChangeLog, head: int, change: int | None = None) -> list[PutAside]:
+    """Bad rows that the table lacks as it is after a change, those of the newest changes first.
+
+    What a rollback undid is left out: its raw files are new again to the next run.
+
+    Args:
+        log: The table's change log.
+        head: Number of the newest change.
+        change: Only those that this change put aside; None: all.
+
+    Raises:
+        IntegrityError: A change record is missing.
+    """
+    found: list[PutAside] = []
+    released: set[str] = set()
+    for record in line(log, head):
+        by_file: dict[str, list[dict[str, Any]]] = {}
+        for key in record.quarantine if change in (None, record.change) else ():
+            for text in (log.store.get(key) or b"").splitlines():
+                row: dict[str, Any] = json.loads(text)
+                by_file.setdefault(row["file"], []).append(row)
+        found += [
+            PutAside(record.change, record.created_utc, name, tuple(sorted(rows, key=_number)))
+            for name, rows in sorted(by_file.items())
+            if name not in released
+        ]
+        if record.kind is ChangeKind.RELEASE:
+            released.update(record.raw_files)
+        if record.kind is ChangeKind.FULL_LOAD:
+            break
+    return found
+
+
+def _number(row: dict[str, Any]) -> int:
+    return -1 if row["row"] is None else int(row["row"])
