@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from cdclake.commit.put_aside import put_aside
 from cdclake.errors import BadRowError, InputError
-from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.release import release
 from cdclake.model.change import ChangeKind
 from tests.lake.over_time import TableOverTime
@@ -19,8 +18,6 @@ from tests.lake.versions import version_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pyspark import SparkContext
 
 COLUMNS = pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
 NARROW, WIDE = "id bigint, price decimal(4,2)", "id bigint, price decimal(10,2)"
@@ -42,7 +39,7 @@ def change(table: TableOverTime, name: str, text: str) -> None:
 
 
 def take(table: TableOverTime, *names: str) -> dict[str, Any]:
-    return release(table.run(), cast("SparkContext", InProcessSpark()), names, "prices are wider", "the operator")
+    return release(table.run(), names, "prices are wider", "the operator")
 
 
 def prices(table: TableOverTime) -> dict[int, str]:

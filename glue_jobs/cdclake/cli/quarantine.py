@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,8 +17,6 @@ from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from pyspark import SparkContext
 
     from cdclake.cli.services import Services
     from cdclake.commit.put_aside import PutAside
@@ -159,7 +157,6 @@ def _release(
     from cdclake.adapters.caller import aws_caller
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.cli.services import connect
-    from cdclake.lake.in_process import InProcessSpark
     from cdclake.lake.release import release as take
     from cdclake.lake.table_run import TableRun
 
@@ -175,7 +172,7 @@ def _release(
         fencing_token=token,
         clock=lake_table.clock,
     )
-    return take(run, cast("SparkContext", InProcessSpark()), {one.raw_file for one in found}, reason, aws_caller())
+    return take(run, {one.raw_file for one in found}, reason, aws_caller())
 
 
 def _names(services: Services, target: Target, table: str | None) -> list[TableName]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.commit.put_aside import put_aside
 from cdclake.errors import InputError
 from cdclake.lake.compute import compute, require_same_keys, shape_of
 from cdclake.lake.finish import finish, snapshot_after
 from cdclake.lake.history import columns_before
+from cdclake.lake.in_process import InProcessSpark
 from cdclake.lake.raw_reader import Slice, inspect
 from cdclake.lake.rewrite_plan import files_that_stay
 from cdclake.model.change import ChangeKind
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
 _MOST_NAMES = 3
 
 
-def release(
-    run: TableRun, spark: SparkContext, names: Collection[str], reason: str = "", made_by: str = ""
-) -> dict[str, Any]:
-    """Take the bad rows of some raw files into the table, as one change.
+def release(run: TableRun, names: Collection[str], reason: str = "", made_by: str = "") -> dict[str, Any]:
+    """Take the bad rows of some raw files into the table, as one change. In this process: they are few.
 
     They get the positions that they would have had, so later changes of their keys count for more. A row that is bad
     still is put aside again, by this change.
@@ -67,6 +66,7 @@ def release(
     shape = shape_of(run, schema)
     require_same_keys(run, before, shape)
     parts = [Slice(file, file.size_bytes, only=frozenset(numbers[file.relative])) for file in files]
+    spark = cast("SparkContext", InProcessSpark())
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, files_that_stay(before.files, result.rewritten))
     return finish(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
