@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mariadb() -> Iterator[PrivateMariadb]:
-    """One server for all tests of a module."""
+    """One server for all tests of a process."""
     if not server_is_installed():
         pytest.skip(f"no MariaDB server on this machine. {HOW_TO_INSTALL}")
     with PrivateMariadb() as server:

@@ -12,7 +12,7 @@ from cdclake.model.rawfiles import is_data_folder
 from cdclake.replicate.position import BinlogPosition, Progress, ProgressFile
 
 NOON = datetime(2024, 3, 5, 12, 0, 0, 1000, tzinfo=timezone.utc)
-PROGRESS = Progress(BinlogPosition("binlog.000007", 1234), 42, NOON, NOON)
+PROGRESS = Progress(BinlogPosition("binlog.000007", 1234), 42, NOON, NOON, "here")
 
 
 @pytest.mark.parametrize("progress", [PROGRESS, Progress(None)])

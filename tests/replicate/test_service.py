@@ -20,6 +20,7 @@ from cdclake.adapters.memory import MemoryStore
 from cdclake.cli.replicate import PASSWORD_VARIABLE
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from cdclake.replicate.connection import Account, connect
+from cdclake.replicate.position import ProgressFile
 from cdclake.replicate.snapshot import snapshot
 from tests.lake.dying_store import Death, DiedError, DyingStore
 from tests.replicate.source import WITH_KEYS, Source
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.dms.settings import DmsSettings
+    from cdclake.local.mariadb import PrivateMariadb
 
 TABLE = "create table t (id int primary key, v int)"
 SCRIPT = (
@@ -165,7 +167,7 @@ def test_files_are_written_while_it_runs_and_the_last_ones_when_it_is_stopped(so
     thread = threading.Thread(target=running.run, args=(stop.is_set,))
     thread.start()
     try:
-        wait_until(lambda: source.raw.get("awsdms_stand_in/default.json") is not None)
+        wait_until(lambda: source.raw.get(f"awsdms_stand_in/{source.schema}.json") is not None)
         source.run("insert into t values (1, 1)")
         wait_until(lambda: len(source.changed("t")) == 1)
         source.run("insert into t values (2, 2)")
@@ -203,6 +205,31 @@ def test_a_binlog_that_is_gone_is_an_error_that_says_to_load_anew(source: Source
         source.replicate()
     source.replication().run(lambda: False, anew=True, until_now=True)
     assert source.merged("t") == source.rows("t")
+
+
+def test_a_position_of_another_server_is_not_gone_on_from(source: Source):
+    source.run(TABLE)
+    source.replicate()
+    file = ProgressFile(source.raw, "", source.schema)
+    progress = file.read()
+    assert progress is not None
+    file.write(replace(progress, server="another"))
+    with pytest.raises(IntegrityError, match="of another server, another"):
+        source.replicate()
+    source.replication().run(lambda: False, anew=True, until_now=True)
+    assert file.read() == progress
+
+
+def test_two_databases_of_one_server_go_to_one_bucket(source: Source, mariadb: PrivateMariadb):
+    with Source(mariadb.account, f"{source.schema}other") as other:
+        other.raw = source.raw
+        for one in (source, other):
+            one.run(TABLE)
+            one.replicate()
+            one.run("insert into t values (1, 1)")
+        for one in (source, other):
+            one.replicate()
+            assert one.merged("t") == one.rows("t")
 
 
 def test_a_table_altered_while_it_is_read_is_an_error_to_try_again(source: Source):

@@ -67,7 +67,9 @@ def replicate(
     folder: Annotated[
         Path | None, typer.Option(exists=True, file_okay=False, help="Write to this folder, not to the raw bucket.")
     ] = None,
-    name: Annotated[str, typer.Option(help="Name of the replication; each remembers its own position.")] = "default",
+    name: Annotated[
+        str, typer.Option(help="Name that its position is remembered by; that of the database if not given.")
+    ] = "",
     anew: Annotated[bool, typer.Option("--anew", help="Remove the tables' raw files and load them again.")] = False,
     until_now: Annotated[
         bool, typer.Option("--until-now", help="Stop at the present end of the binlog, not at Ctrl-C.")

@@ -153,7 +153,7 @@ class SampleDatabase:
         self._run_hourly_once = run_hourly
         self._stage = stage
         raw = S3Store(aws.client("s3"), deployment.raw_bucket)
-        progress = ProgressFile(raw, deployment.raw_prefix, "default")
+        progress = ProgressFile(raw, deployment.raw_prefix, DATABASE)
         self._replicator = Replicator(command, progress, aws.logs_dir / "replication.log")
         self._state = DynamoState(aws.client("dynamodb"), deployment.state_table)
         self._lake = S3Store(aws.client("s3"), deployment.lake_bucket)

@@ -101,6 +101,16 @@ def check_source(connection: pymysql.Connection) -> None:
             raise ConfigurationError(message, remedy=f"Set {name} to {value} there, in the server's configuration")
 
 
+def server_name(connection: pymysql.Connection) -> str:
+    """What tells a server from others: places in its binlog mean nothing to another one."""
+    variables = ("server_uuid", "hostname", "port", "server_id", "datadir")
+    with connection.cursor() as cursor:
+        cursor.execute("show global variables where variable_name in %s", (variables,))
+        found = {str(name): str(value) for name, value in cursor.fetchall()}
+    # MariaDB has no `server_uuid`.
+    return found.get("server_uuid") or "|".join(found.get(name, "") for name in variables[1:])
+
+
 def is_mariadb(connection: pymysql.Connection) -> bool:
     """Whether the server is a MariaDB, and not a MySQL."""
     return "mariadb" in str(connection.get_server_info()).lower()

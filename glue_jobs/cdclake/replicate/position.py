@@ -43,12 +43,14 @@ class Progress:
         sequence: Change rows written since the full load; the next one's number is one more.
         last_commit_utc: Latest time of commit so far, which the change sequence never goes behind.
         last_file_utc: Time in the name of the latest change file.
+        server: Whose binlog it is, see `connection.server_name`.
     """
 
     binlog: BinlogPosition | None
     sequence: int = 0
     last_commit_utc: datetime = EPOCH
     last_file_utc: datetime = EPOCH
+    server: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """For the file."""
@@ -85,7 +87,7 @@ class ProgressFile:
             times = {name: datetime.fromisoformat(fields[name]) for name in ("last_commit_utc", "last_file_utc")}
             place = fields["binlog"]
             position = BinlogPosition(str(place["file"]), int(place["offset_bytes"])) if place else None
-            return Progress(position, int(fields["sequence"]), **times)
+            return Progress(position, int(fields["sequence"]), **times, server=str(fields["server"]))
         except (ValueError, KeyError, TypeError) as error:
             remedy = "Delete it, and load anew"
             raise IntegrityError("The saved position cannot be read", remedy=remedy, file=self.key) from error

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from cdclake.dms.names import ChangeFileTimes, table_folder
 from cdclake.dms.settings import KILOBYTE
-from cdclake.errors import ConfigurationError
+from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.replicate.binlog import Ignored, follow
 from cdclake.replicate.changes import Transaction
-from cdclake.replicate.connection import check_source, connect
+from cdclake.replicate.connection import check_source, connect, server_name
 from cdclake.replicate.cut import Batch, cut
 from cdclake.replicate.position import Progress, ProgressFile
 from cdclake.replicate.raw_files import change_file, check_settings, full_load_files
@@ -38,13 +38,13 @@ class Task:
         schema: Name of the database.
         only: Names of its tables to replicate; empty for all.
         settings: When files are written, and what they look like. `bucket_folder` is the raw prefix.
-        name: Tasks of different names know nothing of each other.
+        name: Each name has its own progress; that of the database if empty.
     """
 
     schema: str
     only: tuple[str, ...]
     settings: DmsSettings
-    name: str = "default"
+    name: str = ""
 
 
 class Replication:
@@ -64,7 +64,7 @@ class Replication:
         self._raw = raw
         self._clock = clock
         folder = task.settings.bucket_folder.strip("/")
-        self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name)
+        self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name or task.schema)
 
     def run(self, should_stop: Callable[[], bool], *, anew: bool = False, until_now: bool = False) -> Progress:
         """Go on from where the last run came to; make the full load if there was none.
@@ -79,24 +79,29 @@ class Replication:
 
         Raises:
             ConfigurationError: The source or its settings are not as they must be.
-            IntegrityError: The binlog does not say what happened since the last run.
+            IntegrityError: The binlog does not say what happened since the last run, or is another server's.
             RetryableError: The source went away. The next run goes on.
         """
         with closing(connect(self._account)) as connection:
             check_source(connection)
             end = end_of_binlog(connection) if until_now else None
+            server = server_name(connection)
         progress = None if anew else self._progress.read()
+        if progress is not None and progress.server != server:
+            message = f"The saved position is of another server, {progress.server}"
+            raise IntegrityError(message, remedy="Name another replication, or load anew", file=self._progress.key)
         if progress is None or progress.binlog is None:
-            progress = self._full_load(clear=anew or progress is not None)
+            progress = self._full_load(server, clear=anew or progress is not None)
         assert progress.binlog is not None
         if end is not None and not progress.binlog.is_before(end):
             return progress
         return self._follow(progress, progress.binlog, should_stop, end)
 
-    def _full_load(self, *, clear: bool) -> Progress:
+    def _full_load(self, server: str, *, clear: bool) -> Progress:
         """Write the `LOAD` files of all tables, as they are at one moment.
 
         Args:
+            server: The source's name for the progress.
             clear: Whether what is in the tables' folders may go.
         """
         task = self._task
@@ -106,13 +111,13 @@ class Replication:
                 message = f"The raw folders of {task.schema} hold files that this replication did not write"
                 raise ConfigurationError(message, remedy="Name another place, or load anew", file=old[0])
             # From here on, what is in the folders is known to be ours.
-            self._progress.write(Progress(None))
+            self._progress.write(Progress(None, server=server))
             self._raw.delete(old)
             for table in source.tables:
                 for file in full_load_files(table, source.rows(table), task.settings, self._clock):
                     self._raw.put(file.key, file.data)
                     logger.info("Full load of %s: %s", table.name, file.key)
-            progress = Progress(source.position)
+            progress = Progress(source.position, server=server)
             self._progress.write(progress)
         return progress
 
