@@ -62,6 +62,8 @@ MAY_IMPORT = {
         "cdclake.model",
         "cdclake.ports",
         "cdclake.lake.arrow_types",
+        "cdclake.lake.all_rows",
+        "cdclake.lake.as_of",
     },
     "cdclake.local": ANYTHING,
     "cdclake.cli": ANYTHING,

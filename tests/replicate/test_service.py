@@ -17,7 +17,7 @@ import pytest
 
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
-from cdclake.cli.replicate import PASSWORD_VARIABLE
+from cdclake.cli.source import PASSWORD_VARIABLE
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from cdclake.replicate.connection import Account, connect
 from cdclake.replicate.position import ProgressFile

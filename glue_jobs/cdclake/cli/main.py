@@ -22,6 +22,7 @@ from cdclake.cli import (
     tables,
     undo,
     upkeep,
+    verify,
 )
 from cdclake.cli.errors import ErrorReportingGroup
 
@@ -45,6 +46,7 @@ app.command()(upkeep.repair)
 app.command("clean-up")(upkeep.clean_up)
 app.command()(export.export)
 app.command()(diff.diff)
+app.command()(verify.verify)
 app.command()(history.history)
 app.add_typer(quarantine.app, name="quarantine")
 app.command()(erase.erase)

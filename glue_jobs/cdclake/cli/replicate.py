@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import threading
@@ -14,6 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.cli.source import (
+    HostOption,
+    OptionFileOption,
+    PortOption,
+    SocketOption,
+    UserOption,
+    account_of,
+)
 from cdclake.cli.target import Target, with_target
 
 if TYPE_CHECKING:
@@ -21,7 +28,6 @@ if TYPE_CHECKING:
 
     from cdclake.ports import ObjectStore
 
-PASSWORD_VARIABLE = "CDCLAKE_SOURCE_PASSWORD"
 SETTINGS = {
     "DataFormat": "parquet",
     "TimestampColumnName": "dms_timestamp",
@@ -31,7 +37,6 @@ SETTINGS = {
     "MaxFileSize": "65536",
 }
 """What `--set` need not say. The first three are those of the sample's DMS task; see docs/deploy.md."""
-_SOURCE = "Source"
 
 
 @with_target
@@ -39,23 +44,11 @@ def replicate(
     database: Annotated[str, typer.Argument(help="The database, which becomes the schema's folder.")],
     *,
     table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated.")] = None,
-    user: Annotated[str | None, typer.Option(help="User of the database.", rich_help_panel=_SOURCE)] = None,
-    host: Annotated[str | None, typer.Option(help="Its host; this one if not given.", rich_help_panel=_SOURCE)] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Its port; 3306 if not given.", rich_help_panel=_SOURCE)
-    ] = None,
-    socket: Annotated[
-        str, typer.Option(help="Its Unix socket, in place of host and port.", rich_help_panel=_SOURCE)
-    ] = "",
-    option_file: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            rich_help_panel=_SOURCE,
-            help=f"MySQL option file with the password; {PASSWORD_VARIABLE} is the other way to give one.",
-        ),
-    ] = None,
+    user: UserOption = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    socket: SocketOption = "",
+    option_file: OptionFileOption = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,20 +76,12 @@ def replicate(
     Example: cdclake local replicate shop --user cdclake --socket /run/mysqld/mysqld.sock
     """
     from cdclake.dms.settings import settings_from  # heavy, and --help needs none of it
-    from cdclake.replicate.connection import Account
     from cdclake.replicate.service import Replication, Task
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake").setLevel(logging.INFO)
     given = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
-    account = Account(
-        user=user,
-        password=os.environ.get(PASSWORD_VARIABLE),
-        host=host,
-        port=port,
-        socket=socket,
-        option_file=str(option_file or ""),
-    )
+    account = account_of(user, host, port, socket, option_file)
     task = Task(database, tuple(table or ()), settings_from(given), name)
     raw = _store(folder, target)
     with _told_to_stop() as should_stop:

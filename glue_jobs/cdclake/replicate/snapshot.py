@@ -47,6 +47,20 @@ class Snapshot:
         self.position = position
         self.tables = tables
 
+    def count(self, table: SourceTable) -> int:
+        """How many rows a table has.
+
+        Raises:
+            RetryableError: The server did not tell.
+        """
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"select count(*) from {table.quoted_name}")
+                (count,) = cursor.fetchone()
+                return int(count)
+        except pymysql.MySQLError as error:
+            raise source_error(error) from error
+
     def rows(self, table: SourceTable, at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
         """All rows of a table by key, as they come; one empty piece if there are none.
 

@@ -58,7 +58,12 @@ class SourceTable:
         """Selects all rows, by key."""
         columns = ", ".join(map(selector, self.columns))
         order = f" order by {', '.join(map(quoted, self.key))}" if self.key else ""
-        return f"select {columns} from {quoted(self.name.schema)}.{quoted(self.name.table)}{order}"
+        return f"select {columns} from {self.quoted_name}{order}"
+
+    @property
+    def quoted_name(self) -> str:
+        """Its name in SQL."""
+        return f"{quoted(self.name.schema)}.{quoted(self.name.table)}"
 
 
 def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[str] = ()) -> tuple[SourceTable, ...]:

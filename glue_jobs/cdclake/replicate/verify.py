@@ -1,0 +1,98 @@
+"""Holds lake tables against the source database that they are fed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cdclake.errors import ConfigurationError
+from cdclake.lake.all_rows import all_rows
+from cdclake.lake.as_of import TableAsOf, table_as_of
+from cdclake.replicate.compare import compare_rows
+from cdclake.replicate.snapshot import snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from cdclake.lake.as_of import TablePlace
+    from cdclake.model.table import TableName
+    from cdclake.replicate.connection import Account
+    from cdclake.replicate.snapshot import Snapshot
+    from cdclake.replicate.source_tables import SourceTable
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A lake table beside its source.
+
+    Attributes:
+        table: The table.
+        change: Number of the change that the lake table was compared as of; None if there is no lake table.
+        lake_rows: Rows in the lake.
+        source_rows: Rows in the source.
+        differences: All that is not the same, in words; none if the tables are equal.
+        only_in_lake: Columns that the source does not have: DMS's timestamp, or columns that were dropped.
+    """
+
+    table: str
+    change: int | None
+    lake_rows: int
+    source_rows: int
+    differences: tuple[str, ...]
+    only_in_lake: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether they are the same."""
+        return not self.differences
+
+
+def verify(
+    account: Account,
+    database: str,
+    place_of: Callable[[TableName], TablePlace],
+    only: Sequence[str] = (),
+    *,
+    counts_only: bool = False,
+) -> Iterator[Verified]:
+    """Compare each table of a source database, as one snapshot of it, with its lake table as it is.
+
+    What the source has committed and the lake has not applied yet is a difference.
+
+    Args:
+        account: How to reach the source.
+        database: Its name, which is that of the tables' schema.
+        place_of: Where the lake table of a name is.
+        only: Names of tables; empty for all.
+        counts_only: Compare numbers of rows. Otherwise every value of every row is compared, in memory.
+
+    Raises:
+        ConfigurationError: The source refuses, or has no such table.
+        RetryableError: It cannot be reached.
+    """
+    with snapshot(account, database, only) as now:
+        for table in now.tables:
+            place = place_of(table.name)
+            try:
+                lake = table_as_of(place.log())
+            except ConfigurationError:
+                yield Verified(str(table.name), None, 0, now.count(table), ("there is no lake table",))
+                continue
+            yield _counted(now, table, lake) if counts_only else _compared(now, table, place, lake)
+
+
+def _counted(now: Snapshot, table: SourceTable, lake: TableAsOf) -> Verified:
+    ours, theirs = lake.snapshot.rows, now.count(table)
+    differences = (f"{ours:,} rows in the lake, {theirs:,} in the source",) if ours != theirs else ()
+    return Verified(str(table.name), lake.change, ours, theirs, differences)
+
+
+def _compared(now: Snapshot, table: SourceTable, place: TablePlace, lake: TableAsOf) -> Verified:
+    rows = all_rows(place, lake)
+    source = pa.concat_tables(now.rows(table))
+    theirs = {name.lower() for name in source.column_names}
+    surplus = tuple(name for name in rows.column_names if name.lower() not in theirs)
+    found = compare_rows(rows, source, table.key, surplus)
+    return Verified(str(table.name), lake.change, found.rows, found.source_rows, found.differences, surplus)
