@@ -65,6 +65,14 @@ MAY_IMPORT = {
         "cdclake.lake.all_rows",
         "cdclake.lake.as_of",
     },
+    "cdclake.doctor": {
+        "cdclake.doctor",
+        "cdclake.dms",
+        "cdclake.lake",
+        "cdclake.control.raw_guard",
+        "cdclake.model",
+        "cdclake.ports",
+    },
     "cdclake.local": ANYTHING,
     "cdclake.cli": ANYTHING,
 }
@@ -81,12 +89,14 @@ ONLY_IN = {
         "cdclake.adapters.filesystem",
         "cdclake.dms",
         "cdclake.replicate",
+        "cdclake.doctor",
         "cdclake.local",
         "cdclake.cli",
     ),
     "cdclake.cli": ("cdclake.cli",),
     # What plays the source's side is no part of what runs on AWS.
-    "cdclake.dms": ("cdclake.dms", "cdclake.replicate", "cdclake.local", "cdclake.cli"),
+    "cdclake.dms": ("cdclake.dms", "cdclake.replicate", "cdclake.doctor", "cdclake.local", "cdclake.cli"),
+    "cdclake.doctor": ("cdclake.doctor", "cdclake.cli"),
     "cdclake.replicate": ("cdclake.replicate", "cdclake.local", "cdclake.cli"),
     "cdclake.local": ("cdclake.local", "cdclake.cli"),
 }

@@ -98,6 +98,16 @@ class S3Store:
                 for folder in page.get("CommonPrefixes", ()):
                     yield folder["Prefix"]
 
+    def keeps_versions(self) -> bool | None:
+        """Whether the bucket's versioning is on; None if the caller may not ask."""
+        with self._errors(""):
+            try:
+                return self._client.get_bucket_versioning(Bucket=self.bucket).get("Status") == "Enabled"
+            except ClientError as error:
+                if error_code(error) == "AccessDenied":
+                    return None
+                raise
+
     def get(self, key: str) -> bytes | None:
         """See `ObjectStore.get`."""
         with self._errors(key):

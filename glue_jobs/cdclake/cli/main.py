@@ -9,6 +9,7 @@ from cdclake.cli import (
     changes,
     demo,
     diff,
+    doctor,
     erase,
     export,
     history,
@@ -37,6 +38,7 @@ app.command()(demo.demo)
 app.command()(run.run)
 app.command()(plan.plan)
 app.command()(status.status)
+app.command()(doctor.doctor)
 app.add_typer(tables.app, name="tables")
 app.add_typer(changes.app, name="changes")
 app.command()(adopt.adopt)

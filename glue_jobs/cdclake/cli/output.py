@@ -77,6 +77,10 @@ class Output(Protocol):
         """Tell a person something beside the answer."""
         ...
 
+    def verbatim(self, text: str) -> None:
+        """Give a person something to copy."""
+        ...
+
 
 class TextOutput:
     """Readable tables; a short paragraph for each record where a table would be too wide.
@@ -115,6 +119,10 @@ class TextOutput:
         """See `Output.remark`."""
         self._console.print(text, markup=False)
 
+    def verbatim(self, text: str) -> None:
+        """See `Output.verbatim`: a line stays one, however long."""
+        self._console.print(text, markup=False, soft_wrap=True)
+
 
 class JsonOutput:
     """One JSON object a line."""
@@ -126,6 +134,10 @@ class JsonOutput:
 
     def remark(self, text: str) -> None:
         """See `Output.remark`: kept off stdout."""
+        typer.echo(text, err=True)
+
+    def verbatim(self, text: str) -> None:
+        """See `Output.verbatim`: kept off stdout."""
         typer.echo(text, err=True)
 
 

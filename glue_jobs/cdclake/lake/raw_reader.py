@@ -40,6 +40,8 @@ __all__ = [
     "Slice",
     "inspect",
     "read",
+    "read_raw",
+    "reading",
 ]
 
 ADDED_PREFIXES = ("AR_H_", BEFORE_PREFIX)
@@ -90,7 +92,7 @@ def inspect(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspectio
         ConfigurationError: It is a transaction file, whose columns the Schema attribute must name, and does not.
         InputError: It is gone.
     """
-    with _reading(file):
+    with reading(file):
         if file.format is RawFormat.PARQUET:
             raw_schema, groups = raw_parquet.look(fs, file.key, settings.primary_key[0] if settings.primary_key else "")
             parts = tuple(
@@ -121,17 +123,32 @@ def read(
         InputError: The file is gone.
     """
     file = part.file
+    for raw in read_raw(fs, part, settings, table):
+        if part.only is None:
+            yield normalise(raw, file, shape, settings)
+        else:
+            batch = normalise(raw.only(part.only), file, shape, settings)
+            yield _as_loaded(batch) if file.kind is RawKind.FULL_LOAD else batch
+
+
+def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None = None) -> Iterator[RawRows]:
+    """Rows of a slice in file order as they are there, with all columns that DMS added.
+
+    Args:
+        table: Whose rows to read of a transaction file, which holds those of many tables.
+
+    Raises:
+        UnreadableFileError: The file is damaged.
+        InputError: The file is gone.
+    """
+    file = part.file
     batches = (
         raw_parquet.batches(fs, file.key, part.row_groups, part.first_row)
         if file.format is RawFormat.PARQUET
         else raw_csv.batches(fs, file, settings, table)
     )
     while (raw := _next(batches, file)) is not None:
-        if part.only is None:
-            yield normalise(raw, file, shape, settings)
-        else:
-            batch = normalise(raw.only(part.only), file, shape, settings)
-            yield _as_loaded(batch) if file.kind is RawKind.FULL_LOAD else batch
+        yield raw
 
 
 def _as_loaded(batch: ReadBatch) -> ReadBatch:
@@ -142,11 +159,11 @@ def _as_loaded(batch: ReadBatch) -> ReadBatch:
 
 
 def _next(batches: Iterator[RawRows], file: RawFile) -> RawRows | None:
-    with _reading(file):
+    with reading(file):
         return next(batches, None)
 
 
-class _reading:
+class reading:
     """Turns what Arrow says of a damaged or vanished file into our errors."""
 
     def __init__(self, file: RawFile) -> None:

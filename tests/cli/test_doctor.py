@@ -1,0 +1,84 @@
+"""`cdclake doctor` looks at a folder or a bucket, with a registered table or without."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.s3 import S3Store
+from cdclake.model.table import TableState
+from tests.doctor.feed import GOOD, RawFolder, row
+from tests.lake.over_time import versioned_bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cdclake.adapters.dynamodb import DynamoState
+
+    Cdclake = Callable[..., Any]
+
+TABLE = "shop.orders"
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> RawFolder:
+    made = RawFolder(tmp_path / "raw")
+    made.fill()
+    return made
+
+
+def test_a_folder_that_is_well_asks_nothing_of_aws(cdclake: Cdclake, raw: RawFolder) -> None:
+    result = cdclake("doctor", TABLE, "--folder", str(raw.root), "--primary-key", "id")
+    assert result.exit_code == 0, result.output
+    assert "TimestampColumnName" in result.stdout
+    assert result.stdout.rstrip().endswith("Looked into 5 of 5 files, 293 rows. All is well.")
+
+
+def test_an_error_gives_the_exit_status_and_what_to_paste_on_one_line(cdclake: Cdclake, raw: RawFolder) -> None:
+    raw.names = {name: value for name, value in GOOD.items() if name != "HeaderColumns"}
+    path = raw.change(("X", row(1)))
+    result = cdclake("doctor", TABLE, "--folder", str(raw.root), "--primary-key", "id", COLUMNS="60")
+    assert result.exit_code == 6
+    assert "1 of 2 findings are errors" in result.stderr
+    assert "ERROR bad-rows" in result.stdout
+    assert f"{path}, row 0" in result.stdout
+    rules = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [rule["value"] for rule in rules] == ["AR_H_CHANGE_SEQ"]
+
+
+def test_a_registered_table_is_looked_at_as_it_is_set(cdclake: Cdclake, state: DynamoState, raw: RawFolder) -> None:
+    bucket = raw.root.as_uri()
+    made = TableState.new(bucket, "shop/", "orders/").with_attributes(PrimaryKey="order_id")
+    state.register(made)
+    arguments = ("doctor", TABLE, "--raw-bucket", bucket, "--output", "json")
+    result = cdclake(*arguments)
+    assert result.exit_code == 6
+    answer = json.loads(result.stdout)
+    assert answer["registered"]
+    assert [one["code"] for one in answer["findings"]] == ["key-not-there", "no-before-image"]
+    assert cdclake(*arguments, "--set", "PrimaryKey=id").exit_code == 0
+    assert state.get(made.path) == made
+
+
+def test_a_table_without_files_and_a_wrong_name_are_errors(cdclake: Cdclake, raw: RawFolder) -> None:
+    assert "no raw files" in cdclake("doctor", "shop.nothing", "--folder", str(raw.root)).stderr
+    assert cdclake("doctor", "orders", "--folder", str(raw.root)).exit_code == 2
+
+
+def test_a_bucket_is_read_and_its_versions_are_noted(
+    cdclake: Cdclake, raw: RawFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with versioned_bucket(monkeypatch, "raw", "plain"):
+        client = aws_clients.client("s3")
+        for path in raw.root.rglob("*.parquet"):
+            for bucket in ("raw", "plain"):
+                client.upload_file(str(path), bucket, path.relative_to(raw.root).as_posix())
+        arguments = ("doctor", TABLE, "--unregistered", "--primary-key", "id", "--output", "json", "--raw-bucket")
+        noted = json.loads(cdclake(*arguments, "raw").stdout)
+        assert [one["code"] for one in noted["findings"]] == ["versioned-bucket"]
+        assert json.loads(cdclake(*arguments, "plain").stdout)["findings"] == []
+        assert [S3Store(client, bucket).keeps_versions() for bucket in ("raw", "plain")] == [True, False]

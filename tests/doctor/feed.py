@@ -1,0 +1,148 @@
+"""A table's raw folder as DMS writes it, with good settings unless a test says otherwise."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.folder import FolderStore
+from cdclake.dms.attributes import attributes_for
+from cdclake.dms.files import BEFORE_PREFIX, Changes, change_bytes, full_load_bytes
+from cdclake.dms.names import change_path, full_load_path, table_folder
+from cdclake.dms.settings import BeforeImages, DmsSettings, settings_from
+from cdclake.doctor.examine import Raw, Report, examine
+from cdclake.model.table import TableName, TableState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+NAME = TableName("shop", "orders")
+SEQUENCE = "AR_H_CHANGE_SEQ"
+START = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
+MINUTE = timedelta(minutes=1)
+GOOD = {
+    "DataFormat": "parquet",
+    "TimestampColumnName": "ts",
+    "HeaderColumns": SEQUENCE,
+    "BeforeImages": "pk-only",
+}
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(12, 2)), ("day", pa.date32())])
+
+Row = dict[str, Any]
+
+
+def row(number: int, **values: Any) -> Row:
+    """An order."""
+    return {"id": number, "name": f"name {number}", "price": number, "day": START.date(), **values}
+
+
+@dataclass
+class RawFolder:
+    """Writes files of one table, each a minute after the one before.
+
+    Attributes:
+        root: Empty folder, which plays the bucket.
+        names: Settings of DMS, by its names.
+        columns: The source's columns.
+    """
+
+    root: Path
+    names: dict[str, object] = field(default_factory=lambda: dict(GOOD))
+    columns: pa.Schema = COLUMNS
+    now: datetime = START
+    loads: int = 0
+    changes_made: int = 0
+
+    @property
+    def settings(self) -> DmsSettings:
+        return settings_from(self.names)
+
+    def load(self, rows: Sequence[Row], number: int = 0) -> str:
+        """Write the next LOAD file, or that of a number; its key."""
+        self.loads = number or self.loads + 1
+        table = pa.Table.from_pylist(list(rows), self.columns)
+        data = full_load_bytes(table, self.settings, self.now, self._added())
+        return self.put(full_load_path(self.settings, self.loads, part=1), data)
+
+    def change(self, *changes: tuple[str, Row], before: Sequence[Row | None] = (), **more: Any) -> str:
+        """Write a change file; its key.
+
+        Args:
+            changes: `Op` and row, in order.
+            before: The row before each, with `BeforeImages`.
+            more: Of `Changes`.
+        """
+        made = self.changes(*changes, before=before, **more)
+        return self.put(change_path(self.settings, self.now), change_bytes(made, self.settings))
+
+    def changes(self, *changes: tuple[str, Row], before: Sequence[Row | None] = (), **more: Any) -> Changes:
+        """The same, not written."""
+        self.now += MINUTE
+        times = [self.now - MINUTE / 2 + timedelta(milliseconds=i) for i in range(len(changes))]
+        numbers = range(self.changes_made, self.changes_made + len(changes))
+        self.changes_made += len(changes)
+        rows = pa.Table.from_pylist([values for _, values in changes], self.columns)
+        images = None
+        if self.settings.before_images is not BeforeImages.NONE:
+            keys = pa.schema([self.columns.field("id")])
+            then = [*before, *[None] * (len(changes) - len(before))]
+            olds = [old or (values if op == "U" else {}) for old, (op, values) in zip(then, changes, strict=True)]
+            images = pa.Table.from_pylist([{"id": old.get("id")} for old in olds], keys)
+        headers = pa.table({SEQUENCE: [f"{time:%Y%m%d%H%M%S}{0:02d}{n:019d}" for time, n in zip(times, numbers)]})
+        return Changes(
+            pa.array([op for op, _ in changes], pa.string()),
+            pa.array(times, pa.timestamp("us", tz="UTC")),
+            rows,
+            images,
+            headers if self.settings.header_columns else None,
+            **more,
+        )
+
+    def put(self, path: str, data: bytes, written: datetime | None = None) -> str:
+        """Write a file of the table's folder; its path there."""
+        file = self.root / table_folder(self.settings, NAME) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        seconds = (written or self.now).timestamp()
+        os.utime(file, (seconds, seconds))
+        return path
+
+    def file(self, path: str) -> Path:
+        """A file of the table's folder."""
+        return self.root / table_folder(self.settings, NAME) / path
+
+    def fill(self) -> None:
+        """A full load of two files and three change files, with nothing wrong about them."""
+        self.load([row(i) for i in range(150)])
+        self.load([row(i) for i in range(150, 200)])
+        for part in range(3):
+            base = 1_000 + 100 * part
+            inserts = [("I", row(base + i)) for i in range(20)]
+            updates = [("U", row(10 * part + i, name="new")) for i in range(10)]
+            self.change(*inserts, *updates, ("D", row(150 + part)))
+
+    def attributes(self, **more: str) -> dict[str, str]:
+        """What is to be set about the table."""
+        return {**attributes_for(self.settings, self.columns, ["id"], (), self._added()), **more}
+
+    def examine(self, item: dict[str, str] | None = None, **more: Any) -> Report:
+        """Have the doctor look, a day later."""
+        state = TableState.new("raw", "shop/", "orders/")
+        state = state.with_attributes(**(self.attributes() if item is None else item))
+        location = self.root.as_uri()
+        raw = Raw(FolderStore(self.root), lake_filesystem(location).open(), more.pop("versioned", None))
+        return examine(raw, state, self.now + timedelta(days=1), **more)
+
+    def found(self, item: dict[str, str] | None = None, **more: Any) -> dict[str, str]:
+        """What the doctor sees, by code."""
+        return {one.code.value: one.seen for one in self.examine(item, **more).findings}
+
+    def _added(self) -> list[str]:
+        images = [f"{BEFORE_PREFIX}id"] if self.settings.before_images is not BeforeImages.NONE else []
+        return [*self.settings.header_columns, *images]
