@@ -60,11 +60,12 @@ def save(frame: DataFrame, folder: str, mode: str, key: list[str]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("key", [[], ["day"], ["city", "day"]])
+@pytest.mark.parametrize(("key", "delete_mode"), [([], "hard"), (["day"], "soft"), (["city", "day"], "hard")])
 def test_a_table_of_the_walkthrough_goes_on_as_the_oracle_says_and_comes_back_byte_for_byte(
-    tmp_path: Path, spark: SparkContext, key: list[str]
+    tmp_path: Path, spark: SparkContext, key: list[str], delete_mode: str
 ) -> None:
     item = {"PrimaryKey": "id", "PartitionKey": ",".join(key) or "null", "Schema": SPARK_TYPES}
+    item["DeleteMode"] = delete_mode
     adoptee = Adoptee(Table(tmp_path, COLUMNS, item, spark))
     table = adoptee.table
     before = [row(number) for number in range(60)]
@@ -87,7 +88,7 @@ def test_a_table_of_the_walkthrough_goes_on_as_the_oracle_says_and_comes_back_by
     assert summary["raw_files"] == 2
     assert summary["books"]["deleted"] == 2
     assert table.load_incremental(APPLIED)["change"] is None
-    expected = merge(("id",), before, table.changes[1:])
+    expected = merge(("id",), before, table.changes[1:], soft_delete=delete_mode == "soft")
     assert by_key(table.rows(), ("id",)) == expected
     far_rows = SparkSession(spark).read.parquet(str(adoptee.folder)).where(f"at = timestamp '{FAR:%F}'").count()
     assert far_rows == sum(found.row["at"] == FAR for found in expected)

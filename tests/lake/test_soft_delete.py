@@ -173,6 +173,41 @@ def test_the_next_change_after_the_mode_is_hard_takes_deleted_rows_away_and_late
     assert sorted(held(table)) == [3, 4]
 
 
+@pytest.fixture
+def partial(tmp_path: Path) -> Table:
+    """Row 1, of a source that sends the columns that it changed; it is deleted by a file of eleven o'clock."""
+    item = {**SOFT, "Schema": "id bigint, city string, n int", "CsvNoSupValue": "?"}
+    table = Table(tmp_path, COLUMNS, item)
+    table.write_load([row(1, "Ulm", 7)])
+    table.load_initial()
+    table.write_partial_changes("20240305-110000000.csv", [("D", {"id": 1})])
+    table.load_incremental()
+    assert held(table) == {1: ("Ulm", 7, "D")}
+    return table
+
+
+def test_columns_not_sent_after_the_delete_are_not_those_of_the_deleted_row(partial: Table) -> None:
+    partial.write_partial_changes("20240305-120000000.csv", [("U", {"id": 1, "city": "Kiel"})])
+    partial.load_incremental()
+    assert held(partial) == {1: ("Kiel", None, "U")}
+
+
+def test_nor_are_they_if_the_row_is_deleted_again_by_the_same_file(partial: Table) -> None:
+    changes: list[tuple[str, Row]] = [("U", {"id": 1, "city": "Kiel"}), ("D", {"id": 1})]
+    partial.write_partial_changes("20240305-120000000.csv", changes)
+    partial.load_incremental()
+    assert held(partial) == {1: ("Kiel", None, "D")}
+    partial.write_partial_changes("20240305-130000000.csv", [*changes, ("U", {"id": 1, "n": 9}), ("D", {"id": 1})])
+    partial.load_incremental()
+    assert held(partial) == {1: (None, 9, "D")}
+
+
+def test_columns_not_sent_by_a_late_change_from_before_the_delete_are_those_of_the_deleted_row(partial: Table) -> None:
+    partial.write_partial_changes("20240305-100000000.csv", [("U", {"id": 1, "city": "Kiel"})])
+    partial.load_incremental()
+    assert held(partial) == {1: ("Kiel", 7, "D")}
+
+
 def test_a_wider_type_rewrites_deleted_rows_as_well(table: Table) -> None:
     change(table, FILES[0], ("D", row(2)))
     table.write_key_changes(FILES[1], [("U", row(1), None)], {"n": pa.int64()})

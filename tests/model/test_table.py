@@ -64,6 +64,7 @@ def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
         {"MaxQuarantinedRows": "many"},
         {"TargetFileBytes": "0"},
         {"RetentionDays": "36501"},
+        {"DeleteMode": "maybe"},
         {"PrimaryKey": "id, ID"},
         {"Schema": "id blob8"},
     ],
@@ -87,3 +88,5 @@ def test_settings_have_the_defaults_of_dms() -> None:
     )
     assert (settings.late_window_hours, settings.max_quarantined_rows) == (72, 0)
     assert settings.retention_days == 30
+    assert not settings.soft_delete
+    assert TableSettings.from_item({"DeleteMode": " Soft "}).soft_delete
