@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.dms.csv_text import csv_header, csv_lines, csv_text, joined_lines
-from cdclake.dms.settings import Compression, DataFormat, DmsSettings, Encoding, ParquetVersion
+from cdclake.dms.settings import ALL_OPERATIONS, Compression, DataFormat, DmsSettings, Encoding, ParquetVersion
 from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
@@ -59,13 +59,17 @@ class Changes:
 
     def filter(self, mask: pa.Array) -> Changes:
         """The changes for which a boolean is true."""
+        return self.take(pc.indices_nonzero(mask))
+
+    def take(self, places: pa.Array) -> Changes:
+        """The changes at some places, in that order."""
         return Changes(
-            self.operations.filter(mask),
-            self.committed_utc.filter(mask),
-            self.rows.filter(mask),
-            self.before.filter(mask) if self.before is not None else None,
-            self.headers.filter(mask) if self.headers is not None else None,
-            {name: values.filter(mask) for name, values in self.unsent.items()},
+            self.operations.take(places),
+            self.committed_utc.take(places),
+            self.rows.take(places),
+            self.before.take(places) if self.before is not None else None,
+            self.headers.take(places) if self.headers is not None else None,
+            {name: values.take(places) for name, values in self.unsent.items()},
         )
 
 
@@ -100,9 +104,10 @@ def change_bytes(changes: Changes, settings: DmsSettings) -> bytes:
 
 def sent_changes(changes: Changes, settings: DmsSettings) -> Changes:
     """The changes that DMS sends: all, or only inserts, or inserts and updates."""
-    if settings.operations == "IUD":
+    if settings.operations == ALL_OPERATIONS:
         return changes
-    return changes.filter(pc.is_in(changes.operations, value_set=pa.array(list(settings.operations))))
+    left_out = pa.array([name for name in ALL_OPERATIONS if name not in settings.operations])
+    return changes.filter(pc.invert(pc.is_in(changes.operations, value_set=left_out)))
 
 
 def change_table(changes: Changes, settings: DmsSettings) -> pa.Table:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TRUE, _FALSE = {"true", "y"}, {"false", "n"}
+ALL_OPERATIONS = "IUD"
 KILOBYTE = 1000
 """DMS counts file sizes in thousands of bytes: 32,000 of them are its default `CdcMinFileSize`."""
 
@@ -205,12 +206,12 @@ class DmsSettings:
     @property
     def operations(self) -> str:
         """Operations whose rows change files hold."""
-        return "I" if self.cdc_inserts_only else "IU" if self.cdc_inserts_and_updates else "IUD"
+        return "I" if self.cdc_inserts_only else "IU" if self.cdc_inserts_and_updates else ALL_OPERATIONS
 
     @property
     def op_in_changes(self) -> bool:
         """Whether rows of change files tell their operation: not if only some operations are sent without `Op`."""
-        return self.operations == "IUD" or self.include_op_for_full_load
+        return self.operations == ALL_OPERATIONS or self.include_op_for_full_load
 
 
 def settings_from(names: Mapping[str, object]) -> DmsSettings:
