@@ -143,3 +143,32 @@ def test_show_of_a_table_that_is_not_in_the_lake_yet(cdclake, state):
     (line,) = cdclake("tables", "show", "shop.store", "-o", "json").stdout.splitlines()
     assert (json.loads(line)["lake"]["change"], json.loads(line)["lake"]["first_retained"]) == (0, None)
     assert cdclake("tables", "show", "shop.store").exit_code == 0
+
+
+def test_settings_come_from_a_file_and_options_count_before_it(cdclake, state, tmp_path):
+    file = tmp_path / "table.json"
+    file.write_text(json.dumps({Attribute.PRIMARY_KEY: "code", Attribute.HISTORY: "true"}))
+    result = cdclake("tables", "set", "shop.store", "--from", str(file), "--primary-key", "id")
+    assert result.exit_code == 0, result.output
+    item = state.get(STORE).item
+    assert (item[Attribute.PRIMARY_KEY], item[Attribute.HISTORY]) == ("id", "true")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no JSON", "is not JSON"),
+        ('["PrimaryKey"]', "no JSON object"),
+        ('{"MaxQuarantinedRows": 5}', "MaxQuarantinedRows in"),
+        ('{"LeaseHolder": "me"}', "does not set anything"),
+        ('{"History": "perhaps"}', "History"),
+    ],
+)
+def test_a_file_that_holds_no_settings_is_refused(cdclake, state, tmp_path, text, words):
+    file = tmp_path / "table.json"
+    file.write_text(text)
+    before = dict(state.get(STORE).item)
+    result = cdclake("tables", "set", "shop.store", "--from", str(file))
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert state.get(STORE).item == before

@@ -12,6 +12,7 @@ from cdclake.cli import (
     doctor,
     erase,
     export,
+    feed,
     history,
     local,
     plan,
@@ -49,6 +50,7 @@ app.command("clean-up")(upkeep.clean_up)
 app.command()(export.export)
 app.command()(diff.diff)
 app.command()(verify.verify)
+app.command()(feed.feed)
 app.command()(history.history)
 app.add_typer(quarantine.app, name="quarantine")
 app.command()(erase.erase)

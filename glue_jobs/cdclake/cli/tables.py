@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdclake.adapters.state_rules import KEPT_BY_STORE
+from cdclake.cli.json_file import json_object
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target, with_target
 from cdclake.errors import ConfigurationError
@@ -120,6 +122,10 @@ def set_table(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting; may be repeated.")
     ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from", exists=True, dir_okay=False, help="JSON file with settings; options count before it."),
+    ] = None,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
@@ -127,13 +133,13 @@ def set_table(
 
     Example: cdclake tables set shop.orders --primary-key id --set LateWindowHours=48
     """
-    attributes = parse_settings(settings or [])
+    attributes = {**_settings_of(from_file), **parse_settings(settings or [])}
     named = {Attribute.PRIMARY_KEY: primary_key, Attribute.PARTITION_KEY: partition_key, Attribute.SCHEMA: schema}
     attributes.update({name: value for name, value in named.items() if value is not None})
     if history is not None:
         attributes[Attribute.HISTORY] = str(history).lower()
     if not attributes:
-        remedy = "Give --primary-key, --partition-key, --schema, --history or --set"
+        remedy = "Give --primary-key, --partition-key, --schema, --history, --set or --from"
         raise ConfigurationError("Nothing to set", remedy=remedy)
     _change(target, table, attributes, output)
 
@@ -182,6 +188,20 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
             raise ConfigurationError(message, remedy=f"Write ATTRIBUTE=VALUE with one of {', '.join(SETTABLE)}")
         attributes[name] = value
     return attributes
+
+
+def _settings_of(file: Path | None) -> dict[str, str]:
+    """Settings in a JSON file, `{"PrimaryKey": "id"}`.
+
+    Raises:
+        ConfigurationError: It does not hold settings and nothing else, each a text.
+    """
+    settings = json_object(file) if file else {}
+    for name, value in settings.items():
+        if not isinstance(value, str):
+            message = f"{name} in {file} is not a text"
+            raise ConfigurationError(message, remedy='Write every value in quotes, as in {"History": "true"}')
+    return parse_settings([f"{name}={value}" for name, value in settings.items()])
 
 
 def state_record(state: TableState) -> dict[str, object]:
