@@ -63,8 +63,8 @@ def _vanished(seen: Examination) -> Iterator[Finding]:
     count = vanished(note, seen.state.watermark, seen.listing.pending) if note else 0
     if count:
         mend = (
-            "Put the files back, or have DMS reload the table; cdclake tables thaw goes on without them. So that DMS"
-            " keeps files when the source truncates or drops a table, set this in the task"
+            "Put the files back, or have DMS reload the table; cdclake tables unfreeze goes on without them. So that"
+            " DMS keeps files when the source truncates or drops a table, set this in the task"
         )
         yield Finding(Code.FILES_VANISHED, f"{count:,} change files are gone that were not applied", mend, _KEEP_FILES)
 
