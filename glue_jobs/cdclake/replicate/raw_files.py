@@ -10,7 +10,7 @@ from cdclake.dms.files import BEFORE_PREFIX, Changes, change_bytes, full_load_by
 from cdclake.dms.names import DmsFile, change_path, full_load_path, table_folder
 from cdclake.dms.settings import KILOBYTE, BeforeImages, ParallelLoad
 from cdclake.errors import ConfigurationError
-from cdclake.replicate.mysql_types import logged, schema_of
+from cdclake.replicate.mysql_types import logged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -109,8 +109,7 @@ def _before(rows: Sequence[StampedRow], settings: DmsSettings) -> pa.Table | Non
     if not columns:
         return None
     nothing = dict.fromkeys((column.name for column in columns), None)
-    images = logged(columns, [row.change.before or nothing for row in rows])
-    return images.cast(pa.schema([field.with_nullable(True) for field in schema_of(columns)]))
+    return logged(columns, [row.change.before or nothing for row in rows])
 
 
 def _imaged(columns: Sequence[SourceColumn], key: Sequence[str], which: BeforeImages) -> list[SourceColumn]:
