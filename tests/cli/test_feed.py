@@ -105,6 +105,7 @@ def test_settings_come_from_a_file_and_one_by_one(cdclake: Cdclake, tmp_path: Pa
         (("--rows", "-1"), "rows is -1"),
         (("--files", "0"), "Changes need a file"),
         (("--rounds", "0"), "rounds is 0"),
+        (("--only-round", "2"), "no round 2"),
         (("--late", "1"), "next round"),
         (("--late", "3", "--rounds", "2"), "do not fit"),
         (("--resumed", "9"), "do not fit"),
@@ -141,3 +142,12 @@ def test_names_that_go_backwards_need_a_sequence(cdclake: Cdclake, tmp_path: Pat
     assert done.exit_code == 2
     assert "AR_H_CHANGE_SEQ" in done.stderr
     assert cdclake("feed", str(tmp_path / "raw"), *arguments, "--set", "HeaderColumns=AR_H_CHANGE_SEQ").exit_code == 0
+
+
+def test_two_files_of_one_name_are_refused(cdclake: Cdclake, tmp_path: Path) -> None:
+    zone = ("--set", "DatePartitionEnabled=true", "--set", "DatePartitionTimezone=Europe/Berlin")
+    more = ("--set", "HeaderColumns=AR_H_CHANGE_SEQ", "--files", "80", "--changes", "80", "--rows", "5")
+    place = (str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"), "--start", "2024-10-27T00:00:00")
+    done = cdclake("feed", *place, *zone, *more)
+    assert done.exit_code == 2
+    assert "Two change files would be named" in done.stderr

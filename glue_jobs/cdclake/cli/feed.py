@@ -143,6 +143,9 @@ def _write(
     from cdclake.feed.stream import Feed
     from cdclake.feed.write import write_feed
 
+    if only_round is not None and only_round > asked.rounds:
+        message = f"There is no round {only_round} in {asked.rounds}"
+        raise ConfigurationError(message, remedy="Give --rounds as in the calls before")
     made = Feed(asked)
     with aws_environment(target), progress(f"Making up {asked.table}") as bar:
         raw, prefix = _place(destination)

@@ -76,6 +76,7 @@ class ChangeFiles:
         self._rows, self._schemas, self._dice = rows, schemas, dice
         self._source = Source(options, dice)
         self._next_row, self._last_name = 0, ""
+        self._names: set[str] = set()
         self.planted: list[Planted] = []
 
     def of_interval(self, interval: Interval) -> Iterator[ChangeFile]:
@@ -100,12 +101,10 @@ class ChangeFiles:
             yield again
 
     def _batch(self, interval: Interval) -> _Batch:
-        options = self._options
         drawn = self._source.change(interval.rows)
-        begins = options.start_utc + (interval.number + 1) * options.interval
-        span = (microseconds(begins), microseconds(begins + options.interval))
-        committed = commits(self._number(interval.rows), *span, options.transaction_rows, self._dice)
-        return _Batch(drawn, committed, 2 * committed.sequences, begins + options.interval + _WRITTEN_AFTER)
+        span = (microseconds(interval.begins_utc), microseconds(interval.ends_utc))
+        committed = commits(self._number(interval.rows), *span, self._options.transaction_rows, self._dice)
+        return _Batch(drawn, committed, 2 * committed.sequences, interval.ends_utc + _WRITTEN_AFTER)
 
     def _sent_again(self, batch: _Batch) -> _Batch:
         """DMS sends what it cannot know to have arrived once more, in a file of a later name."""
@@ -167,11 +166,16 @@ class ChangeFiles:
             relative = change_path(settings, written_utc)
             key, content = table_folder(settings, table) + relative, partial(change_bytes, changes, settings)
             places = np.arange(count)
-        self._check_order(relative)
+        self._check_name(relative)
         return key, content, places
 
-    def _check_order(self, relative: str) -> None:
+    def _check_name(self, relative: str) -> None:
         name = file_order(relative)
+        if relative in self._names:
+            message = f"Two change files would be named {relative}"
+            remedy = "Let the feed start at another time, or have fewer files or a longer CdcMaxBatchInterval"
+            raise ConfigurationError(message, remedy=remedy)
+        self._names.add(relative)
         if self._options.in_order_by_name and name <= self._last_name:
             message = f"The change file {relative} would be named before the one it comes after"
             remedy = "Let the feed start at another time, or add AR_H_CHANGE_SEQ to HeaderColumns"

@@ -11,6 +11,8 @@ from cdclake.errors import ConfigurationError
 from cdclake.feed.options import Fault
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from cdclake.feed.options import FeedOptions
 
 
@@ -54,6 +56,8 @@ class Interval(NamedTuple):
 
     Attributes:
         number: Counts them, from 0.
+        begins_utc: Its commits come after this,
+        ends_utc: and before this.
         round: In which its file is due.
         rows: Change rows at the source.
         schema: Index of the columns among those of the feed.
@@ -61,23 +65,33 @@ class Interval(NamedTuple):
     """
 
     number: int
+    begins_utc: datetime
+    ends_utc: datetime
     round: int
     rows: int
     schema: int
     kind: Kind
 
 
-def schedule(options: FeedOptions) -> list[Interval]:
+def schedule(options: FeedOptions, most_rows: int) -> list[Interval]:
     """The intervals of a feed, in order.
+
+    Args:
+        options: Of the feed.
+        most_rows: Of a change file. DMS writes it before its time if it is large: then there are more than asked for.
 
     Raises:
         ConfigurationError: There are too few for what is to be special.
     """
-    count = options.change_files if options.changes else 0
+    count = max(options.change_files, -(-options.changes // most_rows)) if options.changes else 0
+    first_utc = options.start_utc + options.interval
+    every = options.interval * options.change_files / max(count, 1)
     kinds = _special(options, count, np.random.default_rng([options.seed, 2]))
     return [
         Interval(
             number,
+            first_utc + number * every,
+            first_utc + (number + 1) * every,
             1 + number * options.rounds // count,
             len(rows),
             number * (options.schema_changes + 1) // count,

@@ -50,7 +50,8 @@ class Feed:
         self._maker = RowMaker(options.seed, options.primary_key, _texts(options), milliseconds=milliseconds)
         rows = ChangeRows(options, self._maker)
         self._added = rows.added_columns(columns)
-        self._intervals = schedule(options)
+        self._row_bytes = self._bytes_of_a_row()
+        self._intervals = schedule(options, self._rows_of(settings.cdc_min_file_size))
         self._changes = ChangeFiles(options, rows, self._schemas, np.random.default_rng([options.seed, 1]))
         self._gaps: list[Planted] = []
         self._most = options.rows + options.changes
@@ -170,14 +171,23 @@ class Feed:
 
     def _load_ends(self) -> Sequence[int]:
         """Numbers after the last row of each full-load file: as many as asked for, or more if MaxFileSize is small."""
-        options, settings = self.options, self.options.settings
-        if not options.rows:
-            return []
-        count = min(options.rows, _SAMPLE_ROWS)
-        size_bytes = len(full_load_bytes(self._loaded(0, count), settings, options.start_utc, self._added))
-        fitting = max(1, settings.max_file_size * KILOBYTE * count // size_bytes)
-        files = min(max(options.load_file_count, -(-options.rows // fitting)), options.rows)
+        options = self.options
+        needed = -(-options.rows // self._rows_of(options.settings.max_file_size))
+        files = min(max(options.load_file_count, needed), options.rows)
         return [options.rows * number // files for number in range(1, files + 1)]
+
+    def _rows_of(self, kilobytes: int) -> int:
+        """How many rows a file of some size has, one at least."""
+        return max(1, int(kilobytes * KILOBYTE / self._row_bytes))
+
+    def _bytes_of_a_row(self) -> float:
+        """Size of a row in a file, without what a file has once."""
+        settings, start_utc = self.options.settings, self.options.start_utc
+        count = max(1, min(self.options.rows + self.options.changes, _SAMPLE_ROWS))
+        empty, full = (
+            len(full_load_bytes(self._loaded(0, rows), settings, start_utc, self._added)) for rows in (0, count)
+        )
+        return max(1, full - empty) / count
 
 
 def _what_follows(made: ChangeFile) -> list[ChangeFile]:
