@@ -90,6 +90,11 @@ COMBINATIONS: dict[str, tuple[str, ...]] = {
     "late_sequences": _feed(_SEQUENCE, more=(*_OFTEN, *_UNTIDY, "--history")),
     "untidy": _feed("TimestampColumnName=ts", more=(*_UNTIDY, "--hot-share", "0.8", "--hot-keys", "2", "--history")),
     "key_deletes": _feed(more=("--delete-image", "key", "--history", *_UNTIDY)),
+    "soft_delete": _feed("BeforeImages=pk-only", more=("--soft-delete", *_MOVES, "--history")),
+    "soft_delete_csv": _feed(
+        *_CSV, "TimestampColumnName=ts", more=("--soft-delete", "--delete-image", "key", *_UNTIDY)
+    ),
+    "soft_delete_late": _feed(more=("--soft-delete", *_OFTEN, "--schema-changes", "2", "--partition-key", "region")),
     "schema_changes": _feed(more=("--schema-changes", "3", "--history")),
     "schema_changes_late": _feed(more=("--schema-changes", "4", *_OFTEN)),
     "partitions": _feed(more=("--partition-key", "region,gift", "--history")),

@@ -70,6 +70,7 @@ def options(draw: st.DrawFn) -> FeedOptions:
         resumed_files=draw(st.integers(0, 2)) if special else 0,
         rounds=rounds,
         history=True,
+        soft_delete=draw(st.booleans()),
     )
 
 
@@ -94,7 +95,7 @@ def check(feed: Feed, files: Sequence[FeedFile]) -> None:
     table = pa.concat_tables(feed.expected_table())
     columns = [name for name in table.column_names if name != "Op"]
     loaded, changes = read(files, key, columns)
-    expected = merge(key, loaded, changes)
+    expected = merge(key, loaded, changes, columns, soft_delete=feed.options.soft_delete)
     found = sorted(table.to_pylist(), key=lambda row: tuple(row[name] for name in key))
     told = feed.options.settings.op_in_changes
     assert found == [{**full(one.row, columns), "Op": one.op if told else "I"} for one in expected]

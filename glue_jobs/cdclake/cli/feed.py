@@ -59,6 +59,7 @@ def feed(
     primary_key: Annotated[str, _option(_ROWS, "Key columns; the last one tells rows apart.")] = "id",
     partition_key: Annotated[str, _option(_ROWS, "Partition columns of the lake table.")] = "",
     history: Annotated[bool, _option(_ROWS, "Expect a history, too.")] = False,
+    soft_delete: Annotated[bool, _option(_ROWS, "Expect deleted rows to stay, see DeleteMode.")] = False,
     changes: Annotated[int, _option(_OPERATIONS, "Change rows.")] = 2_000,
     insert: Annotated[float, _option(_OPERATIONS, "Share of inserts.")] = 0.3,
     update: Annotated[float, _option(_OPERATIONS, "Share of updates.")] = 0.5,
@@ -127,6 +128,7 @@ def feed(
         faults=frozenset(fault or ()),
         bad_rows=bad_rows,
         history=history,
+        soft_delete=soft_delete,
     )
     _write(asked, destination, expected or Path(f"{asked.table}-expected"), only_round, output, target)
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from cdclake.dms.csv_text import value_texts
 from cdclake.dms.files import padded
 from cdclake.feed.lake import LOADED, NO_TIME, Delivery, LakeRows, together
-from cdclake.feed.source import DELETE, NO_ROW, OPERATIONS
+from cdclake.feed.source import DELETE, INSERT, NO_ROW, OPERATIONS
 from cdclake.feed.values import RowIds
 from cdclake.lake.arrow_types import cast_column, from_arrow, to_arrow
 from cdclake.model.schema import OP_COLUMN, Column, Schema, merge_schemas
@@ -77,7 +77,8 @@ class RowsOfLake:
 
     def table(self, rows: LakeRows) -> pa.Table:
         """Rows of the lake table with `Op`, in the order given."""
-        made = self.rows(rows)
+        # A row that stays although it was deleted is as the last insert or update made it.
+        made = self.rows(rows._replace(operations=np.full_like(rows.operations, INSERT)))
         operations = pa.DictionaryArray.from_arrays(pa.array(rows.operations), pa.array(OPERATIONS))
         made = made.append_column(OP_COLUMN, operations.cast(pa.string()))
         for name in self._partition:

@@ -84,18 +84,23 @@ class Lake:
     Args:
         most: Numbers there can be.
         operations_told: Whether files tell operations; else all are inserts.
+        soft_delete: Whether a deleted row stays as the last insert or update made it, but for its operation.
     """
 
-    def __init__(self, most: int, *, operations_told: bool) -> None:
-        self._told = operations_told
+    def __init__(self, most: int, *, operations_told: bool, soft_delete: bool = False) -> None:
+        self._told, self._soft = operations_told, soft_delete
+        self._last = np.full(most, LOADED - 1, np.int64)
+        self._deleted = np.zeros(most, np.bool_)
+        # What the last insert or update made; none came if its order is below that of a loaded row.
         self._order = np.full(most, LOADED - 1, np.int64)
         self._versions = np.full(most, NO_ROW, np.int64)
-        self._operations = np.full(most, DELETE, np.int8)
+        self._operations = np.zeros(most, np.int8)
         self._stamps = np.zeros(most, np.int64)
         self._schemas = np.zeros(most, np.int16)
 
     def load(self, first: int, end: int, stamp_us: int) -> None:
         """Rows of a full-load file."""
+        self._last[first:end] = LOADED
         self._order[first:end] = LOADED
         self._versions[first:end] = 0
         self._operations[first:end] = INSERT
@@ -104,22 +109,33 @@ class Lake:
     def apply(self, delivery: Delivery) -> None:
         """The rows of a change file: of each key the last counts, if no later one came before."""
         rows = delivery.with_derived()
-        by_key = np.lexsort((rows.order, rows.numbers))
-        numbers = rows.numbers[by_key]
-        last = by_key[np.append(numbers[1:] != numbers[:-1], [True] * min(len(numbers), 1)).astype(np.bool_)]
-        last = last[rows.order[last] > self._order[rows.numbers[last]]]
-        where = rows.numbers[last]
-        self._order[where] = rows.order[last]
-        self._versions[where] = rows.versions[last]
-        self._operations[where] = rows.operations[last] if self._told else INSERT
-        self._stamps[where] = rows.stamps_us[last]
-        self._schemas[where] = rows.schemas[last]
+        last = _later(rows, self._last)
+        self._last[last.numbers] = last.order
+        self._deleted[last.numbers] = last.operations == DELETE
+        made = _later(rows.take(rows.operations != DELETE), self._order)
+        self._order[made.numbers] = made.order
+        self._versions[made.numbers] = made.versions
+        self._operations[made.numbers] = made.operations if self._told else INSERT
+        self._stamps[made.numbers] = made.stamps_us
+        self._schemas[made.numbers] = made.schemas
 
     def numbers(self) -> I64:
         """Numbers of the rows that are there, ascending."""
-        return np.flatnonzero(self._operations != DELETE)
+        made = self._order >= LOADED
+        return np.flatnonzero(made if self._soft else made & ~self._deleted)
 
     def rows(self, numbers: I64) -> LakeRows:
         """Some rows that are there."""
-        columns = (self._versions, self._operations, self._stamps, self._schemas)
-        return LakeRows(numbers, *(column[numbers].astype(np.int64) for column in columns))
+        operations = np.where(self._deleted[numbers], DELETE, self._operations[numbers])
+        columns = (self._versions[numbers], operations, self._stamps[numbers], self._schemas[numbers])
+        return LakeRows(numbers, *(column.astype(np.int64) for column in columns))
+
+
+def _later(rows: Delivery, known: I64) -> Delivery:
+    """Of each number the last row, if it is later than what is known."""
+    by_key = np.lexsort((rows.order, rows.numbers))
+    numbers = rows.numbers[by_key]
+    is_last = np.ones(len(numbers), np.bool_)
+    is_last[:-1] = numbers[1:] != numbers[:-1]
+    last = rows.take(by_key[is_last])
+    return last.take(last.order > known[last.numbers])

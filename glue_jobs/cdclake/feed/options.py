@@ -108,6 +108,7 @@ class FeedOptions:
         faults: What is wrong on purpose.
         bad_rows: How many rows are bad, with `Fault.BAD_ROWS`.
         history: Whether the table keeps a history.
+        soft_delete: Whether deleted rows stay in the table.
     """
 
     table: TableName = TABLE
@@ -135,6 +136,7 @@ class FeedOptions:
     faults: frozenset[Fault] = frozenset()
     bad_rows: int = 5
     history: bool = False
+    soft_delete: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be made.

@@ -55,7 +55,7 @@ class Feed:
         self._changes = ChangeFiles(options, rows, self._schemas, np.random.default_rng([options.seed, 1]))
         self._gaps: list[Planted] = []
         self._most = options.rows + options.changes
-        self._lake = Lake(self._most, operations_told=settings.op_in_changes)
+        self._lake = Lake(self._most, operations_told=settings.op_in_changes, soft_delete=options.soft_delete)
         self._log = HistoryLog() if options.history else None
         self._came: set[int] = set()
 
@@ -78,6 +78,8 @@ class Feed:
         item[Attribute.FULL_LOAD_QUIET_MINUTES] = "0"
         if options.history:
             item[Attribute.HISTORY] = "true"
+        if options.soft_delete:
+            item[Attribute.DELETE_MODE] = "soft"
         if Fault.BAD_ROWS in options.faults:
             item[Attribute.MAX_QUARANTINED_ROWS] = str(options.bad_rows)
         return item
