@@ -120,6 +120,21 @@ def test_a_plan_says_what_it_will_do_and_does_nothing(lake: SmallLake) -> None:
     assert (lake.visible(), lake.control_keys()) == (before, objects)
 
 
+def test_plans_have_one_fingerprint_if_and_only_if_they_do_the_same(lake: SmallLake) -> None:
+    first = lake.change(files=2)
+    lake.change(files=1, retired=first_files(first, 1))
+    by_default, by_number, to_the_start = (
+        plan_rollback(lake.log),
+        plan_rollback(lake.log, 1),
+        plan_rollback(lake.log, 0),
+    )
+    assert by_default.fingerprint == by_number.fingerprint != to_the_start.fingerprint
+    assert by_default.does_the_same_as(by_number)
+    assert not by_default.does_the_same_as(to_the_start)
+    lake.change()
+    assert plan_rollback(lake.log, 1).fingerprint != by_number.fingerprint
+
+
 @pytest.mark.parametrize(("to", "problem"), [(2, "no change 2"), (-1, "no change -1"), (7, "no change 7")])
 def test_a_change_that_cannot_be_gone_back_to_is_refused(lake: SmallLake, to: int, problem: str) -> None:
     lake.change()

@@ -1,16 +1,14 @@
-"""What the verbs that change a lake table share: the table, the person's consent, and names for what a person does."""
+"""What the verbs that change a lake table share: the table, and the person's consent."""
 
 from __future__ import annotations
 
 import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
-from uuid import uuid4
 
 import typer
 
 from cdclake.cli.output import OutputFormat
-from cdclake.control.maintenance import RegisteredTable
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
@@ -18,19 +16,10 @@ from cdclake.model.table import TableName
 if TYPE_CHECKING:
     from cdclake.cli.output import Output
     from cdclake.cli.target import Target
+    from cdclake.control.maintenance import RegisteredTable
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
-
-
-def now_utc() -> datetime:
-    """The time."""
-    return datetime.now(timezone.utc)
-
-
-def new_run_id() -> str:
-    """Names one doing of a person, in leases, change records and the names of objects."""
-    return f"by-hand-{uuid4().hex}"
 
 
 def open_table(target: Target, table: str) -> RegisteredTable:
@@ -42,9 +31,7 @@ def open_table(target: Target, table: str) -> RegisteredTable:
     """
     from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
 
-    services = connect(target)
-    state = target.installation.find_table(services.state, TableName.parse(table))
-    return RegisteredTable(services.state, state, services.log(state.name), new_run_id(), now_utc, services.catalog)
+    return connect(target).open_table(TableName.parse(table))
 
 
 def ask(question: str, *, yes: bool, output: OutputFormat) -> None:
@@ -66,7 +53,7 @@ def ask(question: str, *, yes: bool, output: OutputFormat) -> None:
 
 def warn_if_at_work(lake_table: RegisteredTable, shown: Output) -> None:
     """Say so if a run is working on the table, as what is found then may be its doing."""
-    if lake_table.state.leased(now_utc()):
+    if lake_table.state.leased(datetime.now(timezone.utc)):
         shown.remark(f"A run is working on {lake_table.state.name}. Look again when it has ended.")
 
 

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
 from cdclake.cli.target import Target, with_target
+from cdclake.commit.describe import as_after, entry_line, time_text, what_it_did
 from cdclake.errors import ConfigurationError
 from cdclake.model.change import ChangeKind
 from cdclake.model.table import TableName
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from cdclake.cli.output import Output
     from cdclake.commit.log import ChangeLog
-    from cdclake.commit.report import LogEntry, LogReport
+    from cdclake.commit.report import LogReport
     from cdclake.model.change import ChangeRecord
 
 _DEFAULT_LAST = 30
@@ -46,7 +47,7 @@ LIST_COLUMNS = (
     Column("seconds", "Secs", number=True),
     Column("note", "Note"),
 )
-"""Columns for `change_line`; the note is the list's own."""
+"""Columns for `cdclake.commit.describe.entry_line`; the note is last."""
 
 _PAIR = (Column("name", ""), Column("value", ""))
 _COUNTS = (Column("name", ""), Column("value", "", number=True))
@@ -128,7 +129,7 @@ def show_list(log: ChangeLog, report: LogReport, shown: Output) -> None:
     if not report.head:
         shown.remark(f"{name} has no changes in s3://{log.layout.bucket}/{log.layout.prefix}")
         return
-    lines = [{"table": name, **_entry_line(entry)} for entry in report.entries]
+    lines = [{"table": name, **entry_line(entry)} for entry in report.entries]
     shown.records(f"Changes of {name}", LIST_COLUMNS, lines)
     if len(report.entries) < report.head:
         shown.remark(f"The newest {len(report.entries)} of {report.head} changes; --last N shows more.")
@@ -138,66 +139,10 @@ def show_list(log: ChangeLog, report: LogReport, shown: Output) -> None:
         shown.remark(f"One can go back to change {report.first_retained} or a later one.")
 
 
-def change_line(record: ChangeRecord) -> dict[str, object]:
-    """A change in figures, as one line of a table or of JSON."""
-    books = record.books
-    return {
-        "change": record.change,
-        "created_utc": record.created_utc,
-        "time": _time(record.created_utc),
-        "kind": record.kind.value,
-        "as_of": record.as_of,
-        "what": _what(record),
-        "made_by": record.made_by,
-        "reason": record.reason,
-        "raw_files": len(record.raw_files),
-        "rows_read": books.read,
-        "inserted": books.inserted,
-        "updated": books.updated,
-        "deleted": books.deleted,
-        "rows": books.rows_after,
-        "files_added": len(record.added),
-        "files_retired": len(record.retired),
-        "files_restored": len(record.restored),
-        "bytes_added": record.bytes_added,
-        "seconds": _seconds(record),
-    }
-
-
-def as_after(change: int) -> str:
-    """What a table is that shows a change."""
-    return f"as after change {change}" if change else "as before any change"
-
-
 def _log(target: Target, table: str) -> ChangeLog:
     from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
 
     return connect(target).log(TableName.parse(table))
-
-
-def _time(created_utc: str) -> str:
-    return created_utc[:19].replace("T", " ")
-
-
-def _seconds(record: ChangeRecord) -> float:
-    return round(sum(record.seconds.values(), 0.0), 3)
-
-
-def _what(record: ChangeRecord) -> str:
-    kind = record.kind.value
-    if record.as_of is None or record.kind is ChangeKind.TAKEOVER:
-        return kind
-    return f"{kind}: as after {record.as_of}" if record.as_of else f"{kind}: {as_after(0)}"
-
-
-def _entry_line(entry: LogEntry) -> dict[str, object]:
-    record = entry.record
-    marks = {"shown": entry.shown, "undone": entry.undone, "retained": entry.retained}
-    notes = {"shown now": entry.shown, "undone": entry.undone, "not kept": not entry.retained}
-    by_whom = f"by {record.made_by}" if record.made_by else ""
-    why = f"{by_whom}: {record.reason}" if by_whom and record.reason else by_whom
-    note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why])])
-    return {**change_line(record), **marks, "note": note}
 
 
 def _show_record(log: ChangeLog, record: ChangeRecord, shown: Output, *, retained: bool) -> None:
@@ -222,8 +167,8 @@ def _show_record(log: ChangeLog, record: ChangeRecord, shown: Output, *, retaine
 def _facts(
     log: ChangeLog, record: ChangeRecord, seconds: Mapping[str, float], *, retained: bool
 ) -> Iterator[tuple[str, object]]:
-    yield "Time (UTC)", _time(record.created_utc)
-    yield "Kind", _what(record)
+    yield "Time (UTC)", time_text(record.created_utc)
+    yield "Kind", what_it_did(record)
     if record.made_by:
         yield "Made by", record.made_by
     if record.reason:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Callable
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import boto3
 from botocore.config import Config
@@ -19,6 +21,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.cli.job_history import GlueHistory
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Source
+from cdclake.control.maintenance import RegisteredTable
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -87,6 +90,25 @@ class Services:
     def log(self, name: TableName) -> ChangeLog:
         """A lake table's change log."""
         return ChangeLog(self.lake, self._target.installation.layout(name))
+
+    def open_table(self, name: TableName, made_by: str = "") -> RegisteredTable:
+        """A registered table and its lake table, for one thing that a person does to it.
+
+        Args:
+            name: The table.
+            made_by: The person, for the change record.
+
+        Raises:
+            UnknownTableError: It is not registered.
+        """
+        state = self._target.installation.find_table(self.state, name)
+        run_id = f"by-hand-{uuid4().hex}"
+        return RegisteredTable(self.state, state, self.log(name), run_id, now_utc, self.catalog, made_by)
+
+
+def now_utc() -> datetime:
+    """The time."""
+    return datetime.now(timezone.utc)
 
 
 def connect(target: Target) -> Services:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,17 +10,12 @@ import typer
 
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target, with_target
-from cdclake.control.lake_state import last_change
-from cdclake.control.status import LATE_AFTER_MINUTES, Standing, table_status
-from cdclake.errors import AttentionError, CdclakeError
+from cdclake.control.status import LATE_AFTER_MINUTES, Standing
+from cdclake.errors import AttentionError
 
 if TYPE_CHECKING:
-    from cdclake.cli.services import Services
-    from cdclake.control.controller import PlannedTable
     from cdclake.control.status import TableStatus
 
-CONCURRENT_READS = 32
-"""As many connections as a client keeps."""
 MOST_NAMES = 3
 MOST_ROWS = 200
 """More than that nobody reads, and they take long to lay out: those that need a person come first."""
@@ -60,12 +54,11 @@ def status(
     """
     from cdclake.cli.services import connect  # boto3 takes a while, and --help needs none
     from cdclake.control import controller
+    from cdclake.control.standings import table_standings
 
     services, now = connect(target), datetime.now(timezone.utc)
     planned = controller.plan(services.source, now, table)
-    with ThreadPoolExecutor(CONCURRENT_READS) as pool:
-        found = list(pool.map(lambda one: _look_up(services, one, now, late_after_minutes), planned.tables))
-    found.sort(key=lambda one: not one.needs_a_person)
+    found = table_standings(planned.tables, services.log, now, late_after_minutes)
     shown = output_for(output)
     rows = found[:MOST_ROWS] if output is OutputFormat.TABLE else found
     shown.records("Status", _COLUMNS, [one.to_json() for one in rows])
@@ -76,18 +69,6 @@ def status(
     needing = [one for one in found if one.needs_a_person and not (ignore_new and one.standing is Standing.NEW)]
     if needing or planned.errors:
         raise AttentionError(_in_short(needing, len(planned.errors)), remedy=_first_remedy(needing))
-
-
-def _look_up(services: Services, planned: PlannedTable, now: datetime, late_after_minutes: int) -> TableStatus:
-    """How a table stands, with its newest change read from the lake; what is wrong with one is told as its own."""
-    state, record, problem = planned.state, None, ""
-    number = last_change(state)
-    if number:
-        try:
-            record = services.log(state.name).record(number)
-        except CdclakeError as error:
-            problem = str(error)
-    return table_status(planned, record, problem, now, late_after_minutes)
 
 
 def _summary(found: list[TableStatus], left_out: int) -> str:

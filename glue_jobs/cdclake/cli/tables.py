@@ -11,9 +11,10 @@ from cdclake.adapters.state_rules import KEPT_BY_STORE
 from cdclake.cli.json_file import json_object
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target, with_target
+from cdclake.control.person_settings import change_settings
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.table import TableName, TableSettings
+from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -271,13 +272,5 @@ def _change(target: Target, table: str, attributes: dict[str, str], output: Outp
 
     state = connect(target).state
     before = target.installation.find_table(state, TableName.parse(table))
-    after = before.with_attributes(**attributes)
-    _refuse_unreadable(after)
-    state.set_by_person(before.path, attributes)
+    after = change_settings(state, before, attributes)
     output_for(output).records("Tables", _COLUMNS, [state_record(after)])
-
-
-def _refuse_unreadable(state: TableState) -> None:
-    """Let the jobs' own code read what they will read: whatever it refuses is refused here already."""
-    TableSettings.from_item(state.item)
-    state.last_full_load_utc  # noqa: B018 - read for its check

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Callable
 import typer
 
 from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, tell_of_catalog
-from cdclake.cli.changes import LIST_COLUMNS, as_after, change_line
+from cdclake.cli.changes import LIST_COLUMNS
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
 from cdclake.cli.target import Target, with_target
+from cdclake.commit.describe import as_after, change_line, undo_facts, undone_records
 from cdclake.commit.timeline import next_to_reapply
 from cdclake.model.change import ChangeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cdclake.cli.output import Output
     from cdclake.commit.undo import UndoPlan
     from cdclake.control.maintenance import RegisteredTable
     from cdclake.model.change import ChangeRecord
-    from cdclake.model.snapshot import Snapshot
 
 _MOST_LISTED = 30
 _COLUMNS = (Column("what", ""), Column("now", "Now"), Column("then", "Then"))
@@ -110,33 +108,18 @@ def _carry_out(
 
 def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, shown: Output) -> None:
     name = lake_table.state.name
-    again = plan.kind is ChangeKind.REAPPLY
-    if plan.undone:
-        listed = plan.undone[-_MOST_LISTED:]
-        records = lake_table.log.records(listed[0], listed[-1])  # with changes between that are not undone
-        lines = [change_line(record) for record in records if record.change in listed]
-        what = "to apply again" if again else "to undo"
-        shown.records(f"Changes of {name} {what}", LIST_COLUMNS[:-1], lines)
+    listed = undone_records(lake_table.log, plan, _MOST_LISTED)
+    if listed:
+        what = "to apply again" if plan.kind is ChangeKind.REAPPLY else "to undo"
+        shown.records(f"Changes of {name} {what}", LIST_COLUMNS[:-1], [change_line(record) for record in listed])
         if len(listed) < len(plan.undone):
             shown.remark(f"and {len(plan.undone) - len(listed)} before these")
-    active = lake_table.state.active
-    now = {**_facts(plan.before), "Active": active}
-    then = {**_facts(plan.after), "Active": active and again}
-    lines = [{"what": fact, "now": now[fact], "then": then[fact]} for fact in now]
-    shown.records(f"{plan.kind.value.capitalize()} of {name}: {as_after(plan.as_of)}", _COLUMNS, lines)
+    facts = [fact._asdict() for fact in undo_facts(plan, active=lake_table.state.active)]
+    shown.records(f"{plan.kind.value.capitalize()} of {name}: {as_after(plan.as_of)}", _COLUMNS, facts)
     back, away = (
         f"{len(files):,} ({sum(file.bytes for file in files):,} bytes)" for files in (plan.restored, plan.retired)
     )
     shown.remark(f"Data files that come back: {back}. Data files that go out of sight: {away}.")
-
-
-def _facts(snapshot: Snapshot) -> Mapping[str, object]:
-    return {
-        "Rows": f"{snapshot.rows:,}",
-        "Data files": f"{len(snapshot.files):,}",
-        "Last change file": snapshot.watermark,
-        "Full load (UTC)": snapshot.full_load_utc,
-    }
 
 
 def _tell_what_next(lake_table: RegisteredTable, record: ChangeRecord, shown: Output) -> None:

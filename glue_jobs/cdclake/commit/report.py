@@ -109,7 +109,7 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class LogReport:
-    """The newest changes of a table.
+    """Some changes of a table that follow each other.
 
     Attributes:
         head: Number of the newest change; 0 if there is none.
@@ -124,18 +124,21 @@ class LogReport:
     entries: tuple[LogEntry, ...]
 
 
-def newest_changes(log: ChangeLog, count: int) -> LogReport:
+def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> LogReport:
     """List the newest changes of a table. Reads change records only, so that it works however old they are.
 
     Args:
         log: The table's change log.
         count: How many at most.
+        through: Number of the last change to list; the newest if not given. All records from there to the newest are
+            read as well, as they tell what became of those listed.
 
     Raises:
         IntegrityError: A change record is missing.
     """
     head, first_retained = log.head(), log.first_retained()
-    records = {record.change: record for record in log.records(max(1, head - count + 1), head)}
+    last = head if through is None else min(through, head)
+    records = {record.change: record for record in log.records(max(1, last - count + 1), head)}
     shown = records[head].shows if head else 0
     line = _line_to(shown, records)
     entries = tuple(
@@ -146,6 +149,7 @@ def newest_changes(log: ChangeLog, count: int) -> LogReport:
             retained=number >= first_retained,
         )
         for number, record in records.items()
+        if number <= last
     )
     return LogReport(head, shown, first_retained, entries)
 

@@ -6,7 +6,9 @@ data. The watermark goes with the table, so that what was undone is new again to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease, publish
@@ -46,11 +48,16 @@ class UndoPlan:
 
     def does_the_same_as(self, other: UndoPlan) -> bool:
         """Whether the other undoes and shows the same; the number of the change it makes may be another."""
+        return self._deed == other._deed
 
-        def deed(plan: UndoPlan) -> tuple[object, ...]:
-            return plan.kind, plan.as_of, plan.undone, plan.restored, plan.retired
+    @property
+    def fingerprint(self) -> str:
+        """The same text for plans that do the same, and for no others: it says what a person agreed to."""
+        return sha256(json.dumps(self._deed, default=asdict).encode()).hexdigest()
 
-        return deed(self) == deed(other)
+    @property
+    def _deed(self) -> tuple[object, ...]:
+        return self.kind.value, self.as_of, self.undone, self.restored, self.retired
 
     def to_json(self) -> dict[str, object]:
         """Good for JSON. Byte sizes are those of the files that come back and go."""

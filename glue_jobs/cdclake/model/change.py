@@ -40,6 +40,26 @@ class ChangeKind(Enum):
 
 
 @dataclass(frozen=True)
+class Balance:
+    """A sum that must be right: what is on the left comes to as much as what is on the right.
+
+    Attributes:
+        rule: The sum in words.
+        left: Counts by their names in `Books`; what is taken away is negative.
+        right: Likewise.
+    """
+
+    rule: str
+    left: Mapping[str, int]
+    right: Mapping[str, int]
+
+    @property
+    def off_by(self) -> int:
+        """How much more is on the left; 0 if it balances."""
+        return sum(self.left.values()) - sum(self.right.values())
+
+
+@dataclass(frozen=True)
 class Books:
     """The row counts of one change, which must balance.
 
@@ -76,33 +96,50 @@ class Books:
         """Rows read."""
         return self.read_insert + self.read_update + self.read_delete + self.read_unknown
 
+    @property
+    def sums(self) -> tuple[Balance, ...]:
+        """The sums that must be right."""
+        return (
+            Balance(
+                "rows read + derived = applied + superseded + ignored + quarantined",
+                self._counts("read_insert", "read_update", "read_delete", "read_unknown", "derived"),
+                self._counts("applied", "superseded", "ignored", "quarantined"),
+            ),
+            Balance(
+                "applied = inserted + updated + deleted + absent",
+                self._counts("applied"),
+                self._counts("inserted", "updated", "deleted", "absent"),
+            ),
+            Balance(
+                "rows before - replaced + restored + inserted - deleted - erased = rows after",
+                {
+                    "rows_before": self.rows_before,
+                    "replaced": -self.replaced,
+                    "restored": self.restored,
+                    "inserted": self.inserted,
+                    "deleted": -self.deleted,
+                    "erased": -self.erased,
+                },
+                self._counts("rows_after"),
+            ),
+        )
+
     def check(self) -> None:
         """Refuse books that do not balance.
 
         Raises:
             BooksError: Says which sum is off.
         """
-        sums = {
-            "rows read + derived = applied + superseded + ignored + quarantined": self.read
-            + self.derived
-            - (self.applied + self.superseded + self.ignored + self.quarantined),
-            "applied = inserted + updated + deleted + absent": self.applied
-            - (self.inserted + self.updated + self.deleted + self.absent),
-            "rows before - replaced + restored + inserted - deleted - erased = rows after": self.rows_before
-            - self.replaced
-            + self.restored
-            + self.inserted
-            - self.deleted
-            - self.erased
-            - self.rows_after,
-        }
-        wrong = [f"{rule} is off by {difference}" for rule, difference in sums.items() if difference]
+        wrong = [f"{one.rule} is off by {one.off_by}" for one in self.sums if one.off_by]
         if wrong:
             raise BooksError(
                 "The books of a change do not balance: " + "; ".join(wrong),
                 remedy="Nothing was committed. Keep the raw files and report this with the figures",
                 books=asdict(self),
             )
+
+    def _counts(self, *names: str) -> dict[str, int]:
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)

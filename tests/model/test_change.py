@@ -1,0 +1,51 @@
+"""The books of a change: which sums must be right, and what is said of one that is not."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from cdclake.errors import BooksError
+from cdclake.model.change import Books
+
+GOOD = Books(
+    read_insert=5,
+    read_update=4,
+    read_delete=3,
+    read_unknown=1,
+    derived=1,
+    applied=9,
+    superseded=2,
+    ignored=2,
+    quarantined=1,
+    inserted=4,
+    updated=2,
+    deleted=2,
+    absent=1,
+    replaced=7,
+    restored=6,
+    erased=1,
+    rows_before=100,
+    rows_after=100,
+)
+
+
+def test_books_that_balance_are_taken() -> None:
+    GOOD.check()
+    assert [one.off_by for one in GOOD.sums] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Books)])
+def test_every_count_is_in_a_sum_and_a_wrong_one_is_told(name: str) -> None:
+    wrong = replace(GOOD, **{name: getattr(GOOD, name) + 1})
+    named = [one for one in wrong.sums if name in one.left or name in one.right]
+    assert named
+    assert [one.off_by != 0 for one in wrong.sums] == [one.rule in {told.rule for told in named} for one in wrong.sums]
+    with pytest.raises(BooksError, match=r"is off by -?1"):
+        wrong.check()
+
+
+def test_the_error_names_the_sum_and_by_how_much() -> None:
+    with pytest.raises(BooksError, match=r"applied = inserted \+ updated \+ deleted \+ absent is off by -3"):
+        replace(GOOD, inserted=GOOD.inserted + 3).check()
