@@ -18,8 +18,9 @@ import boto3
 from botocore.config import Config
 
 from cdclake.errors import ConfigurationError
-from cdclake.local.environment import HOST, child_environment
+from cdclake.local.environment import child_environment
 from cdclake.local.processes import Child
+from cdclake.loopback import HOST
 from cdclake_infra.library import ROOT
 from deploy_local.certificate import write_certificate
 

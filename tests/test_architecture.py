@@ -80,6 +80,15 @@ MAY_IMPORT = {
         "cdclake.model",
         "cdclake.ports",
     },
+    "cdclake.loopback": set(),
+    "cdclake.console": {
+        "cdclake.console",
+        "cdclake.control",
+        "cdclake.commit",
+        "cdclake.model",
+        "cdclake.ports",
+        "cdclake.loopback",
+    },
     "cdclake.local": ANYTHING,
     "cdclake.cli": ANYTHING,
 }
@@ -101,7 +110,10 @@ ONLY_IN = {
         "cdclake.local",
         "cdclake.cli",
     ),
+    "flask": ("cdclake.console", "cdclake.local"),
+    "werkzeug": ("cdclake.console", "cdclake.local"),
     "cdclake.cli": ("cdclake.cli",),
+    "cdclake.console": ("cdclake.console", "cdclake.cli"),
     # What plays the source's side is no part of what runs on AWS.
     "cdclake.feed": ("cdclake.feed", "cdclake.cli"),
     "faker": ("cdclake.feed",),

@@ -7,6 +7,7 @@ import typer
 from cdclake.cli import (
     adopt,
     changes,
+    console,
     demo,
     diff,
     doctor,
@@ -40,6 +41,7 @@ app.command()(run.run)
 app.command()(plan.plan)
 app.command()(status.status)
 app.command()(doctor.doctor)
+app.command()(console.console)
 app.add_typer(tables.app, name="tables")
 app.add_typer(changes.app, name="changes")
 app.command()(adopt.adopt)

@@ -26,6 +26,7 @@ from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cdclake.cli.target import Target
+    from cdclake.control.installation import Installation
     from cdclake.model.table import TableName
 
 # A person waits: fewer and shorter tries than the jobs make.
@@ -80,6 +81,11 @@ class Services:
     def catalog(self, database: str) -> GlueCatalog:
         """A database of the Glue Data Catalog."""
         return GlueCatalog(self._client("glue"), database)
+
+    @property
+    def installation(self) -> Installation:
+        """The buckets and the state table."""
+        return self._target.installation
 
     @property
     def source(self) -> Source:

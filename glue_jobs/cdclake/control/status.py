@@ -67,6 +67,7 @@ class TableStatus:
         change: Number of the newest change that the item knows; None if there is none.
         change_kind: What made it.
         change_utc: When it was made.
+        rows: Rows of the lake table after it; None if it is not known.
         run_state: `SUCCEEDED` or `FAILED`: how the last run ended; empty if there was none.
         run_id: That run.
         run_utc: When it ended.
@@ -87,6 +88,7 @@ class TableStatus:
     change: int | None
     change_kind: str
     change_utc: str
+    rows: int | None
     run_state: str
     run_id: str
     run_utc: str
@@ -135,6 +137,7 @@ def table_status(
         change=last_change(state) or None,
         change_kind=newest.kind.value if newest else "",
         change_utc=newest.created_utc if newest else "",
+        rows=newest.books.rows_after if newest else None,
         run_state=item.get(Attribute.LAST_RUN_STATE, ""),
         run_id=item.get(Attribute.LAST_RUN_ID, ""),
         run_utc=item.get(Attribute.LAST_RUN_UTC, ""),

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import cdclake
 from cdclake.errors import ConfigurationError
+from cdclake.loopback import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HOST = "127.0.0.1"
 DEFAULT_REGION = "us-east-1"
 DUMMY_KEY = "local"
 

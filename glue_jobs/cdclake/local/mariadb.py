@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from cdclake.errors import ConfigurationError, JobRunError
-from cdclake.local.environment import HOST
 from cdclake.local.processes import Child
+from cdclake.loopback import HOST
 from cdclake.replicate.connection import Account
 
 if TYPE_CHECKING:

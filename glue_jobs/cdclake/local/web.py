@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import socket
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,8 @@ import moto.s3.models
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from cdclake.errors import ConfigurationError
-from cdclake.local.environment import HOST
 from cdclake.local.patching import replaced
+from cdclake.loopback import HOST, listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHUTDOWN_POLL_SECONDS = 0.05
-_BACKLOG = 128
 
 
 class QuietRequestHandler(MotoRequestHandler):
@@ -95,7 +92,7 @@ def http_server(port: int, around: Callable[[WSGIApplication], WSGIApplication] 
     Raises:
         ConfigurationError: The port cannot be had.
     """
-    with _listen(port) as listening, replaced(moto.s3.models.FakeKey, "etag", _locked_etag()):
+    with listen(port, "The embedded AWS") as listening, replaced(moto.s3.models.FakeKey, "etag", _locked_etag()):
         app = around(Gate(DomainDispatcherApplication(create_backend_app)))
         server = make_server(
             HOST,
@@ -114,19 +111,6 @@ def http_server(port: int, around: Callable[[WSGIApplication], WSGIApplication] 
         finally:
             server.shutdown()
             thread.join()
-
-
-def _listen(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((HOST, port))
-        listening.listen(_BACKLOG)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        message = f"The embedded AWS cannot listen on port {port}: {error}"
-        raise ConfigurationError(message, remedy="Stop what uses it, or choose another port with --port") from error
-    return listening
 
 
 def _locked_etag() -> property:

@@ -1,0 +1,229 @@
+"""A lake with tables in many a state, made without Spark: data files are any bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from cdclake.commit.log import ChangeLog
+from cdclake.commit.publish import publish
+from cdclake.control.controller import Source
+from cdclake.control.installation import Installation
+from cdclake.control.maintenance import RegisteredTable
+from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import DataFile
+from cdclake.model.table import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from cdclake.adapters.memory import MemoryState, MemoryStore
+    from cdclake.ports import Clock, ObjectStore, StateStore
+
+FIRST_CHANGE_UTC = datetime(2024, 3, 5, 10, 2, 11, tzinfo=timezone.utc)
+SCHEMA = Schema((Column("id", "bigint"), Column("customer", "string")))
+ORDERS, STORE, PRODUCT = TableName("shop", "orders"), TableName("shop", "store"), TableName("shop", "product")
+LONG = TableName("enterprise_resource_planning", "customer_order_line_item_allocation_history_by_fulfilment_centre")
+WRONG = (
+    "BadRowError: price is '12,5', which is no decimal(10,2) (file 20240305-181502440.csv, row 3). "
+    "Nothing was applied. Have the file corrected"
+)
+BAD_ROWS: list[dict[str, object]] = [
+    {
+        "file": "20240305-180233117.csv",
+        "row": 41,
+        "reason": "Op is X, which is none of I, U and D",
+        "content": {"Op": "X", "id": "80412", "customer": "<script>document.title = 'owned'</script>", "price": None},
+    },
+    {
+        "file": "20240305-180233117.csv",
+        "row": 97,
+        "reason": "price is '12,5', which is no decimal(10,2)",
+        "content": {"Op": "U", "id": "80467", "customer": "Grace & Söhne", "price": "12,5"},
+    },
+    {
+        "file": "20240305-181502440.csv",
+        "row": 3,
+        "reason": "The row has 3 fields, and the file's header 4",
+        "content": 'U,80471,"Ada <ada@example.com>"',
+    },
+]
+
+
+@dataclass(frozen=True)
+class MemoryLake:
+    """The places that a console works on, in memory."""
+
+    store: MemoryStore
+    raw: MemoryStore
+    states: MemoryState
+    clock: Clock
+    installation: Installation = field(default_factory=Installation)
+
+    @property
+    def source(self) -> Source:
+        return Source(self.raw, self.states, self.installation.raw_bucket, self.installation.raw_folder)
+
+    def log(self, name: TableName) -> ChangeLog:
+        return ChangeLog(self.store, self.installation.layout(name))
+
+    def open_table(self, name: TableName, made_by: str = "") -> RegisteredTable:
+        state = self.installation.find_table(self.states, name)
+        return RegisteredTable(self.states, state, self.log(name), "by-hand-1", self.clock, None, made_by)
+
+
+class GrowingTable:
+    """Appends changes to a table's log, an hour apart; each rewrites one data file and adds one."""
+
+    def __init__(self, log: ChangeLog) -> None:
+        self.log = log
+
+    def load(self, rows: int, files: int = 4) -> ChangeRecord:
+        """Commit and publish a full load."""
+        return self._apply(ChangeKind.FULL_LOAD, files, (), inserted=rows, seconds={"list": 0.4, "load": 21.7})
+
+    def change(
+        self,
+        inserted: int,
+        updated: int,
+        deleted: int,
+        *,
+        superseded: int = 0,
+        bad_rows: Sequence[Mapping[str, object]] = (),
+        made_by: str = "",
+        reason: str = "",
+    ) -> ChangeRecord:
+        """Commit and publish a change of so many rows."""
+        oldest = self.log.snapshot(self.log.head()).files[0].path
+        seconds = {"list": 0.31, "read": 0.84, "route": 0.4, "rewrite": 1.5 + (inserted + updated) / 900, "stage": 0.22}
+        kind = ChangeKind.DIRECT if made_by else ChangeKind.INCREMENTAL
+        return self._apply(
+            kind,
+            2,
+            (oldest,),
+            inserted=inserted,
+            updated=updated,
+            deleted=deleted,
+            superseded=superseded,
+            bad_rows=bad_rows,
+            made_by=made_by,
+            reason=reason,
+            seconds=seconds,
+        )
+
+    def _apply(
+        self,
+        kind: ChangeKind,
+        files: int,
+        retired: tuple[str, ...],
+        *,
+        inserted: int,
+        seconds: Mapping[str, float],
+        updated: int = 0,
+        deleted: int = 0,
+        superseded: int = 0,
+        bad_rows: Sequence[Mapping[str, object]] = (),
+        made_by: str = "",
+        reason: str = "",
+    ) -> ChangeRecord:
+        log, layout = self.log, self.log.layout
+        before = log.snapshot(log.head())
+        number, run = before.change + 1, f"jr_{before.change + 1:032x}"
+        moment = FIRST_CHANGE_UTC + timedelta(hours=number - 1)
+        raw = f"LOAD{number:08d}.csv" if kind is ChangeKind.FULL_LOAD else f"{moment:%Y%m%d-%H%M%S}117.csv"
+        staged = [f"{layout.staging_prefix(number, run)}{i}.parquet" for i in range(files)]
+        added = tuple(StagedFile(key, layout.data_path(number, i + 1, (), ())) for i, key in enumerate(staged))
+        for file in added:
+            log.store.put(file.staged_key, f"{layout.name} {file.path}".encode() * 40)
+        kept = tuple(file for file in before.files if file.path not in retired)
+        rows = before.rows + inserted - deleted - sum(file.rows for file in kept)
+        sizes = [rows - rows // files * (files - 1), *[rows // files] * (files - 1)]
+        new = tuple(
+            DataFile(file.path, size, 40 * len(f"{layout.name} {file.path}"))
+            for file, size in zip(added, sizes, strict=True)
+        )
+        full_load = kind is ChangeKind.FULL_LOAD
+        after = replace(
+            before,
+            change=number,
+            schema=SCHEMA,
+            primary_key=("id",),
+            watermark=before.watermark if full_load else raw,
+            full_load_utc=f"{moment:%Y-%m-%d %H:%M:%S}" if full_load else before.full_load_utc,
+            files=(*kept, *new),
+        )
+        aside = (layout.quarantine_prefix(number, run) + "read-00000.jsonl",) if bad_rows else ()
+        for key in aside:
+            log.store.put(key, "".join(json.dumps(row) + "\n" for row in bad_rows).encode())
+        record = ChangeRecord(
+            change=number,
+            kind=kind,
+            created_utc=moment.isoformat(timespec="seconds"),
+            run_id=run,
+            fencing_token=log.fencing_token(before.change),
+            raw_files=(raw,),
+            books=Books(
+                read_insert=inserted + superseded,
+                read_update=updated,
+                read_delete=deleted,
+                read_unknown=len(bad_rows),
+                applied=inserted + updated + deleted,
+                superseded=superseded,
+                quarantined=len(bad_rows),
+                inserted=inserted,
+                updated=updated,
+                deleted=deleted,
+                rows_before=before.rows,
+                rows_after=after.rows,
+            ),
+            added=added,
+            retired=retired,
+            snapshot_key=log.write_snapshot(after, run),
+            quarantine=aside,
+            made_by=made_by,
+            reason=reason,
+            bytes_read=1_430_000 + 900 * updated,
+            bytes_added=sum(file.bytes for file in new),
+            seconds=seconds,
+        )
+        log.commit(record)
+        publish(log, record)
+        log.mark_published(number, {"publish": 0.38})
+        return record
+
+
+def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], ChangeLog], now: datetime) -> None:
+    """Five tables: one with many changes, one whose last run failed, one turned off, one new, one with long names."""
+    installation = Installation()
+    for name in (ORDERS, STORE, PRODUCT, LONG):
+        raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
+        states.register(installation.new_state(name))
+    raw.put("shop/vouchers/LOAD00000001.csv", b"id\n1\n")  # no run has seen it yet
+    loaded = (now + timedelta(days=1)).strftime("%Y-%m-%d %H:%M:%S")
+    ran = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    for name in (ORDERS, STORE, LONG):
+        path = installation.new_state(name).path
+        states.set_by_person(path, {"PrimaryKey": "id", "ActiveFlag": "true"})
+        states.record_run(path, {"LastFullLoadDate": loaded, "LastRunState": "SUCCEEDED", "LastRunUtc": ran})
+    states.set_by_person(installation.new_state(PRODUCT).path, {"PrimaryKey": "id"})
+    states.record_run(installation.new_state(STORE).path, {"LastRunState": "FAILED", "LastError": WRONG})
+
+    orders = GrowingTable(log_of(ORDERS))
+    orders.load(300_000)
+    for number in range(2, 23):
+        if number == 9:
+            orders.change(310, 180, 22, superseded=12, bad_rows=BAD_ROWS)
+        elif number == 15:
+            orders.change(0, 41, 0, made_by="ada", reason="prices of last week, as agreed with sales")
+        else:
+            orders.change(900 + 410 * (number * 7 % 5), 260 + 130 * (number * 3 % 7), 40 * (number % 4))
+    GrowingTable(log_of(STORE)).load(120, files=1)
+    long = GrowingTable(log_of(LONG))
+    long.load(1_204_331_077, files=8)
+    long.change(12_004_331, 7_900_120, 55_102)
+    for name in (ORDERS, STORE, LONG):
+        path = installation.new_state(name).path
+        states.record_run(path, {"LastChangeId": str(log_of(name).head())})
