@@ -24,7 +24,9 @@ LEASED = {"LeaseHolder": "run-9", "LeaseExpiresUtc": "2024-03-05T10:05:00Z"}
 NOTHING_NEW = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
 INACTIVE = Decision(DecisionKind.INACTIVE, "it is off", to_do="turn it on")
 FROZEN = Decision(DecisionKind.FROZEN, "files vanished", to_do="thaw it")
-RECORD = ChangeRecord(3, ChangeKind.INCREMENTAL, "2024-03-05T09:59:00+00:00", "jr-1", 1, (), Books(), (), (), "key")
+RECORD = ChangeRecord(
+    3, ChangeKind.INCREMENTAL, "2024-03-05T09:59:00+00:00", "jr-1", 1, (), Books(rows_after=7), (), (), "key"
+)
 
 
 def due(minutes: float, kind: DecisionKind = DecisionKind.INCREMENTAL) -> Decision:
@@ -110,6 +112,7 @@ def test_a_status_is_good_for_json():
         "change": 3,
         "change_kind": "incremental",
         "change_utc": RECORD.created_utc,
+        "rows": RECORD.books.rows_after,
         "run_state": "SUCCEEDED",
         "run_id": "",
         "run_utc": "",
@@ -121,7 +124,7 @@ def test_a_status_is_good_for_json():
         "needs_a_person": False,
     }
     without = table_status(PlannedTable(replace(NEW), Action.NONE, INACTIVE), None, "", NOW, 180)
-    assert (without.change, without.change_kind, without.change_utc) == (None, "", "")
+    assert (without.change, without.change_kind, without.change_utc, without.rows) == (None, "", "", None)
 
 
 def test_what_is_wrong_with_the_catalog_is_what_a_person_must_see_to():

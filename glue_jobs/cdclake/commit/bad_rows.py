@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change import ChangeRecord
@@ -18,35 +18,27 @@ MOST_FILE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class BadRowAside:
-    """A bad row as it was put aside.
-
-    Attributes:
-        file: The raw file, relative to the table's raw folder.
-        row: Number of the row in the file, from 0; None if it cannot be told.
-        reason: What is wrong with it, for people.
-        content: Its values as text by column, or the row as it lies in the file if it has no columns.
-    """
-
-    file: str
-    row: int | None
-    reason: str
-    content: Mapping[str, str | None] | str
-
-
-@dataclass(frozen=True)
 class BadRowsPage:
     """Some of the bad rows of a change.
 
     Attributes:
-        rows: In the order of the files.
+        rows: In the order of the files; each as `bad_rows_in` gives it.
         more: Whether there are more after these.
         not_read: Keys of files that are too large to be read, or no longer there.
     """
 
-    rows: tuple[BadRowAside, ...]
+    rows: tuple[dict[str, Any], ...]
     more: bool
     not_read: tuple[str, ...]
+
+
+def bad_rows_in(data: bytes) -> Iterator[dict[str, Any]]:
+    """The rows in a file of them.
+
+    Each is `{"file", "row", "reason", "content"}`: `row` is its number in the raw file, from 0, or null if it cannot be
+    told, and `content` its values as text by column, or the row as it lies in the raw file.
+    """
+    return (json.loads(line) for line in data.splitlines())
 
 
 def changes_with_bad_rows(log: ChangeLog, head: int) -> list[int]:
@@ -73,12 +65,12 @@ def read_bad_rows(log: ChangeLog, record: ChangeRecord, skip: int, count: int) -
     return BadRowsPage(tuple(rows[:count]), len(rows) > count, tuple(not_read))
 
 
-def _rows(log: ChangeLog, record: ChangeRecord, not_read: list[str]) -> Iterator[BadRowAside]:
+def _rows(log: ChangeLog, record: ChangeRecord, not_read: list[str]) -> Iterator[dict[str, Any]]:
     for key in record.quarantine:
-        size = next((entry.size_bytes for entry in log.store.list(key) if entry.key == key), None)
-        data = log.store.get(key) if size is not None and size <= MOST_FILE_BYTES else None
+        size_bytes = next((entry.size_bytes for entry in log.store.list(key) if entry.key == key), None)
+        small = size_bytes is not None and size_bytes <= MOST_FILE_BYTES
+        data = log.store.get(key) if small else None
         if data is None:
             not_read.append(key)
-            continue
-        for line in data.splitlines():
-            yield BadRowAside(**json.loads(line))
+        else:
+            yield from bad_rows_in(data)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cdclake.commit.bad_rows import bad_rows_in
 from cdclake.commit.timeline import line
 from cdclake.model.change import ChangeKind
 
@@ -21,8 +21,7 @@ class PutAside:
         change: Number of the change.
         created_utc: When it was committed, ISO 8601.
         raw_file: The raw file, relative to the table's raw folder.
-        rows: Each as `{"file", "row", "reason", "content"}`: `row` is its number in the file, from 0, and `content` its
-            values as text by column, or the row as it lies in the file.
+        rows: As `cdclake.commit.bad_rows.bad_rows_in` gives them.
     """
 
     change: int
@@ -49,8 +48,7 @@ def put_aside(log: ChangeLog, head: int, change: int | None = None) -> list[PutA
     for record in line(log, head):
         by_file: dict[str, list[dict[str, Any]]] = {}
         for key in record.quarantine if change in (None, record.change) else ():
-            for text in (log.store.get(key) or b"").splitlines():
-                row: dict[str, Any] = json.loads(text)
+            for row in bad_rows_in(log.store.get(key) or b""):
                 by_file.setdefault(row["file"], []).append(row)
         found += [
             PutAside(record.change, record.created_utc, name, tuple(sorted(rows, key=_number)))

@@ -128,18 +128,25 @@ def _chart(
 
 def _slot(place: int, entry: LogEntry, counts: Mapping[str, float], top: float, in_words: Callable[..., str]) -> Slot:
     x, total = float(place * SLOT_WIDTH), sum(counts.values())
-    scale = HEIGHT / max(top, total)
     bars, y = [], float(HEIGHT)
-    for series, value in counts.items():
-        if value:
-            height = min(max(value * scale, _LEAST_HEIGHT), y)
-            y -= height
-            bars.append(Bar(series, x + _GAP / 2, round(y, 2), SLOT_WIDTH - _GAP, round(height, 2)))
+    for series, height in _heights(counts, HEIGHT / max(top, total)).items():
+        y -= height
+        bars.append(Bar(series, x + _GAP / 2, round(y, 2), SLOT_WIDTH - _GAP, round(height, 2)))
     said = ", ".join(f"{in_words(value)} {series}" for series, value in counts.items())
     kind = entry.record.kind
     note = ", undone" if entry.undone else ""
     title = f"Change {entry.record.change}, {kind.value}{note}, {entry.record.created_utc[:19]}: {said}"
     return Slot(entry.record.change, x, title, tuple(bars), total > top, entry.undone)
+
+
+def _heights(counts: Mapping[str, float], scale: float) -> dict[str, float]:
+    """Heights of what is not nothing; what small ones get to be seen at all, the highest gives if there is no room."""
+    heights = {series: max(value * scale, _LEAST_HEIGHT) for series, value in counts.items() if value}
+    over = sum(heights.values()) - HEIGHT
+    if over > 0:
+        highest = max(heights, key=heights.__getitem__)
+        heights[highest] -= over
+    return heights
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,62 @@
+"""`cdclake console` as a command: what it prints, what it serves, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import closing, contextmanager
+from http.cookiejar import CookieJar
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.loopback import listen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECONDS_TO_END = 20
+
+
+@contextmanager
+def console(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command in a process of its own, and the address that it prints; nothing answers at its AWS endpoint."""
+    with closing(listen(0, "a test")) as taken:
+        nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    command = [sys.executable, "-c", "from cdclake.cli.main import main; main()", "console", "--endpoint-url", nowhere]
+    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
+    with process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_it_prints_its_address_serves_it_and_ends_with_the_first_signal() -> None:
+    with console() as (process, address):
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        with pytest.raises(urllib.error.HTTPError) as answer:  # it is let in, and led on to the tables
+            opener.open(address, timeout=SECONDS_TO_END)
+        text = answer.value.read().decode()
+        answer.value.close()
+        assert answer.value.code == 502
+        assert "Nothing answers at the AWS endpoint" in text
+        assert "start the embedded AWS: cdclake local serve" in text
+        assert "Read-only" in text
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS_TO_END) == 0
+
+
+def test_a_port_that_is_taken_is_told_in_words(cdclake) -> None:
+    with closing(listen(0, "a test")) as taken:
+        port = taken.getsockname()[1]
+        result = cdclake("console", "--endpoint-url", "http://127.0.0.1:1", "--port", str(port))
+    assert result.exit_code == 2
+    assert f"The console cannot listen on port {port}" in result.stderr
+    assert "choose another port with --port" in result.stderr

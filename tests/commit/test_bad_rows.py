@@ -1,0 +1,58 @@
+"""Bad rows of a change are read a page at a time, and no file that is too large."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.memory import ManualClock, MemoryStore
+from cdclake.commit import bad_rows
+from cdclake.commit.bad_rows import changes_with_bad_rows, read_bad_rows
+from tests.commit.small_lake import LAYOUT, SmallLake
+
+if TYPE_CHECKING:
+    from cdclake.model.change import ChangeRecord
+
+
+@pytest.fixture
+def lake() -> SmallLake:
+    lake = SmallLake(MemoryStore(), ManualClock())
+    lake.change()
+    lake.change(quarantine=True)
+    lake.change(quarantine=True)
+    return lake
+
+
+def with_rows(lake: SmallLake, *files: int) -> ChangeRecord:
+    """The last change, as if it had put so many rows aside in each of its files."""
+    keys = [f"{LAYOUT.quarantine_prefix(3, 'run-3')}{number}.jsonl" for number in range(len(files))]
+    for key, rows in zip(keys, files):
+        lake.store.put(key, "".join(json.dumps({"row": row, "file": key}) + "\n" for row in range(rows)).encode())
+    return replace(lake.log.record(3), quarantine=tuple(keys))
+
+
+def test_changes_that_put_rows_aside_come_newest_first_and_none_that_is_not_committed(lake: SmallLake) -> None:
+    lake.stage(run_id="dead", quarantine=True)
+    assert changes_with_bad_rows(lake.log, lake.log.head()) == [3, 2]
+
+
+def test_pages_are_all_rows_in_the_order_of_the_files(lake: SmallLake) -> None:
+    record = with_rows(lake, 3, 0, 4)
+    pages = [read_bad_rows(lake.log, record, skip, 3) for skip in (0, 3, 6, 9)]
+    assert [[row["row"] for row in page.rows] for page in pages] == [[0, 1, 2], [0, 1, 2], [3], []]
+    assert [page.more for page in pages] == [True, True, False, False]
+    assert not any(page.not_read for page in pages)
+
+
+def test_a_file_that_is_too_large_or_gone_is_named_and_the_others_are_read(
+    lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = with_rows(lake, 2, 500, 1)
+    lake.store.delete([record.quarantine[0]])
+    monkeypatch.setattr(bad_rows, "MOST_FILE_BYTES", 1000)
+    page = read_bad_rows(lake.log, record, 0, 10)
+    assert [row["file"] for row in page.rows] == [record.quarantine[2]]
+    assert page.not_read == record.quarantine[:2]
