@@ -67,6 +67,7 @@ def test_bad_rows_are_counted_by_reason_without_their_values(raw: RawFolder) -> 
     raw.fill()
     path = raw.change(("I", row(1)), ("secret", row(2)), ("I", {**row(3), "id": None}), ("X", row(4)))
     findings = raw.examine().findings
+    assert "secret" not in str(findings)
     assert [(one.code, one.file, one.row, one.seen) for one in findings] == [
         (Code.BAD_ROWS, path, 1, "2 rows: The operation of a change row is none of I, U and D"),
         (Code.BAD_ROWS, path, 2, "1 row: The key column id of a row is null"),
@@ -118,6 +119,20 @@ def test_files_that_vanished_before_they_were_applied_are_found(raw: RawFolder) 
     assert '"HandleSourceTableTruncated": false' in found.paste
 
 
+def test_transaction_files_that_no_path_names_are_found(raw: RawFolder) -> None:
+    raw.load([row(1)])
+    file = raw.root / "cdc" / "CDC_TXN-20240305101500123.csv"
+    file.parent.mkdir()
+    file.write_bytes(b"I,orders,shop,2024-03-05 10:15:00.000000,2,b,2,2024-03-05,,\n")
+    found = one_finding(raw)
+    assert (found.code, found.paste) == (
+        Code.TRANSACTIONS_UNREAD,
+        "cdclake tables set shop.orders --set CdcPath=cdc",
+    )
+    without_schema = raw.examine(raw.attributes(CdcPath="cdc")).findings
+    assert [one.code for one in without_schema] == [Code.SCHEMA_MISSING]
+
+
 def test_no_op_is_found(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("BeforeImages", CdcInsertsAndUpdates="true"))
     raw.fill()
@@ -134,6 +149,15 @@ def test_no_ordering_column_is_found_with_the_rule_that_adds_it(tmp_path: Path) 
     assert '"expression": "$AR_H_CHANGE_SEQ"' in found.paste
     assert '{"schema-name": "shop", "table-name": "orders"}' in found.paste
     assert raw.found(raw.attributes(OrderColumn="ts")) == {}
+
+
+def test_a_change_sequence_by_another_name_is_recognised(tmp_path: Path) -> None:
+    columns = COLUMNS.append(pa.field("transact_id", pa.string()))
+    raw = RawFolder(tmp_path, without("HeaderColumns"), columns)
+    raw.load([row(1)])
+    raw.change(*[("I", row(i, transact_id=f"20240305101500{i:021d}")) for i in range(2, 5)])
+    assert one_finding(raw).paste == "cdclake tables set shop.orders --set OrderColumn=transact_id"
+    assert raw.found(raw.attributes(OrderColumn="transact_id")) == {}
 
 
 def test_an_ordering_column_that_is_not_there_or_falls_is_found(tmp_path: Path) -> None:
@@ -162,6 +186,17 @@ def test_a_key_change_with_before_image_is_well(raw: RawFolder) -> None:
     assert raw.found() == {}
 
 
+def test_a_lost_file_with_inserts_is_found_by_their_updates(raw: RawFolder) -> None:
+    raw.fill()
+    gone = raw.change(("I", row(9_000)), ("I", row(9_001)))
+    raw.change(("U", row(9_000)), ("U", row(9_001)), ("U", row(9_001)))
+    raw.change(("U", row(88_888)), ("U", row(88_888)), before=[row(5), None])
+    assert raw.found() == {}
+    raw.file(gone).unlink()
+    found = one_finding(raw)
+    assert (found.code, found.seen) == (Code.MISSING_CHANGES, "2 keys")
+
+
 def test_nothing_is_said_of_lost_keys_if_not_all_files_were_looked_into(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("BeforeImages"))
     raw.fill()
@@ -171,7 +206,9 @@ def test_nothing_is_said_of_lost_keys_if_not_all_files_were_looked_into(tmp_path
 
 def test_a_table_without_key_a_wrong_key_and_one_that_is_not_unique_are_found(raw: RawFolder) -> None:
     raw.fill()
-    assert raw.found(raw.attributes(PrimaryKey="null")).keys() == {"no-primary-key"}
+    keyless = one_finding(raw, raw.attributes(PrimaryKey="null"))
+    assert (keyless.code, keyless.seen) == (Code.NO_PRIMARY_KEY, "33 updates and deletes")
+    assert keyless.paste == "cdclake tables set shop.orders --primary-key id"
     assert raw.found(raw.attributes(PrimaryKey="id,nr")).keys() == {"key-not-there", "no-before-image"}
     raw.load([row(3), row(4)])
     assert raw.found() == {"key-not-unique": "2 LOAD rows have a key that came before"}

@@ -80,6 +80,8 @@ def doctor(
         now = datetime.now(timezone.utc)
         report = examine(raw, state, now, registered=found is not None, most_files=files, say=bar.say)
     show(report, output)
+    if not (found or unregistered or folder):
+        output_for(output).remark("The table is not registered yet: cdclake run registers it.")
     if report.has_errors:
         errors = [one for one in report.findings if one.kind.severity.value == "error"]
         message = f"{len(errors)} of {len(report.findings)} findings are errors"

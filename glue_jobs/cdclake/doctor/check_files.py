@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.control.raw_guard import vanished
+from cdclake.doctor.examination import schemas_root
 from cdclake.doctor.findings import Code, Finding
 from cdclake.doctor.mend import s3_settings, tables_set, task_settings
 from cdclake.errors import SchemaMismatchError
@@ -31,6 +32,12 @@ def check_files(seen: Examination) -> Iterator[Finding]:
     """What is wrong with the files of a table as such."""
     yield from _full_load(seen)
     yield from _vanished(seen)
+    if seen.unread_transactions:
+        text = f"such as {seen.unread_transactions}"
+        folder = seen.unread_transactions.removeprefix(schemas_root(seen.state.raw_prefix)).rpartition("/")[0]
+        paste = tables_set(seen.name, "--set", f"{Attribute.CDC_PATH}={folder}")
+        mend = "Set CdcPath, and name all columns in Schema, if the table is in them"
+        yield Finding(Code.TRANSACTIONS_UNREAD, text, mend, paste)
     yield from _unreadable(seen)
     yield from _mismatched(seen)
     yield from _unfinished(seen)

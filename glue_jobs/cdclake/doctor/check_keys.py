@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.dms.files import BEFORE_PREFIX
 from cdclake.doctor.findings import Code, Finding
+from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import before_image_rule, s3_settings, tables_set
 from cdclake.lake.raw_rows import DELETE, UPDATE
 from cdclake.model.schema import OP_COLUMN
@@ -39,8 +40,14 @@ def _operations(seen: Examination) -> Iterator[Finding]:
         yield Finding(Code.NO_OP, text, mend, paste, nameless[0].file.relative)
     changed = seen.rows.rows[UPDATE] + seen.rows.rows[DELETE]
     if changed and not seen.settings.primary_key:
-        paste = tables_set(seen.name, "--primary-key", "<columns>")
-        yield Finding(Code.NO_PRIMARY_KEY, f"{changed:,} updates and deletes", "Set the source's key", paste)
+        likely = [name for name in seen.rows.distinct or () if name != timestamp_column(seen)]
+        paste = tables_set(seen.name, "--primary-key", likely[0] if likely else "<columns>")
+        mend = (
+            f"Set the source's key; {likely[0]} differs in all LOAD rows looked at"
+            if likely
+            else "Set the source's key"
+        )
+        yield Finding(Code.NO_PRIMARY_KEY, f"{changed:,} updates and deletes", mend, paste)
 
 
 def _columns_there(seen: Examination) -> Iterator[Finding]:
@@ -64,22 +71,27 @@ def _unique(seen: Examination) -> Iterator[Finding]:
 
 
 def _key_changes(seen: Examination) -> Iterator[Finding]:
-    keys = seen.settings.primary_key
-    if not seen.rows.rows[UPDATE] or not keys:
+    keys, updates = seen.settings.primary_key, seen.rows.rows[UPDATE]
+    if not updates or not keys:
         return
     without = [name for name in keys if any(not facts.has(BEFORE_PREFIX + name) for facts in seen.changes)]
-    if not without:
-        return
-    rule, names = before_image_rule(seen.name), ", ".join(without)
-    mend = "Add this mapping rule to the task"
-    lost = seen.rows.unknown_updates() if seen.everything_was_read else 0
-    if lost:
-        mend = f"{mend}, and have it reload the table: what is lost does not come again"
-        text = "1 key" if lost == 1 else f"{lost:,} keys"
-        yield Finding(Code.KEY_CHANGE_LOST, text, mend, rule, column=names)
-    else:
-        text = f"{seen.rows.rows[UPDATE]:,} updates, and no before image of {names}"
-        yield Finding(Code.NO_BEFORE_IMAGE, text, mend, rule, column=names)
+    unknown = seen.rows.unknown_updates() if seen.everything_was_read else 0
+    rule, names, count = (
+        before_image_rule(seen.name),
+        ", ".join(without),
+        "1 key" if unknown == 1 else f"{unknown:,} keys",
+    )
+    if without and unknown:
+        mend = "Add this mapping rule to the task, and have it reload the table: what is lost does not come again"
+        yield Finding(Code.KEY_CHANGE_LOST, count, mend, rule, column=names)
+    elif without:
+        text = f"{updates:,} updates, and no before image of {names}"
+        yield Finding(Code.NO_BEFORE_IMAGE, text, "Add this mapping rule to the task", rule, column=names)
+    elif unknown:
+        mend = (
+            "Put the file back, or have DMS reload the table; of a table that has it applied already, nothing is lost"
+        )
+        yield Finding(Code.MISSING_CHANGES, count, mend, column=", ".join(keys))
 
 
 def _partitions(seen: Examination) -> Iterator[Finding]:

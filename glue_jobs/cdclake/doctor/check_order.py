@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from cdclake.doctor.findings import Code, Finding
 from cdclake.doctor.infer import timestamp_column
-from cdclake.doctor.mend import change_sequence_rule, s3_settings
+from cdclake.doctor.mend import change_sequence_rule, s3_settings, tables_set
 from cdclake.doctor.times import name_offsets, shift_back, usual_offset
 from cdclake.lake.normalise import SEQUENCE_COLUMN
+from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,8 +38,12 @@ def _ordering_column(seen: Examination, *, ordered: bool) -> Iterator[Finding]:
     if seen.changes and not ordered:
         without = [facts for facts in seen.changes if not facts.has(SEQUENCE_COLUMN)]
         text = f"{len(without):,} of {len(seen.changes):,} change files have neither"
-        mend = "Add this mapping rule to the task"
-        yield Finding(Code.NO_ORDER, text, mend, rule, without[0].file.relative)
+        mend, paste = "Add this mapping rule to the task", rule
+        renamed = [column for column, alike in seen.rows.like_sequences.items() if alike]
+        if renamed:
+            mend = f"{renamed[0]} holds what seem to be change sequences: set it"
+            paste = tables_set(seen.name, "--set", f"{Attribute.ORDER_COLUMN}={renamed[0]}")
+        yield Finding(Code.NO_ORDER, text, mend, paste, without[0].file.relative)
     name = seen.settings.order_column
     without = [facts for facts in seen.changes if name and not facts.has(name)]
     if without:

@@ -24,7 +24,6 @@ class Examination:
 
     Attributes:
         state: Its item; of a table that is not registered, one as it would be.
-        registered: Whether it is registered.
         settings: What a person set about it.
         listing: Its raw folder.
         files: What the files of the sample tell: LOAD files, then change files in the order they are applied.
@@ -32,10 +31,10 @@ class Examination:
         csv: How CSV files seem to be written; None if there are none.
         versioned: Whether the raw bucket keeps versions; None if that is not known.
         now: When it was looked at.
+        unread_transactions: Key of a transaction file beside a table that has no change files and no CdcPath; or empty.
     """
 
     state: TableState
-    registered: bool
     settings: TableSettings
     listing: Listing
     files: Sequence[FileFacts]
@@ -43,6 +42,7 @@ class Examination:
     csv: CsvGuess | None
     versioned: bool | None
     now: datetime
+    unread_transactions: str = ""
 
     @property
     def name(self) -> TableName:
@@ -70,3 +70,8 @@ class Examination:
     def missing_loads(self) -> list[str]:
         """LOAD files that are missing in between."""
         return missing_loads(self.listing.loads)
+
+
+def schemas_root(raw_prefix: str) -> str:
+    """Key prefix of the schemas' folders, from that of a table's; empty, or with a trailing slash."""
+    return "".join(f"{part}/" for part in raw_prefix.split("/")[:-3])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.doctor.check_columns import check_columns
@@ -11,7 +11,7 @@ from cdclake.doctor.check_files import check_files
 from cdclake.doctor.check_keys import check_keys
 from cdclake.doctor.check_order import check_order
 from cdclake.doctor.csv_guess import guess_csv
-from cdclake.doctor.examination import Examination
+from cdclake.doctor.examination import Examination, schemas_root
 from cdclake.doctor.findings import Finding, Severity, worst_first
 from cdclake.doctor.infer import Inferred, infer_settings
 from cdclake.doctor.listing import read_listing, spread_over
@@ -19,6 +19,7 @@ from cdclake.doctor.look import csv_heads, look_into
 from cdclake.doctor.tally import Tally
 from cdclake.errors import InputError
 from cdclake.model.names import Attribute
+from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
 from cdclake.model.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectReader
 
 DEFAULT_FILES = 30
+_MOST_FOLDERS = 100
 
 
 class Raw(NamedTuple):
@@ -117,7 +119,8 @@ def examine(
     readable = _readable(settings, guess)
     tally = Tally(settings.partition_key)
     facts = look_into(raw.fs, files, readable, state.name, tally, say)
-    seen = Examination(state, registered, settings, listing, facts, tally, guess, raw.versioned, now)
+    unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
+    seen = Examination(state, settings, listing, facts, tally, guess, raw.versioned, now, unread)
     findings = [*check_files(seen), *check_keys(seen), *check_order(seen), *check_columns(seen)]
     return Report(
         table=str(state.name),
@@ -128,6 +131,15 @@ def examine(
         inferred=infer_settings(seen),
         findings=worst_first(findings),
     )
+
+
+def _transaction_file(store: ObjectReader, raw_prefix: str) -> str:
+    """Key of some transaction file in a folder beside the schemas' folders; empty if there is none."""
+    for folder in islice(store.list_folders(schemas_root(raw_prefix)), _MOST_FOLDERS):
+        found = next(iter(store.list(f"{folder}{TRANSACTIONS_NAME}")), None)
+        if found is not None and is_transactions_key(found.key):
+            return found.key
+    return ""
 
 
 def _readable(settings: TableSettings, guess: CsvGuess | None) -> TableSettings:

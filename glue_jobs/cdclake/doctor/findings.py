@@ -31,6 +31,8 @@ class Code(str, Enum):
     LOAD_ARRIVING = "load-arriving"
     NO_FULL_LOAD = "no-full-load"
     FILES_VANISHED = "files-vanished"
+    MISSING_CHANGES = "missing-changes"
+    TRANSACTIONS_UNREAD = "transactions-unread"
     OTHER_FILES = "other-files"
     MANY_SMALL_FILES = "many-small-files"
     VERSIONED_BUCKET = "versioned-bucket"
@@ -115,6 +117,16 @@ KINDS = {
         _ERROR,
         "change files were seen and are gone, and were not applied",
         "the table is frozen, as their changes are lost: the source's table was truncated, dropped or loaded anew",
+    ),
+    Code.MISSING_CHANGES: Kind(
+        _WARNING,
+        "updates of keys that were neither loaded nor inserted, though BI_ columns tell every change of a key",
+        "a file with their inserts is gone, or rows were left out of the full load; what else was in it is not known",
+    ),
+    Code.TRANSACTIONS_UNREAD: Kind(
+        _WARNING,
+        "no change files, but transaction files beside the table, and no CdcPath",
+        "if the table's changes are in them, the lake table stays as it was loaded",
     ),
     Code.OTHER_FILES: Kind(
         _NOTE, "objects in the raw folder that are no files of DMS", "they are listed at each look, and never read"

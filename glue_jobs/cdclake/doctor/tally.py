@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
 
 LOAD = "load"
+_MOVED = "moved"
 KILOBYTE = 1024
 """In which DMS counts LobMaxSize."""
 _MOST_KEYS = 2_000_000
 _MOST_PARTITIONS = 20_000
 _QUOTED_VALUE = re.compile(r" is '.*', not I, U or D$|: .*", re.DOTALL)
+_SEQUENCE = r"^\d{35}$"
 _STAMP = r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}$"
 
 
@@ -70,14 +72,12 @@ class FileRows:
     """What the rows of one change file tell.
 
     Attributes:
-        operations: Rows by `Op`.
         sequences: Values of `AR_H_CHANGE_SEQ`, in the order of the rows; none if it has no such column.
         falls_at: Row whose ordering value is less than that of the row before; None if there is none.
         rows: How many were looked at.
         digest: The same for files whose rows are the same.
     """
 
-    operations: Counter[str] = field(default_factory=Counter)
     sequences: list[str] = field(default_factory=list)
     falls_at: int | None = None
     rows: int = 0
@@ -96,6 +96,8 @@ class Tally:
         bad: Bad rows by reason, without values.
         stamps: Columns all of whose values so far are times as DMS's timestamp column has them; by name, whether so.
         longest: Longest values by column.
+        like_sequences: Columns of change files, and whether all values so far have 35 digits, as a change sequence has.
+        distinct: Columns without nulls whose values differ in all of the first LOAD rows, in the files' order.
         partitions: Different values of the partition columns.
         stamp_ends: Greatest text of such a column in each change file, by column and file.
         files: What single files tell, by relative key.
@@ -108,6 +110,8 @@ class Tally:
         self.stamps: dict[str, bool] = {}
         self.stamp_ends: dict[str, dict[str, str]] = defaultdict(dict)
         self.longest: dict[str, Longest] = {}
+        self.like_sequences: dict[str, bool] = {}
+        self.distinct: tuple[str, ...] | None = None
         self.partitions: set[tuple[object, ...]] = set()
         self.files: dict[str, FileRows] = {}
         self._partition_key = tuple(partition_key)
@@ -124,9 +128,9 @@ class Tally:
         told = self.files.setdefault(file.relative, FileRows())
         told.rows += raw.columns.num_rows
         told.digest = blake2b(told.digest + raw.columns.serialize().to_pybytes(), digest_size=16).digest()
-        classes = self._classes(file, raw)
-        for name, count in Counter(classes.to_pylist() if classes is not None else []).items():
-            told.operations[name] += count
+        classes = _classes(file, raw)
+        if self.distinct is None and file.kind is RawKind.FULL_LOAD and raw.columns.num_rows:
+            self.distinct = _distinct(raw)
         self._count_nulls(file, raw, classes)
         self._look_at_texts(file, raw)
         self._take_sequences(file, raw, told)
@@ -152,22 +156,13 @@ class Tally:
         return count - int(pc.count_distinct(pa.chunked_array(keys)).as_py())
 
     def unknown_updates(self) -> int:
-        """Different keys that are updated, and neither loaded nor inserted."""
-        known, updated = [*self._keys[LOAD], *self._keys[INSERT]], self._keys[UPDATE]
+        """Different keys that are updated, and neither loaded nor inserted, nor made of another key by an update."""
+        known, updated = [*self._keys[LOAD], *self._keys[INSERT], *self._keys[_MOVED]], self._keys[UPDATE]
         if not updated:
             return 0
         keys = pc.unique(pa.chunked_array(updated))
         found = pc.is_in(keys, value_set=pa.chunked_array(known, pa.string()).combine_chunks())
         return int(pc.sum(pc.invert(found)).as_py() or 0)
-
-    def _classes(self, file: RawFile, raw: RawRows) -> pa.Array | None:
-        """What each row is: `load`, `I`, `U` or `D`; None if a change file does not tell."""
-        if file.kind is RawKind.FULL_LOAD:
-            return pa.repeat(LOAD, raw.columns.num_rows)
-        if OP_COLUMN not in raw.columns.schema.names:
-            return None
-        values = raw.columns.column(raw.columns.schema.names.index(OP_COLUMN))
-        return _texts(values)
 
     def _count_nulls(self, file: RawFile, raw: RawRows, classes: pa.Array | None) -> None:
         for kind in (LOAD,) if file.kind is RawKind.FULL_LOAD else (INSERT, UPDATE, DELETE):
@@ -186,9 +181,12 @@ class Tally:
             lengths = pc.binary_length(column)
             most = pc.max(lengths).as_py() or 0
             self._take_longest(name, column, lengths, most)
-            if name == OP_COLUMN or name.startswith(ADDED_PREFIXES) or self.stamps.get(name) is False:
+            if name == OP_COLUMN or name.startswith(ADDED_PREFIXES) or not len(column):
                 continue
-            self._take_stamps(file, name, column)
+            if self.stamps.get(name, True):
+                self._take_stamps(file, name, column)
+            if file.kind is RawKind.CHANGE and self.like_sequences.get(name, True):
+                self.like_sequences[name] = _all_match(_texts(column), _SEQUENCE)
 
     def _take_longest(self, name: str, column: pa.Array, lengths: pa.Array, most: int) -> None:
         before = self.longest.get(name, Longest(0, 0, different=False))
@@ -202,12 +200,8 @@ class Tally:
 
     def _take_stamps(self, file: RawFile, name: str, column: pa.Array) -> None:
         texts = _texts(column)
-        good = len(texts) and not texts.null_count and pc.all(pc.match_substring_regex(texts, _STAMP)).as_py()
-        if not good:
-            self.stamps[name] = self.stamps.get(name, True) and not len(texts)
-            return
-        self.stamps[name] = True
-        if file.kind is RawKind.CHANGE:
+        self.stamps[name] = _all_match(texts, _STAMP)
+        if self.stamps[name] and file.kind is RawKind.CHANGE:
             ends = self.stamp_ends[name]
             ends[file.relative] = max(ends.get(file.relative, ""), str(pc.max(texts).as_py()))
 
@@ -224,7 +218,8 @@ class Tally:
             if len(falls):
                 told.falls_at = int(positions[falls[0].as_py() + 1].as_py().rpartition("|")[2])
         if KEY in rows.column_names:
-            self._take_keys(file, rows)
+            moved = read.rows.slice(rows.num_rows)[POSITION].combine_chunks()
+            self._take_keys(file, rows, moved)
         if self._partition_key and len(self.partitions) < _MOST_PARTITIONS:
             wanted = {name.lower() for name in self._partition_key}
             names = [name for name in rows.column_names if name.lower() in wanted]
@@ -233,7 +228,12 @@ class Tally:
             different = rows.select(names).group_by(names).aggregate([]).to_pylist()
             self.partitions |= {tuple(row.values()) for row in different}
 
-    def _take_keys(self, file: RawFile, rows: pa.Table) -> None:
+    def _take_keys(self, file: RawFile, rows: pa.Table, moved: pa.Array) -> None:
+        """Keep keys.
+
+        Args:
+            moved: Positions of the updates that changed the key.
+        """
         self._key_count += rows.num_rows
         if not self.keys_complete:
             return
@@ -243,11 +243,40 @@ class Tally:
             return
         for kind in (INSERT, UPDATE):
             self._keys[kind] += keys.filter(pc.equal(rows[OP_COLUMN], kind)).chunks
+        if len(moved):
+            self._keys[_MOVED] += keys.filter(pc.is_in(rows[POSITION], value_set=moved)).chunks
 
     def _take_bad(self, bad: BadRow) -> None:
         reason = _QUOTED_VALUE.sub(" is none of I, U and D", bad.reason)
         before = self.bad.get(reason, Bad(0, bad.file, bad.row))
         self.bad[reason] = replace(before, count=before.count + 1)
+
+
+def _classes(file: RawFile, raw: RawRows) -> pa.Array | None:
+    """What each row is: `load`, `I`, `U` or `D`; None if a change file does not tell."""
+    if file.kind is RawKind.FULL_LOAD:
+        return pa.repeat(LOAD, raw.columns.num_rows)
+    if OP_COLUMN not in raw.columns.schema.names:
+        return None
+    return _texts(raw.columns.column(raw.columns.schema.names.index(OP_COLUMN)))
+
+
+def _all_match(texts: pa.Array, pattern: str) -> bool:
+    """Whether all of some texts, at least one, are there and match."""
+    return not texts.null_count and bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _distinct(raw: RawRows) -> tuple[str, ...]:
+    rows = raw.columns
+    countable = {name: column for name, column in zip(rows.schema.names, rows.columns) if not column.null_count}
+    return tuple(name for name, column in countable.items() if _all_differ(name, column))
+
+
+def _all_differ(name: str, column: pa.Array) -> bool:
+    kind = column.type
+    of_keys = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind)
+    added = name == OP_COLUMN or name.startswith(ADDED_PREFIXES)
+    return of_keys and not added and pc.count_distinct(column).as_py() == len(column)
 
 
 def _texts(values: pa.Array) -> pa.Array:
