@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.tables import TableArgument, parse_settings
+from cdclake.cli.tables import TableArgument, parse_settings, settings_of
 from cdclake.cli.target import Target, with_target
 from cdclake.errors import AttentionError
 from cdclake.model.names import Attribute
@@ -41,6 +41,10 @@ def doctor(
         list[str] | None,
         typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Take any other setting for set; may be repeated."),
     ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from", exists=True, dir_okay=False, help="Take for set what this JSON file says."),
+    ] = None,
     files: Annotated[
         int, typer.Option(min=0, help="Open so many LOAD and so many change files at most; 0: all.")
     ] = _DEFAULT_FILES,
@@ -66,7 +70,7 @@ def doctor(
     from cdclake.cli.environment import aws_environment  # Arrow takes a while, and --help needs none
     from cdclake.doctor.examine import examine
 
-    given = parse_settings(settings or [])
+    given = {**settings_of(from_file), **parse_settings(settings or [])}
     given |= {
         name: value
         for name, value in ((Attribute.PRIMARY_KEY, primary_key), (Attribute.SCHEMA, schema))

@@ -134,7 +134,7 @@ def set_table(
 
     Example: cdclake tables set shop.orders --primary-key id --set LateWindowHours=48
     """
-    attributes = {**_settings_of(from_file), **parse_settings(settings or [])}
+    attributes = {**settings_of(from_file), **parse_settings(settings or [])}
     named = {Attribute.PRIMARY_KEY: primary_key, Attribute.PARTITION_KEY: partition_key, Attribute.SCHEMA: schema}
     attributes.update({name: value for name, value in named.items() if value is not None})
     if history is not None:
@@ -191,7 +191,7 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
     return attributes
 
 
-def _settings_of(file: Path | None) -> dict[str, str]:
+def settings_of(file: Path | None) -> dict[str, str]:
     """Settings in a JSON file, `{"PrimaryKey": "id"}`.
 
     Raises:

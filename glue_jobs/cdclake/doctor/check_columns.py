@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.doctor.findings import Code, Finding
+from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import s3_settings, tables_set, task_settings
 from cdclake.doctor.tally import KILOBYTE, LOAD
@@ -116,7 +116,7 @@ def _unsent(seen: Examination) -> Iterator[Finding]:
             command = tables_set(seen.name, "--set", f"{Attribute.CSV_NO_SUP_VALUE}={_UNSENT_TEXT}")
             paste = f"{s3_settings(UseCsvNoSupValue=True, CsvNoSupValue=_UNSENT_TEXT)}\n{command}"
         count = max(nulls[UPDATE][name] for name in names)
-        text = f"{count:,} of {rows[UPDATE]:,} updates, and none of {told:,} other rows"
+        text = f"{count:,} of {counted(rows[UPDATE], 'update')}, and none of {told:,} other rows"
         yield Finding(Code.UNSENT_VALUES, text, mend, paste, column=", ".join(names))
 
 
@@ -131,7 +131,7 @@ def _deletes(seen: Examination) -> Iterator[Finding]:
         mend = "If updates lack values too, have PostgreSQL log whole rows"
         quoted = [part.replace('"', '""') for part in (seen.name.schema, seen.name.table)]
         paste = 'ALTER TABLE "{}"."{}" REPLICA IDENTITY FULL;'.format(*quoted)
-        yield Finding(Code.KEY_ONLY_DELETES, f"all {rows[DELETE]:,} deletes", mend, paste)
+        yield Finding(Code.KEY_ONLY_DELETES, f"all of {counted(rows[DELETE], 'delete')}", mend, paste)
 
 
 def _beside_keys(changes: Sequence[FileFacts], left_out: set[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.control.raw_guard import vanished
 from cdclake.doctor.examination import schemas_root
-from cdclake.doctor.findings import Code, Finding
+from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.mend import s3_settings, tables_set, task_settings
 from cdclake.errors import SchemaMismatchError
 from cdclake.model.names import Attribute, Sentinel
@@ -52,7 +52,7 @@ def _full_load(seen: Examination) -> Iterator[Finding]:
         loaded = seen.state.item.get(Attribute.LAST_FULL_LOAD_DATE, Sentinel.NEVER_LOADED) != Sentinel.NEVER_LOADED
         if seen.listing.change_count and not loaded:
             mend = "Have the DMS task load the table: migration type full-load-and-cdc, or reload the table"
-            yield Finding(Code.NO_FULL_LOAD, f"{seen.listing.change_count:,} change files, no LOAD file", mend)
+            yield Finding(Code.NO_FULL_LOAD, f"{counted(seen.listing.change_count, 'change file')}, no LOAD file", mend)
         return
     newest = max(file.modified_utc for file in loads)
     arriving = newest + timedelta(minutes=seen.settings.full_load_quiet_minutes) > seen.now
@@ -73,7 +73,7 @@ def _vanished(seen: Examination) -> Iterator[Finding]:
             "Put the files back, or have DMS reload the table; cdclake tables unfreeze goes on without them. So that"
             " DMS keeps files when the source truncates or drops a table, set this in the task"
         )
-        yield Finding(Code.FILES_VANISHED, f"{count:,} change files are gone that were not applied", mend, _KEEP_FILES)
+        yield Finding(Code.FILES_VANISHED, f"{counted(count, 'change file')} not applied", mend, _KEEP_FILES)
 
 
 def _unreadable(seen: Examination) -> Iterator[Finding]:
@@ -85,7 +85,7 @@ def _unreadable(seen: Examination) -> Iterator[Finding]:
         if facts.error and not isinstance(facts.error, SchemaMismatchError) and facts.file.key not in told:
             if _is_schema_missing(seen, facts):
                 continue
-            yield Finding(Code.UNREADABLE_FILE, facts.error.message, mend, file=facts.file.relative)
+            yield Finding(Code.UNREADABLE_FILE, facts.error.message.rstrip("."), mend, file=facts.file.relative)
 
 
 def _is_schema_missing(seen: Examination, facts: FileFacts) -> bool:
@@ -115,8 +115,7 @@ def _unfinished(seen: Examination) -> Iterator[Finding]:
 def _bad_rows(seen: Examination) -> Iterator[Finding]:
     for reason, bad in seen.rows.bad.items():
         mend, paste = _mend_of_rows(seen, reason)
-        rows = "1 row" if bad.count == 1 else f"{bad.count:,} rows"
-        yield Finding(Code.BAD_ROWS, f"{rows}: {reason}", mend, paste, bad.file, bad.row)
+        yield Finding(Code.BAD_ROWS, f"{counted(bad.count, 'row')}: {reason}", mend, paste, bad.file, bad.row)
 
 
 def _mend_of_rows(seen: Examination, reason: str) -> tuple[str, str]:
@@ -160,7 +159,7 @@ def _escaped(text: str) -> str:
 def _around(seen: Examination) -> Iterator[Finding]:
     listing = seen.listing
     if listing.other_count:
-        text = f"{listing.other_count:,} objects, such as {listing.other[0]}"
+        text = f"{counted(listing.other_count, 'object')}, such as {listing.other[0]}"
         yield Finding(Code.OTHER_FILES, text, "Move them elsewhere if they are yours")
     if listing.change_count >= _MANY_FILES and listing.small_count >= _MOSTLY * listing.change_count:
         average = listing.change_bytes // listing.change_count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.dms.files import BEFORE_PREFIX
-from cdclake.doctor.findings import Code, Finding
+from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import before_image_rule, s3_settings, tables_set
 from cdclake.lake.raw_rows import DELETE, UPDATE
@@ -47,7 +47,12 @@ def _operations(seen: Examination) -> Iterator[Finding]:
             if likely
             else "Set the source's key"
         )
-        yield Finding(Code.NO_PRIMARY_KEY, f"{changed:,} updates and deletes", mend, paste)
+        yield Finding(
+            Code.NO_PRIMARY_KEY,
+            f"{counted(seen.rows.rows[UPDATE], 'update')} and {counted(seen.rows.rows[DELETE], 'delete')}",
+            mend,
+            paste,
+        )
 
 
 def _columns_there(seen: Examination) -> Iterator[Finding]:
@@ -79,13 +84,13 @@ def _key_changes(seen: Examination) -> Iterator[Finding]:
     rule, names, count = (
         before_image_rule(seen.name),
         ", ".join(without),
-        "1 key" if unknown == 1 else f"{unknown:,} keys",
+        counted(unknown, "key"),
     )
     if without and unknown:
         mend = "Add this mapping rule to the task, and have it reload the table: what is lost does not come again"
         yield Finding(Code.KEY_CHANGE_LOST, count, mend, rule, column=names)
     elif without:
-        text = f"{updates:,} updates, and no before image of {names}"
+        text = f"{counted(updates, 'update')}, and no before image of {names}"
         yield Finding(Code.NO_BEFORE_IMAGE, text, "Add this mapping rule to the task", rule, column=names)
     elif unknown:
         mend = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from cdclake.doctor.findings import Code, Finding
+from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import change_sequence_rule, s3_settings, tables_set
 from cdclake.doctor.times import name_offsets, shift_back, usual_offset
@@ -88,7 +88,7 @@ def _side_by_side(seen: Examination) -> Iterator[Finding]:
     ]
     if found:
         (_, _, first, _), (_, _, second, _) = found[0]
-        text = f"{len(found):,} pairs of files, such as this one and {first}"
+        text = f"{counted(len(found), 'pair')} of files, such as this one and {first}"
         mend = "Have one task write the table, or each task a table of its own"
         yield Finding(Code.TWO_WRITERS, text, mend, file=second)
 
@@ -99,7 +99,7 @@ def _twice(seen: Examination, *, ordered: bool) -> Iterator[Finding]:
         return
     rows = sum(count for _, _, count in pairs)
     first, second, _ = pairs[0]
-    text = f"{rows:,} rows in {len(pairs):,} pairs of files, such as this one and {first}"
+    text = f"{counted(rows, 'row')} in {counted(len(pairs), 'pair')} of files, such as this one and {first}"
     if ordered and seen.settings.primary_key:
         yield Finding(Code.DELIVERED_TWICE, text, "Nothing is to be done", file=second)
     else:

@@ -64,7 +64,8 @@ class Examination:
         """Whether the table was seen as a whole: every row of a full load without gaps, and of all changes."""
         listed = len(self.listing.loads) + self.listing.change_count
         all_files = listed == len(self.files) and bool(self.listing.loads)
-        return all_files and self.rows.keys_complete and all(f.whole for f in self.files) and not self.missing_loads
+        all_rows = self.rows.keys_complete and all(facts.whole for facts in self.files) and not self.rows.bad
+        return all_files and all_rows and not self.missing_loads
 
     @property
     def missing_loads(self) -> list[str]:

@@ -278,3 +278,8 @@ def worst_first(findings: list[Finding]) -> list[Finding]:
     """Findings by severity, then in the order of the codes."""
     severities, codes = list(Severity), list(Code)
     return sorted(findings, key=lambda one: (severities.index(one.kind.severity), codes.index(one.code)))
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, as `1 row` or `2,000 rows`."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
