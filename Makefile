@@ -3,6 +3,7 @@ SHELL := /bin/bash
 VENV := .venv
 BENCH_VENV := .venv-bench
 DEPLOY_VENV := .venv-deploy
+DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -11,7 +12,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db test test-thorough crash bench bench-quick bench-controller synth deploy-local costs check lint types check-39 lock clean
+.PHONY: help demo sample-db test test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +52,13 @@ deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy on a local Clo
 costs: $(VENV)/.test-ready ## What a deployment costs a month, for three sizes
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.cost
 
+docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	@echo "Open build/docs/index.html; to search too: python -m http.server --directory build/docs"
+
+reference: $(VENV)/.test-ready ## Write docs/reference from the code
+	@PYTHONPATH=glue_jobs:. $(BIN)/python -m docs_build.reference
+
 check: lint types check-39 ## Everything of `make test` but the tests
 
 lint: $(VENV)/.test-ready ## ruff: rules and format
@@ -71,7 +79,7 @@ lock: $(VENV)/.test-ready ## Pin all dependencies anew from pyproject.toml
 		--all-extras -c requirements.txt -o requirements-dev.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
+	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) $(DOCS_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "cdclake needs Python 3.11, and neither python3.11 nor python3 on PATH is one." \
@@ -99,4 +107,10 @@ $(DEPLOY_VENV)/.ready: deploy_local/requirements.txt | $(VENV)/bin/python
 	@test -x $(DEPLOY_VENV)/bin/python || $(PYTHON) -m venv $(DEPLOY_VENV)
 	@echo "Setting up $(DEPLOY_VENV) (once; seconds) ..."
 	@$(DEPLOY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(DOCS_VENV)/.ready: docs/requirements.txt | $(VENV)/bin/python
+	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@echo "Setting up $(DOCS_VENV) (once; seconds) ..."
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from cdclake.control.wake import Wake
@@ -11,6 +12,8 @@ from cdclake.model.metrics import Measure
 from cdclake_infra.library import ON_RAW_FILE
 from cdclake_infra.monitoring import OUTCOMES
 from tests.infra.stacks import ACCOUNT, REGION, Deployed
+
+HANDBOOK = Path(__file__).parents[2] / "docs" / "operations.md"
 
 
 def alarms(deployed: Deployed) -> dict[str, dict[str, Any]]:
@@ -42,6 +45,13 @@ def test_whatever_needs_a_person_raises_an_alarm(default: Deployed):
     }
     silent = alarms(default).pop("cdclake-ControllerSilent")
     assert silent["ComparisonOperator"] == "LessThanThreshold"
+
+
+def test_the_handbook_tells_of_each_alarm_what_it_means_where_to_look_and_what_to_do(default: Deployed):
+    _, _, told = HANDBOOK.read_text(encoding="utf-8").partition("## When an alarm goes off\n")
+    lines = [line.strip("|").split(" | ") for line in told.partition("\n## ")[0].splitlines() if "| `cdclake-" in line]
+    assert sorted(line[0].strip(" `") for line in lines) == sorted(alarms(default))
+    assert all(len(line) == 4 and all(map(str.strip, line)) for line in lines)
 
 
 def test_alarms_watch_the_metrics_of_all_tables_and_the_function_with_its_queue(default: Deployed):

@@ -37,6 +37,8 @@ _OF_THE_JOBS = KEPT_BY_STORE | {
     Attribute.LAST_PAGE_END,
     Attribute.LAST_ERROR,
     Attribute.LAST_CHANGE_ID,
+    Attribute.LAST_CATALOG_TABLE,
+    Attribute.LAST_CATALOG_ERROR,
 }
 SETTABLE = tuple(value for name, value in vars(Attribute).items() if name.isupper() and value not in _OF_THE_JOBS)
 """Attributes that a person sets, or sets back to have something done again."""

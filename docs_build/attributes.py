@@ -1,0 +1,123 @@
+"""The page of a table's attributes, written from the docstrings of `Attribute` and the defaults of the code."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import textwrap
+from typing import NamedTuple
+
+from cdclake.model import names
+from cdclake.model.names import Attribute
+from cdclake.model.table import TableSettings, TableState
+
+BY_A_PERSON = "Set by a person."
+"""How the docstring of an attribute ends that no job writes."""
+
+READ_MORE = {
+    Attribute.SCHEMA: "../configuration.md#types-of-columns",
+    Attribute.CDC_PATH: "../configuration.md#transaction-files",
+    Attribute.ORDER_COLUMN: "../architecture.md#order-of-changes",
+    Attribute.LATE_WINDOW_HOURS: "../configuration.md#late-files",
+    Attribute.MAX_QUARANTINED_ROWS: "../operations.md#rows-that-are-put-aside",
+    Attribute.RETENTION_DAYS: "../undo.md#what-is-kept-and-for-how-long",
+    Attribute.FULL_LOAD_QUIET_MINUTES: "../operations.md#a-full-load-that-is-still-arriving",
+    Attribute.DMS_TASK: "../operations.md#a-full-load-that-is-still-arriving",
+    Attribute.MAX_FILES_PER_RUN: "../operations.md#a-large-backlog",
+    Attribute.MAX_BYTES_PER_RUN: "../operations.md#a-large-backlog",
+    Attribute.DELETE_MODE: "../soft-delete.md",
+    Attribute.HISTORY: "../history.md",
+    Attribute.HISTORY_TIME_COLUMN: "../history.md#what-makes-a-version",
+    Attribute.CATALOG_TABLE: "../athena.md#names",
+    Attribute.LAST_FULL_LOAD_DATE: "../configuration.md#load-a-table-anew",
+    Attribute.LAST_PENDING: "../operations.md#raw-files-that-vanish",
+    Attribute.LAST_PAGE_END: "../operations.md#many-tables",
+    Attribute.LAST_LOOK_FROM: "../operations.md#many-tables",
+    Attribute.LAST_CATALOG_ERROR: "../athena.md",
+    Attribute.LEASE_HOLDER: "../architecture.md#one-writer",
+    Attribute.FENCING_TOKEN: "../architecture.md#one-writer",
+}
+"""Where the documents tell more of an attribute."""
+
+HEAD = """\
+<!-- Written by `make reference` from glue_jobs/cdclake/model: do not edit. -->
+
+# Attributes of a table
+
+Each source table has an item in the DynamoDB table `DMSCDC_Controller`. All values are strings. What nobody has set may
+be absent, or `null`. [Configuration](../configuration.md) tells how to set them.
+"""
+
+
+class Row(NamedTuple):
+    """An attribute as the page shows it."""
+
+    name: str
+    meaning: str
+    by_a_person: bool
+
+
+def rows() -> list[Row]:
+    """All attributes, in the order of the code."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(names.Attribute))).body
+    assert isinstance(body, ast.ClassDef)
+    found = []
+    for assignment, docstring in itertools.pairwise(body.body):
+        match assignment, docstring:
+            case (
+                ast.Assign(value=ast.Constant(value=str(name))),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                meaning = " ".join(text.split())
+                found.append(Row(name, meaning.removesuffix(BY_A_PERSON).rstrip(), meaning.endswith(BY_A_PERSON)))
+    return found
+
+
+def defaults() -> dict[str, str]:
+    """What holds of a setting that nobody has set; empty if there is no value that says so."""
+    settings = TableSettings()
+    registered = TableState.new("bucket", "schema/", "table/").item
+    special = {
+        Attribute.RFC4180: settings.csv.quoting,
+        Attribute.DELETE_MODE: "soft" if settings.soft_delete else "hard",
+    }
+    found = {}
+    for constant, name in vars(Attribute).items():
+        if constant.startswith("_"):
+            continue
+        field = constant.lower()
+        value = special.get(name, getattr(settings, field, getattr(settings.csv, field.removeprefix("csv_"), None)))
+        found[name] = registered[name] if name in registered else _text(value)
+    return found
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return value.replace("\n", "\\n")
+        case int():
+            return str(value)
+    return ""
+
+
+def page() -> str:
+    """The page in Markdown."""
+    value_of, all_rows = defaults(), rows()
+    lines = [HEAD, "## Set by a person", "", "No job ever writes these.", ""]
+    lines += ["| attribute | meaning | default |", "| --- | --- | --- |"]
+    for row in all_rows:
+        if row.by_a_person:
+            value = value_of[row.name]
+            lines.append(f"| `{row.name}` | {_meaning(row)} | {f'`{value}`' if value else ''} |")
+    lines += ["", "## Kept by the jobs", "", "| attribute | meaning |", "| --- | --- |"]
+    lines += [f"| `{row.name}` | {_meaning(row)} |" for row in all_rows if not row.by_a_person]
+    return "\n".join(lines) + "\n"
+
+
+def _meaning(row: Row) -> str:
+    more = READ_MORE.get(row.name)
+    text = row.meaning.replace("|", "\\|")
+    return f"{text} [More]({more})" if more else text

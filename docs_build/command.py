@@ -1,0 +1,96 @@
+"""The page of the `cdclake` command: every verb and option, written from what `--help` shows."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cdclake.cli.main import app
+from cdclake.cli.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEAD = """\
+<!-- Written by `make reference` from glue_jobs/cdclake/cli: do not edit. -->
+
+# The command
+
+Every verb of `cdclake` and its options; `--help` after any of them shows the same. What `--output json` prints
+stands in [configuration](../configuration.md#the-command), exit statuses in
+[operations](../operations.md#errors-by-exit-status).
+"""
+SHARED = """\
+## Where it works
+
+Every verb that works on an account has these options too.
+"""
+PLACES = tuple(Target.__dataclass_fields__)
+"""Parameters that all verbs that work on an account share."""
+
+
+def verbs() -> Iterator[tuple[str, Any]]:
+    """Each verb as one types it, and its command, groups before what is in them."""
+    yield from _below("cdclake", typer.main.get_command(app))
+
+
+def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer's own, which it does not export
+    for name, one in getattr(command, "commands", {}).items():
+        if not getattr(one, "hidden", False):
+            yield f"{path} {name}", one
+            yield from _below(f"{path} {name}", one)
+
+
+def page() -> str:
+    """The page in Markdown."""
+    lines = [HEAD]
+    shared: dict[str, Any] = {}
+    for path, command in verbs():
+        lines += [f"## {path}", "", *_help(command.help or ""), ""]
+        own = [parameter for parameter in command.params if not parameter.hidden]
+        places = [parameter for parameter in own if parameter.name in PLACES]
+        shared.update({parameter.name: parameter for parameter in places})
+        lines += _table([parameter for parameter in own if parameter not in places])
+        if places:
+            lines += ["Works [where these options say](#where-it-works).", ""]
+    lines += [SHARED, *_table(list(shared.values()))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _help(text: str) -> list[str]:
+    """Paragraphs, with the example as a block."""
+    told, _, example = text.partition("Example:")
+    paragraphs = [" ".join(part.split()) for part in told.split("\n\n")]
+    lines = "\n\n".join(filter(None, paragraphs)).split("\n")
+    return [*lines, "", "```bash", " ".join(example.split()), "```"] if example else lines
+
+
+def _table(parameters: list[Any]) -> list[str]:
+    if not parameters:
+        return []
+    lines = ["| option | default | meaning |", "| --- | --- | --- |"]
+    return [*lines, *map(_line, parameters), ""]
+
+
+def _line(parameter: Any) -> str:  # noqa: ANN401 - Typer's own, which it does not export
+    if parameter.param_type_name == "argument":
+        name = f"`{parameter.metavar or parameter.name.upper()}`"
+    else:
+        name = ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
+    meaning = parameter.help or ""
+    if parameter.envvar:
+        meaning += f" Also `{parameter.envvar}`."
+    return f"| {name} | {_default(parameter)} | {meaning.replace('|', chr(92) + '|')} |"
+
+
+def _default(parameter: Any) -> str:  # noqa: ANN401 - Typer's own, which it does not export
+    value = parameter.default
+    if parameter.required:
+        return "required"
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if value in (None, "", False, ()):
+        return ""
+    return f"`{value}`"

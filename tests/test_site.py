@@ -1,0 +1,66 @@
+"""The documents as a site: its menu, and the links between pages inside and outside of `docs/`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from docs_build.links import ROOT_PAGES, with_site_links
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SETTINGS: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+
+
+def named(menu: Any) -> list[str]:
+    """Every page that a menu names."""
+    if isinstance(menu, str):
+        return [menu]
+    return [page for entry in (menu.values() if isinstance(menu, dict) else menu) for page in named(entry)]
+
+
+def test_the_menu_names_every_document_once_and_nothing_else() -> None:
+    documents = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    assert sorted(named(SETTINGS["nav"])) == sorted([*documents, *ROOT_PAGES])
+    assert [page for page in ROOT_PAGES if not (ROOT / page).is_file()] == []
+
+
+def test_warnings_are_errors_broken_links_and_anchors_are_warnings_and_nothing_is_fetched() -> None:
+    assert SETTINGS["strict"] is True
+    assert {level for kind in SETTINGS["validation"].values() for level in kind.values()} == {"warn"}
+    assert {"omitted_files", "not_found"} <= SETTINGS["validation"]["nav"].keys()
+    assert {"anchors", "not_found", "unrecognized_links"} <= SETTINGS["validation"]["links"].keys()
+    assert SETTINGS["theme"]["font"] is False
+
+
+def test_every_picture_is_shown_with_a_text_and_tells_what_it_shows() -> None:
+    shown = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
+    pictures = sorted((DOCS / "images").iterdir())
+    assert pictures
+    for picture in pictures:
+        assert re.search(rf"!\[[^\]]+\]\(images/{picture.name}\)", shown), picture.name
+        svg = picture.read_text(encoding="utf-8")
+        assert re.search(r"<title id=.*>.+</title>\s*<desc id=.*>.+</desc>", svg), picture.name
+        assert not re.search(r"(?:href|src|url)\W+https?:", svg), picture.name
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "on_site"),
+    [
+        ("index.md", "../CONTRIBUTING.md", "CONTRIBUTING.md"),
+        ("decisions/README.md", "../undo.md#undo", "../undo.md#undo"),
+        ("decisions/README.md", "../../CHANGELOG.md", "../CHANGELOG.md"),
+        ("CONTRIBUTING.md", "docs/architecture.md#parts", "architecture.md#parts"),
+        ("CONTRIBUTING.md", "CHANGELOG.md", "CHANGELOG.md"),
+        ("sample_db/README.md", "../docs/deploy.md", "../deploy.md"),
+        ("sample-database.md", "../sample_db/README.md", "sample_db/README.md"),
+        ("CONTRIBUTING.md", "#the-rules", "#the-rules"),
+        ("CONTRIBUTING.md", "https://pre-commit.com", "https://pre-commit.com"),
+        ("CONTRIBUTING.md", "no-page-of-the-site.py", "no-page-of-the-site.py"),
+    ],
+)
+def test_a_link_leads_on_the_site_where_it_leads_in_the_repository(page: str, link: str, on_site: str) -> None:
+    assert with_site_links(f"See [it]({link}), and (that)", page) == f"See [it]({on_site}), and (that)"
