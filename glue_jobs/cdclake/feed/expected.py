@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     I64 = NDArray[np.int64]
 
-ROWS_AT_ONCE = 1 << 18
+ROWS_AT_ONCE = 1 << 17
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 

@@ -28,7 +28,7 @@ STANDARD = (
     "quantity int, price decimal(12,2), weight double, ordered_on date, updated_at timestamp, gift boolean, note string"
 )
 """Columns of a feed for which none are given."""
-_ROWS_OF_A_LOAD_FILE = 250_000
+_ROWS_OF_A_LOAD_FILE = 200_000
 _TOLERANCE = 1e-9
 _OF_VALUES = frozenset("0123456789+-.: eEtruefalsNUL")
 

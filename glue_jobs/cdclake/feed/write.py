@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TABLE_JSON, FEED_JSON = "table.json", "feed.json"
 TABLE_FOLDER, HISTORY_FOLDER = "table", "history"
-_THREADS, _UNDER_WAY = 2, 4
+_THREADS, _UNDER_WAY = 2, 3
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _raw_files(
 
         def written(of_round: Iterator[FeedFile] = files, number: int = number) -> Iterator[Callable[[], int]]:
             for file in of_round:
-                came.append(file)
+                came.append(file._replace(content=None))  # which holds the file's rows
                 say(f"Round {number}: {file.key}")
                 yield partial(_put, raw, prefix, file)
 
