@@ -67,13 +67,15 @@ def test_the_answer_tells_what_was_written_and_what_to_set(cdclake: Cdclake, tmp
 def test_a_bucket_gets_the_files_below_its_prefix(cdclake: Cdclake, aws: None, tmp_path: Path) -> None:
     client = boto3.client("s3")
     client.create_bucket(Bucket="raw", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    assert cdclake("feed", "s3://raw/dms/", "--expected", str(tmp_path / "bucket"), *SMALL).exit_code == 0
-    assert cdclake("feed", str(tmp_path / "raw"), "--expected", str(tmp_path / "folder"), *SMALL).exit_code == 0
+    small = (*SMALL, "--fault", "bad-rows")
+    assert cdclake("feed", "s3://raw/dms/", "--expected", str(tmp_path / "bucket"), *small).exit_code == 0
+    assert cdclake("feed", str(tmp_path / "raw"), "--expected", str(tmp_path / "folder"), *small).exit_code == 0
     keys = [entry["Key"] for entry in client.list_objects_v2(Bucket="raw")["Contents"]]
     found = {key: client.get_object(Bucket="raw", Key=key)["Body"].read() for key in keys}
     assert found == {f"dms/{path}": data for path, data in contents(tmp_path / "raw").items()}
     listed = json.loads((tmp_path / "bucket" / "feed.json").read_text())["files"]
     assert {one["key"] for one in listed} == set(keys)
+    assert {one["key"] for one in json.loads((tmp_path / "bucket" / "feed.json").read_text())["faults"]} < set(keys)
 
 
 def test_settings_come_from_a_file_and_one_by_one(cdclake: Cdclake, tmp_path: Path) -> None:

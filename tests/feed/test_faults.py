@@ -34,8 +34,15 @@ class Fed:
         """Write the feed, or a round; the faults in its manifest."""
         done = CliRunner().invoke(app, [*self._arguments, *more])
         assert done.exit_code == 0, done.output
-        faults: list[dict[str, Any]] = json.loads((self._expected / "feed.json").read_text())["faults"]
-        return faults
+        return self._told("faults")
+
+    def files(self) -> list[dict[str, Any]]:
+        """What came, by the manifest of the last feed."""
+        return self._told("files")
+
+    def _told(self, what: str) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads((self._expected / "feed.json").read_text())[what]
+        return told
 
     def turn_on(self) -> None:
         self.plant.hour()
@@ -105,6 +112,8 @@ def test_a_file_that_vanishes_after_it_was_applied_takes_nothing_along(tmp_path:
     fed.plant.hour()
     assert (fed.plant.raw / fault["key"]).exists()
     assert fed.feed("--only-round", "2") == []
+    (gone,) = [one for one in fed.files() if one["kind"] == "gone"]
+    assert (gone["key"], gone["round"], gone["rows"]) == (fault["key"], 2, 0)
     assert not (fed.plant.raw / fault["key"]).exists()
     fed.plant.hour()
     fed.check()

@@ -153,12 +153,11 @@ def _write(
         raw, prefix = _place(destination)
         report = write_feed(made, raw, prefix, expected, only_round, bar.say)
     record = {"table": str(asked.table), **asdict(report), "expected": str(expected)}
-    faults = [one.to_json() for one in made.planted if only_round in {None, one.round}]
     shown = output_for(output)
     if output is OutputFormat.JSON:
-        shown.records("Feed", (), [{**record, "faults": faults, "attributes": made.attributes}])
+        shown.records("Feed", (), [{**record, "attributes": made.attributes}])
     else:
-        shown.records("Feed", _COLUMNS, [{**record, "faults": len(faults)}])
+        shown.records("Feed", _COLUMNS, [{**record, "faults": len(report.faults)}])
 
 
 def _place(destination: str) -> tuple[ObjectStore, str]:

@@ -36,10 +36,10 @@ class Planted(NamedTuple):
     round: int
     rows: Mapping[int, str]
 
-    def to_json(self) -> dict[str, object]:
-        """As in the feed's manifest."""
+    def to_json(self, prefix: str) -> dict[str, object]:
+        """As in the feed's manifest, which has the prefix before each key."""
         rows = [{"row": row, "wrong": wrong} for row, wrong in sorted(self.rows.items())]
-        return {"fault": self.fault.value, "key": self.key, "round": self.round, "rows": rows}
+        return {"fault": self.fault.value, "key": prefix + self.key, "round": self.round, "rows": rows}
 
 
 def with_bad_rows(

@@ -31,6 +31,8 @@ class Kind(str, Enum):
     BAD_ROWS = Fault.BAD_ROWS.value
     TRUNCATED = Fault.TRUNCATED.value
     VANISHED = Fault.VANISHED.value
+    """Comes, and is deleted in the next round; that is `GONE`."""
+    GONE = "gone"
 
 
 class FeedFile(NamedTuple):

@@ -197,7 +197,7 @@ def _what_follows(made: ChangeFile) -> list[ChangeFile]:
     if made.file.kind is Kind.REPEATED:
         return [made._replace(file=made.file._replace(kind=Kind.AGAIN))]
     if made.file.kind is Kind.VANISHED:
-        return [ChangeFile(made.file._replace(content=None), None)]
+        return [ChangeFile(made.file._replace(content=None, rows=0, kind=Kind.GONE), None)]
     return []
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 import pyarrow.parquet as pq
 
+from cdclake.feed.schedule import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -39,6 +41,7 @@ class FeedReport:
         bytes: Their size.
         expected_rows: Rows that the lake table must hold.
         expected_versions: Versions that its history must hold; None if it keeps none.
+        faults: What is wrong on purpose, as in the list of files.
     """
 
     files: int
@@ -46,6 +49,7 @@ class FeedReport:
     bytes: int
     expected_rows: int
     expected_versions: int | None
+    faults: tuple[dict[str, object], ...]
 
 
 def write_feed(
@@ -77,10 +81,11 @@ def write_feed(
     files = [
         {"round": one.round, "key": prefix + one.key, "rows": one.rows, "kind": one.kind.value} for one in came.files
     ]
-    faults = [one.to_json() for one in feed.planted if only_round in {None, one.round}]
+    faults = [one.to_json(prefix) for one in feed.planted if only_round in {None, one.round}]
     told = {"table": str(feed.options.table), "seed": feed.options.seed, "files": files, "faults": faults}
     (expected / FEED_JSON).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    return FeedReport(len(came.files), sum(one.rows for one in came.files), came.bytes, rows, versions)
+    count = sum(one.kind is not Kind.GONE for one in came.files)
+    return FeedReport(count, sum(one.rows for one in came.files), came.bytes, rows, versions, tuple(faults))
 
 
 class _Came(NamedTuple):
