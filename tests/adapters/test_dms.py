@@ -53,3 +53,22 @@ def test_a_task_that_is_not_there_or_may_not_be_looked_at_is_an_error_with_a_rem
         DmsStatistics(lambda: dms.client).table_state(TASK, TableName("shop", "orders"))
     assert remedy in caught.value.remedy
     assert caught.value.details["task"] == TASK
+
+
+ASKED = {"Filters": [{"Name": "replication-task-arn", "Values": [TASK]}]}
+
+
+def test_the_settings_of_a_task_are_told_by_section(dms: Stubber):
+    task = {"ReplicationTaskArn": TASK, "ReplicationTaskSettings": '{"TargetMetadata": {"LobMaxSize": 32}}'}
+    dms.add_response("describe_replication_tasks", {"ReplicationTasks": [task]}, ASKED)
+    assert DmsStatistics(lambda: dms.client).settings(TASK) == {"TargetMetadata": {"LobMaxSize": 32}}
+
+
+def test_settings_of_no_task_are_an_error_with_a_remedy(dms: Stubber):
+    statistics = DmsStatistics(lambda: dms.client)
+    dms.add_response("describe_replication_tasks", {"ReplicationTasks": []}, ASKED)
+    with pytest.raises(ConfigurationError, match="no such DMS task"):
+        statistics.settings(TASK)
+    dms.add_client_error("describe_replication_tasks", "AccessDeniedFault")
+    with pytest.raises(ConfigurationError, match="DescribeReplicationTasks"):
+        statistics.settings(TASK)

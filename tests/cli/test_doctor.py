@@ -64,6 +64,15 @@ def test_a_registered_table_is_looked_at_as_it_is_set(cdclake: Cdclake, state: D
     assert state.get(made.path) == made
 
 
+def test_a_task_that_does_not_tell_its_settings_keeps_nobody_from_the_rest(
+    cdclake: Cdclake, state: DynamoState, raw: RawFolder
+) -> None:
+    arguments = ("doctor", TABLE, "--raw-bucket", raw.root.as_uri(), "--primary-key", "id", "-o", "json")
+    result = cdclake(*arguments, "--set", "DmsTask=arn:aws:dms:eu-central-1:123456789012:task:SHOP")
+    assert "There is no such DMS task" in result.stderr
+    assert json.loads(result.stdout)["findings"] == []
+
+
 def test_a_table_without_files_and_a_wrong_name_are_errors(cdclake: Cdclake, raw: RawFolder) -> None:
     assert "no raw files" in cdclake("doctor", "shop.nothing", "--folder", str(raw.root)).stderr
     assert cdclake("doctor", "orders", "--folder", str(raw.root)).exit_code == 2

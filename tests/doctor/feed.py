@@ -136,7 +136,12 @@ class RawFolder:
         state = TableState.new("raw", "shop/", "orders/")
         state = state.with_attributes(**(self.attributes() if item is None else item))
         location = self.root.as_uri()
-        raw = Raw(FolderStore(self.root), lake_filesystem(location).open(), more.pop("versioned", None))
+        raw = Raw(
+            FolderStore(self.root),
+            lake_filesystem(location).open(),
+            more.pop("versioned", None),
+            more.pop("task", None),
+        )
         return examine(raw, state, self.now + timedelta(days=1), **more)
 
     def found(self, item: dict[str, str] | None = None, **more: Any) -> dict[str, str]:

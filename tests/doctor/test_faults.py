@@ -186,6 +186,16 @@ def test_a_key_change_with_before_image_is_well(raw: RawFolder) -> None:
     assert raw.found() == {}
 
 
+def test_a_task_that_removes_files_when_the_source_truncates_is_found(raw: RawFolder) -> None:
+    raw.fill()
+    policy = {"HandleSourceTableTruncated": True, "HandleSourceTableDropped": False}
+    found = one_finding(raw, task={"ChangeProcessingDdlHandlingPolicy": policy})
+    assert (found.code, found.seen) == (Code.TRUNCATE_RISK, "HandleSourceTableTruncated of the task is true")
+    assert raw.found(task={}).keys() == {"truncate-risk"}
+    policy["HandleSourceTableTruncated"] = False
+    assert raw.found(task={"ChangeProcessingDdlHandlingPolicy": policy}) == {}
+
+
 def test_a_lost_file_with_inserts_is_found_by_their_updates(raw: RawFolder) -> None:
     raw.fill()
     gone = raw.change(("I", row(9_000)), ("I", row(9_001)))

@@ -1,11 +1,13 @@
-"""AWS DMS as the one who knows whether a full load is complete."""
+"""AWS DMS as the one who knows whether a full load is complete, and how a task is set."""
 
 from __future__ import annotations
 
+import json
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdclake.adapters.aws import Remedies, translated_errors
+from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
@@ -39,6 +41,26 @@ class DmsStatistics:
             if task not in self._tasks:
                 self._tasks[task] = self._read(task)
         return self._tasks[task].get((name.schema.casefold(), name.table.casefold()))
+
+    def settings(self, task: str) -> dict[str, Any]:
+        """Settings of a task by section, as in the DMS guide ("Specifying task settings").
+
+        Args:
+            task: ARN of the task.
+
+        Raises:
+            ConfigurationError: There is no such task, or it may not be looked at.
+        """
+        missing = f"Correct {Attribute.DMS_TASK}, or set it to null"
+        remedies = Remedies(missing=missing, denied="Grant the caller dms:DescribeReplicationTasks")
+        asked = {"Name": "replication-task-arn", "Values": [task]}
+        with translated_errors(remedies, task=task):
+            pages = self._connect().get_paginator("describe_replication_tasks")
+            found = [one for page in pages.paginate(Filters=[asked]) for one in page["ReplicationTasks"]]
+        if not found:
+            raise ConfigurationError("There is no such DMS task", remedy=missing, task=task)
+        settings: dict[str, Any] = json.loads(found[0].get("ReplicationTaskSettings") or "{}")
+        return settings
 
     def _read(self, task: str) -> dict[tuple[str, str], str]:
         remedies = Remedies(

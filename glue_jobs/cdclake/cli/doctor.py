@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdclake.cli.errors import print_error
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument, parse_settings, settings_of
 from cdclake.cli.target import Target, with_target
-from cdclake.errors import AttentionError
+from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
 
@@ -80,7 +81,8 @@ def doctor(
     with aws_environment(target), progress(f"Looking at {table}") as bar:
         found = None if unregistered or folder else _registered(target, name)
         state = (found or target.installation.new_state(name)).with_attributes(**given)
-        raw = _raw(target, folder)
+        task = state.settings.dms_task
+        raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
         now = datetime.now(timezone.utc)
         report = examine(raw, state, now, registered=found is not None, most_files=files, say=bar.say)
     show(report, output)
@@ -108,6 +110,17 @@ def _raw(target: Target, folder: Path | None) -> Raw:
     reader = store(location)
     versioned = reader.keeps_versions() if isinstance(reader, S3Store) else None
     return Raw(reader, lake_filesystem(location).open(), versioned)
+
+
+def _task(target: Target, task: str) -> dict[str, Any] | None:
+    """Settings of the DMS task; None, with a word about it, if it does not tell them: all else can be looked at."""
+    from cdclake.cli.services import connect
+
+    try:
+        return connect(target).statistics.settings(task)
+    except ConfigurationError as error:
+        print_error(error)
+        return None
 
 
 def show(report: Report, output: OutputFormat) -> None:

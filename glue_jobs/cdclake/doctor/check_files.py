@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 _MANY_FILES = 500
 _MOSTLY = 0.9
 _LONGER_BATCH_SECONDS = 300
-_KEEP_FILES = task_settings(
-    "ChangeProcessingDdlHandlingPolicy", HandleSourceTableTruncated=False, HandleSourceTableDropped=False
-)
+_DDL_POLICY = "ChangeProcessingDdlHandlingPolicy"
+_REMOVING = ("HandleSourceTableTruncated", "HandleSourceTableDropped")
+_KEEP_FILES = task_settings(_DDL_POLICY, **dict.fromkeys(_REMOVING, False))
 
 
 def check_files(seen: Examination) -> Iterator[Finding]:
     """What is wrong with the files of a table as such."""
     yield from _full_load(seen)
     yield from _vanished(seen)
+    yield from _truncated(seen)
     if seen.unread_transactions:
         text = f"such as {seen.unread_transactions}"
         folder = seen.unread_transactions.removeprefix(schemas_root(seen.state.raw_prefix)).rpartition("/")[0]
@@ -74,6 +75,16 @@ def _vanished(seen: Examination) -> Iterator[Finding]:
             " DMS keeps files when the source truncates or drops a table, set this in the task"
         )
         yield Finding(Code.FILES_VANISHED, f"{counted(count, 'change file')} not applied", mend, _KEEP_FILES)
+
+
+def _truncated(seen: Examination) -> Iterator[Finding]:
+    if seen.task is None:
+        return
+    policy = seen.task.get(_DDL_POLICY) or {}
+    on = [name for name in _REMOVING if policy.get(name, True)]  # true is the default of both
+    if on:
+        text = f"{' and '.join(on)} of the task {'is' if len(on) == 1 else 'are'} true"
+        yield Finding(Code.TRUNCATE_RISK, text, "Have the task keep the files", _KEEP_FILES)
 
 
 def _unreadable(seen: Examination) -> Iterator[Finding]:

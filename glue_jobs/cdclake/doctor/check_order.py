@@ -78,7 +78,7 @@ def _clocks(seen: Examination) -> Iterator[Finding]:
 def _side_by_side(seen: Examination) -> Iterator[Finding]:
     """Files whose sequences overlap without having any in common."""
     spans = [
-        (told.sequences[0], told.sequences[-1], file, set(told.sequences))
+        (min(told.sequences), max(told.sequences), file, set(told.sequences))
         for file, told in seen.rows.files.items()
         if told.sequences
     ]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdclake.model.rawfiles import RawKind, missing_loads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from cdclake.doctor.csv_guess import CsvGuess
@@ -32,6 +32,7 @@ class Examination:
         versioned: Whether the raw bucket keeps versions; None if that is not known.
         now: When it was looked at.
         unread_transactions: Key of a transaction file beside a table that has no change files and no CdcPath; or empty.
+        task: Settings of the DMS task by section; None if they are not known.
     """
 
     state: TableState
@@ -43,6 +44,7 @@ class Examination:
     versioned: bool | None
     now: datetime
     unread_transactions: str = ""
+    task: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> TableName:

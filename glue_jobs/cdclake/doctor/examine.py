@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.doctor.check_columns import check_columns
 from cdclake.doctor.check_files import check_files
@@ -23,7 +23,7 @@ from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
 from cdclake.model.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from pyarrow.fs import FileSystem
@@ -37,17 +37,19 @@ _MOST_FOLDERS = 100
 
 
 class Raw(NamedTuple):
-    """The raw bucket.
+    """The raw bucket, and who writes to it.
 
     Attributes:
         store: For listings.
         fs: The same for reading.
         versioned: Whether it keeps versions; None if that is not known.
+        task: Settings of the DMS task that writes to it, by section; None if they are not known.
     """
 
     store: ObjectReader
     fs: FileSystem
     versioned: bool | None = None
+    task: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def examine(
     tally = Tally(settings.partition_key)
     facts = look_into(raw.fs, files, readable, state.name, tally, say)
     unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
-    seen = Examination(state, settings, listing, facts, tally, guess, raw.versioned, now, unread)
+    seen = Examination(state, settings, listing, facts, tally, guess, raw.versioned, now, unread, raw.task)
     findings = [*check_files(seen), *check_keys(seen), *check_order(seen), *check_columns(seen)]
     return Report(
         table=str(state.name),

@@ -31,6 +31,7 @@ class Code(str, Enum):
     LOAD_ARRIVING = "load-arriving"
     NO_FULL_LOAD = "no-full-load"
     FILES_VANISHED = "files-vanished"
+    TRUNCATE_RISK = "truncate-risk"
     MISSING_CHANGES = "missing-changes"
     TRANSACTIONS_UNREAD = "transactions-unread"
     OTHER_FILES = "other-files"
@@ -117,6 +118,11 @@ KINDS = {
         _ERROR,
         "change files were seen and are gone, and were not applied",
         "the table is frozen, as their changes are lost: the source's table was truncated, dropped or loaded anew",
+    ),
+    Code.TRUNCATE_RISK: Kind(
+        _WARNING,
+        "the DMS task removes raw files when the source's table is truncated or dropped",
+        "changes not applied yet are lost, and the table is frozen; rows in the lake table stay in any case",
     ),
     Code.MISSING_CHANGES: Kind(
         _WARNING,

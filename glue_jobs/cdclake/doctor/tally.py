@@ -69,13 +69,13 @@ class Longest:
 
 @dataclass
 class FileRows:
-    """What the rows of one change file tell.
+    """What the rows of one file tell.
 
     Attributes:
         sequences: Values of `AR_H_CHANGE_SEQ`, in the order of the rows; none if it has no such column.
         falls_at: Row whose ordering value is less than that of the row before; None if there is none.
         rows: How many were looked at.
-        digest: The same for files whose rows are the same.
+        digest: The same for change files whose rows are the same.
     """
 
     sequences: list[str] = field(default_factory=list)
@@ -127,7 +127,10 @@ class Tally:
         """
         told = self.files.setdefault(file.relative, FileRows())
         told.rows += raw.columns.num_rows
-        told.digest = blake2b(told.digest + raw.columns.serialize().to_pybytes(), digest_size=16).digest()
+        if file.kind is RawKind.CHANGE:
+            digest = blake2b(told.digest, digest_size=16)
+            digest.update(raw.columns.serialize())
+            told.digest = digest.digest()
         classes = _classes(file, raw)
         if self.distinct is None and file.kind is RawKind.FULL_LOAD and raw.columns.num_rows:
             self.distinct = _distinct(raw)
