@@ -12,7 +12,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclak
 	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db test test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean
+.PHONY: help demo sample-db test test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean screenshots
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test-thorough: $(VENV)/.test-ready ## The property tests with many more examples
 
 crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (an hour or so)
 	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
+
+screenshots: $(VENV)/.test-ready ## Take the pictures of the console in docs/images anew; needs a Chromium
+	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py
 
 bench: $(BENCH_VENV)/.ready ## The engine beside what one would use instead, 8 million rows (over an hour; wants an idle machine)
 	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png

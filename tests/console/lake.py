@@ -76,10 +76,16 @@ class MemoryLake:
 
 
 class GrowingTable:
-    """Appends changes to a table's log, an hour apart; each rewrites one data file and adds one."""
+    """Appends changes to a table's log, an hour apart; each rewrites one data file and adds one.
 
-    def __init__(self, log: ChangeLog) -> None:
+    Args:
+        log: The table's change log.
+        full_load_utc: When its full load was written.
+    """
+
+    def __init__(self, log: ChangeLog, full_load_utc: str = "2024-03-05 10:00:00") -> None:
         self.log = log
+        self._full_load_utc = full_load_utc
 
     def load(self, rows: int, files: int = 4) -> ChangeRecord:
         """Commit and publish a full load."""
@@ -152,7 +158,7 @@ class GrowingTable:
             schema=SCHEMA,
             primary_key=("id",),
             watermark=before.watermark if full_load else raw,
-            full_load_utc=f"{moment:%Y-%m-%d %H:%M:%S}" if full_load else before.full_load_utc,
+            full_load_utc=self._full_load_utc if full_load else before.full_load_utc,
             files=(*kept, *new),
         )
         aside = (layout.quarantine_prefix(number, run) + "read-00000.jsonl",) if bad_rows else ()
@@ -202,7 +208,7 @@ def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], Cha
         raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
         states.register(installation.new_state(name))
     raw.put("shop/vouchers/LOAD00000001.csv", b"id\n1\n")  # no run has seen it yet
-    loaded = (now + timedelta(days=1)).strftime("%Y-%m-%d %H:%M:%S")
+    loaded = (now + timedelta(minutes=1)).strftime("%Y-%m-%d %H:%M:%S")
     ran = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     for name in (ORDERS, STORE, LONG):
         path = installation.new_state(name).path
@@ -211,7 +217,7 @@ def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], Cha
     states.set_by_person(installation.new_state(PRODUCT).path, {"PrimaryKey": "id"})
     states.record_run(installation.new_state(STORE).path, {"LastRunState": "FAILED", "LastError": WRONG})
 
-    orders = GrowingTable(log_of(ORDERS))
+    orders = GrowingTable(log_of(ORDERS), loaded)
     orders.load(300_000)
     for number in range(2, 23):
         if number == 9:
@@ -220,10 +226,14 @@ def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], Cha
             orders.change(0, 41, 0, made_by="ada", reason="prices of last week, as agreed with sales")
         else:
             orders.change(900 + 410 * (number * 7 % 5), 260 + 130 * (number * 3 % 7), 40 * (number % 4))
-    GrowingTable(log_of(STORE)).load(120, files=1)
-    long = GrowingTable(log_of(LONG))
+    GrowingTable(log_of(STORE), loaded).load(120, files=1)
+    long = GrowingTable(log_of(LONG), loaded)
     long.load(1_204_331_077, files=8)
     long.change(12_004_331, 7_900_120, 55_102)
     for name in (ORDERS, STORE, LONG):
         path = installation.new_state(name).path
-        states.record_run(path, {"LastChangeId": str(log_of(name).head())})
+        lake = log_of(name).snapshot(log_of(name).head())
+        news = {"LastChangeId": str(lake.change)}
+        if lake.watermark:
+            news["LastIncrementalFile"] = f"{path}{lake.watermark}"
+        states.record_run(path, news)

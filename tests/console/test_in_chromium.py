@@ -1,0 +1,303 @@
+"""A person's way through the console, in a real Chromium, on the embedded AWS: at a laptop and at a phone.
+
+With `CDCLAKE_SCREENSHOTS=1` it leaves the pictures that the documents show.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.adapters.s3 import S3Store
+from cdclake.commit.log import ChangeLog
+from cdclake.control.installation import Installation
+from cdclake.local.server import EmbeddedAws
+from tests.console.lake import LONG, ORDERS, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+    from cdclake.model.table import TableName
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+TAKE_PICTURES = os.environ.get("CDCLAKE_SCREENSHOTS") == "1"
+PICTURES = {
+    "tables-laptop",
+    "table-laptop",
+    "change-laptop",
+    "bad-rows-laptop",
+    "rollback-laptop",
+    "tables-phone",
+    "rollback-phone",
+    "charts-night",
+}
+TO_USE = "a, button, input:not([type=hidden])"
+WITHOUT_NAME = """all => all
+    .filter(one => !(one.textContent.trim() || one.ariaLabel || one.labels?.length))
+    .map(one => one.outerHTML)"""
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+MOST_MILLISECONDS = 15_000
+PATH = "cdclake-raw/shop/orders/"
+
+
+class Screen(NamedTuple):
+    """What a page is shown on."""
+
+    name: str
+    width: int
+    height: int
+    scheme: str = "light"
+
+
+LAPTOP, PHONE, AT_NIGHT = Screen("laptop", 1440, 900), Screen("phone", 360, 780), Screen("night", 1440, 900, "dark")
+
+
+class Lake(NamedTuple):
+    """The lake that the console shows, as it is behind it."""
+
+    aws: EmbeddedAws
+    store: S3Store
+    states: DynamoState
+
+    def log(self, name: TableName) -> ChangeLog:
+        return ChangeLog(self.store, Installation().layout(name))
+
+    def visible(self) -> dict[str, bytes | None]:
+        """What readers see of the table, by key."""
+        return {entry.key: self.store.get(entry.key) for entry in self.store.list("shop/orders/")}
+
+    def is_active(self) -> bool:
+        state = self.states.get(PATH)
+        return state is not None and state.active
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium without a window."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        reason = "There is no Chromium here: apt-get install chromium"
+        if os.environ.get("CDCLAKE_NEEDS_BROWSER") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        # Chromium's sandbox does not start as root, as which tests run in containers; it opens our own pages alone.
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """Tables in many a state, in an embedded AWS."""
+    with EmbeddedAws(data_dir=tmp_path_factory.mktemp("aws")) as aws:
+        s3, dynamodb = aws.client("s3"), aws.client("dynamodb")
+        installation = Installation()
+        for bucket in (installation.raw_bucket, installation.lake_bucket):
+            s3.create_bucket(Bucket=bucket)
+            s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+        create_state_table(dynamodb, installation.state_table)
+        lake = Lake(aws, S3Store(s3, installation.lake_bucket), DynamoState(dynamodb, installation.state_table))
+        fill(lake.states, S3Store(s3, installation.raw_bucket), lake.log, datetime.now(timezone.utc))
+        yield lake
+
+
+@contextmanager
+def console(lake: Lake, *arguments: str) -> Iterator[str]:
+    """`cdclake console` in a process of its own; gives the address that it prints."""
+    command = [sys.executable, "-c", "from cdclake.cli.main import main; main()", "console", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=lake.aws.environment())
+    with process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def changing(lake: Lake) -> Iterator[str]:
+    """Address of a console that may change things."""
+    with console(lake, "--allow-changes") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def reading(lake: Lake) -> Iterator[str]:
+    """Address of a console that may not."""
+    with console(lake) as address:
+        yield address
+
+
+@contextmanager
+def page_on(browser: Browser, screen: Screen, address: str) -> Iterator[Page]:
+    """A page that was let in; at the end nothing may have gone wrong in the browser, nor been asked of anybody else."""
+    wrong: list[str] = []
+    asked: set[str] = set()
+    context = browser.new_context(
+        viewport={"width": screen.width, "height": screen.height},
+        color_scheme="dark" if screen.scheme == "dark" else "light",
+        has_touch=screen is PHONE,
+        reduced_motion="reduce",
+    )
+    try:
+        page = context.new_page()
+        page.set_default_timeout(MOST_MILLISECONDS)
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("requestfailed", lambda request: wrong.append(f"{request.url}: {request.failure}"))
+        page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
+        page.goto(address)
+        yield page
+    finally:
+        context.close()
+    assert wrong == []
+    assert asked == {urlsplit(address).netloc}
+
+
+def look(page: Page, name: str, screen: Screen) -> None:
+    """Check what every page must be, and keep its picture if that is asked for."""
+    assert page.evaluate("document.documentElement.scrollWidth") == screen.width, "the page is wider than the screen"
+    assert page.locator("h1").count() == 1
+    assert page.locator(TO_USE).evaluate_all(WITHOUT_NAME) == []
+    picture = f"{name}-{screen.name}"
+    if TAKE_PICTURES and picture in PICTURES:
+        IMAGES.mkdir(exist_ok=True)
+        page.screenshot(path=IMAGES / f"console-{picture}.png")
+
+
+@pytest.mark.parametrize("screen", [LAPTOP, PHONE], ids=lambda screen: screen.name)
+def test_a_person_looks_around_turns_a_table_off_and_on_undoes_a_change_and_does_it_again(
+    browser: Browser, lake: Lake, changing: str, screen: Screen
+) -> None:
+    before, head = lake.visible(), lake.log(ORDERS).head()
+    with page_on(browser, screen, changing) as page:
+        assert urlsplit(page.url).path == "/"
+        expect(page.get_by_text("2 need a person")).to_be_visible()
+        look(page, "tables", screen)
+
+        switch = page.get_by_role("switch", name="shop.orders active")
+        switch.click()
+        expect(switch).to_have_attribute("aria-checked", "false")
+        assert not lake.is_active()
+        switch.click()
+        expect(switch).to_have_attribute("aria-checked", "true")
+        assert lake.is_active()
+
+        page.get_by_role("link", name="shop.orders", exact=True).click()
+        expect(page.locator("h1")).to_have_text("shop.orders")
+        expect(page.locator("figure.chart")).to_have_count(4)
+        look(page, "table", screen)
+
+        page.get_by_role("row").get_by_role("link", name="9", exact=True).click()
+        expect(page.get_by_text("✓ balances")).to_have_count(3)
+        look(page, "change", screen)
+
+        page.get_by_role("link", name="Look at the 3 bad rows").click()
+        expect(page.get_by_text("<script>document.title = 'owned'</script>")).to_be_visible()
+        assert page.title() == "Bad rows of shop.orders · cdclake console"
+        look(page, "bad-rows", screen)
+
+        page.get_by_role("navigation", name="Where you are").get_by_role("link", name="shop.orders").click()
+        page.get_by_role("link", name=re.compile(r"Undo change \d+")).click()
+        expect(page.get_by_text("Nothing has been done yet")).to_be_visible()
+        look(page, "rollback", screen)
+        assert lake.log(ORDERS).head() == head
+        page.get_by_label("Reason").fill("prices were wrong")
+        page.get_by_role("button", name="Roll back").click()
+        expect(page.get_by_role("status")).to_contain_text(f"Done, as change {head + 1}")
+        look(page, "rolled-back", screen)
+        assert lake.visible() != before
+        assert not lake.is_active()
+        assert lake.log(ORDERS).record(head + 1).reason == "prices were wrong"
+
+        page.get_by_role("link", name=re.compile(r"Apply change \d+ again")).click()
+        page.get_by_role("button", name="Apply again").click()
+        expect(page.get_by_role("status")).to_contain_text(f"Done, as change {head + 2}")
+        assert lake.visible() == before
+        page.get_by_role("switch", name="shop.orders active").click()
+        expect(page.get_by_role("switch", name="shop.orders active")).to_have_attribute("aria-checked", "true")
+        assert lake.is_active()
+
+
+def test_by_keyboard_one_gets_past_the_header_and_to_every_part(browser: Browser, changing: str) -> None:
+    with page_on(browser, LAPTOP, changing) as page:
+        page.keyboard.press("Tab")
+        expect(page.get_by_text("To the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_label("Name contains")).to_be_focused()
+        page.keyboard.type("orders")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("shop.store")).to_have_count(0)
+        switch = page.get_by_role("switch", name="shop.orders active")
+        switch.focus()
+        page.keyboard.press("Space")
+        expect(switch).to_have_attribute("aria-checked", "false")
+        page.get_by_role("switch", name="shop.orders active").press("Enter")
+        expect(switch).to_have_attribute("aria-checked", "true")
+
+
+def test_a_second_click_does_not_send_a_form_again(browser: Browser, lake: Lake, changing: str) -> None:
+    head = lake.log(ORDERS).head()
+    with page_on(browser, LAPTOP, changing) as page:
+        page.goto(f"{page.url}tables/shop.orders/rollback")
+        page.get_by_role("button", name="Roll back").dblclick()
+        expect(page.get_by_role("status")).to_contain_text(f"Done, as change {head + 1}")
+        page.goto(f"{page.url.partition('?')[0]}/reapply")
+        page.get_by_role("button", name="Apply again").click()
+        expect(page.get_by_role("status")).to_contain_text(f"Done, as change {head + 2}")
+        page.get_by_role("switch").click()
+        expect(page.get_by_role("switch")).to_have_attribute("aria-checked", "true")
+
+
+def test_a_chart_leads_to_its_changes(browser: Browser, reading: str) -> None:
+    with page_on(browser, LAPTOP, reading) as page:
+        page.goto(f"{page.url}tables/shop.orders")
+        page.locator("figure.chart").first.locator("a.slot").nth(8).click()
+        expect(page.locator("h1")).to_have_text("Change 9")
+
+
+@pytest.mark.parametrize("screen", [PHONE, AT_NIGHT], ids=lambda screen: screen.name)
+def test_a_read_only_console_shows_all_and_changes_nothing(browser: Browser, reading: str, screen: Screen) -> None:
+    with page_on(browser, screen, reading) as page:
+        expect(page.get_by_text("Read-only", exact=True)).to_be_visible()
+        start = page.url
+        for path, name in (
+            ("", "list"),
+            ("tables/shop.orders", "charts"),
+            (f"tables/{LONG}", "long-name"),
+            (f"tables/{LONG}/changes/2", "long-name-change"),
+            ("tables/shop.orders/rollback?to=3", "plan"),
+            ("tables/shop.product", "empty"),
+        ):
+            page.goto(start + path)
+            expect(page.get_by_role("button", name=re.compile("Roll|Apply"))).to_have_count(0)
+            expect(page.get_by_role("switch")).to_have_count(0)
+            look(page, name, screen)
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(20, 24, 27)") == (screen is AT_NIGHT)
+
+
+def test_who_was_not_given_the_address_is_told_what_to_do(browser: Browser, reading: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    answer = page.goto(reading.partition("/enter/")[0])
+    assert answer is not None
+    assert answer.status == 401
+    expect(page.get_by_text("Open the address that cdclake console printed")).to_be_visible()
+    context.close()
