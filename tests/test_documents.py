@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+RESULTS, QUOTING = ROOT / "docs" / "performance.md", ROOT / "docs" / "migrate-from-table-formats.md"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -21,3 +22,26 @@ def test_files_make_targets_and_links_in_a_document_exist(document: Path) -> Non
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert [link for link in links if not (document.parent / link).exists()] == []
     assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
+
+
+def test_quoted_seconds_are_those_of_the_results() -> None:
+    measured: dict[tuple[str, str], str] = {}
+    workload = ""
+    for cells in rows_of(RESULTS):
+        if len(cells) == 6:
+            workload = cells[0].strip("`") or workload
+            measured[workload, cells[1]] = cells[2]
+    heading, *lines = [cells for cells in rows_of(QUOTING) if len(cells) == 5]
+    assert len(lines) == 4
+    quoted = {
+        (cells[0].strip("`"), contestant): seconds
+        for cells in lines
+        for contestant, seconds in zip(heading[1:], cells[1:], strict=True)
+    }
+    assert quoted == {key: measured[key] for key in quoted}
+
+
+def rows_of(document: Path) -> list[list[str]]:
+    """The cells of every row of every table, but for the lines below their headings."""
+    lines = [line for line in document.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if not line.startswith("| ---")]

@@ -18,6 +18,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE, Attribute
 from cdclake.model.table import TableName
+from tests.cli.lake import SampleTable
 from tests.cli.test_docs import ROOT, commands
 
 ORDERS = TableName("shop", "orders")
@@ -182,3 +183,28 @@ def test_the_documents_session_goes_as_it_says(cdclake, aws_server, monkeypatch)
     assert f"1 change file after {APPLIED}" in shown["plan --table shop.orders"]
     assert lake.state.active
     assert lake.log.head() == 1
+
+
+def test_the_way_back_to_the_old_jobs_gives_them_their_files_and_watermark(cdclake, lake):
+    assert cdclake("adopt", "shop.orders", "--yes").exit_code == 0
+    table = SampleTable(lake.log)
+    adopted, before = table.visible(), lake.item()
+    (adopted_file,) = [path for path in adopted if path.endswith(".parquet")]
+    table.apply(5, retired=(adopted_file,))
+    assert adopted_file not in table.visible()
+    way_back = [
+        arguments
+        for arguments in commands("cdclake", [ROOT / "docs" / "migrate-from-walkthrough.md"])
+        if "shop.orders" in arguments and arguments[0] != "changes"
+    ]
+    assert [arguments[0] for arguments in way_back] == ["tables", "rollback"]
+    for arguments in way_back:
+        result = cdclake.asked(*arguments, answer="y")
+        assert result.exit_code == 0, (shlex.join(arguments), result.output)
+    assert table.visible() == adopted
+    after = lake.item()
+    kept_for_the_old_jobs = (Attribute.LAST_INCREMENTAL_FILE, Attribute.LAST_FULL_LOAD_DATE, Attribute.PRIMARY_KEY)
+    assert {name: after[name] for name in kept_for_the_old_jobs} == {
+        name: before[name] for name in kept_for_the_old_jobs
+    }
+    assert after[Attribute.ACTIVE_FLAG] == "false"

@@ -1,0 +1,165 @@
+"""The commands of README and tutorial, typed as they stand there, in order, in a fresh folder.
+
+Left as they are but for two things: the port, which may be in use, and `make` targets, each of which CI runs by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.timeout(400)]
+
+ROOT = Path(__file__).parents[2]
+PORT = "5555"
+END_SECONDS, WALK_SECONDS = 30, 360
+AWS_CLI_IS_THERE = shutil.which("aws") is not None
+
+
+class Block(NamedTuple):
+    """A block of commands in a document."""
+
+    language: str
+    text: str
+
+    @property
+    def make_targets(self) -> list[str]:
+        return re.findall(r"^make ([\w-]+)$", self.text, re.MULTILINE)
+
+    @property
+    def serves(self) -> bool:
+        return "cdclake local serve" in self.text
+
+    @property
+    def needs_the_aws_cli(self) -> bool:
+        return self.text.startswith("aws ")
+
+    @property
+    def script(self) -> str:
+        """As typed at a shell."""
+        return f"python - <<'END_OF_BLOCK'\n{self.text}END_OF_BLOCK\n" if self.language == "python" else self.text
+
+
+def blocks(document: str) -> list[Block]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [Block(*found) for found in re.findall(r"^```(bash|python)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)]
+
+
+class Walk:
+    """A reader with two terminals in a fresh folder, who has set up `.venv`."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = str(free.getsockname()[1])
+        self._folder = folder
+        (folder / ".venv").symlink_to(ROOT / ".venv")
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDCLAKE_"))},
+            "PYTHONPATH": str(ROOT / "glue_jobs"),  # the code beside this test, wherever .venv was set up
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+
+    @contextmanager
+    def first_terminal(self, script: str) -> Iterator[None]:
+        """Let a script serve until the end, and see that Ctrl-C ends it."""
+        with subprocess.Popen(
+            ["bash", "-euc", self._on_free_port(script)],
+            cwd=self._folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            try:
+                assert process.stdout is not None
+                assert json.loads(process.stdout.readline())["raw_bucket"] == "cdclake-raw"
+                yield
+            finally:
+                os.killpg(process.pid, signal.SIGINT)
+                process.wait(END_SECONDS)
+
+    def second_terminal(self, script: str) -> str:
+        """Type it; returns what is shown."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", self._on_free_port(script)],
+            cwd=self._folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+            timeout=WALK_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout[-5000:]
+        return done.stdout
+
+    def _on_free_port(self, script: str) -> str:
+        return script.replace(PORT, self._port)
+
+
+def walk(document: str, folder: Path, *afterwards: str) -> list[dict[str, object]]:
+    """Type every block of a document, then some more commands; returns the JSON that these print."""
+    reader = Walk(folder)
+    typed = [block for block in blocks(document) if not block.make_targets]
+    (serving,) = [block for block in typed if block.serves]
+    others = [block for block in typed if block is not serving]
+    if not AWS_CLI_IS_THERE:
+        print("passed over, as there is no AWS CLI:", *(block.text for block in others if block.needs_the_aws_cli))
+        others = [block for block in others if not block.needs_the_aws_cli]
+    assert len(others) > 3
+    with reader.first_terminal(serving.script):
+        script = "\n".join([*(block.script for block in others), "echo afterwards", *afterwards])
+        shown = reader.second_terminal(script)
+    return [json.loads(line) for line in shown.rpartition("afterwards\n")[2].splitlines() if line.startswith("{")]
+
+
+def test_the_readme_brings_the_sample_orders_to_the_lake(tmp_path: Path) -> None:
+    (loaded,) = walk("README.md", tmp_path, "cdclake changes shop.productorder --output json")
+    assert (loaded["kind"], loaded["inserted"]) == ("full load", 10_000)
+
+
+def test_the_tutorial_goes_through_changes_undo_a_look_back_history_and_a_bad_row(tmp_path: Path) -> None:
+    printed = walk(
+        "docs/tutorial.md",
+        tmp_path,
+        "cdclake changes shop.product --output json",
+        "cdclake changes shop.store --output json",
+        "cdclake status --output json",
+    )
+    told = [(one["kind"], one["rows"]) for one in printed if "kind" in one]
+    products, stores = told[:4], told[4:]
+    assert [kind for kind, _ in products] == ["full load", "incremental", "rollback", "reapply"]
+    assert products[2][1] == products[0][1]
+    assert products[3][1] == products[1][1]
+    assert [kind for kind, _ in stores] == ["full load", "incremental", "incremental", "release"]
+    assert stores[3][1] == int(str(stores[1][1])) + 1
+    standing = {one["table"]: one["standing"] for one in printed if "standing" in one}
+    assert standing == dict.fromkeys(("shop.product", "shop.productorder", "shop.store"), "up to date")
+
+
+def test_the_make_targets_of_the_documents_are_run_by_ci() -> None:
+    run_by_ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    targets = {
+        target
+        for document in ("README.md", "docs/tutorial.md")
+        for block in blocks(document)
+        for target in block.make_targets
+    }
+    assert {"demo", "test"} <= targets
+    assert [target for target in targets if f"make {target}" not in run_by_ci] == []
