@@ -36,12 +36,18 @@ def test_warnings_are_errors_broken_links_and_anchors_are_warnings_and_nothing_i
     assert SETTINGS["theme"]["font"] is False
 
 
-def test_every_picture_is_shown_with_a_text_and_tells_what_it_shows() -> None:
+def test_every_picture_is_shown_or_linked_with_a_text() -> None:
     shown = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
     pictures = sorted((DOCS / "images").iterdir())
     assert pictures
     for picture in pictures:
-        assert re.search(rf"!\[[^\]]+\]\(images/{picture.name}\)", shown), picture.name
+        assert re.search(rf"\[[^\]]+\]\(images/{re.escape(picture.name)}\)", shown), picture.name
+
+
+def test_drawings_tell_what_they_show_and_fetch_nothing() -> None:
+    drawings = sorted((DOCS / "images").glob("*.svg"))
+    assert drawings
+    for picture in drawings:
         svg = picture.read_text(encoding="utf-8")
         assert re.search(r"<title id=.*>.+</title>\s*<desc id=.*>.+</desc>", svg), picture.name
         assert not re.search(r"(?:href|src|url)\W+https?:", svg), picture.name
