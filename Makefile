@@ -57,7 +57,7 @@ costs: $(VENV)/.test-ready ## What a deployment costs a month, for three sizes
 
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet
-	@echo "Open build/docs/index.html; to search too: python -m http.server --directory build/docs"
+	@echo "Open build/docs/index.html"
 
 reference: $(VENV)/.test-ready ## Write docs/reference from the code
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m docs_build.reference

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdclake.errors import CdclakeError
+from cdclake.model.names import Argument
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -48,6 +49,12 @@ def test_the_handbook_has_every_error_under_its_exit_status():
         status = int(given or status)
         told[name] = status
     assert told == {"": 0, **{kind.__name__: kind.exit_code for kind in kinds(CdclakeError)}}
+
+
+def test_every_argument_of_the_jobs_is_documented():
+    _, _, told = (ROOT / "docs" / "configuration.md").read_text().partition("## Arguments of the jobs\n")
+    arguments = [value for name, value in vars(Argument).items() if name.isupper()]
+    assert [argument for argument in arguments if f"`{argument}`" not in told] == []
 
 
 def kinds(root):
