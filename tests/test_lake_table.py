@@ -8,12 +8,13 @@ import boto3
 import pytest
 
 from cdclake.adapters import caller
+from cdclake.adapters.caller import USER_VARIABLE
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.installation import Installation
 from cdclake.errors import ConfigurationError
-from cdclake.lake_table import USER_VARIABLE, LakeTable, Undone
+from cdclake.lake_table import LakeTable, Undone
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableName
 from tests.cli.lake import SampleTable

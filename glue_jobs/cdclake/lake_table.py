@@ -17,7 +17,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from cdclake.adapters import aws
-from cdclake.adapters.caller import aws_caller, machine_user
+from cdclake.adapters.caller import aws_caller, machine_user, named_user
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.stores import S3, parse_location
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectResult", "LakeTable", "Undone"]
 
-USER_VARIABLE = "CDCLAKE_USER"
 _CHANGES = (
     "change bigint, committed timestamp, kind string, made_by string, reason string, inserted bigint, updated bigint,"
     " deleted bigint, rows bigint, shown boolean, undone boolean, retained boolean"
@@ -261,7 +260,7 @@ class LakeTable:
     @cached_property
     def user(self) -> str:
         """Who makes changes, for the change records."""
-        given = self._given_user or os.environ.get(USER_VARIABLE)
+        given = self._given_user or named_user()
         return given or (aws_caller() if self._is_on_s3 else machine_user())
 
     @property

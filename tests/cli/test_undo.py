@@ -225,3 +225,11 @@ def test_the_catalog_shows_what_was_rolled_back_and_an_error_of_it_is_told_and_c
     table = glue.get_table(DatabaseName="lake", Name="shop_store")["Table"]
     assert (table["Parameters"]["numRows"], table["Parameters"]["cdclake.change"]) == ("70", "5")
     assert state.get(PATH).item[Attribute.LAST_CATALOG_ERROR] == ""
+
+
+def test_the_change_record_says_who_gave_the_command(cdclake, store):
+    assert cdclake("rollback", "shop.store", "--yes", CDCLAKE_USER="ann").exit_code == 0
+    assert cdclake("reapply", "shop.store", "--yes").exit_code == 0
+    by_name, by_aws = store.log.records(4, 5)
+    assert by_name.made_by == "ann"
+    assert by_aws.made_by.startswith("arn:aws:")

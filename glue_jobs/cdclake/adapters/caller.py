@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -12,8 +13,14 @@ from cdclake.adapters import aws
 
 log = logs.bind(__name__)
 UNKNOWN = "unknown"
+USER_VARIABLE = "CDCLAKE_USER"
 _CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 2}, connect_timeout=2, read_timeout=5)
 """The answer is good to have, and a network without a way to the service shall not hold anybody up."""
+
+
+def named_user() -> str:
+    """Who says in the environment that it is he; empty if nobody does."""
+    return os.environ.get(USER_VARIABLE, "")
 
 
 def aws_caller() -> str:

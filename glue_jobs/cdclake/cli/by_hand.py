@@ -34,6 +34,15 @@ def open_table(target: Target, table: str) -> RegisteredTable:
     return connect(target).open_table(TableName.parse(table))
 
 
+def person(target: Target) -> str:
+    """Who gives the command, for change records: as `CDCLAKE_USER` says, else as AWS knows the caller."""
+    from cdclake.adapters.caller import aws_caller, named_user
+    from cdclake.cli.environment import aws_environment
+
+    with aws_environment(target):
+        return named_user() or aws_caller()
+
+
 def ask(question: str, *, yes: bool, output: OutputFormat) -> None:
     """Go on if the person agrees.
 

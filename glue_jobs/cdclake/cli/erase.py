@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, tell_of_catalog, warn_if_at_work
+from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, person, tell_of_catalog, warn_if_at_work
 from cdclake.cli.history import KeyOption  # noqa: TC001 - Typer reads the annotations
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
@@ -95,7 +95,6 @@ def erase(
 def _erasure(
     target: Target, lake_table: RegisteredTable, key: list[str], reason: str, bar: ProgressBar, *, raw: bool
 ) -> Erasure:
-    from cdclake.adapters.caller import aws_caller
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.cli.services import connect
     from cdclake.lake.as_of import TablePlace
@@ -114,7 +113,7 @@ def _erasure(
         raw=RawPlace(connect(target).raw, raw_fs, state.raw_prefix, state.name, state.settings) if raw else None,
         run_id=lake_table.run_id,
         reason=reason,
-        made_by=aws_caller(),
+        made_by=person(target),
         clock=lake_table.clock,
         progress=Progress(bar.show),
     )

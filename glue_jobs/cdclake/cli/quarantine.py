@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, tell_of_catalog
+from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, person, tell_of_catalog
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
 from cdclake.cli.target import Target, with_target
@@ -154,7 +154,6 @@ def release(
 def _release(
     target: Target, lake_table: RegisteredTable, token: int, found: Iterable[PutAside], reason: str
 ) -> dict[str, Any]:
-    from cdclake.adapters.caller import aws_caller
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.cli.services import connect
     from cdclake.lake.release import release as take
@@ -172,7 +171,7 @@ def _release(
         fencing_token=token,
         clock=lake_table.clock,
     )
-    return take(run, {one.raw_file for one in found}, reason, aws_caller())
+    return take(run, {one.raw_file for one in found}, reason, person(target))
 
 
 def _names(services: Services, target: Target, table: str | None) -> list[TableName]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Callable
 
 import typer
 
-from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, tell_of_catalog
+from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table, person, tell_of_catalog
 from cdclake.cli.changes import LIST_COLUMNS
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
@@ -52,7 +53,7 @@ def rollback(
     lake_table = open_table(target, table)
     with progress(f"Looking for what to undo of {lake_table.state.name}"):
         plan = lake_table.plan_rollback(to)
-    _carry_out(lake_table, plan, lambda: lake_table.rollback(to, reason, plan), output, yes=yes, dry_run=dry_run)
+    _carry_out(target, lake_table, plan, lambda one: one.rollback(to, reason, plan), output, yes=yes, dry_run=dry_run)
 
 
 @with_target
@@ -74,13 +75,14 @@ def reapply(
     lake_table = open_table(target, table)
     with progress(f"Looking for what to apply again to {lake_table.state.name}"):
         plan = lake_table.plan_reapply()
-    _carry_out(lake_table, plan, lambda: lake_table.reapply(reason, plan), output, yes=yes, dry_run=dry_run)
+    _carry_out(target, lake_table, plan, lambda one: one.reapply(reason, plan), output, yes=yes, dry_run=dry_run)
 
 
 def _carry_out(
+    target: Target,
     lake_table: RegisteredTable,
     plan: UndoPlan,
-    carry_out: Callable[[], ChangeRecord],
+    carry_out: Callable[[RegisteredTable], ChangeRecord],
     output: OutputFormat,
     *,
     yes: bool,
@@ -98,7 +100,7 @@ def _carry_out(
         return
     ask(f"Have {name} {as_after(plan.as_of)}?", yes=yes, output=output)
     with progress(f"Making {name} {as_after(plan.as_of)}"):
-        record = carry_out()
+        record = carry_out(replace(lake_table, made_by=person(target)))
     if output is OutputFormat.JSON:
         shown.records("Done", (), [{**facts, "done": True, "change": record.change, "run_id": record.run_id}])
     else:
