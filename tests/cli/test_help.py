@@ -19,6 +19,21 @@ def verbs(command, path=()):
 VERBS = list(verbs(get_command(app)))
 
 
+def command_of(verb):
+    command = get_command(app)
+    for name in verb:
+        command = getattr(command, "commands", {})[name]
+    return command
+
+
+def group(verb):
+    return hasattr(command_of(verb), "commands")
+
+
+def options(verb):
+    return {option for parameter in command_of(verb).params for option in parameter.opts}
+
+
 def test_the_verbs_are_those_that_the_documents_name():
     assert len(VERBS) > 20
     assert {("tables", "show"), ("changes", "show"), ("clean-up",), ("local", "serve")} <= set(VERBS)
@@ -33,6 +48,26 @@ def test_every_verb_has_help_with_an_example_that_fits_80_columns(cdclake, verb)
     if verb and verb != ("changes",):
         text = " ".join(result.stdout.split())
         assert f"Example: {' '.join(('cdclake', *verb))}".removesuffix(" list") in text
+
+
+RUNS_UNTIL_STOPPED = {("console",), ("local", "serve"), ("local", "replicate")}
+DESTROYS = {
+    ("rollback",),
+    ("repair",),
+    ("clean-up",),
+    ("erase",),
+    ("tables", "unfreeze"),
+}
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if not group(verb)], ids=" ".join)
+def test_every_verb_that_answers_answers_programs_too(verb):
+    assert ("--output" in options(verb)) == (verb not in RUNS_UNTIL_STOPPED)
+
+
+@pytest.mark.parametrize("verb", sorted(DESTROYS), ids=" ".join)
+def test_what_destroys_asks_and_can_be_tried_dry(verb):
+    assert {"--yes", "--dry-run"} <= options(verb)
 
 
 def test_the_shell_can_complete_verbs(cdclake):

@@ -122,7 +122,12 @@ def test_no_state_table_is_told_with_its_name(cdclake, aws):
 def test_unfreeze_lets_a_frozen_table_go_on(cdclake, state):
     path = "cdclake-raw/shop/store/"
     state.record_run(path, {"LastPending": '{"batch_files": 1}'})
-    assert cdclake("tables", "unfreeze", "shop.store").exit_code == 0
+    dry = cdclake("tables", "unfreeze", "shop.store", "--dry-run")
+    assert (dry.exit_code, '{"batch_files": 1}' in dry.output) == (0, True)
+    assert cdclake("tables", "unfreeze", "shop.store").exit_code == 2  # nobody can be asked
+    assert cdclake.asked("tables", "unfreeze", "shop.store", answer="n").exit_code == 1
+    assert state.get(path).item["LastPending"] == '{"batch_files": 1}'
+    assert cdclake("tables", "unfreeze", "shop.store", "--yes").exit_code == 0
     assert state.get(path).item["LastPending"] == "null"
 
 

@@ -8,6 +8,10 @@ from typing import Annotated
 
 import typer
 
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+
+_COLUMNS = (Column("folder", "Folder"), Column("files", "Files", number=True), Column("bytes", "Bytes", number=True))
+
 app = typer.Typer(
     no_args_is_help=True,
     help="An AWS of one's own on this machine, and a sample shop to try it with. Example: cdclake local serve",
@@ -36,6 +40,7 @@ def sample(
     folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to; made if it is not there.")],
     *,
     orders: Annotated[int, typer.Option(min=1_000, help="Orders in the sample shop.")] = 10_000,
+    output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Write the sample shop's raw files, as AWS DMS would, to folders full-load, round-one and round-two.
 
@@ -44,10 +49,13 @@ def sample(
     from cdclake.local.shop import Shop  # heavy, and --help needs none of it
 
     shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
+    written = []
     for name, make in (("full-load", shop.full_load), ("round-one", shop.round_one), ("round-two", shop.round_two)):
         files = make()
+        sizes = [len(file.data) for file in files]
+        written.append({"folder": str(folder / name), "files": len(files), "bytes": sum(sizes)})
         for file in files:
             path = folder / name / file.key
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.data)
-        typer.echo(f"{folder / name}: {len(files)} files")
+    output_for(output).records("Raw files of the sample shop", _COLUMNS, written)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.cli.by_hand import YesOption, ask
+from cdclake.cli.output import OutputFormat
 from cdclake.cli.source import (
     HostOption,
     OptionFileOption,
@@ -64,6 +66,7 @@ def replicate(
         str, typer.Option(help="Name that its position is remembered by; that of the database if not given.")
     ] = "",
     anew: Annotated[bool, typer.Option("--anew", help="Remove the tables' raw files and load them again.")] = False,
+    yes: YesOption = False,
     until_now: Annotated[
         bool, typer.Option("--until-now", help="Stop at the present end of the binlog, not at Ctrl-C.")
     ] = False,
@@ -82,6 +85,12 @@ def replicate(
     logging.getLogger("cdclake").setLevel(logging.INFO)
     given = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
     account = account_of(user, host, port, socket, option_file)
+    if anew:
+        ask(
+            f"Remove the raw files of {', '.join(table or ()) or 'all tables'} of {database}, and load them again?",
+            yes=yes,
+            output=OutputFormat.TABLE,
+        )
     task = Task(database, tuple(table or ()), settings_from(given), name)
     raw = _store(folder, target)
     with _told_to_stop() as should_stop:

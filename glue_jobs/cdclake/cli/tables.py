@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdclake.adapters.state_rules import KEPT_BY_STORE
+from cdclake.cli.by_hand import DryRunOption, YesOption, ask, open_table
 from cdclake.cli.json_file import json_object
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target, with_target
@@ -169,11 +170,28 @@ def pause(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, ta
 
 @app.command()
 @with_target
-def unfreeze(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+def unfreeze(
+    table: TableArgument,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
     """Let a frozen table go on without the change files that vanished: what was in them is lost.
 
     Example: cdclake tables unfreeze shop.orders
     """
+    shown = output_for(output)
+    item = open_table(target, table).state.item
+    if item.get(Attribute.LAST_PENDING, Sentinel.NONE) == Sentinel.NONE:
+        shown.remark(f"No run has noted change files of {table} that are still to be applied.")
+    else:
+        shown.remark(f"Change files still to be applied, as the last run noted: {item[Attribute.LAST_PENDING]}")
+    if dry_run:
+        shown.remark("This is a dry run: nothing was done.")
+        return
+    ask(f"Let {table} go on without those that vanished, and lose what was in them?", yes=yes, output=output)
     _change(target, table, {Attribute.LAST_PENDING: Sentinel.NONE}, output)
 
 
