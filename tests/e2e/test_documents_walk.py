@@ -21,11 +21,11 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 PORT = "5555"
-END_SECONDS, WALK_SECONDS = 30, 360
+END_SECONDS, WALK_SECONDS = 30, 540
 AWS_CLI_IS_THERE = shutil.which("aws") is not None
 
 
