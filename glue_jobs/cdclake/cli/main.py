@@ -29,36 +29,42 @@ from cdclake.cli import (
 )
 from cdclake.cli.errors import ErrorReportingGroup
 
+_TRY, _EVERY_DAY, _LOOK_BACK, _MEND = "Try it out", "Every day", "Look back and undo", "Mend and clean up"
+
 app = typer.Typer(
     name="cdclake",
     cls=ErrorReportingGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Keep a data lake on S3 equal to the databases behind it, from AWS DMS files.",
+    help="Keep a data lake on S3 equal to the databases behind it, from AWS DMS files. Example: cdclake demo",
+    epilog="Exit status: 0 all is well, 2 a setting is wrong, 3 a raw file is, 4 run again, 5 look first, 6 see to it.",
 )
-app.command()(demo.demo)
-app.command()(run.run)
-app.command()(plan.plan)
-app.command()(status.status)
-app.command()(doctor.doctor)
-app.command()(console.console)
-app.add_typer(tables.app, name="tables")
-app.add_typer(changes.app, name="changes")
-app.command()(adopt.adopt)
-app.command()(undo.rollback)
-app.command()(undo.reapply)
-app.command()(upkeep.repair)
-app.command("clean-up")(upkeep.clean_up)
-app.command()(export.export)
-app.command()(diff.diff)
-app.command()(verify.verify)
-app.command()(feed.feed)
-app.command()(history.history)
-app.add_typer(quarantine.app, name="quarantine")
-app.command()(erase.erase)
+app.command(rich_help_panel=_EVERY_DAY)(run.run)
+app.command(rich_help_panel=_EVERY_DAY)(plan.plan)
+app.command(rich_help_panel=_EVERY_DAY)(status.status)
+app.add_typer(tables.app, name="tables", rich_help_panel=_EVERY_DAY)
+app.command(rich_help_panel=_EVERY_DAY)(console.console)
+app.command(rich_help_panel=_EVERY_DAY)(verify.verify)
+
+app.add_typer(changes.app, name="changes", rich_help_panel=_LOOK_BACK)
+app.command(rich_help_panel=_LOOK_BACK)(history.history)
+app.command(rich_help_panel=_LOOK_BACK)(diff.diff)
+app.command(rich_help_panel=_LOOK_BACK)(export.export)
+app.command(rich_help_panel=_LOOK_BACK)(undo.rollback)
+app.command(rich_help_panel=_LOOK_BACK)(undo.reapply)
+
+app.command(rich_help_panel=_MEND)(doctor.doctor)
+app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_MEND)
+app.command(rich_help_panel=_MEND)(upkeep.repair)
+app.command("clean-up", rich_help_panel=_MEND)(upkeep.clean_up)
+app.command(rich_help_panel=_MEND)(erase.erase)
+app.command(rich_help_panel=_MEND)(adopt.adopt)
+
+app.command(rich_help_panel=_TRY)(demo.demo)
+app.command(rich_help_panel=_TRY)(feed.feed)
 local.app.command()(replicate.replicate)
 local.app.command("sample-db")(sample_db.sample_db)
-app.add_typer(local.app, name="local")
+app.add_typer(local.app, name="local", rich_help_panel=_TRY)
 
 
 def main() -> None:
