@@ -24,7 +24,7 @@ sample-db: $(VENV)/.demo-ready ## The same with a private MariaDB as source, rep
 	@$(BIN)/cdclake local sample-db
 
 test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (about an hour)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_against_oracle.py tests/lake/test_kernel.py \

@@ -18,10 +18,26 @@ if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
 
 REGION = "eu-central-1"
+LONGEST = (
+    "test_every_call.py",
+    "test_documents_walk.py",
+    "test_against_oracle.py",
+    "test_rollback_session.py",
+    "test_command.py",
+    "test_demo.py",
+    "test_erase.py",
+)
+"""Files that take a minute or more; begun first, so that no process is left alone with one at the end."""
 
 # How long an example takes tells more of the machine than of the code.
 settings.register_profile("cdclake", deadline=None)
 settings.load_profile("cdclake")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
 @pytest.fixture
