@@ -162,7 +162,7 @@ def test_bad_rows_do_not_make_reading_slow(persons: Table, bad: bytes) -> None:
     persons.put(CHANGE, bad + good + bad)
     started = time.process_time()
     assert len(persons.read(CHANGE).bad_rows) == 2
-    assert time.process_time() - started < 20 * without + 1
+    assert time.process_time() - started < 20 * without + 5
 
 
 def test_a_change_with_bad_rows_is_refused_by_default_and_names_the_first(persons: Table) -> None:
