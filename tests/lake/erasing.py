@@ -16,7 +16,6 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.lake import data_file, file_writer, tombstones
 from cdclake.lake.as_of import TablePlace, table_as_of
-from cdclake.lake.erasing import data_files as erasing_files
 from cdclake.lake.erasing.erase import Erased, Erasure, erase
 from cdclake.lake.erasing.progress import Progress
 from cdclake.lake.erasing.raw_files import RawPlace
@@ -54,7 +53,7 @@ def secret(city: str | None = "Ulm", what: str = "") -> dict[str, Any]:
 
 def write_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compress nothing, so that what a file holds can be seen in its bytes."""
-    for module in (data_file, file_writer, tombstones, erasing_files):
+    for module in (data_file, file_writer, tombstones):
         monkeypatch.setattr(module, "COMPRESSION", "none")
 
 

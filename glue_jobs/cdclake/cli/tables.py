@@ -183,7 +183,8 @@ def unfreeze(
     Example: cdclake tables unfreeze shop.orders
     """
     shown = output_for(output)
-    item = open_table(target, table).state.item
+    found = open_table(target, table)
+    item = found.state.item
     if item.get(Attribute.LAST_PENDING, Sentinel.NONE) == Sentinel.NONE:
         shown.remark(f"No run has noted change files of {table} that are still to be applied.")
     else:
@@ -192,7 +193,8 @@ def unfreeze(
         shown.remark("This is a dry run: nothing was done.")
         return
     ask(f"Let {table} go on without those that vanished, and lose what was in them?", yes=yes, output=output)
-    _change(target, table, {Attribute.LAST_PENDING: Sentinel.NONE}, output)
+    after = change_settings(found.states, found.state, {Attribute.LAST_PENDING: Sentinel.NONE})
+    shown.records("Tables", _COLUMNS, [state_record(after)])
 
 
 def parse_settings(settings: list[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Callable
 
-from cdclake.commit.timeline import shows
+from cdclake.commit.timeline import line
 from cdclake.errors import ConfigurationError, RefusedChangeError
 from cdclake.lake.compute import compute, places_of, require_same_keys, shape_of
 from cdclake.lake.direct_prepare import Asked, prepare
@@ -181,8 +181,7 @@ def _slices(run: TableRun, before: Snapshot, prepared: Prepared) -> list[Slice]:
 
 def _last_direct(run: TableRun, before: Snapshot) -> list[str]:
     """Order of the direct change that made the table as it is, if one did: calls may come in one millisecond."""
-    shown = shows(run.log, before.change)
-    record = run.log.record(shown) if shown else None
+    record = next(line(run.log, before.change), None)
     return [file_order(name) for name in record.raw_files] if record and record.kind is ChangeKind.DIRECT else []
 
 

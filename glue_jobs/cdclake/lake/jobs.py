@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from cdclake.commit.timeline import made_from, shows
+from cdclake.commit.timeline import line
 from cdclake.errors import InputError, RawFilesLostError
 from cdclake.lake import raw_reader
 from cdclake.lake.compute import compute, require_same_keys, shape_of
@@ -17,10 +17,9 @@ from cdclake.lake.finish import finish, snapshot_after
 from cdclake.lake.history import columns_before
 from cdclake.lake.rewrite_plan import files_that_stay
 from cdclake.model.change import ChangeKind
-from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
+from cdclake.model.late import applied_after, begin_after, first_batch, full_load_facts, passed_over, pending_changes
 from cdclake.model.rawfiles import file_order, missing_loads
 from cdclake.model.schema import merge_schemas
-from cdclake.model.table import TableState
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
     if missing:
         remedy = "Wait until the DMS task has loaded the table, or have it reload the table"
         raise InputError("A full-load file is missing before another", remedy=remedy, file=missing[0])
-    newest = max(file.modified_utc for file in full_load).strftime(TableState.DATE_FORMAT)
-    names = tuple(file.relative for file in full_load)
+    names, newest = full_load_facts(full_load)
     same = (before.full_load_files, before.full_load_utc) == (names, newest)
     if same if base_change is None else before.change != base_change:
         return _nothing(run, before, "this full load is in the lake already")
@@ -149,14 +147,12 @@ def _last_applied(run: TableRun, before: Snapshot) -> tuple[datetime | None, fro
     Takeovers, rollbacks, direct changes and releases since do not count: they looked for no raw file. An erasure may
     have written raw files anew, which are not to be taken for files that came too late.
     """
-    change, written_anew = shows(run.log, before.change), set[str]()
-    while change:
-        record = run.log.record(change)
+    written_anew = set[str]()
+    for record in line(run.log, before.change):
         if record.kind is ChangeKind.ERASURE:
             written_anew.update(record.raw_files)
         elif record.kind not in (ChangeKind.DIRECT, ChangeKind.RELEASE):
             return datetime.fromisoformat(record.created_utc), frozenset(written_anew)
-        change = made_from(run.log, change)
     return None, frozenset(written_anew)
 
 

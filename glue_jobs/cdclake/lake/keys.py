@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.model.snapshot import KeyValue
+    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
 ROUTE = "_route"
 KEY = "_key"
@@ -61,3 +61,10 @@ def bounds(route: pa.Array) -> tuple[KeyValue, KeyValue]:
         return None, None
     extremes = pc.min_max(route)
     return extremes["min"].as_py(), extremes["max"].as_py()
+
+
+def may_meet(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -> bool:
+    """Whether a file may hold a route of a range, by its bounds; true if these are unknown or of another type."""
+    if not (isinstance(low, type(file.key_min)) and isinstance(high, type(file.key_max))):
+        return True
+    return bool(file.key_min <= high and low <= file.key_max)  # type: ignore[operator]  # of one type by now

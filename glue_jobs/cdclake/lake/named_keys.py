@@ -14,7 +14,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.arrow_types import cast_column
 from cdclake.lake.bloom import groups_to_read
 from cdclake.lake.data_file import batches_of, matches
-from cdclake.lake.keys import row_keys
+from cdclake.lake.keys import may_meet, row_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdclake.lake.data_file import TableShape
     from cdclake.lake.decide import Partition
     from cdclake.model.schema import Schema
-    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
+    from cdclake.model.snapshot import DataFile, TombstoneFile
 
 _WORD = r"(?<![0-9A-Za-z_]){}(?![0-9A-Za-z_])"
 
@@ -140,10 +140,9 @@ class Wanted:
 
     def may_be_in(self, file: DataFile | TombstoneFile) -> bool:
         """Whether a file may hold one of the keys, by its bounds."""
-        low, high = file.key_min, file.key_max
-        if not self.are_bounded or low is None or high is None:
+        if not self.are_bounded or file.key_min is None or file.key_max is None:
             return True
-        return any(_between(low, route, high) for route in self.routes.to_pylist())
+        return any(may_meet(file, route, route) for route in self.routes.to_pylist())
 
     def are(self, rows: pa.Table, partition: Partition) -> pa.ChunkedArray | pa.Array:
         """Which rows have one of the keys; true or false, never null.
@@ -199,9 +198,3 @@ def _object(text: str, primary_key: Sequence[str]) -> dict[str, str]:
         message = "A key has no value for a column, or one that is not a single value"
         raise ConfigurationError(message, remedy='Write it as {"id": 5, "region": "EU"}')
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()}
-
-
-def _between(low: KeyValue, route: KeyValue, high: KeyValue) -> bool:
-    if not (isinstance(route, type(low)) and isinstance(route, type(high))):
-        return True  # the column had another type when they were written
-    return bool(low <= route <= high)  # type: ignore[operator]  # of one type by now

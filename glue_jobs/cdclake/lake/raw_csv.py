@@ -75,10 +75,7 @@ def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: Table
         for chunk, is_tail in _chunks(stream, file, settings.csv):
             rows_at = 0
             if parser is None:
-                if file.transactions:
-                    layout = Layout(_transaction_columns(file, settings))
-                else:
-                    layout = _layout(chunk, file, settings, is_tail=is_tail)
+                layout = _layout(chunk, file, settings, is_tail=is_tail)
                 parser = _Parser(file, layout.names, settings.csv, _name_fields(file, table))
                 rows_at = layout.rows_at
             yield parser.parse(chunk[rows_at:], is_tail=is_tail)
@@ -99,10 +96,7 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, left_ou
         for number, (chunk, is_tail) in enumerate(_chunks(stream, file, settings.csv)):
             at = 0
             if number == 0:
-                if file.transactions:
-                    layout = Layout(_transaction_columns(file, settings))
-                else:
-                    layout = _layout(chunk, file, settings, is_tail=is_tail)
+                layout = _layout(chunk, file, settings, is_tail=is_tail)
                 width, at = len(layout.names) + (2 if file.transactions else 0), layout.rows_at
             kept.append(chunk[:at])
             with _Unclosed(file):
@@ -144,6 +138,8 @@ def _chunks(stream: pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterat
 
 
 def _layout(head: bytes, file: RawFile, settings: TableSettings, *, is_tail: bool) -> Layout:
+    if file.transactions:
+        return Layout(_transaction_columns(file, settings))
     form = replace(RecordFormat.of(settings.csv), null=None)
     with _Unclosed(file):
         found = list(islice((r for r in records(head, form, whole=is_tail) if not r.blank), _RECORDS_TO_JUDGE_BY))

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.lake.data_file import COMPRESSION, matches
-from cdclake.lake.keys import KEY, ROUTE, bounds
+from cdclake.lake.keys import KEY, ROUTE, bounds, may_meet
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.snapshot import TombstoneFile
 
@@ -70,8 +70,8 @@ def find_tombstones(
     wanted = pc.unique(keys)
     found = [empty.empty_table()]
     for file in files:
-        if _may_meet(file, low, high):
-            rows = _read(fs, file.key)
+        if may_meet(file, low, high):
+            rows = read_tombstones(fs, file.key)
             if rows.schema.field(KEY).type == empty.field(KEY).type:
                 found.append(rows.filter(matches(rows[KEY], wanted)))
     return pa.concat_tables(found)
@@ -79,21 +79,26 @@ def find_tombstones(
 
 def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table) -> TombstoneFile:
     """Write a change's deletes, and those of the files merged with it, as one file."""
-    rows = pa.concat_tables([new, *(_read(fs, file.key).cast(new.schema) for file in plan.merged)])
+    rows = pa.concat_tables([new, *(read_tombstones(fs, file.key).cast(new.schema) for file in plan.merged)])
     rows = rows.filter(pc.greater_equal(_file_orders(rows[POSITION], plan.oldest), plan.oldest))
+    newest = pc.max(_file_orders(rows[POSITION], plan.oldest)).as_py() or plan.oldest
+    return store_tombstones(fs, key, rows, newest)
+
+
+def store_tombstones(fs: FileSystem, key: str, rows: pa.Table, newest: str) -> TombstoneFile:
+    """Write deletes as one file.
+
+    Args:
+        rows: Route, key, position.
+        newest: Greatest `file_order` of the change files that they came from.
+    """
     with open_output(fs, key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION, store_schema=False)
-    newest = pc.max(_file_orders(rows[POSITION], plan.oldest)).as_py() or plan.oldest
     return TombstoneFile(key, rows.num_rows, newest, *bounds(rows[ROUTE]))
 
 
-def _may_meet(file: TombstoneFile, low: object, high: object) -> bool:
-    if not (isinstance(low, type(file.key_min)) and isinstance(high, type(file.key_max))):
-        return True
-    return bool(file.key_min <= high and low <= file.key_max)  # type: ignore[operator]  # of one type by now
-
-
-def _read(fs: FileSystem, key: str) -> pa.Table:
+def read_tombstones(fs: FileSystem, key: str) -> pa.Table:
+    """All deletes of one file: route, key, position."""
     with fs.open_input_file(key) as source:
         return pq.read_table(source, use_threads=False)
 

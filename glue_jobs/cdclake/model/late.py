@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.rawfiles import file_order, stamp_time
+from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,6 +125,16 @@ def passed_over(full_load_files: Sequence[RawFile], change_files: Sequence[RawFi
     """
     oldest = min(file.modified_utc for file in full_load_files)
     return max((file.relative for file in change_files if file.modified_utc < oldest), key=file_order, default="")
+
+
+def full_load_facts(files: Sequence[RawFile]) -> tuple[tuple[str, ...], str]:
+    """What a snapshot keeps of the full load it was made from: `full_load_files` and `full_load_utc`.
+
+    Args:
+        files: All files of the full load; at least one.
+    """
+    newest = max(file.modified_utc for file in files)
+    return tuple(file.relative for file in files), newest.strftime(TableState.DATE_FORMAT)
 
 
 def window_begin(snapshot: Snapshot, late_window_hours: int) -> str:

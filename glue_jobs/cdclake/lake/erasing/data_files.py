@@ -7,23 +7,21 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import open_output
 from cdclake.commit.erasure import Replacement, retained_snapshots
 from cdclake.commit.publish import in_parallel
 from cdclake.errors import IntegrityError, PastRetentionError
 from cdclake.lake.as_of import KeptFile
-from cdclake.lake.data_file import COMPRESSION, TableShape
+from cdclake.lake.data_file import TableShape
 from cdclake.lake.file_writer import DataFileWriter
 from cdclake.lake.kept_files import KeptFiles
-from cdclake.lake.keys import KEY, ROUTE, bounds
+from cdclake.lake.keys import KEY
+from cdclake.lake.tombstones import read_tombstones, store_tombstones
 from cdclake.lake.versions import file_shape, keyed_shape
 from cdclake.model.layout import HISTORY
 from cdclake.model.versions import MONTH, YEAR
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyarrow.fs import FileSystem
 
     from cdclake.commit.log import ChangeLog
@@ -119,7 +117,7 @@ def search(place: TablePlace, log: ChangeLog, head: int, keys: Keys, progress: P
     in_parallel(look, may_hold.files, progress.step)
     held.files.sort(key=lambda one: one.path)
     for tombstones in may_hold.tombstones:
-        found = tombstones.wanted.are_tombstones(_tombstones(fs, tombstones.file.key)[KEY])
+        found = tombstones.wanted.are_tombstones(read_tombstones(fs, tombstones.file.key)[KEY])
         if rows := pc.sum(found).as_py() or 0:
             held.tombstones.append(replace(tombstones, rows=rows))
     return held
@@ -207,16 +205,8 @@ def _without_rows(fs: FileSystem, kept: KeptFiles, one: HeldFile, target: str) -
 
 
 def _without_tombstones(fs: FileSystem, one: HeldTombstones, key: str) -> TombstoneFile | None:
-    rows = _tombstones(fs, one.file.key)
+    rows = read_tombstones(fs, one.file.key)
     rows = rows.filter(pc.invert(one.wanted.are_tombstones(rows[KEY])))
     if not rows.num_rows:
         return None
-    with open_output(fs, key) as sink:
-        pq.write_table(rows, sink, compression=COMPRESSION, store_schema=False)
-    low, high = bounds(rows[ROUTE])
-    return replace(one.file, key=key, rows=rows.num_rows, key_min=low, key_max=high)
-
-
-def _tombstones(fs: FileSystem, key: str) -> pa.Table:
-    with fs.open_input_file(key) as source:
-        return pq.read_table(source, use_threads=False)
+    return store_tombstones(fs, key, rows, one.file.newest)

@@ -37,7 +37,7 @@ def search(log: ChangeLog, keys: Keys, schema: Schema) -> list[BadRowsFile]:
     found = []
     for entry in log.store.list(log.layout.quarantine_folder):
         lines = (log.store.get(entry.key) or b"").splitlines(keepends=True)
-        left = [line for line in lines if not _is_one(json.loads(line), keys, schema)]
+        left = [line for line in lines if not is_one(json.loads(line)["content"], keys, schema)]
         if len(left) < len(lines):
             found.append(BadRowsFile(entry.key, len(lines) - len(left), b"".join(left)))
     return found
@@ -48,10 +48,6 @@ def is_one(content: dict[str, str | None] | str, keys: Keys, schema: Schema) -> 
     if isinstance(content, str):
         return keys.are_in_words_of(content)
     return keys.match_texts(content, schema)
-
-
-def _is_one(bad_row: dict[str, dict[str, str | None] | str], keys: Keys, schema: Schema) -> bool:
-    return is_one(bad_row["content"], keys, schema)
 
 
 def rewrite(store: ObjectStore, found: list[BadRowsFile]) -> None:

@@ -20,15 +20,14 @@ from cdclake.lake.data_file import TableShape
 from cdclake.lake.erasing.quarantine import is_one
 from cdclake.lake.keys import KEY, row_keys
 from cdclake.lake.raw_reader import Slice, read
-from cdclake.model.late import pending_changes
+from cdclake.model.late import full_load_facts, pending_changes
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import ROW_DIGITS
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
-from cdclake.model.table import TableState
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pyarrow.fs import FileSystem
 
@@ -105,7 +104,7 @@ def search(raw: RawPlace, lake: Snapshot, keys: Keys, progress: Progress) -> Hel
     full_load, changes = list_raw_files(raw.store, raw.prefix, raw.settings.cdc_path)
     due, _ = pending_changes(lake, changes, raw.settings.late_window_hours)
     not_in_lake = {file.relative for file in due}
-    if full_load and not _is_in(lake, full_load):
+    if full_load and full_load_facts(full_load) != (lake.full_load_files, lake.full_load_utc):
         not_in_lake.update(file.relative for file in full_load)
     found, fs = HeldRaw(), raw.fs.open()
     progress.expect("Looking through raw files", len(full_load) + len(changes))
@@ -125,11 +124,6 @@ def search(raw: RawPlace, lake: Snapshot, keys: Keys, progress: Progress) -> Hel
             found.changes.append(HeldRawFile(file, frozenset(rows)))
         progress.step()
     return found
-
-
-def _is_in(lake: Snapshot, full_load: Sequence[RawFile]) -> bool:
-    newest = max(file.modified_utc for file in full_load).strftime(TableState.DATE_FORMAT)
-    return (lake.full_load_files, lake.full_load_utc) == (tuple(file.relative for file in full_load), newest)
 
 
 def _rows_of(fs: FileSystem, raw: RawPlace, file: RawFile, lake: Snapshot, keys: Keys) -> tuple[set[int], int]:
