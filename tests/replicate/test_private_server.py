@@ -60,6 +60,15 @@ def test_nothing_of_it_is_left_when_the_block_is_left_by_an_error(mariadb: Priva
         pymysql.connect(host="127.0.0.1", port=accounts[0].port, user="x")
 
 
+def test_a_server_that_starts_leaves_the_temporary_tables_of_another_alone(mariadb: PrivateMariadb):
+    # A starting server removes every temporary table from its folder for them, as left by a server that died.
+    with closing(connect(mariadb.account, database="mysql")) as connection, connection.cursor() as cursor:
+        cursor.execute("create temporary table kept (number int) engine=aria")
+        cursor.execute("insert into kept values (7)")
+        with PrivateMariadb():
+            cursor.execute("drop temporary table kept")
+
+
 @pytest.mark.usefixtures("mariadb")
 def test_the_server_dies_with_the_process_that_started_it():
     with subprocess.Popen(

@@ -60,7 +60,7 @@ def server_is_installed() -> bool:
 
 
 class PrivateMariadb:
-    """A MariaDB server for as long as the `with` block lasts, with data, socket and port of its own.
+    """A MariaDB server for as long as the `with` block lasts; its data, temporary tables, socket and port are its own.
 
     Only this user's processes reach its socket, and its port is on the loopback device. It dies with this process.
 
@@ -69,7 +69,7 @@ class PrivateMariadb:
     """
 
     def __init__(self, port: int = 0) -> None:
-        self._port = port or _free_port()
+        self._port = port
         self._password = secrets.token_urlsafe(24)
         self._stack = ExitStack()
         self._folder = Path()
@@ -88,6 +88,7 @@ class PrivateMariadb:
             # The path of a socket has 107 bytes at most, so this is right under the temporary folder.
             self._folder = Path(tempfile.mkdtemp(prefix="cdclake-db-"))
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self._temporary.mkdir()
             self._run([*self._command(INSTALLER), "--skip-test-db", f"--auth-root-socket-user={_own_name()}"])
             self._start(stack)
             self._create_user()
@@ -110,6 +111,10 @@ class PrivateMariadb:
         return str(self._folder / "s")
 
     @property
+    def _temporary(self) -> Path:
+        return self._folder / "tmp"
+
+    @property
     def _log(self) -> Path:
         return self._folder / "error.log"
 
@@ -117,9 +122,13 @@ class PrivateMariadb:
         found = _program(program)
         # The server refuses to run as root unless told so.
         user = [f"--user={_own_name()}"] if os.geteuid() == 0 else []
-        return [str(found), "--no-defaults", f"--datadir={self._folder / 'data'}", *user]
+        # A server that starts removes all temporary tables from its folder for them, those of other servers too.
+        folders = [f"--datadir={self._folder / 'data'}", f"--tmpdir={self._temporary}"]
+        return [str(found), "--no-defaults", *folders, *user]
 
     def _start(self, stack: ExitStack) -> None:
+        # Asked for as late as can be: until the server has it, anybody may take it.
+        self._port = self._port or _free_port()
         places = [f"--socket={self._socket}", f"--port={self._port}", f"--pid-file={self._folder / 'pid'}"]
         with self._log.open("wb") as log:
             command = [*self._command(SERVER), *_SETTINGS, *places]
