@@ -174,6 +174,8 @@ def test_execution_does_exactly_what_the_plan_prints(world: World):
 def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(world: World):
     for name in ("bad", "full", "good", "odd"):
         world.put("LOAD00000001.csv", f"{RAW}/dms/shop/{name}/")
+    world.put("20240305-096500000.csv", f"{RAW}/dms/shop/late/")
+    world.register(f"{RAW}/dms/shop/late/")
     world.register(f"{RAW}/dms/shop/bad/", LastFullLoadDate="yesterday")
     for name in ("full", "good", "odd"):
         world.register(f"{RAW}/dms/shop/{name}/")
@@ -186,10 +188,11 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
     todo = plan(world.source, world.clock())
     summary = execute(todo, world.states, world.jobs, world.clock(), PackLimits(tables=1))
     outcomes = {table.planned.state.name.table: table.outcome for table in summary.tables}
-    assert outcomes == {"bad": "", "full": "", "good": "started", "odd": "started"}
-    assert [table.error.split(":")[0] for table in summary.failed] == ["ConfigurationError", "JobRunError"]
+    assert outcomes == {"bad": "", "full": "", "good": "started", "late": "", "odd": "started"}
+    kinds = [table.error.split(":")[0] for table in summary.failed]
+    assert kinds == ["ConfigurationError", "JobRunError", "UnreadableFileError"]
     printed = json.loads(json.dumps(summary.to_json()))
-    assert "2 of 4 tables failed: shop.bad, shop.full" in printed["error"]
+    assert "3 of 5 tables failed: shop.bad, shop.full, shop.late" in printed["error"]
     assert Attribute.WORK_REQUESTED_UTC not in world.state(f"{RAW}/dms/shop/full/").item
 
 

@@ -109,7 +109,12 @@ def test_absent_attributes_count_as_their_sentinels():
 
 
 @pytest.mark.parametrize(
-    ("attribute", "value"), [("LastFullLoadDate", "yesterday"), ("LastIncrementalFile", "other/place.parquet")]
+    ("attribute", "value"),
+    [
+        ("LastFullLoadDate", "yesterday"),
+        ("LastIncrementalFile", "other/place.parquet"),
+        ("LastIncrementalFile", "raw/shop/orders/20240305-096500000.parquet"),
+    ],
 )
 def test_an_attribute_that_does_not_parse_is_named_with_a_remedy(attribute: str, value: str):
     with pytest.raises(ConfigurationError, match=attribute) as caught:

@@ -51,6 +51,14 @@ def test_a_truncated_file_is_found(tmp_path: Path, names: dict[str, object], par
     assert (found.code, found.file) == (Code.UNREADABLE_FILE, path)
 
 
+def test_a_name_that_tells_no_time_is_found(raw: RawFolder) -> None:
+    raw.fill()
+    path = raw.change(("I", row(1)))
+    raw.file(path).rename(raw.file("20240305-106500000.parquet"))
+    found = one_finding(raw)
+    assert (found.code, found.file) == (Code.NO_SUCH_TIME, "20240305-106500000.parquet")
+
+
 def test_plain_csv_that_was_cut_is_found_by_its_last_row(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, CSV)
     raw.fill()

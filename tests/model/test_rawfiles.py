@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from cdclake.errors import UnreadableFileError
 from cdclake.model.position import position
 from cdclake.model.rawfiles import (
     ListedObject,
@@ -59,6 +60,23 @@ def test_change_files_are_ordered_by_time_whatever_folder_they_lie_in() -> None:
     objects = [ListedObject(f"s/t/{name}", 1, NOW) for name in reversed(names)]
     _, changes = raw_files(objects, "s/t/")
     assert [file.relative for file in changes] == names
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "20260101-096500000.parquet",
+        "20240230-101500123.csv",
+        "2024/03/05/20240305-2415001234.csv",
+        "00000101-101500123.csv",
+    ],
+)
+def test_a_change_file_of_a_time_that_there_is_not_is_an_error_that_names_it(name: str) -> None:
+    objects = [ListedObject(f"s/t/{one}", 1, NOW) for one in ("20240305-101500123.csv", name, "20240305-235959999.csv")]
+    with pytest.raises(UnreadableFileError, match="time that there is not") as caught:
+        raw_files(objects, "s/t/")
+    assert caught.value.details == {"file": f"s/t/{name}"}
+    assert "rename it" in caught.value.remedy
 
 
 def test_the_order_of_files_is_the_order_of_their_rows_positions() -> None:

@@ -40,6 +40,9 @@ def check_files(seen: Examination) -> Iterator[Finding]:
         mend = "Set CdcPath, and name all columns in Schema, if the table is in them"
         yield Finding(Code.TRANSACTIONS_UNREAD, text, mend, paste)
     yield from _unreadable(seen)
+    for file in seen.listing.timeless:
+        mend = "Look who wrote it: rename it to the time it was written (yyyymmdd-HHMMSSfff), or move it away"
+        yield Finding(Code.NO_SUCH_TIME, f"one of {seen.listing.timeless_count:,}", mend, file=file.relative)
     yield from _mismatched(seen)
     yield from _unfinished(seen)
     yield from _bad_rows(seen)

@@ -22,6 +22,7 @@ class Code(str, Enum):
     """Stable names of findings."""
 
     UNREADABLE_FILE = "unreadable-file"
+    NO_SUCH_TIME = "no-such-time"
     UNFINISHED_FILE = "unfinished-file"
     BAD_ROWS = "bad-rows"
     SCHEMA_MISMATCH = "schema-mismatch"
@@ -81,6 +82,11 @@ KINDS = {
         _ERROR,
         "a file is empty, truncated, or not of the format its name says",
         "a run stops at it, and nothing of what comes after it is applied",
+    ),
+    Code.NO_SUCH_TIME: Kind(
+        _ERROR,
+        "the name of a change file tells a time that there is not, such as minute 65",
+        "a run stops at it before it applies anything, as nothing tells the file's place among the others",
     ),
     Code.UNFINISHED_FILE: Kind(
         _ERROR,

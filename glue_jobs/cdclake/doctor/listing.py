@@ -6,7 +6,7 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cdclake.model.rawfiles import RawFile, RawKind, file_order, parse_raw_file
+from cdclake.model.rawfiles import RawFile, RawKind, file_order, parse_raw_file, read_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,6 +35,8 @@ class Listing:
         pending: Those after the watermark, if they were asked for.
         empty: Raw files without a byte, the first few.
         empty_count: How many there are.
+        timeless: Change files whose names tell a time that there is not, the first few.
+        timeless_count: How many there are.
         other: Objects that are no raw files, the first few; folder marks and DMS's own tables do not count.
         other_count: How many there are.
     """
@@ -48,6 +50,8 @@ class Listing:
     pending: tuple[RawFile, ...]
     empty: tuple[RawFile, ...]
     empty_count: int
+    timeless: tuple[RawFile, ...]
+    timeless_count: int
     other: tuple[str, ...]
     other_count: int
 
@@ -67,7 +71,7 @@ def read_listing(
     sample = _Sample(most_files)
     times = Spread[RawFile](_MOST_TIMES)
     pending: list[RawFile] = []
-    empty, other = _FirstFew[RawFile](), _FirstFew[str]()
+    empty, timeless, other = _FirstFew[RawFile](), _FirstFew[RawFile](), _FirstFew[str]()
     count = size_bytes = small = 0
     watermark = file_order(pending_after or "")
     for entry in objects:
@@ -82,6 +86,8 @@ def read_listing(
             loads.append(file)
             continue
         count, size_bytes, small = count + 1, size_bytes + file.size_bytes, small + (file.size_bytes < SMALL_FILE_BYTES)
+        if not read_time(file.order):
+            timeless.add(file)
         sample.add(file)
         times.add(file)
         if pending_after is not None and file.order > watermark:
@@ -96,6 +102,8 @@ def read_listing(
         pending=tuple(sorted(pending, key=lambda file: file.order)),
         empty=tuple(empty.items),
         empty_count=empty.count,
+        timeless=tuple(timeless.items),
+        timeless_count=timeless.count,
         other=tuple(other.items),
         other_count=other.count,
     )

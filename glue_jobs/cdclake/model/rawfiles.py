@@ -14,6 +14,8 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.errors import UnreadableFileError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -119,8 +121,10 @@ def read_time(text: str) -> datetime | None:
     digits = text.replace("-", "", 1)[:_TIME_DIGITS]
     if not (len(digits) == _TIME_DIGITS and digits.isdigit()):
         return None
+    year, rest, milliseconds = int(digits[:4]), digits[4:14], int(digits[14:])
+    month, day, hour, minute, second = (int(rest[place : place + 2]) for place in range(0, 10, 2))
     try:
-        return datetime.strptime(digits, "%Y%m%d%H%M%S%f")  # noqa: DTZ007 - a zone is not told
+        return datetime(year, month, day, hour, minute, second, milliseconds * 1000)  # noqa: DTZ001 - no zone is told
     except ValueError:
         return None
 
@@ -185,11 +189,19 @@ def raw_files(objects: Iterable[ListedObject], raw_prefix: str) -> tuple[list[Ra
 
     Returns:
         Full-load files by name, and change files in the order they are applied.
+
+    Raises:
+        UnreadableFileError: The name of a change file tells a time that there is not, so that nothing tells its place.
     """
     parsed = [parse_raw_file(entry, raw_prefix) for entry in objects]
     found = [file for file in parsed if file]
     full_load = sorted((f for f in found if f.kind is RawKind.FULL_LOAD), key=lambda f: f.relative)
     changes = sorted((f for f in found if f.kind is RawKind.CHANGE), key=lambda f: f.order)
+    for file in changes:
+        if not read_time(file.order):
+            message = "The name of a change file tells a time that there is not"
+            remedy = "Look who wrote it: rename it to the time it was written (yyyymmdd-HHMMSSfff), or move it away"
+            raise UnreadableFileError(message, remedy=remedy, file=file.key)
     return full_load, changes
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.rawfiles import file_order, is_transactions_key, transactions_prefix
+from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
 from cdclake.model.times import utc_text, utc_time
 
@@ -175,7 +175,7 @@ class TableState:
         watermark = self.watermark
         if watermark in ("", Sentinel.NONE):
             return ""
-        if not file_order(watermark):
+        if not read_time(file_order(watermark)):
             message = f"{Attribute.LAST_INCREMENTAL_FILE} is '{self.last_incremental_file}', which is no change file"
             first = f"{self.path}{Sentinel.FIRST_FILE}"
             remedy = f"Set it to {self.path}<change file>, or to {first} to begin with the first"
