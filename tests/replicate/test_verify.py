@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from cdclake.cli.main import app
 from cdclake.cli.source import PASSWORD_VARIABLE
 from cdclake.lake.as_of import TablePlace
+from cdclake.replicate import compare_parts
 from cdclake.replicate.verify import Verified, verify
 from tests.lake.over_time import TABLE, TableOverTime
 
@@ -70,6 +71,17 @@ def test_each_kind_of_difference_is_found(orders: Source, table: TableOverTime) 
     assert any("2.51" in difference for difference in found.differences)
     counted = compared(orders, table, counts_only=True)
     assert counted.differences == ("2 rows in the lake, 3 in the source",)
+
+
+def test_a_table_of_many_parts_is_compared_part_by_part(
+    orders: Source, table: TableOverTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare_parts, "PART_ROWS", 1)
+    told: list[tuple[str, int, int]] = []
+    assert compared(orders, table, told=lambda *step: told.append(step)).equal
+    assert told[-1] == (f"{orders.schema}.orders", 4, 4)
+    orders.run("update orders set price = 2.51 where id = 3")
+    assert "1 rows different" in compared(orders, table).differences
 
 
 def test_columns_that_only_the_lake_has_are_named_and_no_difference(orders: Source, table: TableOverTime) -> None:

@@ -60,7 +60,7 @@ def verify(
 
     What the source has and the lake has not applied yet differs, so wait until cdclake status shows no lag.
 
-    The rows of a table and its source are held in memory; --count takes tables of any size.
+    The temporary folder must have room for a table and its source, compressed. --count reads no rows.
 
     Example: cdclake verify shop --user reader --host db.example.com
     """
@@ -80,9 +80,7 @@ def verify(
             found = [_expected(place_of, text) for text in expect or ()]
         else:
             account = account_of(user, host, port, socket, option_file)
-            for one in compare_with(account, database, place_of, table or (), counts_only=count):
-                found.append(one)
-                bar.say(f"{one.table} is compared")
+            found += compare_with(account, database, place_of, table or (), counts_only=count, told=bar.show)
     shown = output_for(output)
     lines = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in found]
     shown.records("Lake and source", _COLUMNS, lines)

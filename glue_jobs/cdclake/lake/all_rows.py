@@ -1,4 +1,4 @@
-"""All rows of a lake table at once, for whoever compares it with something. No Spark."""
+"""All rows of a lake table, piece by piece, for whoever compares it with something. No Spark."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from cdclake.lake.data_file import TableShape, as_full_load, is_deleted
 from cdclake.lake.kept_files import KeptFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cdclake.lake.as_of import TableAsOf, TablePlace
 
 
-def all_rows(place: TablePlace, as_of: TableAsOf) -> pa.Table:
-    """The source's columns of all rows of a table as it was after a change, in no order. They must fit in memory.
+def pieces_of_rows(place: TablePlace, as_of: TableAsOf) -> Iterator[pa.Table]:
+    """The source's columns of all rows of a table as it was after a change, in no order; the first piece is empty.
 
     Raises:
         PastRetentionError: A file is no longer kept.
@@ -24,10 +26,10 @@ def all_rows(place: TablePlace, as_of: TableAsOf) -> pa.Table:
     """
     snapshot = as_of.snapshot
     shape = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
-    kept_files, pieces = KeptFiles(place), list[pa.Table]()
+    kept_files = KeptFiles(place)
+    yield arrow_schema(snapshot.schema).empty_table()
     for kept in as_of.files:
         for group in kept_files.row_groups(kept):
             rows = as_full_load(group)
             rows = rows.filter(pc.invert(is_deleted(rows))) if kept.file.deleted else rows
-            pieces.append(pa.table(shape.source_columns(rows, kept.file.partition)))
-    return pa.concat_tables(pieces) if pieces else arrow_schema(snapshot.schema).empty_table()
+            yield pa.table(shape.source_columns(rows, kept.file.partition))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,11 +14,27 @@ from cdclake.model import position
 from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MOST_EXAMPLES = 5
 """Differences of each kind that are told row by row."""
 _MOST_CHARACTERS = 60
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row that differs.
+
+    Attributes:
+        kind: How it does.
+        row: Its key, and what is not the same of it.
+    """
+
+    kind: str
+    row: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.row}"
 
 
 @dataclass(frozen=True)
@@ -32,7 +49,7 @@ class RowComparison:
         repeated: Rows of the lake whose key an earlier row has as well.
         different: Rows of one key whose values are not the same.
         columns: What is not the same about the columns, in words.
-        examples: The first differing rows of each kind, in words.
+        examples: Some differing rows of each kind.
     """
 
     rows: int
@@ -42,7 +59,7 @@ class RowComparison:
     repeated: int
     different: int
     columns: tuple[str, ...]
-    examples: tuple[str, ...]
+    examples: tuple[Example, ...]
 
     @property
     def equal(self) -> bool:
@@ -53,7 +70,7 @@ class RowComparison:
     def differences(self) -> tuple[str, ...]:
         """All that is not the same, in words; none if the tables are equal."""
         counts = [(name, getattr(self, name)) for name in ("missing", "surplus", "repeated", "different")]
-        return (*self.columns, *(f"{count} rows {name}" for name, count in counts if count), *self.examples)
+        return (*self.columns, *(f"{count} rows {name}" for name, count in counts if count), *map(str, self.examples))
 
     def to_json(self) -> dict[str, Any]:
         """For `--output json`."""
@@ -71,14 +88,36 @@ def compare_rows(lake: pa.Table, source: pa.Table, key: Sequence[str], added: Se
     """
     columns = list(_column_differences(lake.schema, source.schema, {*added, OP_COLUMN, position.COLUMN}))
     shared = [name for name in source.column_names if name in lake.column_names]
-    if not set(key) <= set(shared):
+    if not shared or not set(key) <= set(shared):
         return RowComparison(lake.num_rows, source.num_rows, 0, 0, 0, 0, (*columns, "no key to compare rows by"), ())
-    ours, theirs = _in_lake_types(lake.select(shared)), _in_lake_types(source.select(shared))
+    ours, theirs = in_lake_types(lake.select(shared)), in_lake_types(source.select(shared))
     return _compare(ours, theirs, list(key), tuple(columns))
 
 
+def merged(parts: Iterable[RowComparison]) -> RowComparison:
+    """The comparison of tables whose parts were compared, as many as one or more; with examples of each kind."""
+    found = list(parts)
+    rows, source_rows, missing, surplus, repeated, different = map(sum, zip(*map(_counts, found), strict=True))
+    kinds = dict[str, list[Example]]()
+    for example in chain.from_iterable(part.examples for part in found):
+        kinds.setdefault(example.kind, []).append(example)
+    examples = chain.from_iterable(of_kind[:MOST_EXAMPLES] for of_kind in kinds.values())
+    return RowComparison(rows, source_rows, missing, surplus, repeated, different, found[0].columns, tuple(examples))
+
+
+def _counts(compared: RowComparison) -> tuple[int, ...]:
+    return (
+        compared.rows,
+        compared.source_rows,
+        compared.missing,
+        compared.surplus,
+        compared.repeated,
+        compared.different,
+    )
+
+
 def _compare(ours: pa.Table, theirs: pa.Table, key: list[str], columns: tuple[str, ...]) -> RowComparison:
-    our_keys, their_keys = _row_keys(ours, key or ours.column_names), _row_keys(theirs, key or ours.column_names)
+    our_keys, their_keys = row_keys(ours, key or ours.column_names), row_keys(theirs, key or ours.column_names)
     if not key:
         our_keys, their_keys = _numbered(our_keys), _numbered(their_keys)
     place = pc.index_in(their_keys, value_set=our_keys)
@@ -112,7 +151,7 @@ def _column_differences(lake: pa.Schema, source: pa.Schema, added: set[str]) -> 
     )
 
 
-def _in_lake_types(rows: pa.Table) -> pa.Table:
+def in_lake_types(rows: pa.Table) -> pa.Table:
     """Rows with the types that a lake table has, which are fewer than the raw files'."""
     arrays = {}
     for name in rows.column_names:
@@ -122,7 +161,7 @@ def _in_lake_types(rows: pa.Table) -> pa.Table:
     return pa.table(arrays)
 
 
-def _row_keys(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
+def row_keys(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
     """One value a row that tells apart what the columns tell apart: each value with its length before it."""
     pieces = []
     for name in names:
@@ -160,9 +199,9 @@ def _any_of(masks: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:
     return result
 
 
-def _examples(what: str, rows: pa.Table, shown: Sequence[str]) -> Iterator[str]:
+def _examples(kind: str, rows: pa.Table, shown: Sequence[str]) -> Iterator[Example]:
     for row in rows.select(list(shown)).slice(0, MOST_EXAMPLES).to_pylist():
-        yield f"{what}: {_named(row)}"
+        yield Example(kind, _named(row))
 
 
 def _different_rows(
@@ -171,12 +210,12 @@ def _different_rows(
     masks: dict[str, pa.ChunkedArray],
     differing: pa.ChunkedArray,
     shown: Sequence[str],
-) -> Iterator[str]:
+) -> Iterator[Example]:
     for place in pc.indices_nonzero(differing)[:MOST_EXAMPLES].to_pylist():
         names = [name for name, mask in masks.items() if mask[place].as_py()]
         key = _named({name: theirs[name][place].as_py() for name in shown})
         values = "; ".join(f"{name} is {_text(ours, name, place)}, not {_text(theirs, name, place)}" for name in names)
-        yield f"different: {key}: {values}"
+        yield Example("different", f"{key}: {values}")
 
 
 def _named(row: dict[str, Any]) -> str:

@@ -5,22 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from cdclake.errors import ConfigurationError
-from cdclake.lake.all_rows import all_rows
+from cdclake.lake.all_rows import pieces_of_rows
 from cdclake.lake.as_of import TableAsOf, table_as_of
-from cdclake.replicate.compare import compare_rows
+from cdclake.replicate.compare_parts import compare_in_parts, number_of_parts
 from cdclake.replicate.snapshot import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
 
     from cdclake.lake.as_of import TablePlace
     from cdclake.model.table import TableName
     from cdclake.replicate.connection import Account
     from cdclake.replicate.snapshot import Snapshot
     from cdclake.replicate.source_tables import SourceTable
+
+    Told = Callable[[str, int, int], None]
+    """Hears of each step: the table, rows read of both sides, rows of both sides."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ def verify(
     only: Sequence[str] = (),
     *,
     counts_only: bool = False,
+    told: Told | None = None,
 ) -> Iterator[Verified]:
     """Compare each table of a source database, as one snapshot of it, with its lake table as it is.
 
@@ -66,7 +70,9 @@ def verify(
         database: Its name, which is that of the tables' schema.
         place_of: Where the lake table of a name is.
         only: Names of tables; empty for all.
-        counts_only: Compare numbers of rows. Otherwise every value of every row is compared, in memory.
+        counts_only: Compare numbers of rows. Otherwise every value of every row is compared, and the temporary folder
+            must have room for both tables, compressed.
+        told: Hears of the rows that were read.
 
     Raises:
         ConfigurationError: The source refuses, or has no such table.
@@ -80,7 +86,10 @@ def verify(
             except ConfigurationError:
                 yield Verified(str(table.name), None, 0, now.count(table), ("there is no lake table",))
                 continue
-            yield _counted(now, table, lake) if counts_only else _compared(now, table, place, lake)
+            if counts_only:
+                yield _counted(now, table, lake)
+            else:
+                yield _compared(now, table, place, lake, told)
 
 
 def _counted(now: Snapshot, table: SourceTable, lake: TableAsOf) -> Verified:
@@ -89,10 +98,21 @@ def _counted(now: Snapshot, table: SourceTable, lake: TableAsOf) -> Verified:
     return Verified(str(table.name), lake.change, ours, theirs, differences)
 
 
-def _compared(now: Snapshot, table: SourceTable, place: TablePlace, lake: TableAsOf) -> Verified:
-    rows = all_rows(place, lake)
-    source = pa.concat_tables(now.rows(table))
-    theirs = {name.lower() for name in source.column_names}
-    surplus = tuple(name for name in rows.column_names if name.lower() not in theirs)
-    found = compare_rows(rows, source, table.key, surplus)
+def _compared(now: Snapshot, table: SourceTable, place: TablePlace, lake: TableAsOf, told: Told | None) -> Verified:
+    ours, theirs = lake.snapshot.rows, now.count(table)
+    parts = number_of_parts(max(ours, theirs), sum(file.bytes for file in lake.snapshot.files))
+    names = {name.lower() for name in table.schema.names}
+    surplus = tuple(name for name in lake.snapshot.schema.names if name.lower() not in names)
+    done = 0
+
+    def watched(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        nonlocal done
+        for piece in pieces:
+            yield piece
+            done += piece.num_rows
+            if told:
+                told(str(table.name), done, ours + theirs)
+
+    rows = watched(pieces_of_rows(place, lake))
+    found = compare_in_parts(rows, watched(now.rows(table)), table.key, surplus, parts)
     return Verified(str(table.name), lake.change, found.rows, found.source_rows, found.differences, surplus)
