@@ -26,9 +26,9 @@ sample-db: $(VENV)/.demo-ready ## The same with a private MariaDB as source, rep
 test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (about an hour)
-	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/lake/test_against_oracle.py tests/lake/test_kernel.py \
-		tests/lake/test_direct_against_oracle.py tests/lake/test_history_against_oracle.py -v -n 2 --dist loadgroup --hypothesis-show-statistics
+test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (two hours or so)
+	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \
+		-v -n 2 --dist loadgroup --hypothesis-show-statistics
 
 crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (an hour or so)
 	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
