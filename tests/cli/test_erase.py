@@ -105,6 +105,7 @@ def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert SECRET_NAME.encode() in b"".join(in_raw().values())
     raw = the_json(cdclake("erase", TABLE, *WHICH, "--raw", "--yes", "-o", "json"))
     assert (raw["done"], raw["change"], raw["full_load_files"], raw["change_rows"]) == (True, 5, 1, 1)
+    assert raw.keys() >= {"versions", "object_versions"}  # of the history, and of the bucket
     assert sorted(in_raw()) == [RAW_PREFIX + f"20240305-100{number}00000.parquet" for number in (1, 2)]
     assert SECRET_NAME.encode() not in b"".join(in_raw().values())
 

@@ -27,6 +27,7 @@ from tests.lake.table import NAME, RAW_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from pathlib import Path
 
     import pytest
@@ -59,21 +60,25 @@ def write_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class ErasableTable(TableOverTime):
-    """A table of which rows can be erased."""
+    """A table of which rows can be erased.
+
+    Attributes:
+        last_listed_utc: When a run last had seen to all raw files.
+    """
 
     item: dict[str, str] = field(default_factory=lambda: {"PrimaryKey": "id", "History": "true"})
+    last_listed_utc: datetime | None = None
 
     def erasure(self, *keys: str, raw: bool = False, reason: str = "request 17") -> Erasure:
         run = self.run()
         lake = run.log.snapshot(run.log.head())
-        settings = TableSettings.from_item(self.item)
+        settings, raw_fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri())
+        raw_place = RawPlace(store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc)
         return Erasure(
             place=TablePlace.at(self.location, TABLE),
             log=run.log,
             keys=Keys.parse(keys, lake.primary_key, lake.schema),
-            raw=RawPlace(store(self.raw.as_uri()), lake_filesystem(self.raw.as_uri()), RAW_PREFIX, NAME, settings)
-            if raw
-            else None,
+            raw=raw_place if raw else None,
             run_id=run.run_id,
             reason=reason,
             made_by="the officer",

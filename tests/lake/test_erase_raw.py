@@ -4,21 +4,44 @@ from __future__ import annotations
 
 import gzip
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.commit.undo import plan_rollback
-from cdclake.errors import ConfigurationError, PastRetentionError
-from cdclake.lake.erasing.erase import look
-from tests.lake.erasing import COLUMNS, SECRET_ID, SECRET_NAME, ErasableTable, row, secret, without, write_plainly
+from cdclake.control.decision import DecisionKind
+from cdclake.control.planning import plan_table
+from cdclake.errors import ConfigurationError, InputError, PastRetentionError
+from cdclake.lake.erasing.erase import erase, look
+from cdclake.lake.raw_csv import batches
+from cdclake.lake.release import release
+from cdclake.model.schema import parse_columns
+from cdclake.model.table import TableName, TableSettings, TableState
+from cdclake.model.times import utc_text
+from tests.lake.dying_store import Death, DiedError, DyingStore
+from tests.lake.erasing import (
+    COLUMNS,
+    SECRET_ID,
+    SECRET_NAME,
+    ErasableTable,
+    holding,
+    row,
+    secret,
+    without,
+    write_plainly,
+)
 from tests.lake.over_time import START
 from tests.lake.table import RAW_PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cdclake.ports import ObjectStore
 
 KEY = str(SECRET_ID)
 SCHEMA = "id bigint, city string, name string, amount decimal(10,2)"
@@ -188,8 +211,95 @@ def test_rows_of_other_tables_stay_in_transaction_files(table: ErasableTable) ->
     file.write_text("".join(lines))
     table.load_incremental()
     table.erase(KEY, raw=True)
-    assert file.read_text() == "".join([lines[0], *lines[2:]])
+    assert file.read_text() == "".join([lines[0], ",,\n", *lines[2:]])
     assert table.load_incremental()["change"] is None
+    assert _rows_in(table, file.name, "orders") == [0, 3]
+    assert _rows_in(table, file.name, "customers") == [2]  # as before, so that its bad rows can be released
+
+
+def _rows_in(table: ErasableTable, transactions: str, name: str) -> list[int]:
+    raw, settings = lake_filesystem(table.raw.as_uri()).open(), TableSettings.from_item(table.item)
+    settings = settings if name == "orders" else replace(settings, schema=parse_columns("id bigint, name string"))
+    found = batches(raw, table.raw_file(transactions, "transactions"), settings, TableName("shop", name))
+    return [number for rows in found for number in rows.numbers.tolist()]
+
+
+def test_a_csv_file_of_which_nothing_is_left_goes_so_that_one_can_go_back_and_on(table: ErasableTable) -> None:
+    table.item["Schema"] = SCHEMA
+    table.load([row(1)])
+    for minute, line in enumerate((f"I,{KEY},Ulm,{SECRET_NAME},1.50\n", "U,1,Rom,name,1.50\n"), 1):
+        table.put(f"20240305-100{minute}00000.csv", line.encode())
+        table.load_incremental()
+    table.erase(KEY, raw=True)
+    assert raw_names(table) == ["20240305-100200000.csv", "LOAD00000001.parquet"]
+    table.roll_back(to=1)
+    assert table.load_incremental()["raw_files"] == 1
+    assert [values["city"] for values in table.kept_rows(table.log.head())] == ["Rom"]
+
+
+def test_bad_rows_of_a_file_that_was_written_anew_are_not_mistaken_for_others(table: ErasableTable) -> None:
+    table.item |= {"MaxQuarantinedRows": "5", "Schema": SCHEMA}
+    table.load([row(1)])
+    names = [f"20240305-100{minute}00000.csv" for minute in (1, 2, 3)]
+    table.put(names[0], f"I,{KEY},Ulm,{SECRET_NAME},1.50\nI,5,Ulm,five,many\nI,6,Ulm,six,1.50\n".encode())
+    table.put(names[1], b"I,7,Ulm,seven,many\n")
+    table.load_incremental()
+    table.erase(KEY, raw=True)
+    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
+    (table.raw / RAW_PREFIX / names[1]).write_text("I,7,Ulm,seven,7.00\n")
+    with pytest.raises(InputError, match=rf"An erasure took rows out of 1 raw files.*{names[0]}.*by hand"):
+        release(table.run(), names)
+    assert release(table.run(), [names[1]])["books"]["inserted"] == 1
+
+    table.roll_back(to=2)  # the files stay as they are
+    with pytest.raises(InputError, match="An erasure took rows out"):
+        release(table.run(), [names[0]])
+    table.roll_back(to=1)
+    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,many\nI,6,Ulm,six,1.50\n")
+    table.load_incremental()
+    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
+    assert release(table.run(), [names[0]])["books"]["inserted"] == 1  # counted since it was written anew
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_an_erasure_that_dies_at_the_raw_bucket_is_finished_by_the_next(table: ErasableTable, call: int) -> None:
+    table.load([row(1), secret()])
+    for _ in range(2):
+        table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
+    dying = table.erasure(KEY, raw=True)
+    assert dying.raw
+    raw = cast("ObjectStore", DyingStore(dying.raw.store, Death(call, carried_out=False)))
+    with pytest.raises(DiedError):
+        erase(replace(dying, raw=replace(dying.raw, store=raw)), table.runs)
+    assert is_in_raw(table)
+    assert table.erase(KEY, raw=True).change
+    assert not is_in_raw(table)
+    assert holding(table, SECRET_ID, SECRET_NAME) == {}
+
+
+def test_files_written_anew_behind_the_late_window_are_not_taken_for_late_ones(table: ErasableTable) -> None:
+    table.item["LateWindowHours"] = "0"
+    table.load([row(1)])
+    table.apply(("U", secret("Bonn")))
+    table.apply(("U", row(1, "Ulm")))
+    for minute in (1, 2):
+        written(table, f"20240305-100{minute}00000.parquet", minute)
+    table.last_listed_utc = START + timedelta(minutes=10)
+    table.write_changes("20240305-100030000.parquet", [("I", secret("Rom")), ("I", row(9))])  # never applied
+    table.erase(KEY, raw=True)
+    assert not is_in_raw(table)
+    state = TableState.new("raw", "shop/", "orders/").with_attributes(
+        **table.item, ActiveFlag="true", LastListedUtc=utc_text(table.last_listed_utc)
+    )
+    files = [table.raw_file(name) for name in raw_names(table) if name.startswith("2024")]
+    now = START + timedelta(minutes=20)
+    files = [file if "1002" in file.relative else replace(file, modified_utc=now) for file in files]
+    lake = table.log.snapshot(table.log.head())
+    decision = plan_table(state, (), files, now, lake)
+    assert (decision.kind, decision.too_late) == (DecisionKind.NOTHING_NEW, 1)
+    assert "will not be applied: 20240305-100030000.parquet" in decision.reason
+    table.apply(("U", row(1, "Kiel")))
+    assert "20240305-100100000.parquet" not in table.log.snapshot(table.log.head()).applied_files
 
 
 def test_a_file_that_cannot_be_read_is_told_of(table: ErasableTable) -> None:

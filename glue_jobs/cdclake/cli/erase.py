@@ -105,12 +105,19 @@ def _erasure(
 
     state, log = lake_table.state, lake_table.log
     lake = log.snapshot(log.head())
-    raw_fs = lake_filesystem(target.raw_bucket)
+    raw_place = RawPlace(
+        connect(target).raw,
+        lake_filesystem(target.raw_bucket),
+        state.raw_prefix,
+        state.name,
+        state.settings,
+        state.last_listed_utc,
+    )
     return Erasure(
         place=TablePlace.at(target.lake_bucket, str(state.name), target.lake_prefix),
         log=log,
         keys=Keys.parse(key, lake.primary_key, lake.schema),
-        raw=RawPlace(connect(target).raw, raw_fs, state.raw_prefix, state.name, state.settings) if raw else None,
+        raw=raw_place if raw else None,
         run_id=lake_table.run_id,
         reason=reason,
         made_by=person(target),
@@ -132,7 +139,7 @@ def _show(shown: Output, title: str, touched: Touched, out_of_reach: tuple[str, 
 
 
 def _facts(done: Erased) -> dict[str, object]:
-    counts = {"snapshots": done.snapshots, "versions": done.versions}
+    counts = {"snapshots": done.snapshots, "object_versions": done.object_versions}
     return {
         "done": True,
         "change": done.change,
@@ -146,6 +153,6 @@ def _tell(shown: Output, lake_table: RegisteredTable, done: Erased) -> None:
     layout = lake_table.log.layout
     shown.remark(
         f"Done, as change {done.change}: {done.touched.rows:,} rows of {layout.name} are erased, and all earlier states"
-        f" of them. Versions of objects deleted: {done.versions:,}."
+        f" of them. Versions of objects deleted: {done.object_versions:,}."
     )
     shown.remark(f"What was touched is kept in s3://{layout.bucket}/{layout.erasure_key(done.change or 0)}")

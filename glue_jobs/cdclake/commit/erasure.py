@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from cdclake.commit.clean_up import KEYS_AT_ONCE
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.late import known_as_applied
 from cdclake.model.layout import CHANGE_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.layout import LakeLayout
@@ -73,6 +74,7 @@ def commit_erasure(
     clock: Clock,
     *,
     raw_files: tuple[str, ...] = (),
+    known_raw_files: Collection[str] = (),
     reason: str = "",
     made_by: str = "",
     keep_alive: KeepAlive = no_lease,
@@ -81,7 +83,8 @@ def commit_erasure(
 
     Args:
         before: The table after its newest change.
-        raw_files: Relative keys of the raw files that were written anew or deleted.
+        raw_files: Relative keys of the raw files that are to be written anew or deleted.
+        known_raw_files: Those of the change files among them that are in the lake.
         reason: Why, for people.
         made_by: Who asked for it.
 
@@ -89,7 +92,7 @@ def commit_erasure(
         CommitConflictError: Another run committed first; nothing was changed.
         LeaseLostError: Another run took the table over.
     """
-    after = replace(replacement.of(before), change=before.change + 1)
+    after = known_as_applied(replace(replacement.of(before), change=before.change + 1), known_raw_files)
     live = {file.path for file in before.all_files}
     # New files of the past have never been in sight, but so a clean-up finds them when nobody needs them any more.
     new = [file for old, file in replacement.files.items() if file and file.path != old]

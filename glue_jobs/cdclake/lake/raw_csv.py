@@ -84,6 +84,8 @@ def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: Table
 def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, left_out: Container[int]) -> bytes:
     """A file's content, not compressed, without some rows. All else, rows of other tables too, is as it was.
 
+    In a transaction file a row of no table stays in the place of each, as all its tables count the rows of one file.
+
     Args:
         left_out: Numbers of these rows, as `batches` gives them.
 
@@ -92,6 +94,8 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, left_ou
     """
     kept: list[bytes] = []
     next_row, width = 0, 0
+    form = RecordFormat.of(settings.csv)
+    nobodys = 2 * form.delimiter + form.row_delimiter if file.transactions else b""
     with fs.open_input_stream(file.key) as stream:
         for number, (chunk, is_tail) in enumerate(_chunks(stream, file, settings.csv)):
             at = 0
@@ -100,10 +104,10 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, left_ou
                 width, at = len(layout.names) + (2 if file.transactions else 0), layout.rows_at
             kept.append(chunk[:at])
             with _Unclosed(file):
-                for record in records(chunk[at:], RecordFormat.of(settings.csv), whole=True):
+                for record in records(chunk[at:], form, whole=True):
                     is_row = width == 1 or not record.blank
-                    if not (is_row and next_row in left_out):
-                        kept.append(chunk[at + record.start : at + record.end])
+                    goes = is_row and next_row in left_out
+                    kept.append(nobodys if goes else chunk[at + record.start : at + record.end])
                     next_row += is_row
     return b"".join(kept)
 

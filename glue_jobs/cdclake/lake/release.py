@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.commit.put_aside import put_aside
@@ -19,7 +20,7 @@ from cdclake.model.schema import merge_schemas
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pyspark import SparkContext
 
@@ -46,18 +47,22 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
         Summary of the change; `change` is None if there are no such rows.
 
     Raises:
-        InputError: A raw file is gone or lies behind the late window, or more rows are bad still than may be put aside.
+        InputError: A raw file is gone, lies behind the late window or was written anew by an erasure, or more rows are
+            bad still than may be put aside.
         ConfigurationError: The table's keys are not those that the lake table was made with.
     """
     started = time.perf_counter()
     before = run.current()
     numbers: dict[str, set[int]] = {}
+    put_aside_in: dict[str, int] = {}
     for found in put_aside(run.log, before.change):
         if found.raw_file in names:
             numbers.setdefault(found.raw_file, set()).update(row["row"] for row in found.rows if row["row"] is not None)
+            put_aside_in[found.raw_file] = found.change  # of several changes the oldest, which comes last
     if not numbers:
         return {"table": str(run.layout.name), "change": None, "reason": "no bad rows of these files are put aside"}
     files = _raw_files(run, before, numbers)
+    _check_numbers(run, before, put_aside_in)
     fs = run.raw_fs.open()
     looks = [inspect(fs, file, run.settings) for file in files]
     schema = columns_before(run, before, reloads=False)
@@ -92,3 +97,26 @@ def _raw_files(run: TableRun, before: Snapshot, names: Collection[str]) -> list[
         remedy = "Leave them out, or insert the rows by hand; nothing was changed"
         raise InputError(message, remedy=remedy, table=run.layout.name, file=", ".join(old[:_MOST_NAMES]))
     return found
+
+
+def _check_numbers(run: TableRun, before: Snapshot, put_aside_in: Mapping[str, int]) -> None:
+    """Look that rows are still where they were in their raw files. What an erasure wrote anew no rollback brings back.
+
+    Args:
+        put_aside_in: Raw file to the number of the change that put rows of it aside.
+
+    Raises:
+        InputError: An erasure has taken rows out of a raw file since, and the others have other numbers.
+    """
+    oldest = min(put_aside_in.values())
+    since = takewhile(lambda record: record.change > oldest, run.log.newest_first(before.change))
+    erasures = [record for record in since if record.kind is ChangeKind.ERASURE]
+    moved = [
+        name
+        for name, change in sorted(put_aside_in.items())
+        if any(name in record.raw_files and record.change > change for record in erasures)
+    ]
+    if moved:
+        message = f"An erasure took rows out of {len(moved)} raw files, in which others now have other numbers"
+        remedy = "Leave these files out, or insert the rows by hand; nothing was changed"
+        raise InputError(message, remedy=remedy, table=run.layout.name, file=", ".join(moved[:_MOST_NAMES]))

@@ -16,7 +16,7 @@ from cdclake.model.rawfiles import file_order, stamp_time
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from cdclake.model.rawfiles import RawFile
@@ -98,6 +98,19 @@ def applied_after(snapshot: Snapshot, files: Sequence[RawFile], late_window_hour
     horizon = window_begin(after, late_window_hours)
     kept = (relative for relative in applied if file_order(relative) >= horizon)
     return replace(after, applied_files=tuple(sorted(kept, key=file_order)), horizon=horizon)
+
+
+def known_as_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
+    """The snapshot with these change files among those applied, also behind the late window, up to the next change.
+
+    So files that we write anew ourselves, and that are in the table, are not taken for files that come too late.
+
+    Args:
+        snapshot: The lake table.
+        names: Relative keys of the change files.
+    """
+    applied = {*snapshot.applied_files, *names}
+    return replace(snapshot, applied_files=tuple(sorted(applied, key=file_order)))
 
 
 def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:

@@ -122,7 +122,8 @@ class Snapshot:
         partition_key: Partition columns.
         order_column: Column that orders change rows; empty if file and row alone do.
         watermark: Relative key of the change file latest in order that was applied; empty if none.
-        applied_files: Relative keys of the change files applied, back to the late window, in order.
+        applied_files: Relative keys of the change files applied, back to the late window, in order; after an erasure
+            that took rows out of older ones, those too.
         floor: Relative key; change files up to it in order are in the full load, and never late. Empty if none is.
         horizon: `yyyymmdd-HHMMSS`; applied files and deletes are remembered back to change files of this time, and
             older ones are too late for good. Empty if nothing was forgotten.

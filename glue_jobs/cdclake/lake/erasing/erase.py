@@ -110,14 +110,14 @@ class Erased:
         touched: What it touched.
         out_of_reach: What it did not reach, a sentence each.
         snapshots: Lists of data files that were written anew.
-        versions: Versions deleted that a bucket held out of sight.
+        object_versions: Versions deleted that a bucket held out of sight.
     """
 
     change: int | None
     touched: Touched
     out_of_reach: tuple[str, ...]
     snapshots: int = 0
-    versions: int = 0
+    object_versions: int = 0
 
 
 def look(erasure: Erasure) -> tuple[Touched, tuple[str, ...]]:
@@ -153,8 +153,8 @@ def erase(erasure: Erasure, fencing_token: int) -> Erased:
     log, layout = erasure.log, erasure.log.layout
     before = log.snapshot(_shut_out_others(erasure, fencing_token))
     raw = _look_at_raw(erasure, before)
-    if raw and erasure.raw:
-        _erase_raw(log, erasure.raw, raw, erasure.progress)
+    if raw:
+        _prepare_raw(log, raw)
     held, bad_rows = _look_at_lake(erasure, before)
     touched, out_of_reach = _touched(held, bad_rows, raw), _out_of_reach(erasure, before, held, raw)
     if not touched.anything:
@@ -177,9 +177,12 @@ def erase(erasure: Erasure, fencing_token: int) -> Erased:
         fencing_token,
         erasure.clock,
         raw_files=raw.names if raw else (),
+        known_raw_files=raw.known if raw else (),
         reason=erasure.reason,
         made_by=erasure.made_by,
     )
+    if raw and erasure.raw:  # after the commit: from now on nobody goes by the numbers that rows of these files had
+        raw_files.rewrite(erasure.raw, raw, erasure.progress)
     snapshots = tell_snapshots(log, change, replacement)
     quarantine.rewrite(log.store, bad_rows)
     return _finish(erasure, Erased(change, touched, out_of_reach, snapshots), change)
@@ -188,7 +191,7 @@ def erase(erasure: Erasure, fencing_token: int) -> Erased:
 def _finish(erasure: Erasure, done: Erased, head: int) -> Erased:
     """Delete what is not named any more, and note that it is done; also for an erasure that died before it had."""
     log = erasure.log
-    done = replace(done, versions=forget(log, head))
+    done = replace(done, object_versions=forget(log, head))
     note = log.layout.erasure_key(head)
     if log.record(head).kind is ChangeKind.ERASURE and log.store.get(note) is None:
         done = replace(done, change=head)
@@ -226,7 +229,7 @@ def _look_at_lake(erasure: Erasure, lake: Snapshot) -> tuple[Held, list[BadRowsF
     return held, quarantine.search(erasure.log, erasure.keys, lake.schema)
 
 
-def _erase_raw(log: ChangeLog, raw: RawPlace, held: HeldRaw, progress: Progress) -> None:
+def _prepare_raw(log: ChangeLog, held: HeldRaw) -> None:
     if held.pending:
         message = f"{len(held.pending)} raw files that are not in the lake yet hold rows to erase"
         remedy = "Let the table be run, then erase once more; nothing was changed"
@@ -238,7 +241,6 @@ def _erase_raw(log: ChangeLog, raw: RawPlace, held: HeldRaw, progress: Progress)
     if first > log.first_retained():
         # From before that, the next run would load the table anew, and of raw files that are gone or written since.
         log.mark_first_retained(first)
-    raw_files.rewrite(raw, held, progress)
 
 
 def _touched(held: Held, bad_rows: list[BadRowsFile], raw: HeldRaw | None) -> Touched:

@@ -28,6 +28,7 @@ from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from pyarrow.fs import FileSystem
 
@@ -48,6 +49,7 @@ class RawPlace:
         fs: The same for pyarrow.
         prefix: Key prefix of the table's folder, with a trailing slash.
         table: The source table.
+        last_listed_utc: When a run last had seen to all raw files, see `TableState.last_listed_utc`.
     """
 
     store: ObjectStore
@@ -55,6 +57,7 @@ class RawPlace:
     prefix: str
     table: TableName
     settings: TableSettings
+    last_listed_utc: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class HeldRaw:
         full_load: All files of the full load, if one of them holds a row.
         full_load_rows: How many rows they hold.
         changes: Change files.
+        too_late: Relative keys of change files that came behind the late window since the last run, held or not.
         pending: Relative keys of files that hold a row and are not in the lake yet.
         renamed: Rows that stay, as they tell that a row's key became another one.
         unreadable: Relative keys of files that cannot be read.
@@ -85,6 +89,7 @@ class HeldRaw:
     full_load: list[RawFile] = field(default_factory=list)
     full_load_rows: int = 0
     changes: list[HeldRawFile] = field(default_factory=list)
+    too_late: frozenset[str] = frozenset()
     pending: list[str] = field(default_factory=list)
     renamed: int = 0
     unreadable: list[str] = field(default_factory=list)
@@ -94,6 +99,11 @@ class HeldRaw:
         """Relative keys of the files that are written anew or deleted."""
         return (*(file.relative for file in self.full_load), *(held.file.relative for held in self.changes))
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Relative keys of the change files that are written anew and are in the lake."""
+        return tuple(held.file.relative for held in self.changes if held.file.relative not in self.too_late)
+
 
 def search(raw: RawPlace, lake: Snapshot, keys: Keys, progress: Progress) -> HeldRaw:
     """Look for rows in all raw files of the table.
@@ -102,11 +112,11 @@ def search(raw: RawPlace, lake: Snapshot, keys: Keys, progress: Progress) -> Hel
         lake: The table as it is.
     """
     full_load, changes = list_raw_files(raw.store, raw.prefix, raw.settings.cdc_path)
-    due, _ = pending_changes(lake, changes, raw.settings.late_window_hours)
+    due, too_late = pending_changes(lake, changes, raw.settings.late_window_hours, raw.last_listed_utc)
     not_in_lake = {file.relative for file in due}
     if full_load and full_load_facts(full_load) != (lake.full_load_files, lake.full_load_utc):
         not_in_lake.update(file.relative for file in full_load)
-    found, fs = HeldRaw(), raw.fs.open()
+    found, fs = HeldRaw(too_late=frozenset(file.relative for file in too_late)), raw.fs.open()
     progress.expect("Looking through raw files", len(full_load) + len(changes))
     for file in (*full_load, *changes):
         try:
@@ -152,11 +162,18 @@ def _numbers(positions: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def rewrite(raw: RawPlace, held: HeldRaw, progress: Progress) -> None:
-    """Write change files anew without the rows, and delete a full load, each with what is held of it out of sight."""
+    """Write change files anew without the rows, and delete a full load, each with what is held of it out of sight.
+
+    A CSV file of which nothing is left is deleted, as an empty one cannot be read.
+    """
     fs = raw.fs.open()
     progress.expect("Writing raw files without the rows", len(held.changes))
     for one in held.changes:
-        raw.store.put(one.file.key, _without_rows(fs, one, raw.settings))
+        left = _without_rows(fs, one, raw.settings)
+        if left.strip():
+            raw.store.put(one.file.key, gzip.compress(left, mtime=0) if one.file.format is RawFormat.CSV_GZ else left)
+        else:
+            raw.store.delete([one.file.key])
         _purge(raw.store, one.file.key)
         progress.step()
     raw.store.delete([file.key for file in held.full_load])
@@ -171,8 +188,7 @@ def _purge(store: ObjectStore, key: str) -> None:
 def _without_rows(fs: FileSystem, one: HeldRawFile, settings: TableSettings) -> bytes:
     if one.file.format is RawFormat.PARQUET:
         return _parquet_without(fs, one)
-    content = raw_csv.without_rows(fs, one.file, settings, one.rows)
-    return gzip.compress(content, mtime=0) if one.file.key.endswith(".gz") else content
+    return raw_csv.without_rows(fs, one.file, settings, one.rows)
 
 
 def _parquet_without(fs: FileSystem, one: HeldRawFile) -> bytes:
