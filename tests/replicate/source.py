@@ -14,6 +14,7 @@ from cdclake.dms.settings import BeforeImages, DataFormat, DmsSettings
 from cdclake.model.rawfiles import RawKind, raw_files
 from cdclake.oracle import ChangeRow, merge
 from cdclake.replicate.connection import connect
+from cdclake.replicate.mysql_types import quoted
 from cdclake.replicate.service import Replication, Task
 from cdclake.replicate.snapshot import snapshot
 
@@ -40,11 +41,11 @@ class Source:
 
     def __enter__(self) -> Source:
         self.connection = connect(self.account)
-        self.run(f"create database {self.schema}", f"use {self.schema}")
+        self.run(f"create database {quoted(self.schema)}", f"use {quoted(self.schema)}")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.run(f"drop database {self.schema}")
+        self.run(f"drop database {quoted(self.schema)}")
         self.connection.close()
 
     def run(self, *statements: str) -> None:

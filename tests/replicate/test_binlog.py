@@ -13,10 +13,10 @@ import pytest
 from cdclake.dms.settings import BeforeImages, DmsSettings
 from cdclake.errors import IntegrityError
 from cdclake.replicate.connection import connect
-from tests.replicate.source import PARQUET, WITH_KEYS, without
+from tests.replicate.source import PARQUET, WITH_KEYS, Source, without
 
 if TYPE_CHECKING:
-    from tests.replicate.source import Source
+    from cdclake.local.mariadb import PrivateMariadb
 
 TABLE = "create table t (id int primary key, v int)"
 
@@ -229,7 +229,9 @@ def test_what_the_binlog_does_not_tell_whole_is_an_error(source: Source, stateme
         source.replicate()
 
 
-@pytest.mark.parametrize("statement", ["truncate table t", "drop table t", "rename table t to u"])
+@pytest.mark.parametrize(
+    "statement", ["truncate table t", "drop table t", "rename table t to u", "alter table t add system versioning"]
+)
 def test_a_statement_that_removes_rows_without_telling_which_is_named_in_the_log(
     source: Source, statement: str, caplog: pytest.LogCaptureFixture
 ):
@@ -241,6 +243,15 @@ def test_a_statement_that_removes_rows_without_telling_which_is_named_in_the_log
     word = statement.split()[0]
     assert re.search(f"The source did '{word} .*no change file tells of", caplog.text, re.IGNORECASE)
     assert source.changed("t") == []
+
+
+def test_a_statement_about_a_database_of_any_name_is_not_passed_over(mariadb: PrivateMariadb):
+    with Source(mariadb.account, "my `shop-é") as source:
+        source.run(TABLE, "use mysql", "set session binlog_format = statement")
+        source.replicate()
+        source.run("insert into `my ``shop-é`.t values (1, 1)")
+        with pytest.raises(IntegrityError, match="a statement logged as text"):
+            source.replicate()
 
 
 def test_transactions_of_other_databases_move_the_position_on(source: Source):

@@ -264,6 +264,55 @@ def test_an_unknown_table_or_database_is_refused(source: Source):
     source.schema = source.query("select database()")[0][0]
 
 
+@pytest.mark.parametrize("name", ["a/b", "..", "."])
+def test_a_table_whose_name_is_no_folders_is_refused(source: Source, name: str):
+    source.run(TABLE)
+    source.replicate()
+    source.run(f"create table `{name}` (id int primary key)", f"insert into `{name}` values (1)")
+    with pytest.raises(ConfigurationError, match="cannot be that of a folder"):
+        source.replicate()
+    source.raw = MemoryStore()
+    with pytest.raises(ConfigurationError, match="cannot be that of a folder"):
+        source.replicate()
+    assert list(source.raw.list("")) == []
+    source.replicate(only=("t",))
+
+
+def test_a_table_that_keeps_old_versions_of_its_rows_is_refused_and_can_be_left_out(source: Source):
+    source.run(TABLE, "create table v (id int primary key) with system versioning")
+    with pytest.raises(ConfigurationError, match="system-versioned") as caught:
+        source.replicate()
+    assert str(caught.value.details["table"]) == f"{source.schema}.v"
+    source.replicate(only=("t",))
+
+
+def test_a_full_load_can_be_stopped_and_is_made_anew_by_the_next_run(source: Source):
+    source.run(TABLE, "create table u (id int primary key)", *(f"insert into t values ({n}, 1)" for n in range(3)))
+    stop = iter([False])
+    progress = source.replication().run(lambda: next(stop, True))
+    assert progress.binlog is None
+    assert source.loaded("t") == []
+    source.replicate()
+    assert source.merged("t") == source.rows("t")
+
+
+def test_two_processes_are_never_at_one_replication(source: Source):
+    accounts(source)
+
+    attempts: list[Source] = []
+
+    def try_another() -> bool:
+        if not attempts:
+            attempts.append(source)
+            with pytest.raises(RetryableError, match="Another process is at this replication"):
+                source.replicate()
+        return True
+
+    source.replication().run(try_another)
+    source.replicate()
+    assert source.merged("t") == source.rows("t")
+
+
 @pytest.mark.parametrize(
     "settings",
     [

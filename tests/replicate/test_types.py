@@ -42,6 +42,7 @@ TYPES: list[tuple[str, pa.DataType, list[tuple[str, Any]]]] = [
     ),
     ("float", pa.float64(), [("0.1", 0.10000000149011612), ("-3.5", -3.5)]),
     ("double", pa.float64(), [("0.1", 0.1), ("-1e300", -1e300)]),
+    ("double(10,2)", pa.float64(), [("-0.01", -0.010000000000000009)]),
     ("bit(1)", pa.bool_(), [("1", True), ("0", False)]),
     ("bit(12)", pa.binary(), [("b'101010101010'", b"\x0a\xaa"), ("0", b"\x00\x00")]),
     ("bit(64)", pa.binary(), [("18446744073709551615", b"\xff" * 8)]),
@@ -79,7 +80,7 @@ TYPES: list[tuple[str, pa.DataType, list[tuple[str, Any]]]] = [
             ("'-838:59:58.999999'", "-838:59:58.999999"),
         ],
     ),
-    ("year", pa.int16(), [("1901", 1901), ("2155", 2155)]),
+    ("year", pa.int16(), [("1901", 1901), ("2155", 2155), ("0000", 0)]),
     ("char(5)", pa.string(), [("'ab  '", "ab"), ("'é'", "é")]),
     ("char(5) character set latin1", pa.string(), [("'é€'", "é€")]),
     ("varchar(300)", pa.string(), [("'it''s \"🎁\"\\n'", 'it\'s "🎁"\n'), ("''", ""), ("'NULL'", "NULL")]),
@@ -141,6 +142,11 @@ def test_every_type_is_the_one_that_dms_gives_it(source: Source):
         ("d decimal(39,2)", r"has the type decimal\(39,2\)"),
         ("v varchar(10) character set utf16", "has the character set utf16"),
         ("e enum('ä') character set latin1", "values other than ASCII"),
+        ("v text compressed", "has the type text compressed"),
+        ("op int", "a name that DMS's settings give"),
+        ("Sent int", "a name that DMS's settings give"),
+        ("ar_h_change_seq int", "a name that DMS's settings give"),
+        ("bi_id int", "a name that DMS's settings give"),
     ],
 )
 def test_a_column_that_cannot_be_carried_over_is_refused_at_the_start(source: Source, column: str, why: str):
@@ -155,6 +161,24 @@ def test_a_column_that_cannot_be_carried_over_is_refused_when_it_is_added(source
     source.replicate()
     source.run("alter table t add column v varchar(10) character set utf16", "insert into t values (1, 'a')")
     with pytest.raises(ConfigurationError, match="Column v of the source has the character set utf16"):
+        source.replicate()
+    assert source.changed("t") == []
+
+
+@pytest.mark.parametrize(
+    ("column", "error", "why"),
+    [
+        ("v text compressed", IntegrityError, "an event that cannot be read"),
+        ("Op text", ConfigurationError, "a name that DMS's settings give"),
+    ],
+)
+def test_a_column_that_nobody_could_read_is_refused_when_it_is_added(
+    source: Source, column: str, error: type[Exception], why: str
+):
+    source.run("create table t (id int primary key)")
+    source.replicate()
+    source.run(f"alter table t add column {column}", "insert into t values (1, 'a')")
+    with pytest.raises(error, match=why):
         source.replicate()
     assert source.changed("t") == []
 

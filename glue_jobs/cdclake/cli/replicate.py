@@ -116,11 +116,22 @@ def _store(folder: Path | None, target: Target) -> ObjectStore:
 
 @contextmanager
 def _told_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether somebody asked this process to end, by Ctrl-C or SIGTERM: it then writes first what it has read."""
+    """Whether somebody asked this process to end, by Ctrl-C or SIGTERM: it then writes first what it has read.
+
+    Who asks again does not want to wait for that.
+    """
     stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def ask(*_: object) -> None:
+        stop.set()
+        restore()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop.is_set
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore()

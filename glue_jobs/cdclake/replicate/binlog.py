@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import struct
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from pymysqlreplication.event import (
 )
 from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from cdclake.errors import IntegrityError
+from cdclake.errors import IntegrityError, RetryableError
 from cdclake.replicate.binlog_rows import row_changes
 from cdclake.replicate.changes import RowChange, Transaction
 from cdclake.replicate.connection import source_error
@@ -51,7 +52,8 @@ _UNREADABLE |= dict.fromkeys(range(165, 172), "a compressed event")
 _COMMENTS = re.compile(r"\A\s*(?:/\*.*?\*/\s*|--[^\n]*\n\s*|#[^\n]*\n\s*)*", re.DOTALL)
 _TEXTUAL = re.compile(r"(insert|update|delete|replace|load|with|rollback\s+to)\b", re.IGNORECASE)
 _NOT_CARRIED_OVER = re.compile(
-    r"truncate\b|drop\s+(?:or\s+replace\s+)?table\b|rename\s+table\b|alter\s+table\b.*\brename\s+(?!column|index|key)",
+    r"truncate\b|drop\s+(?:or\s+replace\s+)?table\b|rename\s+table\b"
+    r"|alter\s+table\b.*\b(?:rename\s+(?!column|index|key)|add\s+system\s+versioning)",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -115,7 +117,7 @@ def follow(
     )
     assembler = Assembler(schema)
     try:
-        for event in stream:
+        while (event := _next_event(stream)) is not None:
             found = assembler.take(event, BinlogPosition(stream.log_file, stream.log_pos))
             if found is not None:
                 yield found
@@ -126,6 +128,20 @@ def follow(
         raise source_error(error) from error
     finally:
         stream.close()
+    raise RetryableError("The source database ended its binlog", remedy="See that it is there, and run again")
+
+
+def _next_event(stream: BinLogStreamReader) -> Any:  # noqa: ANN401 - the library has no types
+    """The next event; None at the end of the stream.
+
+    Raises:
+        IntegrityError: The library cannot take it apart.
+    """
+    try:
+        return stream.fetchone()
+    except (ValueError, LookupError, struct.error) as error:
+        what = f"an event that cannot be read ({error})"
+        raise _refused(what, BinlogPosition(stream.log_file, stream.log_pos)) from error
 
 
 def _connect(*, db: str | None = None, **settings: Any) -> pymysql.Connection:  # noqa: ANN401 - as pymysql takes them
@@ -142,6 +158,7 @@ class Assembler:
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
+        self._in_statement = re.compile(rf"(?<!\w){re.escape(schema.replace('`', '``'))}(?!\w)")
         self._rows: list[RowChange] = []
         self._is_open = False
 
@@ -191,7 +208,7 @@ class Assembler:
         if word == "ROLLBACK":
             self._rows.clear()
             return self._finish(event, end)
-        concerns_us = self._schema in (event.schema.decode(), *re.findall(r"\w+", statement))
+        concerns_us = event.schema.decode() == self._schema or self._in_statement.search(statement)
         if concerns_us and _TEXTUAL.match(statement):
             what = f"a statement logged as text ({statement.split()[0].upper()})"
             raise _refused(what, end)

@@ -8,10 +8,10 @@ from pymysqlreplication.constants import FIELD_TYPE
 from pymysqlreplication.constants.NONE_SOURCE import EMPTY_SET
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent
 
-from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.errors import IntegrityError
 from cdclake.model.table import TableName
 from cdclake.replicate.changes import RowChange
-from cdclake.replicate.mysql_types import SourceColumn, check_readable
+from cdclake.replicate.mysql_types import SourceColumn, check_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,14 +56,11 @@ def row_changes(event: Any) -> Iterator[RowChange]:  # noqa: ANN401 - the librar
 
     Raises:
         IntegrityError: The event has not all of every row, or a text that is not of its column's character set.
-        ConfigurationError: A column has a type that is not delivered.
+        ConfigurationError: The table or a column of it cannot be delivered.
     """
     table = TableName(event.schema, event.table)
     columns = tuple(_column(column, table) for column in event.columns)
-    try:
-        check_readable(columns)
-    except ConfigurationError as error:
-        raise ConfigurationError(error.message, remedy=error.remedy, table=table, **error.details) from error
+    check_table(table, columns)
     _require_whole_rows(event, table)
     key = (event.primary_key,) if isinstance(event.primary_key, str) and event.primary_key else event.primary_key
     sets = [column.name for column in columns if column.kind == "set"]

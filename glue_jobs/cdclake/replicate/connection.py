@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_SECONDS = 10
 _READ_TIMEOUT_SECONDS = 3600
+_LONGEST_WAIT_SECONDS = 31_536_000
+"""Greatest `wait_timeout`: https://mariadb.com/kb/en/server-system-variables/#wait_timeout"""
+_LET_GO_SECONDS = 2
+"""In which a server sees that a process was killed, and lets its locks go."""
 _REFUSED = {1044, 1045, 1049, 1142, 1227}
 """Access denied, no such database: https://mariadb.com/kb/en/mariadb-error-code-reference/"""
 
@@ -99,6 +104,22 @@ def check_source(connection: pymysql.Connection) -> None:
         if found.get(name) != value:
             message = f"The source database has {name} = {found.get(name, 'nothing')}"
             raise ConfigurationError(message, remedy=f"Set {name} to {value} there, in the server's configuration")
+
+
+def reserve(connection: pymysql.Connection, name: str) -> None:
+    """Keep other processes from the replication of a name for as long as the connection is open, however it ends.
+
+    Raises:
+        RetryableError: Another process has it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("set session wait_timeout = %s", (_LONGEST_WAIT_SECONDS,))
+        # A lock's name has 64 characters at most.
+        lock = f"cdclake {hashlib.sha256(name.encode()).hexdigest()[:32]}"
+        cursor.execute("select get_lock(%s, %s)", (lock, _LET_GO_SECONDS))
+        if cursor.fetchone() != (1,):
+            message = "Another process is at this replication"
+            raise RetryableError(message, remedy="End that one first, or give this one another --name", file=name)
 
 
 def server_name(connection: pymysql.Connection) -> str:

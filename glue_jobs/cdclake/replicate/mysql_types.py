@@ -24,6 +24,8 @@ from cdclake.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from cdclake.model.table import TableName
+
 MOST_DIGITS = 38
 """Of a DMS NUMERIC, and of Arrow's and Parquet's usual decimals."""
 
@@ -55,6 +57,8 @@ _SIMPLE = {
 }
 _NO_TIMESTAMP = datetime(1970, 1, 1)  # noqa: DTZ001 - the library's zone is UTC
 """Second 0 is no value of a TIMESTAMP column: it is how the zero date is stored."""
+_NO_YEAR = 1900
+"""A YEAR is stored as what it is after 1900, and the year 0000 as 0, which the library takes for 1900."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,22 @@ class SourceColumn:
         return pa.field(self.name, self.arrow_type, metadata=length)
 
 
+def check_table(table: TableName, columns: Iterable[SourceColumn]) -> None:
+    """See that a table can be delivered: that its name can be a folder's, and its columns can be read.
+
+    Raises:
+        ConfigurationError: Names the table, and the column if one is at fault.
+    """
+    for name in (table.schema, table.table):
+        if "/" in name or name in {".", ".."}:
+            message = "The source has a table whose name cannot be that of a folder"
+            raise ConfigurationError(message, remedy="Leave it out, or rename it at the source", table=table)
+    try:
+        check_readable(columns)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.message, remedy=error.remedy, table=table, **error.details) from error
+
+
 def check_readable(columns: Iterable[SourceColumn]) -> None:
     """See that every column can be delivered, from a full load and from the binlog.
 
@@ -156,8 +176,8 @@ def logged(columns: Sequence[SourceColumn], rows: Sequence[Mapping[str, Any]]) -
 def selector(column: SourceColumn) -> str:
     """SQL expression that selects a column's exact value."""
     name = quoted(column.name)
-    # A FLOAT is printed with six digits, and the binlog has all of it.
-    return f"{name} + 0e0" if column.kind == "float" else name
+    # A FLOAT is printed with six digits, a DOUBLE(10,2) with two behind the point, and the binlog has all of either.
+    return f"{name} + 0e0" if column.kind in {"float", "double"} else name
 
 
 def quoted(name: str) -> str:
@@ -206,6 +226,10 @@ def _selected_date(value: date | str, _: SourceColumn) -> date | None:
 
 def _logged_timestamp(value: datetime, _: SourceColumn) -> datetime | None:
     return None if value == _NO_TIMESTAMP else value
+
+
+def _logged_year(value: int, _: SourceColumn) -> int:
+    return 0 if value == _NO_YEAR else value
 
 
 def _logged_time(value: timedelta, column: SourceColumn) -> str:
@@ -258,6 +282,7 @@ _FROM_BINLOG: Mapping[str, _Reader] = {
     "bit": _logged_bits,
     "timestamp": _logged_timestamp,
     "time": _logged_time,
+    "year": _logged_year,
     "set": _logged_set,
     "binary": _padded_bytes,
     "json": _logged_json,

@@ -10,6 +10,7 @@ from cdclake.dms.files import BEFORE_PREFIX, Changes, change_bytes, full_load_by
 from cdclake.dms.names import DmsFile, change_path, full_load_path, table_folder
 from cdclake.dms.settings import KILOBYTE, BeforeImages, ParallelLoad
 from cdclake.errors import ConfigurationError
+from cdclake.model.schema import OP_COLUMN
 from cdclake.replicate.mysql_types import logged
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.dms.settings import DmsSettings
+    from cdclake.model.table import TableName
     from cdclake.ports import Clock
     from cdclake.replicate.cut import StampedRow
     from cdclake.replicate.mysql_types import SourceColumn
@@ -41,6 +43,21 @@ def check_settings(settings: DmsSettings) -> None:
         if value:
             message = f"The stand-in for DMS does not know {name} of that value"
             raise ConfigurationError(message, remedy=f"Leave {name} out (HeaderColumns: only {CHANGE_SEQUENCE})")
+
+
+def check_columns(table: TableName, columns: Sequence[SourceColumn], key: Sequence[str], settings: DmsSettings) -> None:
+    """See that no column of a table is called as one that is added to it, in whatever case: nobody could tell the two.
+
+    Raises:
+        ConfigurationError: Names the column.
+    """
+    added = [OP_COLUMN, settings.timestamp_column_name, *_added(columns, key, settings)]
+    taken = {name.lower() for name in added if name}
+    for column in columns:
+        if column.name.lower() in taken:
+            message = "The source has a column of a name that DMS's settings give to a column of their own"
+            remedy = "Choose another TimestampColumnName, leave the table out, or rename the column at the source"
+            raise ConfigurationError(message, remedy=remedy, table=table, column=column.name)
 
 
 def full_load_files(
@@ -73,8 +90,12 @@ def change_file(rows: Sequence[StampedRow], settings: DmsSettings, written_utc: 
         rows: Rows of one table with one set of columns, at least one.
         settings: Of the replication.
         written_utc: The time that names it.
+
+    Raises:
+        ConfigurationError: See `check_columns`.
     """
     first = rows[0].change
+    check_columns(first.table, first.columns, first.key, settings)
     headers = pa.table({CHANGE_SEQUENCE: [row.sequence for row in rows]}) if settings.header_columns else None
     changes = Changes(
         operations=pa.array([row.change.operation for row in rows], pa.string()),
@@ -89,7 +110,11 @@ def change_file(rows: Sequence[StampedRow], settings: DmsSettings, written_utc: 
 
 def added_columns(table: SourceTable, settings: DmsSettings) -> list[str]:
     """Names of the columns that mapping rules add behind the source's, in order."""
-    before = _imaged(table.columns, table.key, settings.before_images)
+    return _added(table.columns, table.key, settings)
+
+
+def _added(columns: Sequence[SourceColumn], key: Sequence[str], settings: DmsSettings) -> list[str]:
+    before = _imaged(columns, key, settings.before_images)
     return [*settings.header_columns, *(f"{BEFORE_PREFIX}{column.name}" for column in before)]
 
 

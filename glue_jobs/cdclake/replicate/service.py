@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cdclake.dms.names import ChangeFileTimes, table_folder
@@ -12,10 +13,10 @@ from cdclake.dms.settings import KILOBYTE
 from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.replicate.binlog import Ignored, follow
 from cdclake.replicate.changes import Transaction
-from cdclake.replicate.connection import check_source, connect, server_name
+from cdclake.replicate.connection import check_source, connect, reserve, server_name
 from cdclake.replicate.cut import Batch, cut
 from cdclake.replicate.position import Progress, ProgressFile
-from cdclake.replicate.raw_files import change_file, check_settings, full_load_files
+from cdclake.replicate.raw_files import change_file, check_columns, check_settings, full_load_files
 from cdclake.replicate.snapshot import end_of_binlog, snapshot
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock, ObjectStore
     from cdclake.replicate.connection import Account
     from cdclake.replicate.position import BinlogPosition
+    from cdclake.replicate.snapshot import Snapshot
+    from cdclake.replicate.source_tables import SourceTable
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +73,8 @@ class Replication:
         """Go on from where the last run came to; make the full load if there was none.
 
         Args:
-            should_stop: Asked at least every second. Changes that were read are written before the end.
+            should_stop: Asked at least every second, in a full load between some rows. Changes that were read are
+                written before the end; a full load that is stopped is begun anew by the next run.
             anew: Forget the last run, remove what is in the tables' raw folders, and load them anew.
             until_now: Stop at what is the end of the binlog now.
 
@@ -80,46 +84,67 @@ class Replication:
         Raises:
             ConfigurationError: The source or its settings are not as they must be.
             IntegrityError: The binlog does not say what happened since the last run, or is another server's.
-            RetryableError: The source went away. The next run goes on.
+            RetryableError: The source went away, and the next run goes on; or another process is at it.
         """
         with closing(connect(self._account)) as connection:
             check_source(connection)
+            reserve(connection, self._progress.key)
             end = end_of_binlog(connection) if until_now else None
-            server = server_name(connection)
+            return self._run(server_name(connection), should_stop, end, anew=anew)
+
+    def _run(self, server: str, should_stop: Callable[[], bool], end: BinlogPosition | None, *, anew: bool) -> Progress:
         progress = None if anew else self._progress.read()
         if progress is not None and progress.server != server:
             message = f"The saved position is of another server, {progress.server}"
             raise IntegrityError(message, remedy="Name another replication, or load anew", file=self._progress.key)
         if progress is None or progress.binlog is None:
-            progress = self._full_load(server, clear=anew or progress is not None)
-        assert progress.binlog is not None
+            progress = self._full_load(server, should_stop, clear=anew or progress is not None)
+        if progress.binlog is None:
+            logger.warning("Stopped in the full load, which the next run begins anew")
+            return progress
         if end is not None and not progress.binlog.is_before(end):
             return progress
         return self._follow(progress, progress.binlog, should_stop, end)
 
-    def _full_load(self, server: str, *, clear: bool) -> Progress:
+    def _full_load(self, server: str, should_stop: Callable[[], bool], *, clear: bool) -> Progress:
         """Write the `LOAD` files of all tables, as they are at one moment.
 
         Args:
             server: The source's name for the progress.
+            should_stop: Asked between pieces of a table.
             clear: Whether what is in the tables' folders may go.
+
+        Returns:
+            How far it came; without a place in the binlog if it was stopped.
         """
         task = self._task
         with snapshot(self._account, task.schema, task.only) as source:
+            for table in source.tables:
+                check_columns(table.name, table.columns, table.key, task.settings)
             old = [key for table in source.tables for key in self._keys_of(table.name)]
             if old and not clear:
                 message = f"The raw folders of {task.schema} hold files that this replication did not write"
                 raise ConfigurationError(message, remedy="Name another place, or load anew", file=old[0])
             # From here on, what is in the folders is known to be ours.
-            self._progress.write(Progress(None, server=server))
+            begun = Progress(None, server=server)
+            self._progress.write(begun)
             self._raw.delete(old)
-            for table in source.tables:
-                for file in full_load_files(table, source.rows(table), task.settings, self._clock):
-                    self._raw.put(file.key, file.data)
-                    logger.info("Full load of %s: %s", table.name, file.key)
+            if not all(self._load(source, table, should_stop) for table in source.tables):
+                return begun
             progress = Progress(source.position, server=server)
             self._progress.write(progress)
         return progress
+
+    def _load(self, source: Snapshot, table: SourceTable, should_stop: Callable[[], bool]) -> bool:
+        """Write the `LOAD` files of a table; False if it was stopped before the end."""
+        with closing(source.rows(table)) as rows:
+            pieces = takewhile(lambda _: not should_stop(), rows)
+            for file in full_load_files(table, pieces, self._task.settings, self._clock):
+                if should_stop():
+                    return False
+                self._raw.put(file.key, file.data)
+                logger.info("Full load of %s: %s", table.name, file.key)
+        return not should_stop()
 
     def _keys_of(self, table: TableName) -> list[str]:
         return [found.key for found in self._raw.list(table_folder(self._task.settings, table))]

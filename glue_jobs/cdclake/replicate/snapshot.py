@@ -19,7 +19,7 @@ from cdclake.replicate.position import BinlogPosition
 from cdclake.replicate.source_tables import SourceTable, source_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -61,8 +61,10 @@ class Snapshot:
         except pymysql.MySQLError as error:
             raise source_error(error) from error
 
-    def rows(self, table: SourceTable, at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
+    def rows(self, table: SourceTable, at_once: int = ROWS_AT_ONCE) -> Generator[pa.Table, None, None]:
         """All rows of a table by key, as they come; one empty piece if there are none.
+
+        Closing it before its end takes until the server has sent all rows, as its protocol knows no other way.
 
         Raises:
             RetryableError: The table was altered meanwhile.

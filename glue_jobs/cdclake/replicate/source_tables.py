@@ -11,7 +11,7 @@ import pymysql.cursors
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
-from cdclake.replicate.mysql_types import SourceColumn, check_readable, quoted, schema_of, selector
+from cdclake.replicate.mysql_types import SourceColumn, check_table, quoted, schema_of, selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,12 @@ _COLUMNS = """
     from information_schema.columns
     where table_schema = %s order by table_name, ordinal_position
 """
-_TABLES = "select table_name from information_schema.tables where table_schema = %s and table_type = 'BASE TABLE'"
+_VERSIONED = "SYSTEM VERSIONED"
+"""MariaDB's kind of a table that keeps old versions of its rows, which a binlog has as rows like others."""
+_TABLES = """
+    select table_name, table_type from information_schema.tables
+    where table_schema = %s and table_type in ('BASE TABLE', 'SYSTEM VERSIONED')
+"""
 _KEYS = """
     select table_name, column_name from information_schema.key_column_usage
     where table_schema = %s and constraint_name = 'PRIMARY' order by table_name, ordinal_position
@@ -33,6 +38,8 @@ _KEYS = """
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _WITH_MEMBERS = frozenset({"enum", "set"})
 _WITH_LENGTH = frozenset({"binary", "char"})
+_COMPRESSED = re.compile(r"/\*.*\bcompressed\b.*\*/", re.IGNORECASE)
+"""How MariaDB tells of a column with `COMPRESSED`, whose values a binlog has compressed too."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[st
         only: Names of tables to take; empty for all.
 
     Raises:
-        ConfigurationError: There is no such table, or a column cannot be delivered.
+        ConfigurationError: There is no such table, or one of them cannot be delivered.
     """
     with connection.cursor(pymysql.cursors.DictCursor) as cursor:
         cursor.execute(_COLUMNS, (schema,))
@@ -84,29 +91,31 @@ def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[st
             columns.setdefault(str(row["tbl"]), []).append(_column(row))
     with connection.cursor() as cursor:
         cursor.execute(_TABLES, (schema,))
-        present = {str(name) for (name,) in cursor.fetchall()}
+        present = {str(name): str(kind) for name, kind in cursor.fetchall()}
         cursor.execute(_KEYS, (schema,))
         keys: dict[str, list[str]] = {}
         for table, column in cursor.fetchall():
             keys.setdefault(str(table), []).append(str(column))
-    missing = sorted(set(only) - present)
+    missing = sorted(set(only) - present.keys())
     if missing or not present:
         message = f"The source database {schema} has no table {', '.join(missing)}".rstrip()
         raise ConfigurationError(message, remedy="Check the names, and whether the user may select from them")
     wanted = [name for name in sorted(present) if not only or name in only]
-    return tuple(_table(TableName(schema, name), columns[name], keys.get(name, [])) for name in wanted)
+    return tuple(_table(TableName(schema, name), present[name], columns[name], keys.get(name, [])) for name in wanted)
 
 
-def _table(name: TableName, columns: list[SourceColumn], key: list[str]) -> SourceTable:
-    try:
-        check_readable(columns)
-    except ConfigurationError as error:
-        raise ConfigurationError(error.message, remedy=error.remedy, table=name, **error.details) from error
+def _table(name: TableName, kind: str, columns: list[SourceColumn], key: list[str]) -> SourceTable:
+    if kind == _VERSIONED:
+        message = "A table of the source is system-versioned: its binlog has old versions of rows among the rows"
+        raise ConfigurationError(message, remedy="Leave it out, or drop its system versioning", table=name)
+    check_table(name, columns)
     return SourceTable(name, tuple(columns), tuple(key))
 
 
 def _column(row: dict[str, Any]) -> SourceColumn:
     kind, whole = str(row["kind"]).lower(), str(row["whole"])
+    if kind not in _WITH_MEMBERS and _COMPRESSED.search(whole):
+        kind = f"{kind} compressed"
     length = row["digits"] if kind == "bit" else row["length"] if kind in _WITH_LENGTH else 0
     return SourceColumn(
         name=str(row["name"]),
