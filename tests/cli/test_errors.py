@@ -2,6 +2,7 @@
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, TokenRetrievalError
+from botocore.parsers import ResponseParserError
 
 from cdclake.cli.errors import explain
 from cdclake.errors import BadRowError, CdclakeError, ConfigurationError, RetryableError
@@ -47,6 +48,29 @@ def test_an_unknown_profile_is_told(cdclake):
     result = cdclake("tables", "--profile", "nobody")
     assert result.exit_code == ConfigurationError.exit_code
     assert "nobody" in result.stderr
+
+
+@pytest.mark.parametrize("endpoint", ["localhost:5555", "http://", "ftp://host"])
+def test_an_endpoint_that_is_no_url_is_told(cdclake, endpoint):
+    for result in (cdclake("tables", "--endpoint-url", endpoint), cdclake("plan", AWS_ENDPOINT_URL=endpoint)):
+        assert result.exit_code == ConfigurationError.exit_code
+        assert f"'{endpoint}' is not the URL of an endpoint" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("tables", "--region", "eu west"), "eu west"), (("plan", "--raw-bucket", "my bucket"), "my bucket")],
+)
+def test_a_region_or_bucket_that_cannot_be_one_is_told(cdclake, state, arguments, words):
+    result = cdclake(*arguments)
+    assert result.exit_code == ConfigurationError.exit_code
+    assert words in result.stderr
+
+
+def test_an_answer_that_is_none_of_awss_is_told():
+    shown = explain(ResponseParserError("Unable to parse response, invalid XML received: b'<!doctype html>'"))
+    assert isinstance(shown, ConfigurationError)
+    assert "--endpoint-url" in str(shown)
 
 
 @pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException"])

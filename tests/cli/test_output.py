@@ -31,6 +31,27 @@ def test_names_are_never_taken_for_markup(capsys):
     assert "[red]x[/red]" in out
 
 
+def test_titles_and_names_of_columns_are_never_taken_for_markup(capsys):
+    TextOutput().records("History of a[red]b", [Column("0", "price [eur]"), Column("1", "[/x]")], [{"0": 1, "1": 2}])
+    out = capsys.readouterr().out
+    assert "History of a[red]b" in out
+    assert "price [eur]" in out
+    assert "[/x]" in out
+
+
+@pytest.mark.parametrize("width", [240, 20])
+def test_a_terminal_obeys_nothing_that_comes_from_the_source(width):
+    sent = "\x1b]0;title\x07\x9b2J\r\x7f"
+    written = io.StringIO()
+    output = TextOutput(Console(file=written, width=width, force_terminal=True, color_system=None))
+    output.records(sent, [Column("a", sent), Column("b", "B")], [{"a": sent, "b": sent}])
+    output.remark(sent)
+    output.verbatim(sent)
+    shown = written.getvalue()
+    assert [one for one in ("\x1b]", "\x07", "\x9b", "\r", "\x7f") if one in shown] == []
+    assert r"\x1b]0;title\x07\x9b2J\x0d\x7f" in shown.replace("\n", "").replace(" ", "")
+
+
 def test_piped_text_has_no_colours_and_keeps_long_values_on_one_line(capsys):
     long_name = "s" * 100
     TextOutput().records("T", COLUMNS, [{"name": long_name, "rows": 1, "ok": False}])

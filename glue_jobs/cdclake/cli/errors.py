@@ -10,17 +10,21 @@ from botocore.exceptions import (
     ConnectTimeoutError,
     CredentialRetrievalError,
     EndpointConnectionError,
+    InvalidRegionError,
     NoCredentialsError,
     NoRegionError,
+    ParamValidationError,
     PartialCredentialsError,
     ProfileNotFound,
     SSOError,
     TokenRetrievalError,
 )
+from botocore.parsers import ResponseParserError
 from rich.console import Console
 from typer import Exit
 from typer.core import TyperGroup
 
+from cdclake.cli.output import printable
 from cdclake.errors import CdclakeError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -70,6 +74,12 @@ def _explain_aws(error: BaseException) -> ConfigurationError | None:
         return ConfigurationError(str(error), remedy=remedy)
     if isinstance(error, NoRegionError):
         return ConfigurationError("No AWS region is configured", remedy="Give --region or set AWS_DEFAULT_REGION")
+    if isinstance(error, (InvalidRegionError, ParamValidationError)):
+        remedy = "Correct the option or the environment variable that says so"
+        return ConfigurationError(str(error).rstrip("."), remedy=remedy)
+    if isinstance(error, ResponseParserError):
+        remedy = "Correct --endpoint-url or AWS_ENDPOINT_URL"
+        return ConfigurationError("What answers at the endpoint does not answer as AWS does", remedy=remedy)
     if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") in _EXPIRED:
         return ConfigurationError(
             "The AWS credentials have expired", remedy="Get new ones: log in again", operation=error.operation_name
@@ -83,9 +93,9 @@ def print_error(error: CdclakeError) -> None:
     where = ", ".join(f"{name} {value}" for name, value in error.details.items() if value not in (None, ""))
     text = f"{error.message} ({where})" if where else error.message
     console.print("Error: ", style="bold red", end="")
-    console.print(text, markup=False)
+    console.print(printable(text), markup=False)
     if error.remedy:
-        console.print(f"  {error.remedy}", markup=False)
+        console.print(f"  {printable(error.remedy)}", markup=False)
 
 
 class ErrorReportingGroup(TyperGroup):
@@ -99,7 +109,7 @@ class ErrorReportingGroup(TyperGroup):
         """
         try:
             return super().invoke(ctx)
-        except (CdclakeError, BotoCoreError, ClientError) as error:
+        except (CdclakeError, BotoCoreError, ClientError, ResponseParserError) as error:
             known = explain(error)
             if known is None:
                 raise

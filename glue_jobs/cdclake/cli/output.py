@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _PIPED_WIDTH = 240
 _ANY_WIDTH = 100_000
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
+"""What a terminal obeys in place of showing it, and how it is shown."""
 
 
 class OutputFormat(str, Enum):
@@ -66,6 +68,11 @@ class Column:
         return f"{value:,}" if self.number and isinstance(value, int) else str(value)
 
 
+def printable(text: str) -> str:
+    """Text of which a terminal obeys nothing: names and values are whatever somebody wrote into the source."""
+    return text.translate(_CONTROLS)
+
+
 class Output(Protocol):
     """Where a command's answers go."""
 
@@ -96,11 +103,13 @@ class TextOutput:
 
     def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
         """See `Output.records`."""
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        heading = Text(printable(title), style="table.title")
+        table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for column in columns:
-            table.add_column(column.header, justify="right" if column.number else "left", overflow="fold")
+            header = Text(printable(column.header))
+            table.add_column(header, justify="right" if column.number else "left", overflow="fold")
         for record in records:
-            table.add_row(*(Text(column.text(record)) for column in columns))
+            table.add_row(*(Text(printable(column.text(record))) for column in columns))
         unbroken = self._console.measure(table, options=self._console.options.update(width=_ANY_WIDTH)).minimum
         if unbroken <= self._console.width:
             self._console.print(table)
@@ -108,20 +117,20 @@ class TextOutput:
             self._paragraphs(title, columns, records)
 
     def _paragraphs(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
-        self._console.print(title, style="italic", markup=False)
+        self._console.print(printable(title), style="italic", markup=False)
         for record in records:
             cells = [(column.header.replace("\n", " "), column.text(record)) for column in columns]
             text = ", ".join(f"{header} {cell}".strip() for header, cell in cells if cell)
-            self._console.print(Padding(Text(text), (1, 0, 0, 2)))
+            self._console.print(Padding(Text(printable(text)), (1, 0, 0, 2)))
         self._console.print()
 
     def remark(self, text: str) -> None:
         """See `Output.remark`."""
-        self._console.print(text, markup=False)
+        self._console.print(printable(text), markup=False)
 
     def verbatim(self, text: str) -> None:
         """See `Output.verbatim`: a line stays one, however long."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(printable(text), markup=False, soft_wrap=True)
 
 
 class JsonOutput:
@@ -134,11 +143,11 @@ class JsonOutput:
 
     def remark(self, text: str) -> None:
         """See `Output.remark`: kept off stdout."""
-        typer.echo(text, err=True)
+        typer.echo(printable(text), err=True)
 
     def verbatim(self, text: str) -> None:
         """See `Output.verbatim`: kept off stdout."""
-        typer.echo(text, err=True)
+        typer.echo(printable(text), err=True)
 
 
 def output_for(kind: OutputFormat) -> Output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import datetime, timezone
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Callable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=5, read_timeout=60, max_pool_connections=32
 )
+_ENDPOINT = re.compile(r"https?://[^/?#\s]+")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -147,8 +149,16 @@ def stack_outputs(target: Target) -> dict[str, str]:
 
 
 def endpoint_of(target: Target) -> str | None:
-    """URL to use in place of AWS's own; None for that."""
-    return target.endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or None
+    """URL to use in place of AWS's own; None for that.
+
+    Raises:
+        ConfigurationError: It is no URL.
+    """
+    endpoint = target.endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or None
+    if endpoint and not _ENDPOINT.match(endpoint):
+        message = f"'{endpoint}' is not the URL of an endpoint"
+        raise ConfigurationError(message, remedy="Write --endpoint-url or AWS_ENDPOINT_URL as http://host:port")
+    return endpoint
 
 
 def session_of(target: Target) -> boto3.Session:
