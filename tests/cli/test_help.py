@@ -1,5 +1,6 @@
 """The command's face: every verb explains itself, and help is quick as it loads nothing heavy."""
 
+import itertools
 import subprocess
 import sys
 
@@ -39,12 +40,23 @@ def test_the_verbs_are_those_that_the_documents_name():
     assert {("tables", "show"), ("changes", "show"), ("clean-up",), ("local", "serve")} <= set(VERBS)
 
 
+def broken_early(text):
+    """Lines of what help tells, before its boxes, that end although there is room for the next word."""
+    lines = [line.strip() for line in text.partition("Usage:")[2].partition("╭")[0].splitlines()[1:]]
+    return [
+        line
+        for line, after in itertools.pairwise(lines)
+        if line and after and len(f" {line} {after.split()[0]} ") <= 80
+    ]
+
+
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_every_verb_has_help_with_an_example_that_fits_80_columns(cdclake, verb):
     result = cdclake(*verb, "--help", COLUMNS="80")
     assert result.exit_code == 0
     assert f"Usage: {' '.join(('cdclake', *verb))}" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+    assert broken_early(result.stdout) == []
     if verb and verb != ("changes",):
         text = " ".join(result.stdout.split())
         assert f"Example: {' '.join(('cdclake', *verb))}".removesuffix(" list") in text

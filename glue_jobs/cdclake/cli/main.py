@@ -36,6 +36,7 @@ app = typer.Typer(
     cls=ErrorReportingGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     help="Keep a data lake on S3 equal to the databases behind it, from AWS DMS files. Example: cdclake demo",
     epilog="Exit status: 0 all is well, 2 a setting is wrong, 3 a raw file is, 4 run again, 5 look first, 6 see to it.",
 )
