@@ -147,7 +147,7 @@ def test_a_table_whose_full_load_is_still_arriving_is_told_apart():
             PlannedTable(registered(PRODUCT), Action.NONE, idle),
         )
     )
-    told = outcome.with_waiting(plan)
+    told = outcome.with_plan(plan)
     assert [(table.outcome, table.reason) for table in told.tables] == [
         ("nothing new", ""),
         ("waiting", "full load still arriving: ..."),
@@ -158,8 +158,24 @@ def test_a_table_whose_full_load_is_still_arriving_is_told_apart():
 def test_a_table_whose_run_was_not_started_is_not_said_to_have_nothing_new():
     outcome = World([registered(STORE)]).run()
     due = Decision(DecisionKind.INCREMENTAL, "2 change files after the full load", files=2)
-    (table,) = outcome.with_waiting(Plan((PlannedTable(registered(STORE), Action.START, due),))).tables
+    (table,) = outcome.with_plan(Plan((PlannedTable(registered(STORE), Action.START, due),))).tables
     assert (table.outcome, table.reason) == ("not started", "2 change files after the full load")
+
+
+def test_a_table_that_is_frozen_or_cannot_be_planned_is_not_said_to_have_nothing_new():
+    outcome = World([registered(STORE), registered(PRODUCT)]).run()
+    frozen = Decision(DecisionKind.FROZEN, "3 change files vanished", to_do="Bring them back")
+    plan = Plan(
+        (
+            PlannedTable(registered(STORE), Action.NONE, error="ConfigurationError: LastIncrementalFile is 'x'"),
+            PlannedTable(registered(PRODUCT), Action.NONE, frozen),
+        )
+    )
+    told = outcome.with_plan(plan)
+    assert told.failed
+    assert [table.outcome for table in told.tables] == ["failed", "failed"]
+    assert "3 change files vanished. Bring them back" in told.tables[0].error
+    assert "LastIncrementalFile is 'x'" in str(failure(told))
 
 
 def test_a_table_that_the_controller_registers_is_reported_as_inactive():

@@ -55,7 +55,7 @@ def test_a_table_that_cannot_be_planned_fails_the_command_and_is_shown(cdclake, 
     cdclake("tables", "activate", "shop.store")
     state.record_run(path, {"LastFullLoadDate": "yesterday"})
     result = cdclake("plan")
-    assert result.exit_code != 0
+    assert result.exit_code == 6
     assert "shop.product" in result.stdout
     assert "yesterday" in result.stderr
 

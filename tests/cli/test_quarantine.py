@@ -56,6 +56,8 @@ def test_a_session_lists_shows_mends_and_releases(table: TableOverTime, cdclake:
     assert "id=2, price=2222.50" in text.stdout
     assert "1 more rows; --limit shows more" in text.output
     assert "No bad rows are put aside." in cdclake("quarantine", "show", TABLE, "--change", "7").output
+    for verb in ("list", "show"):
+        assert cdclake("quarantine", verb, f"{TABLE}s").exit_code == 2  # nobody knows it
 
     wide = "id bigint, price decimal(10,2)"
     assert cdclake("tables", "set", TABLE, "--schema", wide).exit_code == 0

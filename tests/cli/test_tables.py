@@ -86,6 +86,14 @@ def test_activate_and_pause_turn_a_table_on_and_off(cdclake, state):
     assert not state.get(STORE).active
 
 
+def test_a_table_can_be_turned_off_whatever_is_wrong_with_its_settings(cdclake, state):
+    state.set_by_person(STORE, {"ActiveFlag": "true", "LateWindowHours": "some"})
+    assert cdclake("tables", "pause", "shop.store").exit_code == 0
+    assert not state.get(STORE).active
+    assert cdclake("tables", "activate", "shop.store").exit_code == 2
+    assert not state.get(STORE).active
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -95,6 +103,8 @@ def test_activate_and_pause_turn_a_table_on_and_off(cdclake, state):
         (["set", "shop.store", "--set", "PrimaryKey"], "does not set anything"),
         (["set", "shop.store", "--set", "LastChangeId=0"], "does not set anything"),
         (["set", "shop.store", "--set", "LastFullLoadDate=yesterday"], "LastFullLoadDate is 'yesterday'"),
+        (["set", "shop.store", "--set", "LastIncrementalFile=LOAD1"], "which is no change file"),
+        (["set", "shop.store", "--set", "ActiveFlag=yes"], "ActiveFlag is 'yes'"),
         (["set", "shop.store", "--schema", "id integre"], "is not a column type"),
         (["set", "shop.store", "--primary-key", "id,ID"], "names a column twice"),
         (["set", "shop.store", "--set", "TargetFileBytes=big"], "TargetFileBytes is 'big'"),

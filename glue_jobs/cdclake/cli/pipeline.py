@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cdclake.cli.target import Target
     from cdclake.commit.log import ChangeLog
-    from cdclake.control.controller import Plan
+    from cdclake.control.controller import Plan, PlannedTable
     from cdclake.model.table import TableName, TableState
     from cdclake.ports import JobRunner, StateStore
 
@@ -109,25 +109,27 @@ class PipelineOutcome:
         """Active tables to which nothing was done."""
         return [str(table.name) for table in self.tables if table.outcome == "nothing new"]
 
-    def with_waiting(self, plan: Plan) -> PipelineOutcome:
-        """The same, with those told apart that nothing was done to although there are raw files.
+    def with_plan(self, plan: Plan) -> PipelineOutcome:
+        """The same, with those told apart that nothing was done to although there are raw files, or may be.
 
         Args:
-            plan: Made after the run. A full load may still be arriving; and what is due was not started if Glue had no
-                room, or has come just now.
+            plan: Made after the run. A full load may still be arriving; what is due was not started if Glue had no
+                room, or has come just now; and a table that is frozen or cannot be planned failed.
         """
-        held_up: dict[TableName, tuple[str, str]] = {}
-        for planned in plan.tables:
-            decision = planned.decision
-            if decision and decision.kind is DecisionKind.WAITING:
-                held_up[planned.state.name] = ("waiting", decision.reason)
-            elif decision and (decision.full_load or decision.incremental):
-                held_up[planned.state.name] = (NOT_STARTED, decision.reason)
-        tables = []
-        for table in self.tables:
-            outcome, reason = held_up.get(table.name, (table.outcome, table.reason))
-            tables.append(replace(table, outcome=outcome, reason=reason))
-        return replace(self, tables=tuple(tables))
+        planned = {one.state.name: one for one in plan.tables}
+        return replace(self, tables=tuple(_held_up(table, planned.get(table.name)) for table in self.tables))
+
+
+def _held_up(table: TableOutcome, planned: PlannedTable | None) -> TableOutcome:
+    """What became of a table, if its plan tells of it."""
+    decision = planned.decision if planned else None
+    if planned and planned.failure:
+        return replace(table, outcome="failed", error=planned.failure)
+    if decision and decision.kind is DecisionKind.WAITING:
+        return replace(table, outcome="waiting", reason=decision.reason)
+    if decision and (decision.full_load or decision.incremental):
+        return replace(table, outcome=NOT_STARTED, reason=decision.reason)
+    return table
 
 
 def _went_well(before: TableState | None, after: TableState) -> bool:

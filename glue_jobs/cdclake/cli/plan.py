@@ -9,7 +9,7 @@ import typer
 
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target, with_target
-from cdclake.errors import RetryableError
+from cdclake.errors import AttentionError, RetryableError
 
 _COLUMNS = (
     Column("table", "Table"),
@@ -46,7 +46,7 @@ def plan(
     failed = [entry for entry in planned.tables if entry.error]
     if failed:
         message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error}"
-        raise RetryableError(message, table=failed[0].state.name)
+        raise AttentionError(message)
     if planned.errors:
         message = f"{len(planned.errors)} folders of the raw bucket could not be looked at: {planned.errors[0]}"
         raise RetryableError(message, remedy="Run again")

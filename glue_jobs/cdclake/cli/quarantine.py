@@ -184,7 +184,10 @@ def _put_aside(services: Services, name: TableName, change: int | None = None) -
     from cdclake.commit.put_aside import put_aside
 
     log = services.log(name)
-    return put_aside(log, log.head(), change)
+    head = log.head()
+    if not head:
+        services.installation.find_table(services.state, name)  # a name that nobody knows is no table without bad rows
+    return put_aside(log, head, change)
 
 
 def _of_files(found: list[PutAside], names: list[str] | None) -> list[PutAside]:

@@ -61,7 +61,7 @@ def run(
         services = connect(target)
         outcome = Pipeline(services, target, bar.say).run(names)
         if outcome.idle:
-            outcome = outcome.with_waiting(plan(services.source, datetime.now(timezone.utc), outcome.idle))
+            outcome = outcome.with_plan(plan(services.source, datetime.now(timezone.utc), outcome.idle))
     show(outcome, output)
     if outcome.failed:
         raise failure(outcome)
