@@ -56,7 +56,6 @@ SMALL, READ_BY_THE_DRIVER, LARGE = (1 << 20, 1 << 30), (1 << 20, 0), (0, 0)
 FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
 SPARK_PARTS = (pytest.param(1, marks=FIRST_HALF), *([pytest.param(2, marks=SECOND_HALF)] if THOROUGH else []))
-LONG = pytest.mark.timeout(4 * 3600 if THOROUGH else 900)
 
 Row = dict[str, Any]
 Change = tuple[str, Row, "Row | None"]
@@ -176,7 +175,6 @@ def check_type_of_n(table: Table, feed: dict[str, Any], started_as: int | None) 
 
 
 @pytest.mark.spark
-@LONG
 @pytest.mark.parametrize("part", SPARK_PARTS)
 @examples(every_day=100, thorough=1_000)
 @given(feed=feeds(most_files=3))
@@ -184,7 +182,6 @@ def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, pa
     check(feed, spark)
 
 
-@LONG
 @SECOND_HALF
 @examples(every_day=300, thorough=3_000)
 @given(feeds())
@@ -203,7 +200,6 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
     return op, row
 
 
-@LONG
 @FIRST_HALF
 @examples(every_day=200, thorough=2_000)
 @given(

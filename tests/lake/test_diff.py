@@ -106,7 +106,6 @@ def difference(session: SparkSession, table: TableOverTime, before: int, after: 
     return Counter(map(comparable, found))
 
 
-@pytest.mark.timeout(1800)
 @examples(every_day=20, thorough=300)
 @given(
     full_load=st.lists(rows_drawn, min_size=1, max_size=6),

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,7 +98,6 @@ class Model:
         return any(self.of(dict(one.row)) == key and one.position >= change.position for one in self.applied)
 
 
-@pytest.mark.timeout(3600)
 @examples(every_day=15, thorough=1_500)
 @given(
     steps=st.lists(files | inserts | updates | deletes, min_size=2, max_size=7),

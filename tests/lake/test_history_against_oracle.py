@@ -16,7 +16,7 @@ from cdclake.lake.in_process import InProcessSpark
 from cdclake.oracle import Load, history, merge
 from tests.examples import examples
 from tests.lake.table import RAW_PREFIX, Table, by_key
-from tests.lake.test_against_oracle import COLUMNS, LONG, SECOND_HALF, feeds, run_that_may_die, small_changes
+from tests.lake.test_against_oracle import COLUMNS, SECOND_HALF, feeds, run_that_may_die, small_changes
 from tests.lake.versions import check_newest_are_the_table, file_time, versions
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Any) ->
         check_newest_are_the_table(table, key)
 
 
-@LONG
 @SECOND_HALF
 @examples(every_day=30, thorough=3_000)
 @given(fed=st.lists(feeds(most_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS)
@@ -121,7 +120,6 @@ def test_any_feed_gives_the_history_of_the_oracle(fed: list[dict[str, Any]], tim
     check(fed, time_column, InProcessSpark())
 
 
-@LONG
 @SECOND_HALF
 @examples(every_day=15, thorough=1_000)
 @given(feed=feeds(most_files=4), reload=feeds(most_files=2), kept=st.lists(st.booleans(), min_size=8, max_size=8))

@@ -156,7 +156,6 @@ def check(
     return counts
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.xdist_group("first half")
 @examples(every_day=1_000, thorough=10_000)
 @given(lake=lake_rows, tombstones=graves, changes=change_rows, pieces=st.integers(1, 3))
