@@ -15,6 +15,7 @@ from cdclake.control.raw_guard import PendingNote
 from cdclake.dms.files import change_bytes
 from cdclake.dms.names import change_path
 from cdclake.doctor.findings import Code
+from cdclake.errors import ConfigurationError
 from tests.doctor.feed import COLUMNS, GOOD, MINUTE, SEQUENCE, RawFolder, row
 
 if TYPE_CHECKING:
@@ -127,17 +128,28 @@ def test_files_that_vanished_before_they_were_applied_are_found(raw: RawFolder) 
     assert '"HandleSourceTableTruncated": false' in found.paste
 
 
-def test_transaction_files_that_no_path_names_are_found(raw: RawFolder) -> None:
+@pytest.mark.parametrize(
+    "item",
+    [{"LastIncrementalFile": "elsewhere"}, {"LastFullLoadDate": "yesterday"}, {"LateWindowHours": "some"}],
+)
+def test_an_attribute_that_a_run_would_stop_at_is_refused(raw: RawFolder, item: dict[str, str]) -> None:
+    raw.fill()
+    with pytest.raises(ConfigurationError, match=next(iter(item))):
+        raw.examine(raw.attributes(**item))
+
+
+@pytest.mark.parametrize("folder", ["cdc", "shop_changes/all"])
+def test_transaction_files_that_no_path_names_are_found(raw: RawFolder, folder: str) -> None:
     raw.load([row(1)])
-    file = raw.root / "cdc" / "CDC_TXN-20240305101500123.csv"
-    file.parent.mkdir()
+    file = raw.root / folder / "CDC_TXN-20240305101500123.csv"
+    file.parent.mkdir(parents=True)
     file.write_bytes(b"I,orders,shop,2024-03-05 10:15:00.000000,2,b,2,2024-03-05,,\n")
     found = one_finding(raw)
     assert (found.code, found.paste) == (
         Code.TRANSACTIONS_UNREAD,
-        "cdclake tables set shop.orders --set CdcPath=cdc",
+        f"cdclake tables set shop.orders --set CdcPath={folder}",
     )
-    without_schema = raw.examine(raw.attributes(CdcPath="cdc")).findings
+    without_schema = raw.examine(raw.attributes(CdcPath=folder)).findings
     assert [one.code for one in without_schema] == [Code.SCHEMA_MISSING]
 
 

@@ -23,7 +23,7 @@ from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
 from cdclake.model.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
     from pyarrow.fs import FileSystem
@@ -103,13 +103,14 @@ def examine(
         ConfigurationError: The bucket cannot be read, or an attribute of the item cannot.
         InputError: There are no raw files of the table.
     """
-    settings = state.settings
+    settings, watermark = state.settings, state.checked_watermark
+    _ = state.last_full_load_utc  # a run would stop at that too
     say(f"Listing {state.raw_prefix}")
     objects = chain(
         raw.store.list(state.raw_prefix),
         raw.store.list(state.transactions_prefix) if state.transactions_prefix else (),
     )
-    pending_after = state.watermark if state.item.get(Attribute.LAST_PENDING) else None
+    pending_after = watermark if state.item.get(Attribute.LAST_PENDING) else None
     listing = read_listing(objects, state.raw_prefix, most_files, pending_after)
     files = [*spread_over(listing.loads, most_files), *listing.sample]
     if not files:
@@ -136,12 +137,20 @@ def examine(
 
 
 def _transaction_file(store: ObjectReader, raw_prefix: str) -> str:
-    """Key of some transaction file in a folder beside the schemas' folders; empty if there is none."""
-    for folder in islice(store.list_folders(schemas_root(raw_prefix)), _MOST_FOLDERS):
+    """Key of some transaction file in a folder beside the schemas' or tables' folders; empty if there is none."""
+    for folder in islice(_folders(store, schemas_root(raw_prefix)), _MOST_FOLDERS):
         found = next(iter(store.list(f"{folder}{TRANSACTIONS_NAME}")), None)
         if found is not None and is_transactions_key(found.key):
             return found.key
     return ""
+
+
+def _folders(store: ObjectReader, root: str) -> Iterator[str]:
+    """Folders below a prefix, and then the folders in those."""
+    schemas = list(store.list_folders(root))
+    yield from schemas
+    for schema in schemas:
+        yield from store.list_folders(schema)
 
 
 def _readable(settings: TableSettings, guess: CsvGuess | None) -> TableSettings:

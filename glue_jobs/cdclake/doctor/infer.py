@@ -108,7 +108,7 @@ def _csv(seen: Examination) -> Iterator[Inferred]:
     yield Inferred("AddColumnName", str(bool(guess.header)).lower(), LIKELY, "first lines")
     if guess.sure:
         yield Inferred("CsvDelimiter", _shown(guess.dialect.delimiter), SURE, "rows")
-        yield Inferred("CsvRowDelimiter", _shown(guess.dialect.row_delimiter), SURE, "rows")
+        yield Inferred("CsvRowDelimiter", _shown(guess.dialect.row_delimiter), LIKELY, "rows")
     if guess.null_text is not None:
         yield Inferred("CsvNullValue", guess.null_text, LIKELY, "values between numbers")
     if guess.quoted is not None:
