@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import datetime, timezone
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from cdclake.errors import ConfigurationError
@@ -70,3 +73,24 @@ def test_a_table_without_a_history_says_how_to_keep_one(tmp_path: Path, cdclake:
         versions_of(TablePlace.at(table.location, TABLE), ["1"])
     result = cdclake("history", TABLE, "--lake-bucket", table.location, "--key", "1")
     assert (result.exit_code, "Traceback" in result.output) == (2, False)
+
+
+def test_values_are_such_as_json_holds_and_as_diff_shows_them(tmp_path: Path, cdclake: Callable[..., Any]) -> None:
+    kinds = {"id": pa.binary(), "day": pa.date32(), "at": pa.timestamp("us", "UTC")}
+    kinds |= {"price": pa.decimal128(12, 10), "rate": pa.float32(), "most": pa.float64()}
+    table = ErasableTable(tmp_path, pa.schema(kinds.items()), {"PrimaryKey": "id", "History": "true"})
+    moment = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
+    values = {"day": moment.date(), "at": moment, "price": Decimal(0), "rate": 0.1, "most": float("nan")}
+    table.load([{"id": b"\xff\x00", **values}])
+    result = cdclake("history", TABLE, "--lake-bucket", table.location, "--key", "ff00", "-o", "json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert {name: told[name] for name in kinds} == {
+        "id": "FF00",
+        "day": "2024-03-05",
+        "at": "2024-03-05T10:00:00.000000Z",
+        "price": "0.0000000000",
+        "rate": 0.1,
+        "most": "nan",
+    }
+    assert told["valid_from"].endswith("Z")

@@ -8,11 +8,13 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.undo import plan_reapply, plan_rollback
 from cdclake.errors import ConfigurationError
+from cdclake.lake.arrow_types import from_arrow
 from cdclake.lake.erasing.erase import erase, look
 from cdclake.model.change import ChangeKind
 from tests.lake.dying_store import Death, DiedError
@@ -232,6 +234,8 @@ def test_rows_of_a_table_without_a_key_are_named_by_any_columns(tmp_path: Path) 
         ("many", "not of the type of column id: bigint"),
         ('{"id": 1, "city": "Ulm"}', "names the columns id, city, and not id"),
         ('{"id": null}', "no value for a column"),
+        ("", "not of the type of column id: bigint"),
+        ("\udcff", "not written in UTF-8"),
         ("{id: 1}", "begins like a JSON object"),
     ],
 )
@@ -240,6 +244,42 @@ def test_a_key_that_is_none_is_refused_without_naming_it(in_folder: ErasableTabl
     with pytest.raises(ConfigurationError, match=message) as refused:
         in_folder.erase(key)
     assert "many" not in str(refused.value)
+
+
+def test_a_binary_key_is_written_in_hexadecimal_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_plainly(monkeypatch)
+    columns = COLUMNS.set(0, pa.field("id", pa.binary()))
+    table = ErasableTable(tmp_path, columns, {"PrimaryKey": "id", "MaxQuarantinedRows": "5"})
+    person, other = {**secret(), "id": b"\xff\x00|"}, {**row(1), "id": b"FF007C"}
+    table.load([person, other])
+    table.apply(("U", {**person, "city": "Bonn"}), ("X", person), ("X", other))
+    with pytest.raises(ConfigurationError, match="hexadecimal"):
+        table.erase("text")
+    done = table.erase("FF007c", raw=True)
+    assert (done.touched.rows, done.touched.retired_rows, done.touched.bad_rows) == (1, 1, 1)
+    assert holding(table, SECRET_NAME) == {}
+    assert [values["id"] for values in table.kept_rows(done.change or 0)] == [b"FF007C"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "line"),
+    [
+        (pa.decimal128(10, 2), "7", "I,7.00,Ulm,too,many,fields"),
+        (pa.timestamp("us", "UTC"), "2024-03-05T10:00:00Z", "I,2024-03-05 10:00:00.000000,Ulm,too,many,fields"),
+        (pa.bool_(), "true", "I,1,Ulm,too,many,fields"),
+        (pa.string(), "Ann Lee", "I,Ann Lee,Ulm,too,many,fields"),
+    ],
+)
+def test_a_bad_row_goes_however_its_key_is_written(tmp_path: Path, kind: pa.DataType, key: str, line: str) -> None:
+    item = {"PrimaryKey": "id", "MaxQuarantinedRows": "5", "Schema": f"id {from_arrow(kind)}, city string"}
+    table = ErasableTable(tmp_path, pa.schema([("id", kind), ("city", pa.string())]), item)
+    rows = f"{line}\nI,{'2' if kind != pa.bool_() else 'false'},Ulm,stays,with,fields\nI,,Ulm\n"
+    table.put("20240305-100000000.csv", rows.encode())
+    table.load_incremental()
+    assert len(holding(table, "too,many")) == 1
+    assert table.erase(key).touched.bad_rows == 1
+    assert holding(table, "too,many") == {}
+    assert len(holding(table, "stays,with")) == 1
 
 
 def test_a_reason_that_names_the_key_is_refused(in_folder: ErasableTable) -> None:

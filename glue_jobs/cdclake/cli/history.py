@@ -13,7 +13,10 @@ from cdclake.cli.target import Target, with_target
 
 KeyOption = Annotated[
     list[str],
-    typer.Option(metavar="VALUE|JSON", help='Key of a row; of several columns: {"id": 5, "region": "EU"}. Repeat.'),
+    typer.Option(
+        metavar="VALUE|JSON",
+        help='Key of a row; of several columns: {"id": 5, "region": "EU"}. Binary: as hex digits. Repeat.',
+    ),
 ]
 
 

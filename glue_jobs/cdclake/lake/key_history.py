@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from cdclake.commit.publish import in_parallel, no_lease
 from cdclake.errors import ConfigurationError
@@ -30,7 +35,8 @@ class Versions:
 
     Attributes:
         columns: `operation`, `valid_from`, `valid_to`, `validity_flag`, `change_id`, then the source's columns.
-        rows: The values of these, by key and then by time, the newest last.
+        rows: The values of these, by key and then by time, the newest last; such as JSON holds. Decimals, dates and
+            times (UTC) are text, and so are infinite numbers; binary values are hexadecimal digits.
     """
 
     columns: tuple[str, ...]
@@ -63,10 +69,31 @@ def versions_of(place: TablePlace, texts: Sequence[str]) -> Versions:
         if wanted and wanted.may_be_in(kept.file):
             with kept_files.open(kept) as source:
                 for rows in wanted.rows(source, shape, kept.file.partition):
-                    found.extend(rows.to_pylist())
+                    found.extend(_with_short_floats(rows).to_pylist())
 
     in_parallel(look, as_of.kept(history.files), no_lease)
     found.sort(key=itemgetter(*history.primary_key, VALIDITY_FLAG, VALID_FROM, POSITION))
     own = {*_SHOWN_FIRST, YEAR, MONTH, POSITION}
     columns = (*_SHOWN_FIRST, *(name for name in history.schema.names if name not in own))
-    return Versions(columns, tuple({name: row[name] for name in columns} for row in found))
+    return Versions(columns, tuple({name: _printable(row[name]) for name in columns} for row in found))
+
+
+def _with_short_floats(rows: pa.Table) -> pa.Table:
+    """Rows in which each value of a `float` column is the double of the same text, and not of a longer one."""
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_float32(field.type):
+            rows = rows.set_column(i, field.name, rows[field.name].cast(pa.string()).cast(pa.float64()))
+    return rows
+
+
+def _printable(value: object) -> object:
+    """As `cdclake.lake.diff_report` has Spark make it."""
+    if isinstance(value, datetime):
+        return f"{value.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, date):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    return str(value) if isinstance(value, float) and not isfinite(value) else value

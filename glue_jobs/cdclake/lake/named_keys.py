@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, TombstoneFile
 
 _WORD = r"(?<![0-9A-Za-z_]){}(?![0-9A-Za-z_])"
+_VALUE = re.compile(r"[0-9A-Za-z.:+-]+")
+"""What a value that is neither text nor bytes is written with; a timestamp may be two of these."""
+_BINARY = "binary"
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Keys:
         """Read keys as a person writes them.
 
         Args:
-            texts: Each is the value of a key of one column, or a JSON object of column names and values.
+            texts: Each is the value of a key of one column, or a JSON object of column names and values. Binary values
+                are in hexadecimal digits.
             primary_key: The table's key columns. If it has none, the object may name any columns, all texts the same.
             schema: The table's columns.
 
@@ -71,10 +77,13 @@ class Keys:
             if column is None:
                 message = f"The table has no column {name}"
                 raise ConfigurationError(message, remedy=f"Its columns are {', '.join(schema.names)}")
-            _, unfit = cast_column(pa.array([value[i] for value in self.values], pa.string()), column.type)
-            if unfit:
-                message = f"{len(unfit)} keys have a value that is not of the type of column {name}: {column.type}"
-                raise ConfigurationError(message, remedy="Write the values as they are in the table")
+            if unfit := self._cast(i, column.type).null_count:
+                message = f"{unfit} keys have a value that is not of the type of column {name}: {column.type}"
+                remedy = "Write the values as they are in the table, binary ones in hexadecimal digits"
+                raise ConfigurationError(message, remedy=remedy)
+
+    def _cast(self, i: int, kind: str) -> pa.Array:
+        return _cast([value[i] for value in self.values], kind)
 
     def wanted(self, shape: TableShape) -> Wanted | None:
         """What to look for in files of a shape; None if no row of theirs can have one of the keys.
@@ -83,23 +92,31 @@ class Keys:
             shape: Its own key does not count.
         """
         columns = [shape.schema.find(name) for name in self.names]
-        cast = [
-            cast_column(pa.array([value[i] for value in self.values], pa.string()), column.type)
-            for i, column in enumerate(columns)
-            if column
-        ]
+        cast = [self._cast(i, column.type) for i, column in enumerate(columns) if column]
         if len(cast) < len(self.names):
             return None
-        unfit = {index for _, bad in cast for index in bad}
-        fit = pa.array([i for i in range(len(self.values)) if i not in unfit], pa.int64())
-        if not len(fit):
+        fit = reduce(pc.and_, (values.is_valid() for values in cast))
+        if not pc.any(fit).as_py():
             return None
-        routes, keys = row_keys([values.take(fit) for values, _ in cast])
+        routes, keys = row_keys([values.filter(fit) for values in cast])
         return Wanted(replace(shape, primary_key=self.names), routes, keys, shape.primary_key[:1] == self.names[:1])
 
-    def are_in_words_of(self, text: str) -> bool:
-        """Whether some key's values are all among the words of a text."""
-        return any(all(re.search(_WORD.format(re.escape(value)), text) for value in values) for values in self.values)
+    def are_in_words_of(self, text: str, schema: Schema) -> bool:
+        """Whether some key's values are all among the words of a text, in whatever way they are written there.
+
+        Args:
+            schema: The table's columns.
+        """
+        kinds = [column.type for name in self.names if (column := schema.find(name))]
+        typed = zip(*(self._cast(i, kind).to_pylist() for i, kind in enumerate(kinds)), strict=True)
+        said = [_values_in(text, kind) for kind in kinds]
+        return any(
+            all(
+                value in said[i] or _is_word_of(text, self.values[k][i], kinds[i])  # as a value, or as it was written
+                for i, value in enumerate(values)
+            )
+            for k, values in enumerate(typed)
+        )
 
     def match_texts(self, row: Mapping[str, str | None], schema: Schema) -> bool:
         """Whether a row of which only texts are known has one of the keys, by value or, if that is none, by text."""
@@ -117,8 +134,9 @@ class Keys:
         column = schema.find(name)
         if text is None or column is None or text == value:
             return text == value
-        (both, _) = cast_column(pa.array([value, text], pa.string()), column.type)
-        first, second = both.to_pylist()
+        if column.type == _BINARY:
+            return text in _binary_texts(value)
+        first, second = _cast([value, text], column.type).to_pylist()
         return first is not None and first == second
 
 
@@ -181,7 +199,45 @@ class Wanted:
             yield rows.filter(pc.invert(self.are(rows, partition)))
 
 
+def _cast(texts: Sequence[str], kind: str) -> pa.Array:
+    """Texts as values of a lake type; null where a text is none."""
+    if kind == _BINARY:
+        return pa.array(map(_from_hexadecimal, texts), pa.binary())
+    return cast_column(pa.array(texts, pa.string()), kind)[0]
+
+
+def _from_hexadecimal(text: str) -> bytes | None:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return None
+
+
+def _binary_texts(hexadecimal: str) -> tuple[str, ...]:
+    """How a binary value may stand in a row of which only texts are known: as digits, or as the text of a CSV file."""
+    value = bytes.fromhex(hexadecimal)
+    return value.hex(), value.hex().upper(), value.decode("utf-8", "backslashreplace")
+
+
+def _is_word_of(text: str, value: str, kind: str) -> bool:
+    forms = _binary_texts(value) if kind == _BINARY else (value,)
+    return any(re.search(_WORD.format(re.escape(form)), text) for form in forms)
+
+
+def _values_in(text: str, kind: str) -> set[object]:
+    """Values of a type among the words of a text; none of text or bytes, of which any part may be one."""
+    if kind in {"string", _BINARY}:
+        return set()
+    words = _VALUE.findall(text)
+    return {*_cast([*words, *map(" ".join, pairwise(words))], kind).to_pylist()} - {None}
+
+
 def _object(text: str, primary_key: Sequence[str]) -> dict[str, str]:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        message = "A key is not written in UTF-8"
+        raise ConfigurationError(message, remedy="Write it in UTF-8; binary values in hexadecimal digits") from error
     if not text.lstrip().startswith("{"):
         if len(primary_key) == 1:
             return {primary_key[0]: text}

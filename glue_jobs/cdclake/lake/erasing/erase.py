@@ -200,7 +200,8 @@ def _finish(erasure: Erasure, done: Erased, head: int) -> Erased:
 
 
 def _check_reason(erasure: Erasure) -> None:
-    if erasure.keys.are_in_words_of(erasure.reason):
+    lake = erasure.log.snapshot(erasure.log.head())
+    if erasure.keys.are_in_words_of(erasure.reason, lake.schema):
         message = "The reason names a key that is to be erased, and would be kept"
         raise ConfigurationError(message, remedy="Name the request instead, by its number")
 

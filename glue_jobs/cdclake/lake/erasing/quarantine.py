@@ -46,7 +46,7 @@ def search(log: ChangeLog, keys: Keys, schema: Schema) -> list[BadRowsFile]:
 def is_one(content: dict[str, str | None] | str, keys: Keys, schema: Schema) -> bool:
     """Whether a bad row has one of the keys, see `search`."""
     if isinstance(content, str):
-        return keys.are_in_words_of(content)
+        return keys.are_in_words_of(content, schema)
     return keys.match_texts(content, schema)
 
 
