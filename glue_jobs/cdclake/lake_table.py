@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -188,18 +189,18 @@ class LakeTable:
             return self._change(DELETE, lambda before: self._keys_where(what, before), reason)
         return self._change(DELETE, lambda before: given_ids(what, before.primary_key), reason)
 
-    def as_of(self, when: int | datetime | str | None = None, *, with_deleted: bool = False) -> DataFrame:
+    def as_of(self, when: int | date | str | None = None, *, with_deleted: bool = False) -> DataFrame:
         """The table as it was after a change or at a time, or as it is now; see `cdclake.lake.read_table`.
 
         Args:
-            when: Number of a change, or a time, also as ISO 8601 text; without a zone it is UTC.
+            when: Number of a change; or a time, also as ISO 8601 text: without a zone it is UTC, a date is midnight.
             with_deleted: Whether rows that were deleted softly are given too; their `Op` is `D`.
 
         Raises:
             ConfigurationError: There is no such change.
             PastRetentionError: What the table was then is no longer kept.
         """
-        change, at = (when, None) if isinstance(when, int) else (None, when)
+        change, at = (int(when), None) if isinstance(when, (int, Integral)) else (None, when)
         lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
         name = str(self._name)
         return read_table(self._spark, lake, name, prefix, change=change, at=at, with_deleted=with_deleted)

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -158,6 +159,24 @@ def test_a_table_that_keeps_no_history_says_so(people: LakeTable) -> None:
     people.insert(people_frame())
     with pytest.raises(ConfigurationError, match="kept no history at change 1"):
         people.history()
+
+
+def test_no_rows_make_no_table_and_no_error(people: LakeTable) -> None:
+    nothings: list[object] = [[], pd.DataFrame(), pd.DataFrame({"id": pd.array([], dtype="string")})]
+    for nothing in nothings:
+        assert people.insert(nothing).change is None
+    assert people.changes().isEmpty()
+
+
+def test_change_numbers_and_days_are_taken_as_a_notebook_has_them(people: LakeTable, clock: ManualClock) -> None:
+    people.insert(people_frame())
+    clock.advance(86_400)
+    people.delete([NATHAN])
+    first, second = np.array([1, 2])  # as a column of pandas gives them
+    assert (people.as_of(first).count(), people.as_of(second).count()) == (5, 4)
+    assert people.as_of(clock().date()).count() == 5  # as it was at midnight
+    with pytest.raises(ConfigurationError, match=r"'1\.5' is no time"):
+        people.as_of(1.5)  # type: ignore[arg-type]  # what a person may give
 
 
 def test_steps_are_undone_and_done_again(people: LakeTable, states: MemoryState) -> None:

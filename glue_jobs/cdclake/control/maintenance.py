@@ -252,4 +252,5 @@ class RegisteredTable:
     def _bring_item_in_line(self) -> None:
         snapshot = self.log.snapshot(self.log.head())
         attributes = lake_attributes(self.state, snapshot, emptied=is_emptied(self.log, snapshot))
-        self.states.record_run(self.state.path, attributes)
+        if attributes:  # there are none while the lake has no change
+            self.states.record_run(self.state.path, attributes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.filesystem import FileSystemSpec, lake_filesystem
@@ -102,14 +102,14 @@ class TableAsOf:
         return tuple(KeptFile(file, staged.get(file.path, "")) for file in files)
 
 
-def table_as_of(log: ChangeLog, change: int | None = None, at: datetime | str | None = None) -> TableAsOf:
+def table_as_of(log: ChangeLog, change: int | None = None, at: date | str | None = None) -> TableAsOf:
     """The table after a change, or as it was at a time.
 
     Args:
         log: The table's change log.
         change: Number of a change, a rollback's or any other.
-        at: A time; without a zone it is UTC. The newest change committed by then counts. If neither is given, the
-            newest change of all does.
+        at: A time; without a zone it is UTC, and a date is its midnight. The newest change committed by then counts. If
+            neither is given, the newest change of all does.
 
     Raises:
         ConfigurationError: There is no such change, or both were given.
@@ -120,7 +120,7 @@ def table_as_of(log: ChangeLog, change: int | None = None, at: datetime | str | 
     return TableAsOf(number, record.created_utc, log.snapshot(number), record.added)
 
 
-def find_change(log: ChangeLog, change: int | None = None, at: datetime | str | None = None) -> int:
+def find_change(log: ChangeLog, change: int | None = None, at: date | str | None = None) -> int:
     """Number of the change that `table_as_of` reads; arguments and errors are the same."""
     name, head = log.layout.name, log.head()
     if change is not None and at is not None:
@@ -153,8 +153,8 @@ def parse_moment(text: str) -> datetime:
         raise ConfigurationError(message, remedy="Write it as 2024-03-05T10:00:00Z, in UTC") from error
 
 
-def _at(log: ChangeLog, at: datetime | str, head: int) -> int:
-    moment = parse_moment(at) if isinstance(at, str) else _in_utc(at)
+def _at(log: ChangeLog, at: date | str, head: int) -> int:
+    moment = _in_utc(at) if isinstance(at, datetime) else parse_moment(str(at))
     found = newest_before(log, moment, head)
     if not found:
         message = f"{log.layout.name} had no change yet at {moment.isoformat()}"

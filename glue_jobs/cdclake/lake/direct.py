@@ -12,6 +12,7 @@ from cdclake.errors import ConfigurationError, RefusedChangeError
 from cdclake.lake.compute import compute, places_of, require_same_keys, shape_of
 from cdclake.lake.direct_prepare import Asked, prepare
 from cdclake.lake.finish import finish, snapshot_after
+from cdclake.lake.given import nothing_given
 from cdclake.lake.given_columns import columns_of, given_columns, schema_of_rows
 from cdclake.lake.raw_reader import Slice
 from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE
@@ -24,7 +25,7 @@ from cdclake.model.rawfiles import file_order
 from cdclake.model.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark import SparkContext
 
@@ -99,6 +100,8 @@ def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, ap
         _require_key(run, before)
     try:
         rows = wanted.rows(before)
+        if nothing_given(rows):
+            return DirectResult()
         shape = _shape(run, before, rows)
         prepared = _prepare(run, spark, before, shape, wanted.op, rows)
         if not prepared.rows:
@@ -140,26 +143,28 @@ def _prepare(run: TableRun, spark: SparkContext, before: Snapshot, shape: TableS
     columns = [columns_of(op, given, shape.schema, shape.primary_key) for given in given_columns(rows)]
     asked = Asked(op, shape, run.settings.order_column, before.files, places_of(run, before))
     prepared = prepare(spark, asked, rows, columns)
-    fault = next(_faults(op, prepared), None)
+    fault = next(_faults(op, prepared, shape.primary_key), None)
     if fault:
-        raise _refused(run, *fault, ", ".join(shape.primary_key) or None)
+        message, remedy, names = fault
+        raise _refused(run, message, remedy, ", ".join(names))
     return prepared
 
 
-def _faults(op: str, prepared: Prepared) -> Iterator[tuple[str, str]]:
-    """What is wrong with given rows, and what to do. Values are not named, as anybody may read logs."""
+def _faults(op: str, prepared: Prepared, key: Sequence[str]) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """What is wrong with given rows, what to do, and the columns. Values are not named, as anybody may read logs."""
     given, found = prepared.given, prepared.found
     if given.unfit:
         figures = ", ".join(f"{name}: {count}" for name, count in given.unfit.items())
-        yield f"Some values are not of the type of their column ({figures})", "Give values that the type holds exactly"
+        message = f"Some values are not of the type of their column ({figures})"
+        yield message, "Give values that the type holds exactly", list(given.unfit)
     if given.no_key:
-        yield f"In {given.no_key} rows the key is null", "Give every row a key"
+        yield f"In {given.no_key} rows the key is null", "Give every row a key", key
     if found.repeated:
-        yield f"{found.repeated} rows have a key that came before", "Give each key once"
+        yield f"{found.repeated} rows have a key that came before", "Give each key once", key
     if op == INSERT and found.present:
-        yield f"{found.present} keys are in the table already", "Update these rows, or leave them out"
+        yield f"{found.present} keys are in the table already", "Update these rows, or leave them out", key
     if op == UPDATE and found.absent:
-        yield f"{found.absent} keys are not in the table", "Insert these rows, or leave them out"
+        yield f"{found.absent} keys are not in the table", "Insert these rows, or leave them out", key
 
 
 def _refused(run: TableRun, message: str, remedy: str, column: str | None = None) -> RefusedChangeError:

@@ -17,6 +17,11 @@ Rows = Union[Sequence[pa.Table], DataFrame]
 """Rows. Several tables may have different columns; none has rows of another kind of change."""
 
 
+def nothing_given(rows: Rows) -> bool:
+    """Whether there is not even a column, as in an empty list or an empty DataFrame of pandas."""
+    return not isinstance(rows, DataFrame) and not any(table.num_columns for table in rows)
+
+
 def given_rows(data: object) -> Rows:
     """Rows given as a Spark or pandas DataFrame, an Arrow table or batch, or a list of dicts.
 
@@ -105,7 +110,7 @@ def _converted(convert: Callable[..., Any], values: object, *, column: str | Non
         return values
     try:
         return convert(values, **options)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         message = "The values of a column have no type in common that a table has"
         remedy = "Give each column values of one type"
         raise RefusedChangeError(message, remedy=remedy, column=column) from error

@@ -27,7 +27,7 @@ from cdclake.model.schema import OP_COLUMN, Schema, decimal_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
+    from datetime import date
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -62,7 +62,7 @@ def read_table(
     prefix: str = "",
     *,
     change: int | None = None,
-    at: datetime | str | None = None,
+    at: date | str | None = None,
     with_deleted: bool = False,
 ) -> DataFrame:
     """A lake table as it was after a change or at a time, or as it is now.
