@@ -111,6 +111,13 @@ def test_a_column_of_another_type_is_compared_all_the_same(compare: Compare):
     assert compare(found, SOURCE, KEY).different == 3
 
 
+def test_bytes_that_are_no_text_are_compared_with_a_column_of_text(compare: Compare):
+    source = pa.table({"id": [1, 2], "part": ["a", "b"], "photo": [b"\xff\x00", b"jpg"]})
+    compared = compare(source.set_column(2, "photo", [["ff00", "jpg"]]), source, KEY)
+    assert compared.columns == ("column photo is string in the lake and binary by its source",)
+    assert (compared.different, compared.missing, compared.surplus) == (1, 0, 0)
+
+
 def test_without_the_key_columns_nothing_is_said_to_be_equal(compare: Compare):
     assert not compare(lake().drop_columns(["part"]), SOURCE, KEY).equal
 

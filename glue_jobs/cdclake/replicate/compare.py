@@ -168,7 +168,7 @@ def row_keys(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
         column = rows[name]
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.int64())
-        value = column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
+        value = _as_bytes(column)
         length = pc.binary_length(value).cast(pa.string()).cast(pa.binary())
         pieces.append(pc.fill_null(pc.binary_join_element_wise(length, value, b":"), b"-"))
     return pc.binary_join_element_wise(*pieces, b"")
@@ -188,8 +188,13 @@ def _differs(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
     """For each row, whether the values are not the same; two nulls are."""
     one_is_null = pc.xor(left.is_valid(), right.is_valid())
     if left.type != right.type:
-        left, right = left.cast(pa.string()), right.cast(pa.string())
+        left, right = _as_bytes(left), _as_bytes(right)
     return pc.fill_null(pc.or_kleene(pc.not_equal(left, right), one_is_null), False)
+
+
+def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values of any type as those of one; bytes stay what they are, whether they are text or not."""
+    return column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
 
 
 def _any_of(masks: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:
