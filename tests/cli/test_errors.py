@@ -1,10 +1,12 @@
 """Expected errors are one clear message on stderr and an exit status; nothing else is swallowed."""
 
+import errno
+
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, TokenRetrievalError
 from botocore.parsers import ResponseParserError
 
-from cdclake.cli.errors import explain
+from cdclake.cli.errors import explain, explain_file
 from cdclake.errors import BadRowError, CdclakeError, ConfigurationError, RetryableError
 
 NOWHERE = "http://127.0.0.1:1"
@@ -65,6 +67,21 @@ def test_a_region_or_bucket_that_cannot_be_one_is_told(cdclake, state, arguments
     result = cdclake(*arguments)
     assert result.exit_code == ConfigurationError.exit_code
     assert words in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["feed", "local sample"])
+def test_a_folder_that_cannot_be_made_is_told(cdclake, tmp_path, verb):
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "folder"
+    result = cdclake(*verb.split(), str(folder))
+    assert result.exit_code == ConfigurationError.exit_code
+    assert result.stderr.startswith("Error: The system says of a file or folder: Not a directory")
+    assert str(folder) in result.stderr
+
+
+def test_a_full_disk_is_told_and_other_errors_of_the_system_are_not_explained():
+    assert "No space left" in str(explain_file(OSError(errno.ENOSPC, "No space left on device")))
+    assert explain_file(BrokenPipeError(errno.EPIPE, "Broken pipe")) is None
 
 
 def test_an_answer_that_is_none_of_awss_is_told():

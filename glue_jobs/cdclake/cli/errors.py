@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _LOCAL_HINT = "for the embedded AWS set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to anything"
 _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
 _LOGIN_OVER = (SSOError, TokenRetrievalError)
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 
 
@@ -87,6 +89,20 @@ def _explain_aws(error: BaseException) -> ConfigurationError | None:
     return None
 
 
+def explain_file(error: OSError) -> CdclakeError | None:
+    """The message to show if a file or folder of this machine cannot be used, such as one that an option names.
+
+    None for all other errors of the system.
+    """
+    if error.filename is None and error.errno not in _NO_ROOM:
+        return None
+    return ConfigurationError(
+        f"The system says of a file or folder: {error.strerror}",
+        remedy="Name another one, or see to it that there is room and that this user may read and write there",
+        file=error.filename,
+    )
+
+
 def print_error(error: CdclakeError) -> None:
     """Write an error to stderr: the message and where on one line, the remedy on the next."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -109,8 +125,8 @@ class ErrorReportingGroup(TyperGroup):
         """
         try:
             return super().invoke(ctx)
-        except (CdclakeError, BotoCoreError, ClientError, ResponseParserError) as error:
-            known = explain(error)
+        except (CdclakeError, BotoCoreError, ClientError, ResponseParserError, OSError) as error:
+            known = explain_file(error) if isinstance(error, OSError) else explain(error)
             if known is None:
                 raise
             print_error(known)

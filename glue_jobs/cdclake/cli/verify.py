@@ -98,7 +98,7 @@ def _expected(place_of: Callable[[TableName], TablePlace], text: str) -> Verifie
     from cdclake.lake.as_of import table_as_of
     from cdclake.replicate.verify import Verified
 
-    name, equals, rows = text.partition("=")
+    name, equals, rows = text.rpartition("=")  # there may be one in the name
     if not (equals and rows.isdecimal()):
         message = f"'{text}' expects nothing"
         raise ConfigurationError(message, remedy="Write --expect shop.orders=1000")
