@@ -11,6 +11,7 @@ import pytest
 from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit import bad_rows
 from cdclake.commit.bad_rows import changes_with_bad_rows, read_bad_rows
+from cdclake.commit.put_aside import put_aside
 from tests.commit.small_lake import LAYOUT, SmallLake
 
 if TYPE_CHECKING:
@@ -37,6 +38,22 @@ def with_rows(lake: SmallLake, *files: int) -> ChangeRecord:
 def test_changes_that_put_rows_aside_come_newest_first_and_none_that_is_not_committed(lake: SmallLake) -> None:
     lake.stage(run_id="dead", quarantine=True)
     assert changes_with_bad_rows(lake.log, lake.log.head()) == [3, 2]
+
+
+def test_what_a_table_lacks_is_found_without_the_changes_before(lake: SmallLake) -> None:
+    for number in (2, 3):
+        (key,) = lake.log.record(number).quarantine
+        lake.store.put(key, json.dumps({"row": 1, "file": f"{number}.csv"}).encode())
+    lake.store.delete([LAYOUT.change_key(1)])
+    assert [one.raw_file for one in put_aside(lake.log, 3)] == ["3.csv", "2.csv"]
+    assert [one.raw_file for one in put_aside(lake.log, 3, 2)] == ["2.csv"]
+
+
+def test_a_table_that_never_put_rows_aside_lacks_none_and_no_change_is_read() -> None:
+    lake = SmallLake(MemoryStore(), ManualClock())
+    lake.change()
+    lake.store.delete([LAYOUT.change_key(1)])
+    assert put_aside(lake.log, 1) == []
 
 
 def test_pages_are_all_rows_in_the_order_of_the_files(lake: SmallLake) -> None:

@@ -150,6 +150,7 @@ def test_bad_rows_are_shown_as_they_came_and_run_nothing(browser: Browser) -> No
     assert "price null" in text
     assert "U,80471,&#34;Ada &lt;ada@example.com&gt;&#34;" in text
     assert "1 to 3 of 3 of change 9" in text
+    assert "cdclake quarantine list shop.orders tells which of them the table still lacks" in text
 
 
 def test_bad_rows_come_in_pages_and_by_change(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

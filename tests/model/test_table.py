@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableSettings, TableState
+from cdclake.model.table import TableName, TableSettings, TableState
 from cdclake.model.times import utc_text
 
 TRANSACTIONS = "CDC_TXN-20240305101500123.csv"
@@ -13,6 +15,11 @@ TRANSACTIONS = "CDC_TXN-20240305101500123.csv"
 
 def table(prefix: str = "dms/", **attributes: str) -> TableState:
     return TableState.new("raw", f"{prefix}shop/", "orders/").with_attributes(**attributes)
+
+
+@pytest.mark.parametrize("name", ["shop.orders", "my shop.o'rd; rm *", 'a.$(x) "b" é'])
+def test_a_name_in_a_command_to_copy_is_one_word_to_a_shell(name: str) -> None:
+    assert shlex.split(f"cdclake tables activate {TableName.parse(name).typed}")[3:] == [name]
 
 
 @pytest.mark.parametrize(

@@ -121,4 +121,4 @@ def _tell_what_next(lake_table: RegisteredTable, record: ChangeRecord, shown: Ou
     if lake_table.state.active:
         shown.remark("The table is turned on: the next run goes on from here.")
     else:
-        shown.remark(f"The table is turned off. To let the next run go on: cdclake tables activate {name}")
+        shown.remark(f"The table is turned off. To let the next run go on: cdclake tables activate {name.typed}")

@@ -111,7 +111,7 @@ def show_change(
     head = log.head()
     if change > head:
         message = f"{log.layout.name} has no change {change}: its newest is {head or 'none'}"
-        raise ConfigurationError(message, remedy=f"cdclake changes {log.layout.name} lists its changes")
+        raise ConfigurationError(message, remedy=f"cdclake changes {log.layout.name.typed} lists its changes")
     record = log.record(change)
     retained = change >= log.first_retained()
     if output is OutputFormat.JSON:

@@ -133,6 +133,8 @@ def _tell_what_next(lake_table: RegisteredTable, record: ChangeRecord, shown: Ou
     if turned_off:
         shown.remark("The table is turned off. Look at it first.")
     if again is not None:
-        shown.remark(f"To apply change {again} again: cdclake reapply {name}")
+        shown.remark(f"To apply change {again} again: cdclake reapply {name.typed}")
     if turned_off:
-        shown.remark(f"To let the next run apply what is new to the table as it is now: cdclake tables activate {name}")
+        shown.remark(
+            f"To let the next run apply what is new to the table as it is now: cdclake tables activate {name.typed}"
+        )

@@ -28,7 +28,7 @@ def require_no_table(log: ChangeLog, now: Snapshot) -> None:
     """
     if now.made:
         message = f"{log.layout.name} is a lake table already, at change {now.change}: there is nothing to adopt"
-        raise ConfigurationError(message, remedy=f"cdclake changes {log.layout.name} lists its changes")
+        raise ConfigurationError(message, remedy=f"cdclake changes {log.layout.name.typed} lists its changes")
 
 
 def adopt(

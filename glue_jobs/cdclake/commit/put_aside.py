@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cdclake.commit.bad_rows import bad_rows_in
+from cdclake.commit.bad_rows import bad_rows_in, changes_with_bad_rows
 from cdclake.commit.timeline import line
 from cdclake.model.change import ChangeKind
 
@@ -33,7 +33,8 @@ class PutAside:
 def put_aside(log: ChangeLog, head: int, change: int | None = None) -> list[PutAside]:
     """Bad rows that the table lacks as it is after a change, those of the newest changes first.
 
-    What a rollback undid is left out: its raw files are new again to the next run.
+    What a rollback undid is left out: its raw files are new again to the next run. One folder listing, and the records
+    of the changes back to the oldest that has bad rows: none if there are none.
 
     Args:
         log: The table's change log.
@@ -43,9 +44,10 @@ def put_aside(log: ChangeLog, head: int, change: int | None = None) -> list[PutA
     Raises:
         IntegrityError: A change record is missing.
     """
+    oldest = min(changes_with_bad_rows(log, head), default=head + 1) if change is None else change
     found: list[PutAside] = []
     released: set[str] = set()
-    for record in line(log, head):
+    for record in line(log, head) if oldest <= head else ():
         by_file: dict[str, list[dict[str, Any]]] = {}
         for key in record.quarantine if change in (None, record.change) else ():
             for row in bad_rows_in(log.store.get(key) or b""):
@@ -57,7 +59,7 @@ def put_aside(log: ChangeLog, head: int, change: int | None = None) -> list[PutA
         ]
         if record.kind is ChangeKind.RELEASE:
             released.update(record.raw_files)
-        if record.kind is ChangeKind.FULL_LOAD:
+        if record.kind is ChangeKind.FULL_LOAD or record.change <= oldest:
             break
     return found
 

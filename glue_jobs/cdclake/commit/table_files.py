@@ -100,17 +100,17 @@ def check_files(log: ChangeLog, snapshot: Snapshot, *, reloads: bool = False) ->
     name = log.layout.name
     if found.foreign and not snapshot.made:
         message = f"The lake folder of {name} holds files that cdclake did not write: {_names(found.foreign)}"
-        remedy = f"cdclake adopt {name} takes them over as the table; or empty the folder"
+        remedy = f"cdclake adopt {name.typed} takes them over as the table; or empty the folder"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)
     if found.foreign:
         message = f"Files appeared in the lake folder of {name}: {_names(found.foreign)}"
-        remedy = f"cdclake repair {name} moves them out of readers' sight; nothing was changed"
+        remedy = f"cdclake repair {name.typed} moves them out of readers' sight; nothing was changed"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)
     if reloads:
         found = Differences((), *(_of_history(paths) for paths in (found.vanished, found.replaced)))
     if found.vanished:
         message = f"Data files of {name} vanished from its lake folder: {_names(found.vanished)}"
-        remedy = f"cdclake repair {name} brings them back if they are still kept; otherwise load the table anew"
+        remedy = f"cdclake repair {name.typed} brings them back if they are still kept; otherwise load the table anew"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)
     if found.replaced:
         message = f"Data files of {name} were overwritten: {_names(found.replaced)}"

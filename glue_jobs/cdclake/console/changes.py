@@ -33,6 +33,7 @@ def change(name: str, number: int) -> str:
     return render_template(
         "change.html",
         name=name,
+        typed=log.layout.name.typed,
         record=record,
         head=head,
         what=what_it_did(record),
@@ -71,6 +72,7 @@ def quarantine(name: str) -> str:
     return render_template(
         "quarantine.html",
         name=name,
+        typed=log.layout.name.typed,
         record=record,
         page=read_bad_rows(log, record, window.start, window.size) if record else None,
         window=window,

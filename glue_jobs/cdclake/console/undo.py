@@ -90,6 +90,6 @@ def _show(lake_table: RegisteredTable, plan: UndoPlan) -> str:
         facts=undo_facts(plan, active=state.active),
         listed=undone_records(lake_table.log, plan, MOST_LISTED),
         at_work=state.leased(console().clock()),
-        command=f"cdclake {kind} {state.name}" + (f" --to {to}" if to is not None else ""),
+        command=f"cdclake {kind} {state.name.typed}" + (f" --to {to}" if to is not None else ""),
         most_reason_length=MOST_REASON_LENGTH,
     )

@@ -72,7 +72,7 @@ def check_not_ahead(state: TableState, change: int, *, adopts: bool = False) -> 
     )
     remedy = (
         "Check the lake bucket and prefix of the job. If other jobs made the table, "
-        f"cdclake adopt {state.name} takes it over. To load it anew, set "
+        f"cdclake adopt {state.name.typed} takes it over. To load it anew, set "
         f"{Attribute.LAST_CHANGE_ID} to 0, {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED} "
         f"and {Attribute.LAST_INCREMENTAL_FILE} to {state.path}{Sentinel.FIRST_FILE}"
     )

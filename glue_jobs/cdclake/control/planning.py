@@ -87,7 +87,7 @@ def plan_table(
 
 def to_activate(state: TableState) -> str:
     """What a person must do before the jobs work on a table that is inactive."""
-    name = state.name
+    name = state.name.typed
     keys = "" if state.settings.primary_key else f"set its key (cdclake tables set {name} --primary-key ...), then "
     return f"{keys}turn it on (cdclake tables activate {name})"
 
@@ -99,7 +99,7 @@ def _frozen(state: TableState, decision: Decision, lost: int) -> Decision:
     )
     to_do = (
         "bring the files back, or have DMS reload the table; or go on without the changes that were in them:"
-        f" cdclake tables unfreeze {state.name}"
+        f" cdclake tables unfreeze {state.name.typed}"
     )
     left = decision.files + decision.left
     return _held_up(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)

@@ -152,7 +152,7 @@ class KeptFiles:
         name, first = self._table.layout.name, log.first_retained()
         if any(live.path == file.path for live in log.snapshot(log.head()).all_files):
             message = f"A data file of {name} vanished from its lake folder"
-            remedy = f"cdclake repair {name} brings it back if it is still kept; otherwise load the table anew"
+            remedy = f"cdclake repair {name.typed} brings it back if it is still kept; otherwise load the table anew"
             return LakeFilesError(message, remedy=remedy, file=file.path)
         message = f"A retired data file of {name} is no longer kept"
         return PastRetentionError(message, remedy=f"Name change {first} or a later one", file=file.path)

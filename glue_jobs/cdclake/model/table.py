@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, ClassVar
@@ -46,6 +47,11 @@ class TableName:
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
+
+    @property
+    def typed(self) -> str:
+        """The name as one types it in a shell: commands that a person is told to give must be safe to copy."""
+        return shlex.quote(str(self))
 
     @classmethod
     def parse(cls, text: str) -> TableName:
