@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
+from cdclake.errors import ConfigurationError
 from cdclake.model.schema import HIVE_NULL_PARTITION
 from tests.lake.table import Table
 
@@ -75,6 +76,13 @@ def test_duckdb_reads_odd_partition_values(table: Table) -> None:
 
 
 @pytest.mark.spark
+def test_bytes_that_are_no_text_name_no_folder(tmp_path: Path) -> None:
+    table = Table(tmp_path, COLUMNS.set(2, pa.field("place", pa.binary())), {"PartitionKey": "place"})
+    table.write_load([{"id": 1, "zip": "02134", "place": b"\xff"}])
+    with pytest.raises(ConfigurationError, match=r"bytes that are no UTF-8 text.*column place"):
+        table.load_initial()
+
+
 def test_spark_reads_odd_partition_values(table: Table, spark: SparkContext) -> None:
     session = SparkSession(spark)
     session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")

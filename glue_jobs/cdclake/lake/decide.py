@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import IntegrityError
+from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.lake.arrow_types import partition_text
 from cdclake.lake.data_file import matches
 from cdclake.lake.keys import KEY, ROUTE, UNSENT
 from cdclake.lake.raw_rows import DELETE, INSERT
+from cdclake.model.names import Attribute
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN
 
@@ -184,12 +185,26 @@ def _partition_ids(rows: pa.Table, partition_key: Sequence[str]) -> pa.ChunkedAr
     """`partition_id` of each row."""
     if not partition_key:
         return pa.chunked_array([pa.repeat("", rows.num_rows)])
-    texts = [partition_text(_one(rows[name])) for name in partition_key]
+    texts = [_folder_names(rows, name) for name in partition_key]
     pieces = [
         pc.fill_null(pc.binary_join_element_wise(pc.utf8_length(text).cast(pa.string()), text, ":"), "-")
         for text in texts
     ]
     return pa.chunked_array([pc.binary_join_element_wise(*pieces, "|")])
+
+
+def _folder_names(rows: pa.Table, name: str) -> pa.Array:
+    """`partition_text` of a column.
+
+    Raises:
+        ConfigurationError: A value is bytes that are no text, so that no folder can be named by it.
+    """
+    try:
+        return partition_text(_one(rows[name]))
+    except pa.ArrowInvalid as error:
+        message = f"Column {name} is to partition the table, and holds bytes that are no UTF-8 text"
+        remedy = f"Take another {Attribute.PARTITION_KEY}; nothing was applied"
+        raise ConfigurationError(message, remedy=remedy, column=name) from error
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
