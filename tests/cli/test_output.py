@@ -78,6 +78,13 @@ def test_json_holds_everything_one_object_a_line(capsys):
     assert [json.loads(line) for line in lines] == RECORDS
 
 
+def test_json_holds_no_control_character_as_it_is(capsys):
+    JsonOutput().records("Tables", COLUMNS, [{"name": "\x1b[2J\x9b2J\x7f\x85"}])
+    out = capsys.readouterr().out
+    assert out == '{"name": "\\u001b[2J\\u009b2J\\u007f\\u0085"}\n'
+    assert json.loads(out) == {"name": "\x1b[2J\x9b2J\x7f\x85"}
+
+
 def test_remarks_stay_off_stdout_with_json(capsys):
     JsonOutput().remark("note")
     captured = capsys.readouterr()

@@ -357,7 +357,7 @@ def test_text_tells_of_rows_that_were_put_aside(capsys):
     world.work[path(STORE)] = work
     outcome = world.run()
     show(outcome, OutputFormat.TABLE)
-    assert "shop.store, change 1: 2 bad rows put aside" in capsys.readouterr().out
+    assert "shop.store, change 1: 2 bad rows put aside: cdclake quarantine show shop.store\n" in capsys.readouterr().out
     assert not outcome.failed
 
 

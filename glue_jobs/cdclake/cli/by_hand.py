@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.output import OutputFormat
+from cdclake.cli.output import OutputFormat, printable
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
@@ -55,7 +55,7 @@ def ask(question: str, *, yes: bool, output: OutputFormat) -> None:
     if output is OutputFormat.JSON or not sys.stdin.isatty():
         remedy = "Look with --dry-run at what would be done, then give --yes"
         raise ConfigurationError("Nothing was done, as nobody can be asked here", remedy=remedy)
-    if not typer.confirm(question, err=True):
+    if not typer.confirm(printable(question), err=True):
         typer.echo("Nothing was done.", err=True)
         raise typer.Exit(1)
 

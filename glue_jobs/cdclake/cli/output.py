@@ -28,6 +28,8 @@ _PIPED_WIDTH = 240
 _ANY_WIDTH = 100_000
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 """What a terminal obeys in place of showing it, and how it is shown."""
+_CONTROLS_IN_JSON = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+"""Those that JSON may hold as they are, and how it may write them as well."""
 
 
 class OutputFormat(str, Enum):
@@ -139,7 +141,8 @@ class JsonOutput:
     def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:  # noqa: ARG002
         """See `Output.records`."""
         for record in records:
-            typer.echo(json.dumps(record, ensure_ascii=False, default=str))
+            line = json.dumps(record, ensure_ascii=False, default=str)
+            typer.echo(line.translate(_CONTROLS_IN_JSON))
 
     def remark(self, text: str) -> None:
         """See `Output.remark`: kept off stdout."""
@@ -160,7 +163,7 @@ class ProgressBar:
 
     def __init__(self, bar: Progress, text: str) -> None:
         self._bar = bar
-        self._task = bar.add_task(text, total=None)
+        self._task = bar.add_task(printable(text), total=None)
         self._begun = 0
 
     def expect(self, stages: int) -> None:
@@ -169,16 +172,18 @@ class ProgressBar:
 
     def stage(self, text: str) -> None:
         """Begin a stage; the ones before it are done."""
-        self._bar.update(self._task, description=text, completed=self._begun)
+        self._bar.update(self._task, description=printable(text), completed=self._begun)
         self._begun += 1
 
     def show(self, text: str, done: int, count: int) -> None:
         """Show how far something is that takes so many steps."""
-        self._bar.update(self._task, description=f"{text}: {done:,} of {count:,}", completed=done, total=count)
+        self._bar.update(
+            self._task, description=f"{printable(text)}: {done:,} of {count:,}", completed=done, total=count
+        )
 
     def say(self, text: str) -> None:
         """Show something else of the same stage."""
-        self._bar.update(self._task, description=text)
+        self._bar.update(self._task, description=printable(text))
 
 
 @contextmanager

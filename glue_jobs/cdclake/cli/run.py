@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cdclake.cli.pipeline import PipelineOutcome, TableOutcome
+    from cdclake.commit.report import ChangeSummary
 
 STEP_COLUMNS = (
     Column("rows", "Rows", number=True),
@@ -82,11 +83,8 @@ def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
         shown.records("Seconds of each phase", columns, costs)
     for table in outcome.tables:
         for change in table.changes:
-            if change.quarantined or change.too_late_files:
-                shown.remark(
-                    f"{table.name}, change {change.change}: {change.quarantined} bad rows put aside, "
-                    f"{change.too_late_files} files left out as too late. The change record names the files."
-                )
+            for line in _left_out(table.name, change):
+                shown.remark(line)
     for table in outcome.tables:
         if table.reason:
             shown.remark(f"{table.name}: {table.outcome}: {table.reason}")
@@ -126,6 +124,16 @@ def _costs(table: TableOutcome) -> Iterable[dict[str, object]]:
         sizes = {"mb_read": change.bytes_read / 1e6, "mb_added": change.bytes_added / 1e6}
         rounded = {name: round(size, 1) for name, size in sizes.items()}
         yield {"table": str(table.name), "change": change.change, **change.phase_seconds, **rounded}
+
+
+def _left_out(name: TableName, change: ChangeSummary) -> Iterable[str]:
+    """What a change did not take of its raw files, and the command that tells more."""
+    if change.quarantined:
+        told_by = f"cdclake quarantine show {name.typed}"
+        yield f"{name}, change {change.change}: {change.quarantined:,} bad rows put aside: {told_by}"
+    if change.too_late_files:
+        told_by = f"cdclake changes show {name.typed} {change.change}"
+        yield f"{name}, change {change.change}: {change.too_late_files:,} files left out as too late: {told_by}"
 
 
 def failure(outcome: PipelineOutcome) -> JobRunError:
