@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdclake.lake.direct import DirectResult
 
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32()), ("day", pa.date32())])
+SEEN = pa.schema([("id", pa.int64()), ("city", pa.string()), ("seen", pa.timestamp("us", "UTC"))])
 DAY = date(2024, 3, 5)
 Row = dict[str, Any]
 
@@ -372,6 +373,28 @@ def test_direct_changes_are_versions_in_the_history_at_the_time_of_the_call(tmp_
         (1, "update", "Rom", first, second),
         (1, "delete", "Rom", second, None),
         (9, "insert", "Ulm", second + timedelta(milliseconds=1), None),  # not in the millisecond of the call before
+    ]
+
+
+def test_a_direct_change_is_valid_from_the_time_column_only_where_the_call_sets_it(tmp_path: Path) -> None:
+    table = Table(tmp_path, SEEN, {"PrimaryKey": "id", "History": "true", "HistoryTimeColumn": "seen"})
+    at = [datetime(2024, 1, day, tzinfo=timezone.utc) for day in (1, 2, 3)]
+    table.write_load([{"id": key, "city": "Ulm", "seen": at[0]} for key in (1, 2, 3)])
+    table.load_initial()
+    call = table.now = datetime(2099, 3, 5, 10, tzinfo=timezone.utc)
+    update(table, {1: {"city": "Rom"}, 2: {"city": "Rom", "seen": at[1]}})  # not in all rows
+    delete(table, 3)
+    update(table, {2: {"Seen": at[2]}})
+    insert(table, {"id": 4, "seen": at[1]}, {"id": 5})
+    told = [(one.row["id"], one.operation, one.row["seen"], one.valid_from) for one in versions(table, ("id",))]
+    second = call + timedelta(milliseconds=1)
+    assert [one for one in told if one[3] != at[0]] == [
+        (1, "update", at[0], call),
+        (2, "update", at[1], call),
+        (2, "update", at[2], at[2]),
+        (3, "delete", at[0], second),
+        (4, "insert", at[1], at[1]),
+        (5, "insert", None, call + timedelta(milliseconds=3)),
     ]
 
 

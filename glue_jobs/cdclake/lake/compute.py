@@ -90,6 +90,7 @@ def compute(
     parts: Sequence[Slice],
     *,
     loaded_utc: datetime | None = None,
+    tells_time: bool = True,
 ) -> Result:
     """Compute the change that comes after a table's newest, and stage its files.
 
@@ -98,6 +99,7 @@ def compute(
         shape: Its rows after it.
         parts: What to read, in the place that the run has its raw files in.
         loaded_utc: For a full load, which replaces the table, since when its rows are as they are; None for changes.
+        tells_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
 
     Raises:
         InputError: A raw file or row cannot be taken.
@@ -110,7 +112,7 @@ def compute(
     if rewrite_all:
         files = without_ranges(files)
     places = places_of(run, before)
-    work = history_work(run, before, shape, places, loaded_utc=loaded_utc)
+    work = history_work(run, before, shape, places, loaded_utc=loaded_utc, tells_time=tells_time)
     request = Request(
         table=run.layout.name,
         parts=tuple(parts),

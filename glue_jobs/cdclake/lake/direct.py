@@ -108,7 +108,8 @@ def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, ap
             return DirectResult(absent=prepared.found.absent)
         parts = _slices(run, before, prepared)
         seconds = time.perf_counter() - started
-        result = compute(run, spark, before, shape, parts).after_listing(seconds)
+        tells_time = _sets(run.settings.history_time_column, wanted.op, rows)
+        result = compute(run, spark, before, shape, parts, tells_time=tells_time).after_listing(seconds)
         _check_applied(run, wanted.op, prepared.rows, result)
     except BaseException:
         _remove_staged(run, before)
@@ -119,6 +120,12 @@ def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, ap
     counts = result.decision.counts
     absent = prepared.found.absent if wanted.op == DELETE else 0
     return DirectResult(after.change, counts.inserted, counts.updated, counts.deleted, absent)
+
+
+def _sets(column: str, op: str, rows: Rows) -> bool:
+    """Whether a change sets a column in all its rows. What it does not set is what the lake has, and is older."""
+    given = ({one.name.lower() for one in columns} for columns in given_columns(rows))
+    return op != DELETE and all(column.lower() in names for names in given)
 
 
 def _shape(run: TableRun, before: Snapshot, rows: Rows) -> TableShape:

@@ -38,6 +38,7 @@ def history_work(
     places: Places,
     *,
     loaded_utc: datetime | None,
+    tells_time: bool,
 ) -> HistoryWork | None:
     """What the next change of a table does to its history; None if none is kept.
 
@@ -46,6 +47,7 @@ def history_work(
         shape: Its rows after it.
         places: Where the table's own files lie.
         loaded_utc: Since when the rows of a full load are as they are; None if the change is no full load.
+        tells_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
 
     Raises:
         ConfigurationError: The table cannot have a history, or not with these settings.
@@ -78,6 +80,7 @@ def history_work(
         compares=compares,
         tombstones=before.tombstones if has_gap and not full_load else (),
         time_column=run.settings.history_time_column,
+        change_time_column=run.settings.history_time_column if tells_time else "",
         loaded_utc=loaded_utc or _last_load(before) or clock,
         now_utc=clock,
         rewrite_all=rewrite_all,

@@ -61,7 +61,8 @@ class HistoryWork:
         loads: Numbers of the full loads in it, this change's among them if it is one.
         compares: Whether the history may differ from the table by more than the change: then all rows are compared.
         tombstones: Remembered deletes that may not be in it; they lie in the control area.
-        time_column: Timestamp column that says since when a row is so; empty for none.
+        time_column: Timestamp column that says since when a row of the table is so; empty for none.
+        change_time_column: The same for the rows of the change, which may not tell it.
         loaded_utc: Since when loaded rows are as they are, if nothing else tells.
         now_utc: The time.
         rewrite_all: Whether every data file must be written anew, as the type of a column changes.
@@ -75,6 +76,7 @@ class HistoryWork:
     compares: bool
     tombstones: tuple[TombstoneFile, ...]
     time_column: str
+    change_time_column: str
     loaded_utc: datetime
     now_utc: datetime
     rewrite_all: bool
@@ -191,7 +193,7 @@ def weave_bucket(
     known = from_blobs(blobs[Source.KNOWN], weaving_schema(shape))
     rows = from_blobs(blobs[Source.CHANGE], shape.in_flight)
     rows = pa.concat_tables([rows, _unwoven_deletes(fs, rows, work, shape)])
-    new = new_versions(rows, shape, work.change, work.time_column, work.now_utc)
+    new = new_versions(rows, shape, work.change, work.change_time_column, work.now_utc)
     if work.compares:
         live = from_blobs(blobs[Source.LIVE], shape.in_flight)
         versions = (loaded_versions if full_load else new_versions)(
