@@ -149,6 +149,7 @@ def _write(
         message = f"There is no round {only_round} in {asked.rounds}"
         raise ConfigurationError(message, remedy="Give --rounds as in the calls before")
     made = Feed(asked)
+    _make_folder(expected)
     with aws_environment(target), progress(f"Making up {asked.table}") as bar:
         raw, prefix = _place(destination)
         report = write_feed(made, raw, prefix, expected, only_round, bar.say)
@@ -169,15 +170,28 @@ def _place(destination: str) -> tuple[ObjectStore, str]:
         prefix = url.path.strip("/")
         return store(f"{S3}://{url.netloc}"), f"{prefix}/" if prefix else ""
     folder = Path(destination).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     return store(folder.as_uri()), ""
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder that is not there yet.
+
+    Raises:
+        ConfigurationError: It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"The folder {folder} cannot be made: {error.strerror}"
+        raise ConfigurationError(message, remedy="Name another one") from error
 
 
 def _columns_text(columns: str | None, schema: Path | None, drawn: int | None, seed: int) -> str:
     """The feed's columns as text.
 
     Raises:
-        ConfigurationError: They are given in more than one way.
+        ConfigurationError: They are given in more than one way, or in a file that is no text.
     """
     if sum(one is not None for one in (columns, schema, drawn)) > 1:
         remedy = "Give one of --columns, --schema and --draw-columns"
@@ -186,7 +200,13 @@ def _columns_text(columns: str | None, schema: Path | None, drawn: int | None, s
         from cdclake.feed.columns import drawn_columns
 
         return drawn_columns(drawn, seed)
-    return schema.read_text(encoding="utf-8").strip() if schema else columns or STANDARD
+    if schema is None:
+        return columns or STANDARD
+    try:
+        return schema.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{schema} cannot be read as text: {error}"
+        raise ConfigurationError(message, remedy="Write the columns in it as for --columns") from error
 
 
 def _dms_settings(file: Path | None, named: list[str]) -> DmsSettings:

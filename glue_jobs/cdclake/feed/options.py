@@ -178,6 +178,9 @@ class FeedOptions:
         _require(not self.changes or self.change_files > 0, "Changes need a file", "Give change files, or no changes")
         _require(self.start_utc.tzinfo is not None, "The start has no zone", "Give it in UTC")
         _require(bool(self.primary_key), "A feed needs a key", "Name a key column")
+        for name in (self.table.schema, self.table.table):
+            good = "/" not in name and name not in {".", ".."}
+            _require(good, f"'{name}' cannot be the name of a folder", "Leave out slashes, and names such as '..'")
 
     def _check_shares(self) -> None:
         shares = self.shares.all

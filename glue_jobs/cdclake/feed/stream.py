@@ -25,6 +25,7 @@ from cdclake.feed.schedule import FeedFile, Kind, schedule
 from cdclake.feed.texts import Texts
 from cdclake.feed.values import RowIds, RowMaker
 from cdclake.model.names import Attribute
+from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,6 +51,7 @@ class Feed:
         self._maker = RowMaker(options.seed, options.primary_key, _texts(options), milliseconds=milliseconds)
         rows = ChangeRows(options, self._maker)
         self._added = rows.added_columns(columns)
+        self._check_names()
         self._row_bytes = self._bytes_of_a_row()
         self._intervals = schedule(options, self._rows_of(settings.cdc_min_file_size))
         self._changes = ChangeFiles(options, rows, self._schemas, np.random.default_rng([options.seed, 1]))
@@ -58,6 +60,20 @@ class Feed:
         self._lake = Lake(self._most, operations_told=settings.op_in_changes, soft_delete=options.soft_delete)
         self._log = HistoryLog() if options.history else None
         self._came: set[int] = set()
+
+    def _check_names(self) -> None:
+        """Raises `ConfigurationError` for a partition column that is none, and for two columns of one name."""
+        options = self.options
+        everywhere = set.intersection(*({one.name for one in columns} for columns in self._schemas))
+        for name in options.partition_key:
+            if name not in everywhere:
+                message = f"'{name}' is not a column that the feed has from its beginning to its end"
+                raise ConfigurationError(message, remedy="Name a column of the feed", column=name)
+        added = {name.lower() for name in (OP_COLUMN, options.settings.timestamp_column_name, *self._added)}
+        for column in (column for columns in self._schemas for column in columns):
+            if column.name.lower() in added:
+                message = f"The feed has a column {column.name}, and a setting adds one of that name"
+                raise ConfigurationError(message, remedy="Give one of them another name", column=column.name)
 
     @property
     def planted(self) -> list[Planted]:

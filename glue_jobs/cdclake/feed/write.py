@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 import pyarrow.parquet as pq
 
+from cdclake.dms.names import table_folder
+from cdclake.errors import ConfigurationError
 from cdclake.feed.schedule import Kind
 
 if TYPE_CHECKING:
@@ -70,10 +72,16 @@ def write_feed(
             attributes, and a list of files and faults.
         only_round: Write this round alone; what is expected is as of its end.
         say: Is told how far it is.
+
+    Raises:
+        ConfigurationError: The table's raw folder holds files of another feed, so that nobody could say what comes of
+            them together.
     """
     expected.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(_THREADS) as pool:
         came = _raw_files(feed, raw, prefix, only_round, pool, say)
+        if only_round in {None, 1}:
+            _check_alone(feed, raw, prefix, {prefix + one.key for one in came.files})
         say("Writing what must come of it")
         rows = _parts(feed.expected_table(), expected / TABLE_FOLDER, pool)
         versions = _parts(feed.expected_history(), expected / HISTORY_FOLDER, pool) if feed.options.history else None
@@ -112,6 +120,15 @@ def _raw_files(
 
         size_bytes += sum(_in_pool(pool, written()))
     return _Came(came, size_bytes)
+
+
+def _check_alone(feed: Feed, raw: ObjectStore, prefix: str, ours: set[str]) -> None:
+    folder = prefix + table_folder(feed.options.settings, feed.options.table)
+    other = next((found.key for found in raw.list(folder) if found.key not in ours), None)
+    if other:
+        message = "The table's raw folder holds a file that is not of this feed, or of a later round of it"
+        remedy = "Remove the folder and make the feed again, or choose another place or --table"
+        raise ConfigurationError(message, remedy=remedy, file=other)
 
 
 def _put(raw: ObjectStore, prefix: str, file: FeedFile) -> int:
