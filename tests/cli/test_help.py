@@ -3,9 +3,11 @@
 import itertools
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from cdclake.cli.main import app
 
@@ -33,6 +35,11 @@ def group(verb):
 
 def options(verb):
     return {option for parameter in command_of(verb).params for option in parameter.opts}
+
+
+def test_the_command_tells_its_version():
+    told = CliRunner().invoke(app, ["--version"])
+    assert (told.exit_code, told.output) == (0, f"cdclake {version('cdclake')}\n")
 
 
 def test_the_verbs_are_those_that_the_documents_name():

@@ -38,9 +38,9 @@ def bad_and_good(table: Table, relative: str = CHANGE) -> tuple[list[tuple[int |
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"X,1,a,5", "The operation of a change row is 'X', not I, U or D"),
-        (b"NULL,1,a,5", "The operation of a change row is None, not I, U or D"),
-        (b"u,1,a,5", "The operation of a change row is 'u', not I, U or D"),
+        (b"X,1,a,5", "The operation of a change row is none of I, U and D"),
+        (b"NULL,1,a,5", "The operation of a change row is none of I, U and D"),
+        (b"u,1,a,5", "The operation of a change row is none of I, U and D"),
         (b"I,NULL,a,5", "The key column id of a row is null"),
         (b"U,,a,5", "The key column id of a row is null"),
         (b"D,NULL,NULL,NULL", "The key column id of a row is null"),

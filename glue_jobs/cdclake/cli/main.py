@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from cdclake import __version__
 from cdclake.cli import (
     adopt,
     changes,
@@ -40,6 +43,24 @@ app = typer.Typer(
     help="Keep a data lake on S3 equal to the databases behind it, from AWS DMS files. Example: cdclake demo",
     epilog="Exit status: 0 all is well, 2 a setting is wrong, 3 a raw file is, 4 run again, 5 look first, 6 see to it.",
 )
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"cdclake {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Take what is asked of no verb."""
+
+
 app.command(rich_help_panel=_EVERY_DAY)(run.run)
 app.command(rich_help_panel=_EVERY_DAY)(plan.plan)
 app.command(rich_help_panel=_EVERY_DAY)(status.status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -32,7 +31,6 @@ KILOBYTE = 1024
 """In which DMS counts LobMaxSize."""
 _MOST_KEYS = 2_000_000
 _MOST_PARTITIONS = 20_000
-_QUOTED_VALUE = re.compile(r" is '.*', not I, U or D$|: .*", re.DOTALL)
 _SEQUENCE = r"^\d{35}$"
 _STAMP = r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}$"
 
@@ -250,9 +248,8 @@ class Tally:
             self._keys[_MOVED] += keys.filter(pc.is_in(rows[POSITION], value_set=moved)).chunks
 
     def _take_bad(self, bad: BadRow) -> None:
-        reason = _QUOTED_VALUE.sub(" is none of I, U and D", bad.reason)
-        before = self.bad.get(reason, Bad(0, bad.file, bad.row))
-        self.bad[reason] = replace(before, count=before.count + 1)
+        before = self.bad.get(bad.reason, Bad(0, bad.file, bad.row))
+        self.bad[bad.reason] = replace(before, count=before.count + 1)
 
 
 def _classes(file: RawFile, raw: RawRows) -> pa.Array | None:

@@ -96,8 +96,7 @@ class _Rows:
             return
         operations = self._cast(self._raw.columns.column(OP_COLUMN), OP_COLUMN, "string")
         known = pc.is_in(operations, value_set=pa.array([INSERT, UPDATE, DELETE]))
-        for i in _where(pc.invert(known)):
-            self._fault([i], f"The operation of a change row is {operations[i].as_py()!r}, not I, U or D")
+        self._fault(_where(pc.invert(known)), "The operation of a change row is none of I, U and D")
         self._columns[OP_COLUMN] = operations
 
     def require_keys(self) -> None:
