@@ -71,6 +71,15 @@ def test_set_changes_what_is_named_and_nothing_else(cdclake, state):
     }
 
 
+def test_set_registers_a_table_that_has_no_folder_and_leaves_a_registered_one_registered(cdclake, state):
+    arguments = ("tables", "set", "shop.voucher", "--register")
+    assert cdclake(*arguments, "--set", "CdcPath=cdc").exit_code == 0
+    assert cdclake(*arguments, "--primary-key", "id").exit_code == 0
+    item = state.get("cdclake-raw/shop/voucher/").item
+    assert (item[Attribute.CDC_PATH], item[Attribute.PRIMARY_KEY]) == ("cdc", "id")
+    assert item[Attribute.ACTIVE_FLAG] == "false"
+
+
 def test_set_turns_the_history_on_and_off(cdclake, state):
     for option, value in (("--history", "true"), ("--no-history", "false")):
         assert cdclake("tables", "set", "shop.store", option).exit_code == 0

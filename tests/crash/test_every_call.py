@@ -29,8 +29,9 @@ EVERYTHING = os.environ.get("CDCLAKE_TESTS") == "crash"
 FOLDER, BUCKET, VERSIONED = "folder", "bucket", "versioned bucket"
 FAULTS = [Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.RAISES, Fault.ANSWER_LOST]
 CALL_FAULTS = [*FAULTS, Fault.PAUSED]
-REQUEST_FAULTS = [*FAULTS, Fault.CONNECTION_DROPPED]
-SAMPLES = {FOLDER: 4, BUCKET: 1, VERSIONED: 1}
+OF_REQUESTS = [Fault.KILLED_AFTER, Fault.ANSWER_LOST, Fault.CONNECTION_DROPPED]
+REQUEST_FAULTS = [*FAULTS, Fault.CONNECTION_DROPPED] if EVERYTHING else OF_REQUESTS
+SAMPLES = {FOLDER: 3, BUCKET: 1, VERSIONED: 1}
 """In `make test`, so many calls of each run are tried with each fault."""
 EVERY_DAY = [
     *((FOLDER, scenario) for scenario in SCENARIOS if scenario != "LoadIncremental-purge"),

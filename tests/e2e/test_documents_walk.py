@@ -154,7 +154,8 @@ def test_the_tutorial_goes_through_changes_undo_a_look_back_history_and_a_bad_ro
 
 
 def test_the_make_targets_of_the_documents_are_run_by_ci() -> None:
-    run_by_ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    run_by_ci = {word for line in lines for word in line.split()[1:] if line.startswith("make ")}
     targets = {
         target
         for document in ("README.md", "docs/tutorial.md")
@@ -162,4 +163,4 @@ def test_the_make_targets_of_the_documents_are_run_by_ci() -> None:
         for target in block.make_targets
     }
     assert {"demo", "test"} <= targets
-    assert [target for target in targets if f"make {target}" not in run_by_ci] == []
+    assert targets - run_by_ci == set()

@@ -157,7 +157,7 @@ def check(
 
 
 @pytest.mark.xdist_group("first half")
-@examples(every_day=1_000, thorough=10_000)
+@examples(every_day=500, thorough=10_000)
 @given(lake=lake_rows, tombstones=graves, changes=change_rows, pieces=st.integers(1, 3))
 def test_the_kernel_does_what_the_rules_say_and_counts_soft_deletes_as_deletes(
     folder: Path,

@@ -130,6 +130,9 @@ def set_table(
         Path | None,
         typer.Option("--from", exists=True, dir_okay=False, help="JSON file with settings; options count before it."),
     ] = None,
+    register: Annotated[
+        bool, typer.Option("--register", help="Register the table if it is not, as one without a folder of its own.")
+    ] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
@@ -145,7 +148,7 @@ def set_table(
     if not attributes:
         remedy = "Give --primary-key, --partition-key, --schema, --history, --set or --from"
         raise ConfigurationError("Nothing to set", remedy=remedy)
-    _change(target, table, attributes, output)
+    _change(target, table, attributes, output, register=register)
 
 
 @app.command()
@@ -289,10 +292,14 @@ def _list(target: Target, output: OutputFormat) -> None:
         shown.remark(f"No tables of {prefix} are registered. cdclake run looks for them and registers them.")
 
 
-def _change(target: Target, table: str, attributes: dict[str, str], output: OutputFormat) -> None:
+def _change(
+    target: Target, table: str, attributes: dict[str, str], output: OutputFormat, *, register: bool = False
+) -> None:
     from cdclake.cli.services import connect
 
-    state = connect(target).state
-    before = target.installation.find_table(state, TableName.parse(table))
+    state, name = connect(target).state, TableName.parse(table)
+    if register:
+        state.register(target.installation.new_state(name))
+    before = target.installation.find_table(state, name)
     after = change_settings(state, before, attributes)
     output_for(output).records("Tables", _COLUMNS, [state_record(after)])
