@@ -24,7 +24,7 @@ sample-db: $(VENV)/.demo-ready ## The same with a private MariaDB as source, rep
 	@$(BIN)/cdclake local sample-db
 
 test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (two hours or so)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \

@@ -238,7 +238,7 @@ def test_a_parquet_file_cut_in_its_pages_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "error", "told"),
     [
-        (b"X,1,a,x\n", BadRowError, "'X'"),
+        (b"X,1,a,x\n", BadRowError, "none of I, U and D"),
         (b"U,one,a,x\n", BadRowError, "column id is not a int"),
         (b"U,NULL,a,x\n", BadRowError, "key column id of a row is null"),
         (b"U,1,a\n", BadRowError, "3 fields where 4 belong"),
