@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ LONGEST = (
     "test_erase.py",
 )
 """Files that take a minute or more; begun first, so that no process is left alone with one at the end."""
+
+# Spark's Java compiles quickly in place of well, also in the commands that tests start: it never runs long enough here.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"
 
 # How long an example takes tells more of the machine than of the code.
 settings.register_profile("cdclake", deadline=None)
