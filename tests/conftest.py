@@ -12,6 +12,7 @@ from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 
 from cdclake.adapters.memory import ManualClock
+from cdclake.local.environment import QUICK_JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ LONGEST = (
 """Files that take a minute or more; begun first, so that no process is left alone with one at the end."""
 
 # Spark's Java compiles quickly in place of well, also in the commands that tests start: it never runs long enough here.
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"
+os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA
 
 # How long an example takes tells more of the machine than of the code.
 settings.register_profile("cdclake", deadline=None)

@@ -69,15 +69,20 @@ def test_a_region_or_bucket_that_cannot_be_one_is_told(cdclake, state, arguments
     assert words in result.stderr
 
 
-@pytest.mark.parametrize("verb", ["feed", "local sample"])
-def test_a_folder_that_cannot_be_made_is_told(cdclake, tmp_path, verb):
+@pytest.mark.parametrize(
+    ("verb", "told"),
+    [
+        ("feed", "Error: The folder {folder} cannot be made: Not a directory"),
+        ("local sample", "Error: The system says of a file or folder: Not a directory"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_told(cdclake, tmp_path, verb, told):
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "folder"
     result = cdclake(*verb.split(), str(folder))
     assert result.exit_code == ConfigurationError.exit_code
-    assert result.stderr.startswith("Error: The ")
-    assert "Not a directory" in result.stderr
-    assert str(folder) in result.stderr.replace("\n", "")
+    assert result.stderr.startswith(told.format(folder=folder))
+    assert str(folder) in result.stderr
 
 
 def test_a_full_disk_is_told_and_other_errors_of_the_system_are_not_explained():

@@ -105,19 +105,21 @@ def _erasure(
 
     state, log = lake_table.state, lake_table.log
     lake = log.snapshot(log.head())
-    raw_place = RawPlace(
-        connect(target).raw,
-        lake_filesystem(target.raw_bucket),
-        state.raw_prefix,
-        state.name,
-        state.settings,
-        state.last_listed_utc,
-    )
+    raw_place = None
+    if raw:
+        raw_place = RawPlace(
+            connect(target).raw,
+            lake_filesystem(target.raw_bucket),
+            state.raw_prefix,
+            state.name,
+            state.settings,
+            state.last_listed_utc,
+        )
     return Erasure(
         place=TablePlace.at(target.lake_bucket, str(state.name), target.lake_prefix),
         log=log,
         keys=Keys.parse(key, lake.primary_key, lake.schema),
-        raw=raw_place if raw else None,
+        raw=raw_place,
         run_id=lake_table.run_id,
         reason=reason,
         made_by=person(target),

@@ -35,6 +35,11 @@ class DmsFile(NamedTuple):
     data: bytes
 
 
+def can_be_folder(name: str) -> bool:
+    """Whether a schema's or table's name can be that of the folder that its files lie in."""
+    return "/" not in name and name not in {".", ".."}
+
+
 def root_folder(settings: DmsSettings) -> str:
     """Folder of all that DMS writes, with a trailing slash; empty for none."""
     folder = settings.bucket_folder.strip("/")

@@ -13,6 +13,7 @@ from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.mend import s3_settings, tables_set, task_settings
 from cdclake.errors import SchemaMismatchError
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.rawfiles import NO_SUCH_TIME_REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +42,8 @@ def check_files(seen: Examination) -> Iterator[Finding]:
         yield Finding(Code.TRANSACTIONS_UNREAD, text, mend, paste)
     yield from _unreadable(seen)
     for file in seen.listing.timeless:
-        mend = "Look who wrote it: rename it to the time it was written (yyyymmdd-HHMMSSfff), or move it away"
-        yield Finding(Code.NO_SUCH_TIME, f"one of {seen.listing.timeless_count:,}", mend, file=file.relative)
+        text = f"one of {seen.listing.timeless_count:,}"
+        yield Finding(Code.NO_SUCH_TIME, text, NO_SUCH_TIME_REMEDY, file=file.relative)
     yield from _mismatched(seen)
     yield from _unfinished(seen)
     yield from _bad_rows(seen)

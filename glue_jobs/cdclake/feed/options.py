@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 
+from cdclake.dms.names import can_be_folder
 from cdclake.dms.settings import BeforeImages, Compression, DataFormat, DmsSettings
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
@@ -179,8 +180,8 @@ class FeedOptions:
         _require(self.start_utc.tzinfo is not None, "The start has no zone", "Give it in UTC")
         _require(bool(self.primary_key), "A feed needs a key", "Name a key column")
         for name in (self.table.schema, self.table.table):
-            good = "/" not in name and name not in {".", ".."}
-            _require(good, f"'{name}' cannot be the name of a folder", "Leave out slashes, and names such as '..'")
+            message = f"'{name}' cannot be the name of a folder"
+            _require(can_be_folder(name), message, "Leave out slashes, and names such as '..'")
 
     def _check_shares(self) -> None:
         shares = self.shares.all

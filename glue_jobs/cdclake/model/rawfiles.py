@@ -25,6 +25,8 @@ _CHANGE = re.compile(r"(?:[^/]+/)*?(?P<stamp>\d{8}-\d{9,10})" + _EXTENSION)
 TRANSACTIONS_NAME = "CDC_TXN-"
 _TRANSACTIONS = re.compile(TRANSACTIONS_NAME + r"(?P<day>\d{8})(?P<time>\d{9,10})" + _EXTENSION)
 _TIME_DIGITS = 17
+NO_SUCH_TIME_REMEDY = "Look who wrote it: rename it to the time it was written (yyyymmdd-HHMMSSfff), or move it away"
+"""What to do about a change file whose name tells a time that there is not."""
 _NOT_DATA = re.compile(r"^(s3_validation_failures|awsdms_[^/]*)/", re.IGNORECASE)
 
 
@@ -200,8 +202,7 @@ def raw_files(objects: Iterable[ListedObject], raw_prefix: str) -> tuple[list[Ra
     for file in changes:
         if not read_time(file.order):
             message = "The name of a change file tells a time that there is not"
-            remedy = "Look who wrote it: rename it to the time it was written (yyyymmdd-HHMMSSfff), or move it away"
-            raise UnreadableFileError(message, remedy=remedy, file=file.key)
+            raise UnreadableFileError(message, remedy=NO_SUCH_TIME_REMEDY, file=file.key)
     return full_load, changes
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import pyarrow as pa
 
 from cdclake.dms.files import CHAR_LENGTH
+from cdclake.dms.names import can_be_folder
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -120,10 +121,9 @@ def check_table(table: TableName, columns: Iterable[SourceColumn]) -> None:
     Raises:
         ConfigurationError: Names the table, and the column if one is at fault.
     """
-    for name in (table.schema, table.table):
-        if "/" in name or name in {".", ".."}:
-            message = "The source has a table whose name cannot be that of a folder"
-            raise ConfigurationError(message, remedy="Leave it out, or rename it at the source", table=table)
+    if not (can_be_folder(table.schema) and can_be_folder(table.table)):
+        message = "The source has a table whose name cannot be that of a folder"
+        raise ConfigurationError(message, remedy="Leave it out, or rename it at the source", table=table)
     try:
         check_readable(columns)
     except ConfigurationError as error:
