@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py glue_jobs/cdclake/errors.py glue_jobs/cdclake/ports.py glue_jobs/cdclake/raw_listing.py glue_jobs/cdclake/logs.py \
-	glue_jobs/cdclake/model glue_jobs/cdclake/commit glue_jobs/cdclake/control glue_jobs/cdclake/adapters lambdas
+PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
+	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo sample-db test test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean screenshots

@@ -30,8 +30,8 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.memory import MemoryJobs
 from cdclake.adapters.s3 import S3Store
 from cdclake.control.controller import CONCURRENT_LISTINGS, Action, Source, execute, plan
-from cdclake.control.planning import plan_table
-from cdclake.control.raw_look import PAGE_OBJECTS
+from cdclake.control.plan.plan_table import plan_table
+from cdclake.control.plan.raw_scan import PAGE_OBJECTS
 from cdclake.model.late import applied_after, first_batch, pending_changes
 from cdclake.model.rawfiles import ListedObject, raw_files
 from cdclake.model.schema import Column, Schema

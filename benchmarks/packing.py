@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Any, cast
 from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
-from cdclake.control.arguments import parse_item, parse_paths
 from cdclake.control.controller import Source, execute, plan
-from cdclake.control.packing import PackLimits
-from cdclake.control.process_table import Outside, process_tables
-from cdclake.control.spark_batch import work_through
+from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.plan.packing import PackLimits
+from cdclake.control.run.process_table import Outside, process_tables
+from cdclake.control.run.spark_batch import work_through
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.late import applied_after, begin_after, pending_changes
 from cdclake.model.layout import LakeLayout
@@ -234,8 +234,8 @@ def measure(tables: int = 10) -> None:
 
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.adapters.stores import store
-    from cdclake.lake.jobs import load_incremental
-    from cdclake.lake.table_run import TableRun
+    from cdclake.lake.operations.load import load_incremental
+    from cdclake.lake.operations.table_run import TableRun
     from cdclake.model.table import TableName, TableSettings
 
     class Counted:

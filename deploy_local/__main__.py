@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from cdclake.control.entry import error_line
+from cdclake.control.jobs.entry import error_line
 from cdclake.errors import CdclakeError
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
+from cdclake.devkit.local.environment import child_environment
+from cdclake.devkit.local.processes import Child
 from cdclake.errors import ConfigurationError
-from cdclake.local.environment import child_environment
-from cdclake.local.processes import Child
 from cdclake.loopback import HOST
 from cdclake_infra.library import ROOT
 from deploy_local.certificate import write_certificate

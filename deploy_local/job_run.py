@@ -23,9 +23,9 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cdclake.devkit.local.environment import child_environment, spark_environment
+from cdclake.devkit.local.jobs import JobKind, RunState, error_message
 from cdclake.errors import CdclakeError, ConfigurationError
-from cdclake.local.environment import child_environment, spark_environment
-from cdclake.local.jobs import JobKind, RunState, error_message
 from deploy_local.modules import link_modules
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
-from cdclake.dms.names import ChangeFileTimes, change_path, table_folder
+from cdclake.devkit.dms.names import ChangeFileTimes, change_path, table_folder
+from cdclake.devkit.local.jobs import RunState
+from cdclake.devkit.shop.data import TABLES
+from cdclake.devkit.shop.lake import prove, settings_of
+from cdclake.devkit.shop.source import MIN_ORDERS, Shop
 from cdclake.errors import IntegrityError, JobRunError
-from cdclake.local.jobs import RunState
-from cdclake.local.shop import MIN_ORDERS, Shop
-from cdclake.local.shop_data import TABLES
-from cdclake.local.shop_lake import prove, settings_of
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import (
     JOB_CONTROLLER,
@@ -30,7 +30,7 @@ from cdclake.model.table import TableState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from cdclake.dms.names import DmsFile
+    from cdclake.devkit.dms.names import DmsFile
     from deploy_local.deployed import Deployed
 
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)

@@ -12,11 +12,11 @@ from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
-from cdclake.control.arguments import folder_prefix, parse_arguments, parse_new_table
 from cdclake.control.controller import Source, execute, plan
-from cdclake.control.entry import job_run_id, run_job
-from cdclake.control.metrics import of_controller
-from cdclake.control.packing import PackLimits
+from cdclake.control.jobs.arguments import folder_prefix, parse_arguments, parse_new_table
+from cdclake.control.jobs.entry import job_run_id, run_job
+from cdclake.control.plan.packing import PackLimits
+from cdclake.control.run.metrics import of_controller
 from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 
 

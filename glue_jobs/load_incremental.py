@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkContext
 
 from cdclake import logs
-from cdclake.control.entry import job_run_id, run_job
-from cdclake.lake.jobs import load_incremental
-from cdclake.lake.wiring import each_table, relative_file, table_run
+from cdclake.control.jobs.entry import job_run_id, run_job
+from cdclake.lake.operations.job import each_table, relative_file, table_run
+from cdclake.lake.operations.load import load_incremental
 from cdclake.model.names import Argument
 
 if TYPE_CHECKING:

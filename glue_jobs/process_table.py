@@ -14,9 +14,9 @@ from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
-from cdclake.control.entry import job_run_id, run_job, stop_on_sigterm
-from cdclake.control.process_table import Outside, process_table, process_tables
-from cdclake.control.what_to_process import what_to_process
+from cdclake.control.jobs.entry import job_run_id, run_job, stop_on_sigterm
+from cdclake.control.run.process_table import Outside, process_table, process_tables
+from cdclake.control.run.process_table_arguments import what_to_process
 
 
 def main() -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import sys
 
-from cdclake.control.entry import error_line
+from cdclake.control.jobs.entry import error_line
 from cdclake.errors import ConfigurationError
 from cdclake_infra.build import build_app
 

@@ -12,7 +12,7 @@ from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 
 from cdclake.adapters.memory import ManualClock
-from cdclake.local.environment import QUICK_JAVA
+from cdclake.devkit.local.environment import QUICK_JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

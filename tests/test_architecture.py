@@ -40,9 +40,9 @@ MAY_IMPORT = {
         "cdclake.ports",
         "cdclake.commit",
         "cdclake.adapters",
-        "cdclake.control.entry",
-        "cdclake.control.arguments",
-        "cdclake.control.spark_batch",
+        "cdclake.control.jobs.entry",
+        "cdclake.control.jobs.arguments",
+        "cdclake.control.run.spark_batch",
         "cdclake.raw_listing",
         "cdclake.logs",
     },
@@ -55,28 +55,28 @@ MAY_IMPORT = {
         "cdclake.ports",
     },
     "cdclake.oracle": {"cdclake.model"},
-    "cdclake.dms": {"cdclake.dms", "cdclake.model", "cdclake.ports", "cdclake.lake.arrow_types"},
-    "cdclake.feed": {
-        "cdclake.feed",
-        "cdclake.dms",
+    "cdclake.devkit.dms": {"cdclake.devkit.dms", "cdclake.model", "cdclake.ports", "cdclake.lake.storage.types"},
+    "cdclake.devkit.feed": {
+        "cdclake.devkit.feed",
+        "cdclake.devkit.dms",
         "cdclake.model",
         "cdclake.ports",
-        "cdclake.lake.arrow_types",
+        "cdclake.lake.storage.types",
     },
-    "cdclake.replicate": {
-        "cdclake.replicate",
-        "cdclake.dms",
+    "cdclake.devkit.replicate": {
+        "cdclake.devkit.replicate",
+        "cdclake.devkit.dms",
         "cdclake.model",
         "cdclake.ports",
-        "cdclake.lake.arrow_types",
-        "cdclake.lake.all_rows",
-        "cdclake.lake.as_of",
+        "cdclake.lake.storage.types",
+        "cdclake.lake.read.all_rows",
+        "cdclake.lake.read.as_of",
     },
     "cdclake.doctor": {
         "cdclake.doctor",
-        "cdclake.dms",
+        "cdclake.devkit.dms",
         "cdclake.lake",
-        "cdclake.control.raw_guard",
+        "cdclake.control.plan.lost_files",
         "cdclake.model",
         "cdclake.ports",
     },
@@ -89,45 +89,45 @@ MAY_IMPORT = {
         "cdclake.ports",
         "cdclake.loopback",
     },
-    "cdclake.local": ANYTHING,
+    "cdclake.devkit.local": ANYTHING,
     "cdclake.cli": ANYTHING,
 }
 """Each room's own dependencies. What lies below a name counts as the name."""
 ONLY_IN = {
-    "boto3": ("cdclake.adapters", "cdclake.local", "cdclake.cli"),
-    "botocore": ("cdclake.adapters", "cdclake.local", "cdclake.cli"),
+    "boto3": ("cdclake.adapters", "cdclake.devkit.local", "cdclake.cli"),
+    "botocore": ("cdclake.adapters", "cdclake.devkit.local", "cdclake.cli"),
     "aws_lambda_powertools": ("lambdas",),
     "pyspark": ("cdclake.lake", "cdclake.lake_table", *SPARK_SCRIPTS),
-    "pymysql": ("cdclake.replicate", "cdclake.local"),
-    "pymysqlreplication": ("cdclake.replicate",),
+    "pymysql": ("cdclake.devkit.replicate", "cdclake.devkit.local"),
+    "pymysqlreplication": ("cdclake.devkit.replicate",),
     "pyarrow": (
         "cdclake.lake",
         "cdclake.adapters.filesystem",
-        "cdclake.dms",
-        "cdclake.feed",
-        "cdclake.replicate",
+        "cdclake.devkit.dms",
+        "cdclake.devkit.feed",
+        "cdclake.devkit.replicate",
         "cdclake.doctor",
-        "cdclake.local",
+        "cdclake.devkit.local",
         "cdclake.cli",
     ),
-    "flask": ("cdclake.console", "cdclake.local"),
-    "werkzeug": ("cdclake.console", "cdclake.local"),
+    "flask": ("cdclake.console", "cdclake.devkit.local"),
+    "werkzeug": ("cdclake.console", "cdclake.devkit.local"),
     "cdclake.cli": ("cdclake.cli",),
     "cdclake.console": ("cdclake.console", "cdclake.cli"),
     # What plays the source's side is no part of what runs on AWS.
-    "cdclake.feed": ("cdclake.feed", "cdclake.cli"),
-    "faker": ("cdclake.feed",),
-    "cdclake.dms": (
-        "cdclake.dms",
-        "cdclake.feed",
-        "cdclake.replicate",
+    "cdclake.devkit.feed": ("cdclake.devkit.feed", "cdclake.cli"),
+    "faker": ("cdclake.devkit.feed",),
+    "cdclake.devkit.dms": (
+        "cdclake.devkit.dms",
+        "cdclake.devkit.feed",
+        "cdclake.devkit.replicate",
         "cdclake.doctor",
-        "cdclake.local",
+        "cdclake.devkit.local",
         "cdclake.cli",
     ),
     "cdclake.doctor": ("cdclake.doctor", "cdclake.cli"),
-    "cdclake.replicate": ("cdclake.replicate", "cdclake.local", "cdclake.cli"),
-    "cdclake.local": ("cdclake.local", "cdclake.cli"),
+    "cdclake.devkit.replicate": ("cdclake.devkit.replicate", "cdclake.devkit.local", "cdclake.cli"),
+    "cdclake.devkit.local": ("cdclake.devkit.local", "cdclake.cli"),
 }
 """Who alone may import these."""
 
@@ -208,13 +208,17 @@ def test_the_rules_are_read_from_imports_of_every_kind(tmp_path: Path, monkeypat
     file.write_text(
         "from cdclake import cli\n"
         "def f():\n"
-        "    import cdclake.local.server\n"
+        "    import cdclake.devkit.local.server\n"
         "if TYPE_CHECKING:\n"
-        "    from cdclake.lake.jobs import load_initial\n",
+        "    from cdclake.lake.operations.load import load_initial\n",
         encoding="utf-8",
     )
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
-    assert {one.imported for one in imports_of(file)} == {"cdclake.cli", "cdclake.local.server", "cdclake.lake.jobs"}
+    assert {one.imported for one in imports_of(file)} == {
+        "cdclake.cli",
+        "cdclake.devkit.local.server",
+        "cdclake.lake.operations.load",
+    }
 
 
 @pytest.mark.parametrize("script", ENTRY_SCRIPTS, ids=lambda path: path.name)

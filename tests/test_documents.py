@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 RESULTS, QUOTING = ROOT / "docs" / "performance.md", ROOT / "docs" / "migrate-from-table-formats.md"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 

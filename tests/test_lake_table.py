@@ -12,7 +12,7 @@ from cdclake.adapters.caller import USER_VARIABLE
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.installation import Installation
+from cdclake.control.admin.installation import Installation
 from cdclake.errors import ConfigurationError
 from cdclake.lake_table import LakeTable, Undone
 from cdclake.model.names import STATE_TABLE

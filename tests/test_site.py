@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from docs_build.links import ROOT_PAGES, with_site_links
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 DOCS = ROOT / "docs"
 SETTINGS: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 

@@ -14,9 +14,9 @@ from benchmarks.task import APPLY, TableFiles
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
-from cdclake.lake import tasks
-from cdclake.lake.jobs import load_incremental, load_initial
-from cdclake.lake.table_run import TableRun
+from cdclake.lake.merge import tasks
+from cdclake.lake.operations.load import load_incremental, load_initial
+from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table import DEFAULT_TARGET_FILE_BYTES, TableName, TableSettings
 

@@ -23,16 +23,16 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.stores import S3, parse_location
 from cdclake.commit.report import newest_changes
-from cdclake.control.installation import Installation
-from cdclake.control.maintenance import RegisteredTable
-from cdclake.lake.as_of import KeptFile, TablePlace
-from cdclake.lake.data_file import TableShape
-from cdclake.lake.direct import DirectChange, DirectResult, change_directly
-from cdclake.lake.given import given_ids, given_rows, given_updates
-from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE
-from cdclake.lake.read_history import read_history
-from cdclake.lake.read_table import frame, quoted, read_table
-from cdclake.lake.table_run import TableRun
+from cdclake.control.admin.installation import Installation
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.lake.operations.direct.apply import DirectChange, DirectResult, change_directly
+from cdclake.lake.operations.direct.input_tables import given_ids, given_rows, given_updates
+from cdclake.lake.operations.table_run import TableRun
+from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
+from cdclake.lake.read.as_of import KeptFile, TablePlace
+from cdclake.lake.read.dataframe import frame, quoted, read_table
+from cdclake.lake.read.history_dataframe import read_history
+from cdclake.lake.storage.reader import TableShape
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableName, TableSettings
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from cdclake.lake.direct import GiveRows
+    from cdclake.lake.operations.direct.apply import GiveRows
     from cdclake.model.change import ChangeRecord
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Catalog, Clock, StateStore
@@ -190,7 +190,7 @@ class LakeTable:
         return self._change(DELETE, lambda before: given_ids(what, before.primary_key), reason)
 
     def as_of(self, when: int | date | str | None = None, *, with_deleted: bool = False) -> DataFrame:
-        """The table as it was after a change or at a time, or as it is now; see `cdclake.lake.read_table`.
+        """The table as it was after a change or at a time, or as it is now; see `cdclake.lake.read.dataframe`.
 
         Args:
             when: Number of a change; or a time, also as ISO 8601 text: without a zone it is UTC, a date is midnight.
@@ -206,7 +206,7 @@ class LakeTable:
         return read_table(self._spark, lake, name, prefix, change=change, at=at, with_deleted=with_deleted)
 
     def history(self, key: object = None) -> DataFrame:
-        """The versions of the table's rows, see `cdclake.lake.read_history`; those of one key by time, newest last.
+        """The versions of the table's rows, or of one key: oldest first. See `cdclake.lake.read.history_dataframe`.
 
         Args:
             key: The id of a row, a tuple of a key of several columns; None: the versions of all rows.

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from math import ceil
 
-from cdclake.control.packing import PackLimits
+from cdclake.control.plan.packing import PackLimits
 
 HOURS = 730
 DAYS = HOURS / 24

@@ -31,7 +31,7 @@ JOBS = PACKAGE.parent
 ROOT = JOBS.parent
 ON_RAW_FILE = ROOT / "lambdas" / "on_raw_file"
 
-NOT_DEPLOYED = frozenset({"cli", "console", "dms", "doctor", "feed", "local", "loopback.py", "oracle.py", "replicate"})
+NOT_DEPLOYED = frozenset({"cli", "console", "devkit", "doctor", "loopback.py", "oracle.py"})
 """What runs on an operator's machine only."""
 SPARK_ONLY = frozenset({"lake"})
 """What needs Spark and Python 3.11, so Glue's Python shell and Lambda go without it."""

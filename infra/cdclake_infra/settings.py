@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from cdclake.control.arguments import folder_prefix
+from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Lambda behind the raw bucket's object-created events: gets the tables that the new files belong to looked at.
 
-A burst of events ends in one ProcessTable run for each table, see `cdclake.control.wake`. Events may come twice, late
-and in any order, as S3 delivers them; what they say is only that a table is worth a look, and no longer so once a run
-that began to list after the file was written has ended well. A transaction file holds rows of many tables, and its name
-does not tell which: every active table that reads its folder is looked at.
+A burst of events ends in one ProcessTable run for each table, see `cdclake.control.run.trigger`. Events may come
+twice, late and in any order, as S3 delivers them. An event says only that a table is worth a look, until a run that
+began to list after the file was written has ended well. A transaction file holds rows of many tables, and its name does
+not tell which: every active table that reads its folder is looked at.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from cdclake import logs
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
-from cdclake.control.arguments import folder_prefix, parse_new_table
-from cdclake.control.entry import error_line
-from cdclake.control.lake_state import last_change
-from cdclake.control.wake import wake_table
+from cdclake.control.jobs.arguments import folder_prefix, parse_new_table
+from cdclake.control.jobs.entry import error_line
+from cdclake.control.run.item_sync import last_change
+from cdclake.control.run.trigger import wake_table
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import NAMESPACE, Unit
 from cdclake.model.rawfiles import is_transactions_key, split_raw_key

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from moto.moto_api import state_manager
-from tests.adapters import suspended_versioning
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
@@ -14,6 +13,7 @@ from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryState, MemoryStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.names import JOB_LOAD_INITIAL
+from tests.adapters import suspended_versioning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,11 +5,11 @@ from __future__ import annotations
 import boto3
 import pytest
 from botocore.utils import parse_timestamp
-from tests.adapters.faults import Faults
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import ConfigurationError
+from tests.adapters.faults import Faults
 
 
 def url_of_a_request(key: str) -> str:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.config import Config
-from tests.adapters.faults import Faults
-from tests.adapters.test_catalog_contract import TABLE, partition
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog, catalog_of
 from cdclake.errors import ConfigurationError, RetryableError
 from cdclake.model.catalog import CatalogTable, Statistics
 from cdclake.model.schema import Column
+from tests.adapters.faults import Faults
+from tests.adapters.test_catalog_contract import TABLE, partition
 
 if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient

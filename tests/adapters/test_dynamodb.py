@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.faults import Faults
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.errors import ConfigurationError, UnknownTableError
 from cdclake.model.names import STATE_TABLE, Attribute
 from cdclake.model.table import TableState
+from tests.adapters.faults import Faults
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

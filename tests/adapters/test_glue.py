@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 from botocore.config import Config
 from mypy_boto3_glue.literals import JobRunStateType
-from tests.adapters.faults import Faults
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.glue import GlueJobs
 from cdclake.errors import ConfigurationError, JobRunError, NoRoomError
 from cdclake.model.names import JOB_LOAD_INITIAL
 from cdclake.ports import JobRun, JobState
+from tests.adapters.faults import Faults
 
 if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient

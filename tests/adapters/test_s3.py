@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Callable
 import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from tests.adapters.faults import Faults
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters import s3 as s3_adapter
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import CdclakeError, CommitStateUnknownError, ConfigurationError, RetryableError
+from tests.adapters.faults import Faults
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

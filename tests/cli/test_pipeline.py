@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
+from cdclake.cli.options import Target
 from cdclake.cli.output import OutputFormat
 from cdclake.cli.pipeline import Pipeline, StartedRun
-from cdclake.cli.run import failure, show
-from cdclake.cli.target import Target
+from cdclake.cli.verbs.run import failure, show
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Action, Plan, PlannedTable
-from cdclake.control.decision import Decision, DecisionKind
+from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.snapshot import DataFile

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
+from cdclake.control.admin.installation import Installation
+from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import Source
-from cdclake.control.installation import Installation
-from cdclake.control.maintenance import RegisteredTable
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,8 +21,9 @@ from playwright.sync_api import expect, sync_playwright
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.installation import Installation
-from cdclake.local.server import EmbeddedAws
+from cdclake.control.admin.installation import Installation
+from cdclake.devkit.local.server import EmbeddedAws
+from tests import ROOT
 from tests.console.lake import LONG, ORDERS, fill
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.table import TableName
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+IMAGES = ROOT / "docs" / "images"
 TAKE_PICTURES = os.environ.get("CDCLAKE_SCREENSHOTS") == "1"
 PICTURES = {
     "tables-laptop",

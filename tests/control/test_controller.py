@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.arguments import parse_item, parse_paths
 from cdclake.control.controller import Action, execute, plan
-from cdclake.control.decision import DecisionKind
-from cdclake.control.packing import PackLimits
+from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.packing import PackLimits
 from cdclake.errors import JobRunError, UnknownTableError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
 from tests.control.world import ORDERS, RAW
@@ -17,8 +17,8 @@ from tests.control.world import ORDERS, RAW
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from cdclake.control.decision import Decision
-    from cdclake.control.summary import Summary
+    from cdclake.control.plan.decision import Decision
+    from cdclake.control.plan.summary import Summary
     from tests.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"

@@ -10,7 +10,7 @@ import pytest
 
 from cdclake.adapters.memory import ManualClock
 from cdclake.control.controller import Action, PlannedTable
-from cdclake.control.decision import Decision, DecisionKind
+from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.status import NEEDS_A_PERSON, Standing, TableStatus, table_status
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.table import TableState

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
-from cdclake.control.arguments import parse_item
 from cdclake.control.controller import Source
-from cdclake.control.process_table import BatchReport, Outside, Report, process_table, process_tables
-from cdclake.control.spark_batch import work_through
+from cdclake.control.jobs.arguments import parse_item
+from cdclake.control.run.process_table import BatchReport, Outside, Report, process_table, process_tables
+from cdclake.control.run.spark_batch import work_through
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
 from cdclake.model.layout import LakeLayout

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
 from cdclake.commit.log import ChangeLog
-from cdclake.control import process_table as control
-from cdclake.control.arguments import parse_item
-from cdclake.control.entry import error_line
-from cdclake.control.maintenance import RegisteredTable
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.control.jobs.arguments import parse_item
+from cdclake.control.jobs.entry import error_line
+from cdclake.control.run import process_table as control
 from cdclake.errors import CdclakeError
-from cdclake.lake.as_of import TablePlace
-from cdclake.lake.direct import DirectChange, change_directly
-from cdclake.lake.erasing.erase import Erased, Erasure, erase
-from cdclake.lake.erasing.progress import Progress
-from cdclake.lake.given import given_ids
-from cdclake.lake.in_process import InProcessSpark
-from cdclake.lake.jobs import load_incremental, load_initial
-from cdclake.lake.named_keys import Keys
-from cdclake.lake.table_run import TableRun
-from cdclake.lake.wiring import relative_file
+from cdclake.lake.operations.direct.apply import DirectChange, change_directly
+from cdclake.lake.operations.direct.input_tables import given_ids
+from cdclake.lake.operations.erase.erase import Erased, Erasure, erase
+from cdclake.lake.operations.erase.progress import Progress
+from cdclake.lake.operations.job import relative_file
+from cdclake.lake.operations.load import load_incremental, load_initial
+from cdclake.lake.operations.table_run import TableRun
+from cdclake.lake.read.as_of import TablePlace
+from cdclake.lake.read.key_filter import Keys
+from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument
 from cdclake.model.table import TableSettings
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from cdclake.commit.clean_up import CleanUpPlan
-    from cdclake.control.process_table import Report
-    from cdclake.lake.direct import DirectResult
+    from cdclake.control.run.process_table import Report
+    from cdclake.lake.operations.direct.apply import DirectResult
     from cdclake.model.change import ChangeRecord
     from cdclake.ports import ObjectStore
     from tests.crash.places import Place

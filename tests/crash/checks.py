@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from cdclake.control.lake_state import is_emptied, lake_attributes
+from cdclake.control.run.item_sync import is_emptied, lake_attributes
 from cdclake.model.names import Attribute
 from cdclake.model.versions import DELETED, OPERATION
 from tests.crash.actor import LAYOUT

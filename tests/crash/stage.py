@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
-from cdclake.control.lease import LEASE_SECONDS
+from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.model.layout import HISTORY
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import boto3
 
 import tests.crash.children  # noqa: F401 - and with it, everything a run needs
-from cdclake.local.environment import DEFAULT_REGION
+from cdclake.devkit.local.environment import DEFAULT_REGION
 
 # A session reads its models of the services from disk once. One with credentials or an endpoint is not made here.
 boto3.setup_default_session(region_name=DEFAULT_REGION)

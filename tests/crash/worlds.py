@@ -21,8 +21,8 @@ from cdclake.adapters import aws
 from cdclake.adapters.dynamodb import create_state_table
 from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_KEPT
 from cdclake.adapters.memory import ManualClock
-from cdclake.local.environment import DEFAULT_REGION, child_environment
-from cdclake.local.web import http_server
+from cdclake.devkit.local.environment import DEFAULT_REGION, child_environment
+from cdclake.devkit.local.web import http_server
 from cdclake.model.names import STATE_TABLE
 from tests.crash.places import LAKE, RAW, Aws, Folder
 from tests.crash.wire import Wire

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.folder import FolderStore
-from cdclake.dms.attributes import attributes_for
-from cdclake.dms.files import BEFORE_PREFIX, Changes, change_bytes, full_load_bytes
-from cdclake.dms.names import change_path, full_load_path, table_folder
-from cdclake.dms.settings import BeforeImages, DmsSettings, settings_from
+from cdclake.devkit.dms.attributes import attributes_for
+from cdclake.devkit.dms.files import BEFORE_PREFIX, Changes, change_bytes, full_load_bytes
+from cdclake.devkit.dms.names import change_path, full_load_path, table_folder
+from cdclake.devkit.dms.settings import BeforeImages, DmsSettings, settings_from
 from cdclake.doctor.examine import Raw, Report, examine
 from cdclake.model.table import TableName, TableState
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from cdclake.doctor.findings import KINDS, Code
+from tests import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "doctor.md"
+DOCUMENT = ROOT / "docs" / "doctor.md"
 
 
 def test_the_table_of_findings_is_that_of_the_code() -> None:

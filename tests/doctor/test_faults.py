@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.control.raw_guard import PendingNote
-from cdclake.dms.files import change_bytes
-from cdclake.dms.names import change_path
+from cdclake.control.plan.lost_files import PendingNote
+from cdclake.devkit.dms.files import change_bytes
+from cdclake.devkit.dms.names import change_path
 from cdclake.doctor.findings import Code
 from cdclake.errors import ConfigurationError
 from tests.doctor.feed import COLUMNS, GOOD, MINUTE, SEQUENCE, RawFolder, row

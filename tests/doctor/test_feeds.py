@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
-from cdclake.feed.options import Fault
+from cdclake.devkit.feed.options import Fault
+from tests.devkit.feed.combinations import COMBINATIONS, SMALL
 from tests.doctor.feed import GOOD
-from tests.feed.combinations import COMBINATIONS, SMALL
 
 if TYPE_CHECKING:
     from pathlib import Path

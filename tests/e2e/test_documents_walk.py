@@ -13,17 +13,18 @@ import signal
 import socket
 import subprocess
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).parents[2]
 PORT = "5555"
 END_SECONDS, WALK_SECONDS = 30, 540
 AWS_CLI_IS_THERE = shutil.which("aws") is not None
@@ -163,4 +164,4 @@ def test_the_make_targets_of_the_documents_are_run_by_ci() -> None:
         for target in block.make_targets
     }
     assert {"demo", "test"} <= targets
-    assert targets - run_by_ci == {"demo"}, "what it runs, `cdclake demo`, tests/local/test_demo.py runs"
+    assert targets - run_by_ci == {"demo"}, "what it runs, `cdclake demo`, tests/devkit/shop/test_demo.py runs"

@@ -15,7 +15,6 @@ import random
 import subprocess
 import sys
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -24,12 +23,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.dynamodb import DynamoState
+from cdclake.devkit.local import EmbeddedAws, deploy
+from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT
 from cdclake.errors import ConfigurationError
-from cdclake.local import EmbeddedAws, deploy
-from cdclake.local.deploy import DEFAULT_DEPLOYMENT
 from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Attribute, Sentinel
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
+from tests import ROOT
 from tests.infra.calls import Recorder
 from tests.infra.policies import allowing, as_list
 from tests.infra.reasons import FUNCTION, JOBS, REASONS
@@ -236,7 +236,7 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 def new_file_event(*keys: str) -> dict[str, Any]:
     """S3's event of raw files that have just been written."""
-    (record,) = json.loads((Path(__file__).parents[1] / "events" / "change_file.json").read_text())["Records"]
+    (record,) = json.loads((ROOT / "tests" / "events" / "change_file.json").read_text())["Records"]
     record["eventTime"] = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
     s3 = {**record["s3"], "bucket": {"name": DEFAULT_DEPLOYMENT.raw_bucket}}
     return {"Records": [{**record, "s3": {**s3, "object": {"key": key}}} for key in keys]}

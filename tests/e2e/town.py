@@ -23,16 +23,16 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.arguments import parse_item, parse_paths
 from cdclake.control.controller import Source, execute, plan
-from cdclake.control.entry import error_line
-from cdclake.control.process_table import Outside, process_tables
-from cdclake.control.spark_batch import work_through
+from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.jobs.entry import error_line
+from cdclake.control.run.process_table import Outside, process_tables
+from cdclake.control.run.spark_batch import work_through
 from cdclake.errors import CdclakeError
-from cdclake.lake.in_process import InProcessSpark
-from cdclake.lake.jobs import load_incremental, load_initial
-from cdclake.lake.table_run import TableRun
-from cdclake.lake.wiring import relative_file
+from cdclake.lake.operations.job import relative_file
+from cdclake.lake.operations.load import load_incremental, load_initial
+from cdclake.lake.operations.table_run import TableRun
+from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.position import position

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent.parent / "infra"))
+from tests import ROOT
+
+sys.path.append(str(ROOT / "infra"))
 
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize

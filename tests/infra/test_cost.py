@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cdclake_infra import cost
 from cdclake_infra.cost import Workload, glue, requests, sample_a_day, table, watching
+from tests import ROOT
 
 if TYPE_CHECKING:
     from tests.infra.stacks import Deployed
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 WORK = Workload(tables=100, changed_an_hour=50, bursts_an_hour=6, lake_gb=100)
 
 

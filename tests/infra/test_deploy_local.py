@@ -17,8 +17,8 @@ from deploy_local.job_run import Request, run
 from deploy_local.modules import link_modules
 from deploy_local.reduce import Lacking, dead_letters, reduced, with_dead_letters
 
+from cdclake.devkit.local.jobs import RunState
 from cdclake.errors import ConfigurationError
-from cdclake.local.jobs import RunState
 from cdclake_infra.build import PIPELINE, STORAGE
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from cdclake.local import EmbeddedAws
+    from cdclake.devkit.local import EmbeddedAws
     from cdclake_infra.gate import Checked
 
 HERE = Account(ACCOUNT, REGION)
@@ -143,7 +143,7 @@ def test_modules_that_are_not_those_of_the_tests_are_refused(tmp_path: Path, wan
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[EmbeddedAws]:
-    from cdclake.local import EmbeddedAws
+    from cdclake.devkit.local import EmbeddedAws
 
     with EmbeddedAws() as embedded:
         embedded.client("s3").create_bucket(Bucket=BUCKET)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +15,11 @@ from aws_cdk import aws_s3 as s3
 from cdclake.errors import ConfigurationError
 from cdclake_infra.build import build_app, context_of_cdk_json
 from cdclake_infra.gate import Checked, lint, synthesize, template_file
+from tests import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-ROOT = Path(__file__).parents[2]
+    from pathlib import Path
 
 
 def test_cfn_lint_finds_nothing(checked: Checked, checked_tailored: Checked):

@@ -14,8 +14,8 @@ import pytest
 
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.control.arguments import item_json, parse_arguments
-from cdclake.lake.wiring import table_run
+from cdclake.control.jobs.arguments import item_json, parse_arguments
+from cdclake.lake.operations.job import table_run
 from cdclake.model.names import (
     JOB_CONTROLLER,
     JOB_LOAD_INCREMENTAL,

@@ -130,7 +130,7 @@ def test_no_place_gets_what_runs_on_an_operators_machine_only(tmp_path: Path, wh
     }
     for place, names in shipped.items():
         rooms = {name.split("/")[1] for name in names if name.startswith("cdclake/")}
-        assert not rooms & {"cli", "console", "local", "loopback.py", "oracle.py"}, place
+        assert not rooms & {"cli", "console", "devkit", "doctor", "loopback.py", "oracle.py"}, place
         assert ("lake" in rooms) == (place == "zip"), place
         assert not [name for name in names if name.endswith(".pyc")], place
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
-from cdclake.control.wake import Wake
+from cdclake.control.run.trigger import Wake
 from cdclake.model.metrics import Measure
 from cdclake_infra.library import ON_RAW_FILE
 from cdclake_infra.monitoring import OUTCOMES
+from tests import ROOT
 from tests.infra.stacks import ACCOUNT, REGION, Deployed
 
-HANDBOOK = Path(__file__).parents[2] / "docs" / "operations.md"
+HANDBOOK = ROOT / "docs" / "operations.md"
 
 
 def alarms(deployed: Deployed) -> dict[str, dict[str, Any]]:

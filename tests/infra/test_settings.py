@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import DEFAULT_RETENTION_DAYS
 from cdclake_infra.settings import Settings
+from tests import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "deploy.md"
+DOCUMENT = ROOT / "docs" / "deploy.md"
 
 
 def test_without_choices_the_defaults_hold():

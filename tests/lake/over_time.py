@@ -17,7 +17,7 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import apply_undo, plan_rollback
-from cdclake.local import EmbeddedAws
+from cdclake.devkit.local import EmbeddedAws
 from tests.lake.table import RAW_PREFIX, Table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from cdclake.lake.table_run import TableRun
+    from cdclake.lake.operations.table_run import TableRun
 
 START = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 TABLE = "shop.orders"

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
-from cdclake.lake.arrow_types import TIMESTAMP
-from cdclake.lake.data_file import TableShape
-from cdclake.lake.direct import DirectChange, change_directly
-from cdclake.lake.in_process import InProcessSpark
-from cdclake.lake.jobs import load_incremental, load_initial
-from cdclake.lake.order_value import order_values
-from cdclake.lake.raw_reader import ReadBatch, inspect, read
-from cdclake.lake.table_run import TableRun
+from cdclake.lake.operations.direct.apply import DirectChange, change_directly
+from cdclake.lake.operations.load import load_incremental, load_initial
+from cdclake.lake.operations.table_run import TableRun
+from cdclake.lake.raw.ordering import order_values
+from cdclake.lake.raw.reader import ReadBatch, inspect, read
+from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import position
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from cdclake.lake.direct import DirectResult
-    from cdclake.lake.given import Rows
+    from cdclake.lake.operations.direct.apply import DirectResult
+    from cdclake.lake.operations.direct.input_tables import Rows
     from cdclake.model.rawfiles import RawFile
     from cdclake.ports import ObjectStore
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-sys.path.append(str(Path(__file__).parent.parent.parent / "lambdas"))
+sys.path.append(str(ROOT / "lambdas"))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs
-from cdclake.control.process_table import Outside, process_table
+from cdclake.control.run.process_table import Outside, process_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.ports import JobRun, JobState

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,20 +12,21 @@ import pytest
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.memory import MemoryJobs, MemoryState
-from cdclake.control.arguments import parse_item
+from cdclake.control.jobs.arguments import parse_item
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.names import Argument, Attribute
 from cdclake.model.table import TableState
 from cdclake.ports import JobState
 from on_raw_file import handler as module
 from on_raw_file.handler import FAILED, Surroundings, handle, handler, new_files, tables_of
+from tests import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from cdclake.adapters.memory import ManualClock
 
-EVENTS = Path(__file__).parent.parent / "events"
+EVENTS = ROOT / "tests" / "events"
 JOB = "DMSCDC_ProcessTable"
 ORDERS, ITEMS = "raw-bucket/dms/shop/orders/", "raw-bucket/dms/shop/items/"
 

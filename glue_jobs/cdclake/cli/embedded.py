@@ -13,8 +13,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cdclake.devkit.local import Deployment, EmbeddedAws
     from cdclake.errors import CdclakeError
-    from cdclake.local import Deployment, EmbeddedAws
 
 
 @contextmanager
@@ -34,10 +34,10 @@ def kept_on_failure(prefix: str) -> Iterator[Path]:
 
 def hourly_run(aws: EmbeddedAws, deployment: Deployment) -> Callable[[], None]:
     """What the hourly workflow does, waiting for the end of it. It raises `JobRunError` if a run fails."""
+    from cdclake.cli.aws.services import Services
+    from cdclake.cli.options import Target
     from cdclake.cli.pipeline import Pipeline
-    from cdclake.cli.run import failure
-    from cdclake.cli.services import Services
-    from cdclake.cli.target import Target
+    from cdclake.cli.verbs.run import failure
 
     target = Target(
         endpoint_url=aws.endpoint,
@@ -60,7 +60,7 @@ def hourly_run(aws: EmbeddedAws, deployment: Deployment) -> Callable[[], None]:
 
 def with_log(error: CdclakeError, aws: EmbeddedAws) -> CdclakeError:
     """The error, with where the job that caused it wrote its log, and the end of that."""
-    from cdclake.local.demo_logs import failed_runs
+    from cdclake.devkit.shop.job_logs import failed_runs
 
     runs = failed_runs(aws)
     if not runs:

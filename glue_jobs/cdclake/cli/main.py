@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cdclake import __version__
-from cdclake.cli import (
+from cdclake.cli.errors import ErrorReportingGroup
+from cdclake.cli.verbs import (
     adopt,
     changes,
     console,
@@ -16,21 +17,17 @@ from cdclake.cli import (
     doctor,
     erase,
     export,
-    feed,
     history,
-    local,
     plan,
     quarantine,
-    replicate,
     run,
-    sample_db,
     status,
     tables,
     undo,
     upkeep,
     verify,
 )
-from cdclake.cli.errors import ErrorReportingGroup
+from cdclake.cli.verbs.local import feed, group, replicate, sample_db
 
 _TRY, _EVERY_DAY, _LOOK_BACK, _MEND = "Try it out", "Every day", "Look back and undo", "Mend and clean up"
 
@@ -84,9 +81,9 @@ app.command(rich_help_panel=_MEND)(adopt.adopt)
 
 app.command(rich_help_panel=_TRY)(demo.demo)
 app.command(rich_help_panel=_TRY)(feed.feed)
-local.app.command()(replicate.replicate)
-local.app.command("sample-db")(sample_db.sample_db)
-app.add_typer(local.app, name="local", rich_help_panel=_TRY)
+group.app.command()(replicate.replicate)
+group.app.command("sample-db")(sample_db.sample_db)
+app.add_typer(group.app, name="local", rich_help_panel=_TRY)
 
 
 def main() -> None:

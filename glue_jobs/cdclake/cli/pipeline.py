@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 from cdclake.commit.report import ChangeSummary, summaries
-from cdclake.control.decision import DecisionKind
-from cdclake.control.summary import NOT_STARTED
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.summary import NOT_STARTED
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.cli.target import Target
+    from cdclake.cli.options import Target
     from cdclake.commit.log import ChangeLog
     from cdclake.control.controller import Plan, PlannedTable
     from cdclake.model.table import TableName, TableState

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Union
 import typer
 
 if TYPE_CHECKING:
-    from cdclake.replicate.connection import Account
+    from cdclake.devkit.replicate.connection import Account
 
 PASSWORD_VARIABLE = "CDCLAKE_SOURCE_PASSWORD"
 _SOURCE = "Source"
@@ -33,7 +33,7 @@ OptionFileOption = Annotated[
 
 def account_of(user: str | None, host: str | None, port: int | None, socket: str, option_file: Path | None) -> Account:
     """The account that these options name, with the password of the environment."""
-    from cdclake.replicate.connection import Account  # heavy, and --help needs none of it
+    from cdclake.devkit.replicate.connection import Account  # heavy, and --help needs none of it
 
     return Account(
         user=user,

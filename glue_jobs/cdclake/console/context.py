@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.control.admin.installation import Installation
+    from cdclake.control.admin.table_admin import RegisteredTable
     from cdclake.control.controller import Source
-    from cdclake.control.installation import Installation
-    from cdclake.control.maintenance import RegisteredTable
     from cdclake.errors import CdclakeError
     from cdclake.model.table import TableName
     from cdclake.ports import Clock

@@ -14,9 +14,9 @@ from cdclake.console.context import console
 from cdclake.console.paging import Window, whole_number
 from cdclake.console.text import NONE
 from cdclake.control import controller
+from cdclake.control.admin.settings import set_active
 from cdclake.control.controller import Action
-from cdclake.control.person_settings import set_active
-from cdclake.control.standings import table_standings
+from cdclake.control.health import table_standings
 from cdclake.control.status import Standing
 from cdclake.errors import UnknownTableError
 from cdclake.model.names import Sentinel

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from cdclake.commit.undo import UndoPlan
-    from cdclake.control.maintenance import RegisteredTable
+    from cdclake.control.admin.table_admin import RegisteredTable
 
 MOST_LISTED = 30
 MOST_REASON_LENGTH = 1000

@@ -12,17 +12,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake import logs
-from cdclake.control.decision import Decision, DecisionKind
-from cdclake.control.discovery import has_raw_data, table_folders
-from cdclake.control.entry import error_line
-from cdclake.control.full_load_gate import task_word
-from cdclake.control.lake_state import last_change
-from cdclake.control.packing import PackLimits, Work, packs
-from cdclake.control.planning import plan_table, to_activate
-from cdclake.control.raw_look import Look, look_at_all, look_at_raw, transactions_begin
-from cdclake.control.shared_listings import SharedListings
-from cdclake.control.summary import NOT_STARTED, Summary, TableResult
-from cdclake.control.wake import wake_table, wake_tables
+from cdclake.control.jobs.entry import error_line
+from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.plan.discovery import has_raw_data, table_folders
+from cdclake.control.plan.full_load_gate import task_word
+from cdclake.control.plan.packing import PackLimits, Work, packs
+from cdclake.control.plan.plan_table import plan_table, to_activate
+from cdclake.control.plan.raw_scan import Look, look_at_all, look_at_raw, transactions_begin
+from cdclake.control.plan.shared_listings import SharedListings
+from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
+from cdclake.control.run.item_sync import last_change
+from cdclake.control.run.trigger import wake_table, wake_tables
 from cdclake.errors import ConfigurationError, NoRoomError, RawFilesLostError, UnknownTableError
 from cdclake.model.names import Attribute
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
-    from cdclake.control.wake import Woken
+    from cdclake.control.run.trigger import Woken
     from cdclake.model.table import TableState
     from cdclake.ports import JobRunner, ObjectReader, StateStore, TaskStatistics
 
@@ -62,7 +62,7 @@ class PlannedTable:
 
     Attributes:
         state: The item as read; for a new table, the item to register.
-        page_end: What to remember of the look at the raw folder, see `cdclake.control.raw_look`.
+        page_end: What to remember of the look at the raw folder, see `cdclake.control.plan.raw_scan`.
     """
 
     state: TableState
@@ -221,8 +221,8 @@ def execute(
 ) -> Summary:
     """Do what a plan says: register new tables, start runs. One table's failure does not stop the others.
 
-    Tables with little work share a run, see `cdclake.control.packing`. Where there is no room for a run, that is told
-    of each of its tables and is no failure: they come next time.
+    Tables with little work share a run, see `cdclake.control.plan.packing`. A table whose run finds no room is reported
+    as such. It is no failure: it comes next time.
 
     Args:
         plan: From `plan`.

@@ -6,16 +6,16 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cdclake.control.decision import DecisionKind
-from cdclake.control.lake_state import last_change
-from cdclake.control.metrics import lag_seconds
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.run.item_sync import last_change
+from cdclake.control.run.metrics import lag_seconds
 from cdclake.model.names import Attribute, RunState, Sentinel
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.control.controller import PlannedTable
-    from cdclake.control.decision import Decision
+    from cdclake.control.plan.decision import Decision
     from cdclake.model.change import ChangeRecord
     from cdclake.model.table import TableState
 

@@ -8,8 +8,8 @@ from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import s3_settings, tables_set, task_settings
 from cdclake.doctor.tally import KILOBYTE, LOAD
-from cdclake.lake.raw_reader import ADDED_PREFIXES
-from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE
+from cdclake.lake.raw.reader import ADDED_PREFIXES
+from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
 from cdclake.model.names import Attribute
 from cdclake.model.schema import OP_COLUMN, wider_type
 

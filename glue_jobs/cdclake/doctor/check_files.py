@@ -7,7 +7,7 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from cdclake.control.raw_guard import vanished
+from cdclake.control.plan.lost_files import vanished
 from cdclake.doctor.examination import schemas_root
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.mend import s3_settings, tables_set, task_settings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.dms.files import BEFORE_PREFIX
+from cdclake.devkit.dms.files import BEFORE_PREFIX
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import before_image_rule, s3_settings, tables_set
-from cdclake.lake.raw_rows import DELETE, UPDATE
+from cdclake.lake.raw.rows import DELETE, UPDATE
 from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import change_sequence_rule, s3_settings, tables_set
 from cdclake.doctor.times import name_offsets, shift_back, usual_offset
-from cdclake.lake.normalise import SEQUENCE_COLUMN
+from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:

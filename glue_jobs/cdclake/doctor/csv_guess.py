@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cdclake.lake.csv_records import RecordFormat, records
+from cdclake.lake.raw.csv_records import RecordFormat, records
 from cdclake.model.schema import OP_COLUMN
 from cdclake.model.table import CsvDialect
 

@@ -8,11 +8,11 @@ from datetime import timezone
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cdclake.dms.files import BEFORE_PREFIX
-from cdclake.dms.names import date_folder
-from cdclake.dms.settings import DateDelimiter, DateSequence, DmsSettings, Encoding
+from cdclake.devkit.dms.files import BEFORE_PREFIX
+from cdclake.devkit.dms.names import date_folder
+from cdclake.devkit.dms.settings import DateDelimiter, DateSequence, DmsSettings, Encoding
 from cdclake.doctor.times import name_offsets, seconds_between_files, usual_offset
-from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE
+from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
 from cdclake.model.rawfiles import RawFormat, RawKind, read_time
 from cdclake.model.schema import OP_COLUMN
 
@@ -46,7 +46,7 @@ class Inferred:
     """One setting.
 
     Attributes:
-        name: DMS's name of it, as in `cdclake.dms.settings`.
+        name: DMS's name of it, as in `cdclake.devkit.dms.settings`.
         value: As text.
         told_by: What tells it.
     """

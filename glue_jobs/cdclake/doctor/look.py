@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 
 from cdclake.doctor.csv_guess import Head
 from cdclake.errors import CdclakeError, ConfigurationError, InputError
-from cdclake.lake import raw_csv
-from cdclake.lake.arrow_types import from_arrow
-from cdclake.lake.data_file import TableShape
-from cdclake.lake.normalise import normalise
-from cdclake.lake.raw_reader import Inspection, Slice, inspect, read_raw, reading
+from cdclake.lake.raw import csv as raw_csv
+from cdclake.lake.raw.normalize import normalise
+from cdclake.lake.raw.reader import Inspection, Slice, inspect, read_raw, reading
+from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.types import from_arrow
 from cdclake.model.rawfiles import RawFormat, RawKind
 
 if TYPE_CHECKING:

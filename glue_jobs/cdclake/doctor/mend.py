@@ -10,8 +10,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
-from cdclake.dms.files import BEFORE_PREFIX
-from cdclake.lake.normalise import SEQUENCE_COLUMN
+from cdclake.devkit.dms.files import BEFORE_PREFIX
+from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
 
 if TYPE_CHECKING:
     from cdclake.model.table import TableName

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.arrow_types import as_text
-from cdclake.lake.keys import KEY
-from cdclake.lake.normalise import SEQUENCE_COLUMN
-from cdclake.lake.raw_reader import ADDED_PREFIXES
-from cdclake.lake.raw_rows import DELETE, INSERT, UPDATE
+from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
+from cdclake.lake.raw.reader import ADDED_PREFIXES
+from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
+from cdclake.lake.storage.keys import KEY
+from cdclake.lake.storage.types import as_text
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import OP_COLUMN
@@ -22,7 +22,7 @@ from cdclake.model.schema import OP_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.raw_rows import BadRow, RawRows, ReadBatch
+    from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
     from cdclake.model.rawfiles import RawFile
 
 LOAD = "load"

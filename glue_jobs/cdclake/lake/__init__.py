@@ -1,1 +1,1 @@
-"""The data work: Spark distributes, Arrow reads, merges and writes."""
+"""The work on rows: Spark distributes it; Arrow reads, merges and writes."""

@@ -76,7 +76,7 @@ class TombstoneFile:
 
 @dataclass(frozen=True)
 class History:
-    """The versions of a table's rows, see `cdclake.lake.versions`.
+    """The versions of a table's rows, see `cdclake.lake.scd2.versions`.
 
     Attributes:
         open: Data files of the newest version of each key. Paths are as `cdclake.model.layout.HISTORY` says.

@@ -1,0 +1,49 @@
+"""The ProcessTable runs that Glue knows of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.cli.pipeline import StartedRun
+from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from mypy_boto3_glue import GlueClient
+    from mypy_boto3_glue.type_defs import JobRunTypeDef
+
+
+class GlueHistory:
+    """A `History` of Glue's job runs.
+
+    Args:
+        client: Glue client.
+    """
+
+    def __init__(self, client: GlueClient) -> None:
+        self._client = client
+
+    def since(self, controller_run_id: str) -> list[StartedRun]:
+        """See `History.since`."""
+        controller = self._client.get_job_run(JobName=JOB_CONTROLLER, RunId=controller_run_id)["JobRun"]
+        found = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
+        return [StartedRun(path, run["Id"]) for run in found for path in _paths(run.get("Arguments", {}))]
+
+    def _runs(self, moment: datetime) -> Iterator[JobRunTypeDef]:
+        """Glue lists the newest first and keeps months of them, so this stops at the first page of old ones."""
+        for page in self._client.get_paginator("get_job_runs").paginate(JobName=JOB_PROCESS_TABLE):
+            wanted = [run for run in page["JobRuns"] if run["StartedOn"] >= moment or "CompletedOn" not in run]
+            if not wanted:
+                return
+            yield from wanted
+
+
+def _paths(arguments: Mapping[str, str]) -> list[str]:
+    """Paths of the tables that a run was started for; none if somebody started it some other way."""
+    if paths := arguments.get(f"--{Argument.PATHS}"):
+        return parse_paths(paths)
+    item = arguments.get(f"--{Argument.ITEM}")
+    return [parse_item(item)[Attribute.PATH]] if item else []

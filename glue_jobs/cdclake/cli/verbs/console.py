@@ -1,0 +1,76 @@
+"""`cdclake console`: how tables stand and what became of them, in a browser of this machine."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.cli.options import Target, with_target
+from cdclake.control.status import LATE_AFTER_MINUTES
+
+if TYPE_CHECKING:
+    from cdclake.cli.aws.services import Services
+
+
+@with_target
+def console(
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 for any free one.")] = 0,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Let pages turn tables on and off, roll back and reapply.")
+    ] = False,
+    late_after_minutes: Annotated[
+        int, typer.Option(min=1, help="After how long a raw file that no run has taken is late.")
+    ] = LATE_AFTER_MINUTES,
+    target: Target,
+) -> None:
+    """Show tables and their changes in a browser, until Ctrl-C. Read-only, unless told otherwise.
+
+    Prints the address to open; it holds a secret that is made up anew each time. Only programs of this machine reach
+    it.
+
+    Example: cdclake console --allow-changes
+    """
+    from cdclake.adapters.caller import machine_user
+    from cdclake.cli.aws.services import connect, now_utc  # boto3 takes a while, and --help needs none
+    from cdclake.cli.errors import explain
+    from cdclake.console.context import Console
+    from cdclake.console.server import serve
+
+    services = connect(target)
+    about = Console(
+        lake=services,
+        where=_where(target, services),
+        clock=now_utc,
+        explain=explain,
+        late_after_minutes=late_after_minutes,
+        allow_changes=allow_changes,
+        made_by=machine_user(),
+    )
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with serve(about, port) as address:
+            typer.echo(address)
+            mode = "can change things" if allow_changes else "is read-only"
+            typer.echo(f"The console {mode}. Open this address in a browser; stop with Ctrl-C.", err=True)
+            stop.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _where(target: Target, services: Services) -> str:
+    """The AWS that is looked at, for people. Makes the adapters, so that what is wrong with the settings shows now."""
+    from cdclake.cli.aws.services import endpoint_of, session_of
+
+    _ = services.source, services.lake
+    endpoint = endpoint_of(target)
+    if endpoint:
+        return endpoint
+    session = session_of(target)
+    profile = f", profile {target.profile}" if target.profile else ""
+    return f"AWS {session.region_name or ''}{profile}"

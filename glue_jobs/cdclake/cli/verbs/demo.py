@@ -1,0 +1,102 @@
+"""`cdclake demo`: the whole pipeline on this machine, with proof."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.verbs.run import STEP_COLUMNS, step_record
+from cdclake.errors import CdclakeError, IntegrityError
+
+if TYPE_CHECKING:
+    from cdclake.cli.output import ProgressBar
+    from cdclake.devkit.local import EmbeddedAws
+    from cdclake.devkit.shop.check import Comparison
+    from cdclake.devkit.shop.demo import DemoReport
+
+_DEFAULT_ORDERS = 300_000
+_MIN_ORDERS = 1_000
+
+_STEP_COLUMNS = (Column("table", "Table"), *STEP_COLUMNS, Column("equal", "Equal"))
+_PROOF_COLUMNS = (
+    Column("table", "Table"),
+    Column("side", "Of"),
+    Column("rows", "Rows", number=True),
+    Column("checksum", "Checksum"),
+    Column("equal", "Equal"),
+)
+
+
+def demo(
+    *,
+    orders: Annotated[int, typer.Option(min=_MIN_ORDERS, help="Orders in the sample shop.")] = _DEFAULT_ORDERS,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Run the whole pipeline on this machine: a sample shop, full load, changes, and proof that the lake is equal.
+
+    Nothing outside this machine is used, and no AWS account.
+
+    Example: cdclake demo --orders 20000
+    """
+    from cdclake.devkit.local import EmbeddedAws  # heavy, and --help needs none of it
+
+    with kept_on_failure("cdclake-demo-") as data_dir, EmbeddedAws(0, data_dir) as aws:
+        try:
+            with progress("Deploying cdclake in an embedded AWS") as bar:
+                report = _run(aws, orders, bar)
+        except CdclakeError as error:
+            raise with_log(error, aws) from error
+        show(report, output)
+        if not report.equal:
+            raise _difference(report, aws)
+
+
+def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
+    found = [
+        f"{step.table} after {step.step}: {', '.join(step.proof.differences)}"
+        for step in report.steps
+        if not step.proof.equal
+    ]
+    return IntegrityError(
+        f"The lake is not equal to the source: {'; '.join(found)}", remedy=f"Logs are in {aws.logs_dir}"
+    )
+
+
+def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> DemoReport:
+    from cdclake.devkit.local import Deployment, deploy
+    from cdclake.devkit.shop.demo import STAGES, Demo
+    from cdclake.devkit.shop.source import Shop
+
+    deployment = Deployment()
+    deploy(aws, deployment)
+    bar.expect(STAGES)
+    shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
+    return Demo(aws, deployment, shop, hourly_run(aws, deployment), bar.stage).run()
+
+
+def show(report: DemoReport, output: OutputFormat) -> None:
+    """Print what was done and whether the lake equals the source: two tables, or one JSON object."""
+    shown = output_for(output)
+    if output is OutputFormat.JSON:
+        shown.records("Demo", (), [report.to_json()])
+        return
+    registered = ", ".join(report.registered)
+    shown.remark(f"The Controller registered {registered} as inactive. Keys were set, then all were activated.\n")
+    for (name, started_by), steps in groupby(report.steps, key=lambda step: (step.step, step.started_by)):
+        records = [{"table": step.table, **step_record(step.to_json())} for step in steps]
+        shown.records(f"{name.capitalize()}, started by: {started_by}", _STEP_COLUMNS, records)
+    proofs = [line for table, proof in report.last_proofs().items() for line in _proof_lines(table, proof)]
+    shown.records("Lake and source after the last step", _PROOF_COLUMNS, proofs)
+    shown.remark(f"Equal to the source: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
+
+
+def _proof_lines(table: str, proof: Comparison) -> list[dict[str, object]]:
+    return [
+        {"table": table, "side": "lake", "rows": proof.rows, "checksum": proof.checksum, "equal": proof.equal},
+        {"side": "source", "rows": proof.source_rows, "checksum": proof.source_checksum},
+    ]

@@ -1,0 +1,83 @@
+"""`cdclake export`: the files of a lake table as of a change."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.cli.options import Target, with_target
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_COLUMNS = (
+    Column("table", "Table"),
+    Column("change", "Change"),
+    Column("committed_utc", "Committed (UTC)"),
+    Column("files", "Files", number=True),
+    Column("rows", "Rows", number=True),
+    Column("bytes", "Bytes", number=True),
+    Column("to", "To"),
+)
+
+
+@with_target
+def export(
+    table: TableArgument,
+    *,
+    to: Annotated[str, typer.Option(metavar="PATH", help="New or empty folder, or s3://bucket/folder.")],
+    as_of: Annotated[
+        str | None,
+        typer.Option(metavar="CHANGE|TIME", help="Number of a change, or a time as 2024-03-05T10:00:00Z. Else: now."),
+    ] = None,
+    with_deleted: Annotated[
+        bool, typer.Option("--with-deleted", help="Copy rows that were deleted softly as well.")
+    ] = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Copy the Parquet files of a table as it was after a change or at a time.
+
+    They are copied byte for byte, with their partition folders; only rows that were deleted softly are left out.
+    Nothing in the lake is changed.
+
+    Example: cdclake export shop.orders --as-of 3 --to orders-as-of-3
+    """
+    from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
+    from cdclake.lake.operations.export import export_table
+
+    change, at = change_or_time(as_of)
+    with aws_environment(target), progress(f"Looking for the files of {table}") as bar:
+
+        def say(done: int, count: int) -> None:
+            bar.expect(count)
+            bar.stage(f"Copying files of {table}: {done} of {count}")
+
+        exported = export_table(
+            target.lake_bucket,
+            table,
+            to,
+            target.lake_prefix,
+            change=change,
+            at=at,
+            with_deleted=with_deleted,
+            progress=say,
+        )
+    output_for(output).records("Exported", _COLUMNS, [asdict(exported)])
+
+
+def change_or_time(text: str | None) -> tuple[int | None, datetime | None]:
+    """What a person wrote to name a state of a table: a number, a time, or neither.
+
+    Raises:
+        ConfigurationError: It is none of them.
+    """
+    from cdclake.lake.read.as_of import parse_moment
+
+    if text is None:
+        return None, None
+    return (int(text), None) if text.isdecimal() else (None, parse_moment(text))

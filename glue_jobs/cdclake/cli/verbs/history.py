@@ -1,0 +1,58 @@
+"""`cdclake history`: every version of a few rows."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from cdclake.cli.options import Target, with_target
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+
+KeyOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="VALUE|JSON",
+        help='Key of a row; of several columns: {"id": 5, "region": "EU"}. Binary: as hex digits. Repeat.',
+    ),
+]
+
+
+@with_target
+def history(
+    table: TableArgument,
+    *,
+    key: KeyOption,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Show every version of a row: what it was, from when to when, and which change made it so.
+
+    For tables that keep their history; cdclake tables set SCHEMA.TABLE --history turns that on.
+
+    Example: cdclake history shop.orders --key 1042
+    """
+    from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
+    from cdclake.lake.read.as_of import TablePlace
+    from cdclake.lake.read.key_history import versions_of
+
+    with aws_environment(target), progress(f"Looking up versions of rows of {table}"):
+        found = versions_of(TablePlace.at(target.lake_bucket, table, target.lake_prefix), key)
+    shown = output_for(output)
+    if output is OutputFormat.JSON:
+        shown.records("History", (), found.rows)
+        return
+    columns = [Column(str(i), name) for i, name in enumerate(found.columns)]
+    lines = [{str(i): _cell(row[name]) for i, name in enumerate(found.columns)} for row in found.rows]
+    shown.records(f"History of {table}", columns, lines)
+    if not found.rows:
+        shown.remark("There are no versions of that key.")
+
+
+def _cell(value: Any) -> str:  # noqa: ANN401 - any value of a lake table
+    """A value as it is, and not as `Column` rounds figures for people."""
+    if value is None:
+        return "null"
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)

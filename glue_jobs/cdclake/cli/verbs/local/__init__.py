@@ -1,0 +1,1 @@
+"""The verbs of `cdclake local`: what runs on this machine alone."""

@@ -1,0 +1,118 @@
+"""`cdclake local sample-db`: the whole pipeline on this machine with a real database as its source, with proof."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.source import PASSWORD_VARIABLE
+from cdclake.errors import CdclakeError, IntegrityError
+
+if TYPE_CHECKING:
+    from cdclake.cli.output import ProgressBar
+    from cdclake.devkit.local import Deployment, EmbeddedAws
+    from cdclake.devkit.shop.mariadb import PrivateMariadb
+    from cdclake.devkit.shop.replicator import ReplicationCommand
+    from cdclake.devkit.shop.sample_database import SampleReport
+
+_DEFAULT_ORDERS = 30_000
+_MIN_ORDERS = 1_000
+_INTERVAL_SECONDS = 2
+_LOAD_FILE_KILOBYTES = 1_000
+_MAIN = "from cdclake.cli.main import main; main()"
+
+_COLUMNS = (
+    Column("step", "After"),
+    Column("table", "Table"),
+    Column("changes", "Changes", number=True),
+    Column("rows_read", "Change\nrows", number=True),
+    Column("rows", "Rows in\nthe lake", number=True),
+    Column("source_rows", "Rows in the\ndatabase", number=True),
+    Column("equal", "Equal"),
+)
+
+
+def sample_db(
+    *,
+    orders: Annotated[
+        int, typer.Option(min=_MIN_ORDERS, max=1_000_000, help="Orders in the sample shop.")
+    ] = _DEFAULT_ORDERS,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Run the whole pipeline on this machine with a private MariaDB as source, and hold the lake against it.
+
+    Nothing outside this machine is used. Where no MariaDB server is installed, nothing is done.
+
+    Example: cdclake local sample-db --orders 100000
+    """
+    from cdclake.devkit.local import EmbeddedAws  # heavy, and --help needs none of it
+    from cdclake.devkit.shop.mariadb import HOW_TO_INSTALL, PrivateMariadb, server_is_installed
+
+    if not server_is_installed():
+        typer.echo(f"Skipped: there is no MariaDB server on this machine. {HOW_TO_INSTALL}.", err=True)
+        return
+    with kept_on_failure("cdclake-sample-") as data_dir, EmbeddedAws(0, data_dir) as aws, PrivateMariadb() as server:
+        try:
+            with progress("Deploying cdclake in an embedded AWS") as bar:
+                report = _run(aws, server, orders, bar)
+        except CdclakeError as error:
+            raise with_log(error, aws) from error
+        show(report, output)
+        if not report.equal:
+            raise _difference(report, aws)
+
+
+def _run(aws: EmbeddedAws, server: PrivateMariadb, orders: int, bar: ProgressBar) -> SampleReport:
+    from cdclake.devkit.local import Deployment, deploy
+    from cdclake.devkit.shop.sample_database import STAGES, SampleDatabase
+
+    deployment = Deployment()
+    deploy(aws, deployment)
+    bar.expect(STAGES)
+    command = _replication(aws, deployment, server)
+    return SampleDatabase(aws, deployment, server, command, hourly_run(aws, deployment), bar.stage).run(orders)
+
+
+def _replication(aws: EmbeddedAws, deployment: Deployment, server: PrivateMariadb) -> ReplicationCommand:
+    """`cdclake local replicate`, of the database to the raw bucket."""
+    from cdclake.devkit.shop.replicator import ReplicationCommand
+    from cdclake.devkit.shop.sample_database import DATABASE
+
+    account = server.account
+    arguments = [
+        *(sys.executable, "-c", _MAIN, "local", "replicate", DATABASE),
+        *("--user", str(account.user), "--socket", account.socket),
+        *("--endpoint-url", aws.endpoint, "--raw-bucket", deployment.raw_bucket),
+        *("--raw-prefix", deployment.raw_prefix),
+        *("--set", f"CdcMaxBatchInterval={_INTERVAL_SECONDS}", "--set", f"MaxFileSize={_LOAD_FILE_KILOBYTES}"),
+    ]
+    return ReplicationCommand(arguments, {**aws.environment(), PASSWORD_VARIABLE: str(account.password)})
+
+
+def show(report: SampleReport, output: OutputFormat) -> None:
+    """Print every check: a table, or one JSON object a check."""
+    shown = output_for(output)
+    records = [
+        {**check.to_json(), "rows": check.comparison.rows, "source_rows": check.comparison.source_rows}
+        for check in report.checks
+    ]
+    shown.records("The lake beside the database", _COLUMNS, records)
+    shown.remark(
+        f"{len(report.checks)} checks of every row of {len({check.table for check in report.checks})} tables, "
+        f"{report.hourly_runs} hourly runs, the replication killed and started again {report.kills} times"
+    )
+    shown.remark(f"Equal to the database: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
+
+
+def _difference(report: SampleReport, aws: EmbeddedAws) -> IntegrityError:
+    found = [
+        f"{check.table} after {check.step}: {'; '.join(check.differences)}"
+        for check in report.checks
+        if not check.equal
+    ]
+    message = f"The lake is not equal to the database: {' | '.join(found)}"
+    return IntegrityError(message, remedy=f"Logs are in {aws.logs_dir}")

@@ -1,0 +1,52 @@
+"""`cdclake plan`: what a run would do now. Nothing is changed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+
+from cdclake.cli.options import Target, with_target
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.errors import AttentionError, RetryableError
+
+_COLUMNS = (
+    Column("table", "Table"),
+    Column("action", "Action"),
+    Column("kind", "Work"),
+    Column("files", "Raw files", number=True),
+    Column("bytes", "Bytes", number=True),
+    Column("reason", "Why"),
+    Column("to_do", "For a person to do"),
+)
+
+
+@with_target
+def plan(
+    *,
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="SCHEMA.TABLE", help="Only this table; may be repeated.")
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Show what a run would do now, table by table, why, and what a person must do. Changes nothing.
+
+    Example: cdclake plan --table shop.orders
+    """
+    from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
+    from cdclake.control import controller
+
+    planned = controller.plan(connect(target).source, datetime.now(timezone.utc), table)
+    records = [entry.to_json() for entry in planned.tables]
+    output_for(output).records(
+        "Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records]
+    )
+    failed = [entry for entry in planned.tables if entry.error]
+    if failed:
+        message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error}"
+        raise AttentionError(message)
+    if planned.errors:
+        message = f"{len(planned.errors)} folders of the raw bucket could not be looked at: {planned.errors[0]}"
+        raise RetryableError(message, remedy="Run again")

@@ -1,0 +1,1 @@
+"""What operators do by hand: settings, undo, repair, clean-up."""

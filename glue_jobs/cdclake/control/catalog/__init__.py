@@ -1,0 +1,1 @@
+"""Keeps the Glue Data Catalog equal to the lake."""

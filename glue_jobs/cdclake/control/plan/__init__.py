@@ -1,0 +1,1 @@
+"""Decides what to do for each table. Planning changes nothing."""

@@ -1,0 +1,243 @@
+"""Decides what there is to do for one table. Pure: the state and the listings come in, an inert decision comes out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.plan.full_load_gate import due_loads, newest_load, waiting
+from cdclake.control.plan.lost_files import note_of, vanished
+from cdclake.control.run.item_sync import last_change
+from cdclake.model.late import begin_after, first_batch, passed_over, pending_changes
+from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.rawfiles import file_order
+from cdclake.model.snapshot import Snapshot
+from cdclake.model.table import TableState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from cdclake.model.rawfiles import RawFile
+
+MOST_NAMES = 3
+"""So many files are named in a reason, and the others counted."""
+
+
+def plan_table(
+    state: TableState,
+    full_load_files: Sequence[RawFile],
+    change_files: Sequence[RawFile],
+    now: datetime,
+    lake: Snapshot | None = None,
+    task_word: str | None = None,
+) -> Decision:
+    """Decide what is due for a table.
+
+    A full load is due when a LOAD file was written after the last full load, and taken when all of it has arrived;
+    until then the changes wait with it. An incremental is due when the lake lacks a change file, see
+    `cdclake.model.late`, and takes the oldest files first, as many as one change may. When a table that was loaded
+    before is loaded anew, change files older than the new LOAD files are no work of their own: the full load passes
+    over them, as it holds what they say.
+
+    Args:
+        state: The table.
+        full_load_files: Its LOAD files, any order.
+        change_files: Its change files, any order.
+        now: The time of the listing.
+        lake: The lake table, which alone knows what was applied, by whoever holds the table's lease. Without it the
+            item has to do: a change file before the watermark that came since the last run listed leads to a `LOOK`,
+            a table that is leased is `BUSY`, and one whose lease ran out and was not given back, or that the catalog
+            could not be brought in line with, is worth a `LOOK`.
+        task_word: What the table's DMS task says of it, see `cdclake.control.plan.full_load_gate.task_word`.
+
+    Raises:
+        ConfigurationError: An attribute of the state does not parse; names it.
+    """
+    if not state.active:
+        reason = f"{Attribute.ACTIVE_FLAG} is not '{Sentinel.ACTIVE}'"
+        return Decision(DecisionKind.INACTIVE, reason, to_activate(state))
+    known = _known(state, lake)
+    loads = due_loads(state, full_load_files)
+    wait = waiting(state, loads, now, task_word) if loads else None
+    if wait:
+        return _held_up(DecisionKind.WAITING, *wait, known.watermark, len(loads), _oldest(loads))
+    work = _work(state, known, loads, change_files, lake)
+    lost = 0 if loads else vanished(state.item.get(Attribute.LAST_PENDING, ""), work.base.watermark, work.changes)
+    decision = Decision(
+        kind=work.kind,
+        reason=_reason(state, work, any_files=bool(full_load_files or change_files)),
+        watermark=known.watermark,
+        new_watermark=work.end or known.watermark,
+        first=work.batch[0].relative if work.batch else "",
+        full_load_utc=newest_load(loads),
+        files=len(loads) + len(work.batch),
+        bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
+        left=len(work.late) + len(work.changes) - len(work.batch),
+        oldest_utc=_oldest(loads, work.late, work.changes),
+        too_late=len(work.too_late),
+        note=note_of(work.base.watermark, work.changes_in_batch, work.changes),
+    )
+    if lost:
+        return _frozen(state, decision, lost)
+    return decision if lake else _with_lease(state, _with_catalog(state, decision), now)
+
+
+def to_activate(state: TableState) -> str:
+    """What a person must do before the jobs work on a table that is inactive."""
+    name = state.name.typed
+    keys = "" if state.settings.primary_key else f"set its key (cdclake tables set {name} --primary-key ...), then "
+    return f"{keys}turn it on (cdclake tables activate {name})"
+
+
+def _frozen(state: TableState, decision: Decision, lost: int) -> Decision:
+    reason = (
+        f"change files that vanished from the raw bucket after {decision.watermark or 'the full load'} before they were"
+        f" applied: {lost}; no later change is applied without them"
+    )
+    to_do = (
+        "bring the files back, or have DMS reload the table; or go on without the changes that were in them:"
+        f" cdclake tables unfreeze {state.name.typed}"
+    )
+    left = decision.files + decision.left
+    return _held_up(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
+
+
+def _held_up(
+    kind: DecisionKind, reason: str, to_do: str, watermark: str, left: int, oldest_utc: datetime | None
+) -> Decision:
+    """A decision to do nothing although there are raw files."""
+    return Decision(kind, reason, to_do, watermark=watermark, new_watermark=watermark, left=left, oldest_utc=oldest_utc)
+
+
+def _oldest(*files: Sequence[RawFile]) -> datetime | None:
+    return min((file.modified_utc for file in chain(*files)), default=None)
+
+
+def _with_catalog(state: TableState, decision: Decision) -> Decision:
+    """A table that needs no run but for the catalog gets one, as its next change may be far."""
+    error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
+    if error and decision.kind is DecisionKind.NOTHING_NEW:
+        reason = f"the catalog could not be brought in line: {error}"
+        return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+    return decision
+
+
+def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decision:
+    """What it means for a decision that a run has the table's lease, or had it and died with it."""
+    if Attribute.LEASE_HOLDER not in state.item:
+        return decision
+    holder, until = (state.item[name] for name in (Attribute.LEASE_HOLDER, Attribute.LEASE_EXPIRES_UTC))
+    if state.leased(now):
+        reason = f"leased by {holder} until {until}; {decision.reason}"
+        return replace(decision, kind=DecisionKind.BUSY, reason=reason) if decision.work else decision
+    if decision.kind is DecisionKind.NOTHING_NEW:  # else the run that is started anyway sees to what the dead one left
+        reason = f"run {holder} did not give its lease back, which ended {until}"
+        return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+    return decision
+
+
+class _Work(NamedTuple):
+    """The raw files of a decision.
+
+    Attributes:
+        base: The lake table as it will be when the change files are applied, but for the full load's rows.
+        loads: LOAD files, if a full load is due.
+        changes: Change files after the watermark.
+        late: Change files before it that were never applied.
+        batch: The oldest of both, as many as one change may take.
+        perhaps_late: Change files before it that came since the last run, where it is not known what was applied.
+        too_late: Change files behind the late window that came since the last run.
+    """
+
+    base: Snapshot
+    loads: list[RawFile]
+    changes: list[RawFile]
+    late: list[RawFile]
+    batch: Sequence[RawFile]
+    perhaps_late: list[RawFile]
+    too_late: list[RawFile]
+
+    @property
+    def changes_in_batch(self) -> Sequence[RawFile]:
+        return self.batch[len(self.late) :]
+
+    @property
+    def end(self) -> str:
+        """Relative key of the change file up to which to apply; empty if that is the watermark."""
+        part = self.changes_in_batch or len(self.batch) < len(self.late)
+        return self.batch[-1].relative if part else ""
+
+    @property
+    def kind(self) -> DecisionKind:
+        kinds = {
+            (True, True): DecisionKind.BOTH,
+            (True, False): DecisionKind.FULL_LOAD,
+            (False, True): DecisionKind.INCREMENTAL,
+            (False, False): DecisionKind.LOOK if self.perhaps_late else DecisionKind.NOTHING_NEW,
+        }
+        return kinds[bool(self.loads), bool(self.batch)]
+
+
+def _work(
+    state: TableState, known: Snapshot, loads: list[RawFile], change_files: Sequence[RawFile], lake: Snapshot | None
+) -> _Work:
+    settings = state.settings
+    # The first full load passes over nothing, as no change file is known to be older than what it reads.
+    made = last_change(state) > 0 if lake is None else lake.made
+    reload = bool(loads) and (made or _loaded_before(state))
+    base = begin_after(known, passed_over(loads, change_files) if reload else "") if loads else known
+    pending = pending_changes(base, change_files, settings.late_window_hours, state.last_listed_utc)
+    watermark = file_order(base.watermark)
+    changes = [file for file in pending.due if file.order > watermark]
+    late = pending.due[: len(pending.due) - len(changes)]
+    perhaps_late: list[RawFile] = []
+    if lake is None:
+        since = state.last_listed_utc
+        late, perhaps_late = [], [file for file in late if since is None or file.modified_utc >= since]
+    batch = first_batch([*late, *changes], settings.max_files_per_run, settings.max_bytes_per_run)
+    return _Work(base, loads, changes, late, batch, perhaps_late, pending.too_late if lake else [])
+
+
+def _known(state: TableState, lake: Snapshot | None) -> Snapshot:
+    """The lake table as far as it is known. While there is none, the item says where the changes begin."""
+    if lake is None:
+        return Snapshot(change=last_change(state), watermark=state.checked_watermark)
+    return lake if lake.made else begin_after(lake, state.checked_watermark)
+
+
+def _loaded_before(state: TableState) -> bool:
+    return state.last_full_load_utc.strftime(TableState.DATE_FORMAT) != Sentinel.NEVER_LOADED
+
+
+def _reason(state: TableState, work: _Work, *, any_files: bool) -> str:
+    parts = []
+    if work.loads:
+        since = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
+        parts.append(f"{_count(work.loads, 'LOAD file')} written since the last full load ({since})")
+    if work.changes:
+        parts.append(f"{_count(work.changes, 'change file')} after {work.base.watermark or 'the full load'}")
+    if work.late:
+        parts.append(f"{_count(work.late, 'change file')} arrived late: {_names(work.late)}")
+    if len(work.batch) < len(work.late) + len(work.changes):
+        parts.append(f"the oldest {len(work.batch)} of them first")
+    if work.perhaps_late and not parts:
+        parts.append(f"{_count(work.perhaps_late, 'change file')} perhaps arrived late: {_names(work.perhaps_late)}")
+    if not parts:
+        parts.append("every raw file is accounted for" if any_files else "there are no raw files")
+    if work.too_late:
+        parts.append(
+            f"{_count(work.too_late, 'change file')} came too late and will not be applied: {_names(work.too_late)}"
+        )
+    return "; ".join(parts)
+
+
+def _names(files: Sequence[RawFile]) -> str:
+    names = ", ".join(file.relative for file in files[:MOST_NAMES])
+    return f"{names}, ..." if len(files) > MOST_NAMES else names
+
+
+def _count(files: Sequence[RawFile], what: str) -> str:
+    return f"{len(files)} {what}{'' if len(files) == 1 else 's'}"

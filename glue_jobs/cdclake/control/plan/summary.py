@@ -1,0 +1,88 @@
+"""What a Controller run did: of each table, and in one line what failed and what had to wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdclake.control.jobs.entry import error_line
+from cdclake.errors import RetryableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cdclake.control.controller import PlannedTable
+
+NOT_STARTED = "not started"
+"""Outcome of a table for whose run there was no room."""
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """What became of one table's plan.
+
+    Attributes:
+        planned: The plan.
+        outcome: `registered`, `started`, `busy`, `not started`, ...; empty if nothing was to be done or it failed.
+        run_id: Of the ProcessTable run that was started.
+        error: What prevented planning, starting, or remembering how far the look came.
+        no_room: Why the run was not started: nothing is wrong, and the table comes next time.
+    """
+
+    planned: PlannedTable
+    outcome: str = ""
+    run_id: str = ""
+    error: str = ""
+    no_room: str = ""
+
+    @property
+    def name(self) -> str:
+        """`schema.table`."""
+        return str(self.planned.state.name)
+
+    def to_json(self) -> dict[str, object]:
+        """Good for JSON: the plan's fields, `outcome`, `run_id`, `error` and `no_room`."""
+        became = {"outcome": self.outcome, "run_id": self.run_id, "error": self.error, "no_room": self.no_room}
+        return {**self.planned.to_json(), **became}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a Controller run did; `errors` are the plan's."""
+
+    tables: tuple[TableResult, ...]
+    errors: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> list[TableResult]:
+        """Tables that could not be planned, registered or started."""
+        return [table for table in self.tables if table.error]
+
+    @property
+    def not_started(self) -> list[TableResult]:
+        """Tables with work for whose run there was no room. None of them failed."""
+        return [table for table in self.tables if table.no_room]
+
+    def to_json(self) -> dict[str, object]:
+        """Good for JSON; `error` and `not_started` are a line each, empty if there is nothing to say."""
+        tables = [table.to_json() for table in self.tables]
+        return {"tables": tables, "not_started": self._not_started_line(), "error": self._error_line()}
+
+    def _error_line(self) -> str:
+        failures = [table.error for table in self.failed] + list(self.errors)
+        if not failures:
+            return ""
+        folders = f"; folders that could not be looked at: {len(self.errors)}" if self.errors else ""
+        message = f"{len(self.failed)} of {len(self.tables)} tables failed: {_names(self.failed) or 'none'}{folders}"
+        return error_line(RetryableError(message, remedy=f"The others went on. First error: {failures[0]}"))
+
+    def _not_started_line(self) -> str:
+        waiting = self.not_started
+        if not waiting:
+            return ""
+        count = f"not started: {len(waiting)} of {len(self.tables)} tables, which come next time: {_names(waiting)}"
+        return f"{count}. {waiting[0].no_room}"
+
+
+def _names(results: Sequence[TableResult]) -> str:
+    return ", ".join(result.name for result in results)

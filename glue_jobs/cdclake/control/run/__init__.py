@@ -1,0 +1,1 @@
+"""Carries a plan out: starts runs, holds leases, waits for Spark jobs, updates state items."""

@@ -1,0 +1,86 @@
+"""Makes metrics of what the jobs know anyway: decisions and change records. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.model.metrics import Measure, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from cdclake.control.plan.decision import Decision
+    from cdclake.control.plan.summary import TableResult
+    from cdclake.model.change import ChangeRecord
+
+
+def lag_seconds(decision: Decision, now: datetime) -> float:
+    """How long the oldest raw file that is due has been waiting; 0 if none is."""
+    return max((now - decision.oldest_utc).total_seconds(), 0.0) if decision.oldest_utc else 0.0
+
+
+def lag(table: str, decision: Decision, now: datetime) -> list[Metric]:
+    """How far a lake table is behind its raw files.
+
+    Files of a full load that is still arriving are not due yet. A table that nothing waits for counts among all
+    tables, and is not kept by its name: most tables are idle most of the time, and CloudWatch charges for each name in
+    each hour.
+    """
+    arriving = decision.kind is DecisionKind.WAITING
+    files = 0 if arriving else decision.files + decision.left
+    name = table if files else ""
+    return [
+        Metric(Measure.LAG_SECONDS, lag_seconds(decision, now) if files else 0, name),
+        Metric(Measure.LAG_FILES, files, name),
+    ]
+
+
+def of_changes(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
+    """What changes of a lake table read, rewrote and put aside, summed up; nothing if there are none."""
+    made = list(records)
+    if not made:
+        return []
+    rows = {
+        "I": sum(record.books.read_insert for record in made),
+        "U": sum(record.books.read_update for record in made),
+        "D": sum(record.books.read_delete for record in made),
+    }
+    return [
+        *(Metric(Measure.ROWS, count, table, op) for op, count in rows.items()),
+        Metric(Measure.FILES_REWRITTEN, sum(len(record.retired) for record in made), table),
+        Metric(Measure.QUARANTINED_ROWS, sum(record.books.quarantined for record in made), table),
+    ]
+
+
+def of_end(table: str, seconds: float, *, failed: bool) -> list[Metric]:
+    """How the work on a table ended, and how long it took."""
+    return [Metric(Measure.FAILURES, int(failed), table), Metric(Measure.DURATION_SECONDS, seconds, table)]
+
+
+def of_catalog_failure(table: str) -> list[Metric]:
+    """That a lake table is not in the catalog as it is. It counts as a failure, so that the alarm goes off."""
+    return [Metric(Measure.FAILURES, 1, table)]
+
+
+def of_controller(results: Sequence[TableResult], now: datetime) -> list[Metric]:
+    """What a Controller run saw: the lag of every active table, how many are frozen, and which it could not see to.
+
+    The number of tables comes with every run, so that its absence tells that the Controller does not run. That of
+    tables for whose run there was no room comes if there are any.
+    """
+    active = [result for result in results if result.planned.state.active]
+    decisions = [result.planned.decision for result in active]
+    frozen = sum(decision is not None and decision.kind is DecisionKind.FROZEN for decision in decisions)
+    metrics = [Metric(Measure.TABLES, len(active)), Metric(Measure.FROZEN_TABLES, frozen)]
+    not_started = sum(bool(result.no_room) for result in results)
+    if not_started:
+        metrics.append(Metric(Measure.NOT_STARTED, not_started))
+    for result in results:
+        name, decision = str(result.planned.state.name), result.planned.decision
+        if result.planned.state.active and decision:
+            metrics += lag(name, decision, now)
+        if result.error:
+            metrics.append(Metric(Measure.FAILURES, 1, name))
+    return metrics

@@ -1,0 +1,187 @@
+"""Deploys cdclake into the embedded AWS, as the infrastructure code does into a real account."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cdclake
+from cdclake.adapters.dynamodb import create_state_table
+from cdclake.errors import ConfigurationError
+from cdclake.model.names import (
+    JOB_CONTROLLER,
+    JOB_LOAD_INCREMENTAL,
+    JOB_LOAD_INITIAL,
+    JOB_PROCESS_TABLE,
+    STATE_TABLE,
+    Argument,
+    Attribute,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cdclake.devkit.local.server import EmbeddedAws
+
+NEW_TABLE = json.dumps({Attribute.FULL_LOAD_QUIET_MINUTES: "0"})
+"""No DMS writes here: a full load is put there as a whole, and whoever did so waits for it."""
+_ROLE = "cdclake-local"
+_LAMBDA_TIMEOUT_SECONDS = 60
+_PYTHON_SHELL = {"Name": "pythonshell", "PythonVersion": "3.9"}
+_SPARK = {"Name": "glueetl", "PythonVersion": "3"}
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Names of everything that is deployed.
+
+    Attributes:
+        raw_bucket: Where DMS writes.
+        lake_bucket: Where the lake is; versioned.
+        assets_bucket: Where the jobs' scripts are.
+        state_table: DynamoDB table.
+        raw_prefix: Key prefix in front of the schema folders of the raw bucket; ends with a slash, or is empty.
+        lake_prefix: The same in the lake bucket.
+        on_raw_file: Lambda function that new raw files are told to.
+        catalog_database: Database of the Glue Data Catalog.
+    """
+
+    raw_bucket: str = "cdclake-raw"
+    lake_bucket: str = "cdclake-lake"
+    assets_bucket: str = "cdclake-assets"
+    state_table: str = STATE_TABLE
+    raw_prefix: str = ""
+    lake_prefix: str = ""
+    on_raw_file: str = "cdclake-on-raw-file"
+    catalog_database: str = "cdclake"
+
+
+DEFAULT_DEPLOYMENT = Deployment()
+
+
+@dataclass(frozen=True)
+class _Job:
+    script: str
+    command: Mapping[str, str]
+    concurrent_runs: int
+    arguments: Mapping[str, str]
+
+
+def deploy(aws: EmbeddedAws, deployment: Deployment = DEFAULT_DEPLOYMENT) -> None:
+    """Create buckets, state table, catalog database, jobs, function and notification.
+
+    Raises:
+        ConfigurationError: The scripts are not next to the package.
+    """
+    glue_jobs = Path(cdclake.__file__).resolve().parents[1]
+    handler = glue_jobs.parent / "lambdas" / "on_raw_file"
+    jobs = _jobs(deployment)
+    _require([*(glue_jobs / job.script for job in jobs.values()), handler / "handler.py"])
+    _create_buckets(aws, deployment)
+    create_state_table(aws.client("dynamodb"), deployment.state_table)
+    aws.client("glue").create_database(DatabaseInput={"Name": deployment.catalog_database})
+    role = _create_role(aws)
+    for name, job in jobs.items():
+        _create_job(aws, deployment, role, name, job, glue_jobs / job.script)
+    _create_function(aws, deployment, role, handler)
+
+
+def _require(files: list[Path]) -> None:
+    missing = [str(path) for path in files if not path.is_file()]
+    if missing:
+        raise ConfigurationError(
+            "The files of cdclake's jobs are not there: " + ", ".join(missing),
+            remedy="Run this from a checkout of cdclake, installed with `pip install --editable .`",
+        )
+
+
+def _jobs(deployment: Deployment) -> dict[str, _Job]:
+    lake = {
+        f"--{Argument.OUT_BUCKET}": deployment.lake_bucket,
+        f"--{Argument.OUT_PREFIX}": deployment.lake_prefix,
+        f"--{Argument.STATE_TABLE}": deployment.state_table,
+    }
+    raw = {
+        f"--{Argument.BUCKET}": deployment.raw_bucket,
+        f"--{Argument.PREFIX}": deployment.raw_prefix,
+        f"--{Argument.NEW_TABLE}": NEW_TABLE,
+    }
+    catalog = {f"--{Argument.CATALOG_DATABASE}": deployment.catalog_database}
+    return {
+        JOB_CONTROLLER: _Job("controller.py", _PYTHON_SHELL, 1, {**raw, **lake}),
+        JOB_PROCESS_TABLE: _Job("process_table.py", _PYTHON_SHELL, 100, {**lake, **catalog}),
+        JOB_LOAD_INITIAL: _Job("load_initial.py", _SPARK, 50, {}),
+        JOB_LOAD_INCREMENTAL: _Job("load_incremental.py", _SPARK, 50, {}),
+    }
+
+
+def _create_buckets(aws: EmbeddedAws, deployment: Deployment) -> None:
+    s3 = aws.client("s3")
+    # us-east-1 is the one region that may not be named here
+    place: dict[str, Any] = {"CreateBucketConfiguration": {"LocationConstraint": aws.region}}
+    for bucket in (deployment.raw_bucket, deployment.lake_bucket, deployment.assets_bucket):
+        s3.create_bucket(Bucket=bucket, **({} if aws.region == "us-east-1" else place))
+    s3.put_bucket_versioning(Bucket=deployment.lake_bucket, VersioningConfiguration={"Status": "Enabled"})
+
+
+def _create_role(aws: EmbeddedAws) -> str:
+    """A role for jobs and functions, as they need one; the embedded AWS checks no permissions."""
+    trusted = {"Service": ["glue.amazonaws.com", "lambda.amazonaws.com"]}
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": trusted, "Action": "sts:AssumeRole"}],
+    }
+    role = aws.client("iam").create_role(RoleName=_ROLE, AssumeRolePolicyDocument=json.dumps(policy))
+    arn: str = role["Role"]["Arn"]
+    return arn
+
+
+def _create_job(aws: EmbeddedAws, deployment: Deployment, role: str, name: str, job: _Job, script: Path) -> None:
+    key = f"scripts/{job.script}"
+    aws.client("s3").put_object(Bucket=deployment.assets_bucket, Key=key, Body=script.read_bytes())
+    aws.client("glue").create_job(
+        Name=name,
+        Role=role,
+        Command={**job.command, "ScriptLocation": f"s3://{deployment.assets_bucket}/{key}"},
+        DefaultArguments=dict(job.arguments),
+        ExecutionProperty={"MaxConcurrentRuns": job.concurrent_runs},
+        **({"GlueVersion": "5.1"} if job.command is _SPARK else {"MaxCapacity": 0.0625}),
+    )
+
+
+def _create_function(aws: EmbeddedAws, deployment: Deployment, role: str, folder: Path) -> None:
+    function = aws.client("lambda").create_function(
+        FunctionName=deployment.on_raw_file,
+        Role=role,
+        Runtime="python3.11",
+        Handler="handler.handler",
+        Timeout=_LAMBDA_TIMEOUT_SECONDS,
+        Code={"ZipFile": zipped(folder)},
+        Environment={
+            "Variables": {
+                "RAW_PREFIX": deployment.raw_prefix,
+                "STATE_TABLE": deployment.state_table,
+                "PROCESS_TABLE_JOB": JOB_PROCESS_TABLE,
+                "NEW_TABLE": NEW_TABLE,
+            }
+        },
+    )
+    told: dict[str, Any] = {"LambdaFunctionArn": function["FunctionArn"], "Events": ["s3:ObjectCreated:*"]}
+    if deployment.raw_prefix:
+        told["Filter"] = {"Key": {"FilterRules": [{"Name": "prefix", "Value": deployment.raw_prefix}]}}
+    aws.client("s3").put_bucket_notification_configuration(
+        Bucket=deployment.raw_bucket, NotificationConfiguration={"LambdaFunctionConfigurations": [told]}
+    )
+
+
+def zipped(folder: Path) -> bytes:
+    """A folder's Python files as the zip archive that Lambda takes."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for path in sorted(folder.rglob("*.py")):
+            archive.write(path, path.relative_to(folder))
+    return content.getvalue()

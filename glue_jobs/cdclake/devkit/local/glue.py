@@ -1,0 +1,157 @@
+"""AWS Glue: moto keeps the jobs, and their runs are real processes."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import moto.glue.models
+from moto.core.responses import ActionResult
+from moto.glue.exceptions import ConcurrentRunsExceededException, InvalidInputException, JobRunNotFoundException
+from moto.glue.models import FakeJob, FakeJobRun
+from moto.glue.responses import GlueResponse
+
+from cdclake.devkit.local.jobs import JobKind, JobRuns, Run
+from cdclake.devkit.local.patching import replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MINUTE_SECONDS = 60
+
+
+class LocalJobRun(FakeJobRun):
+    """A job run as the API shows it, over a run of this machine."""
+
+    run: Run
+
+    @property
+    def status(self) -> str | None:
+        """Glue's word for the run's state."""
+        return self.run.state.value
+
+    @status.setter
+    def status(self, value: str) -> None:
+        raise NotImplementedError(value)  # a process has the state it has
+
+    def as_dict(self) -> dict[str, Any]:
+        """`JobRun` of the API."""
+        shown = {
+            **super().as_dict(),
+            "StartedOn": self.run.started_utc,
+            "LastModifiedOn": self.run.completed_utc or self.run.process_started_utc or self.run.started_utc,
+            "CompletedOn": self.run.completed_utc,
+            "ExecutionTime": self.run.execution_seconds,
+            "ErrorMessage": self.run.error,
+            "LogGroupName": "/aws-glue/jobs",
+        }
+        return {name: value for name, value in shown.items() if value not in (None, "")}
+
+
+class LocalJob(FakeJob):
+    """A job whose runs are real.
+
+    `MaxRetries` is not obeyed: a failed run is not started again.
+    """
+
+    def __init__(self, runs: JobRuns, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  moto's own arguments
+        super().__init__(*args, **kwargs)
+        self._runs = runs
+        self._start_lock = threading.Lock()
+
+    def start_job_run(self, **overrides: Any) -> str:  # type: ignore[override]  # noqa: ANN401  called by name only
+        """Start a run, unless as many as the job may have are there. One that waits for the machine counts."""
+        with self._start_lock:
+            limit = self.execution_property.get("MaxConcurrentRuns", 1)
+            if sum(not shown.run.state.ended for shown in self._local_runs()) >= limit:
+                message = f"Concurrent runs exceeded for {self.name}"
+                raise ConcurrentRunsExceededException(message)
+            shown = self._new_run(**overrides)
+            self.job_runs.append(shown)
+            self._runs.start(shown.run)
+            return shown.job_run_id
+
+    def _new_run(
+        self,
+        *,
+        arguments: dict[str, str] | None,
+        timeout: int | None,
+        previous_run_id: str | None,
+        **capacity: Any,  # noqa: ANN401  passed on
+    ) -> LocalJobRun:
+        command: dict[str, str] = self.command or {}  # type: ignore[assignment]  # a mapping, whatever moto declares
+        try:
+            kind = JobKind(command.get("Name", ""))
+        except ValueError as error:
+            message = f"Only glueetl and pythonshell jobs run here, and {self.name} is '{command.get('Name')}'"
+            raise InvalidInputException("StartJobRun", message) from error
+        timeout_minutes = timeout or self.timeout
+        shown = LocalJobRun(
+            job_name=self.name,
+            job_run_id=previous_run_id,
+            # what cannot be overridden comes last
+            arguments={**self.default_arguments, **(arguments or {}), **(self.non_overridable_arguments or {})},
+            timeout=timeout_minutes,
+            **{name: value or getattr(self, name) for name, value in capacity.items()},
+        )
+        shown.run = Run(
+            job=self.name,
+            run_id=shown.job_run_id,
+            kind=kind,
+            script=command.get("ScriptLocation", ""),
+            arguments=shown.arguments or {},
+            started_utc=datetime.now(timezone.utc),
+            timeout_seconds=timeout_minutes * _MINUTE_SECONDS if timeout_minutes else None,
+        )
+        return shown
+
+    def get_job_run(self, run_id: str) -> FakeJobRun:
+        """One run."""
+        for shown in self.job_runs:
+            if shown.job_run_id == run_id:
+                return shown
+        raise JobRunNotFoundException(run_id)
+
+    def get_job_runs(self) -> list[FakeJobRun]:
+        """All runs, the newest first."""
+        return self.job_runs[::-1]
+
+    def stop(self, run_id: str) -> str:
+        """Stop a run; returns why that cannot be done, or nothing."""
+        found = [shown.run for shown in self._local_runs() if shown.job_run_id == run_id]
+        if not found:
+            return f"Job run {run_id} not found"
+        return "" if self._runs.stop(found[0]) else f"Job run {run_id} is {found[0].state.value}"
+
+    def _local_runs(self) -> list[LocalJobRun]:
+        return [shown for shown in self.job_runs if isinstance(shown, LocalJobRun)]
+
+
+def batch_stop_job_run(response: GlueResponse) -> ActionResult:
+    """`BatchStopJobRun`, which moto does not have."""
+    job = response.glue_backend.get_job(response.parameters["JobName"])
+    stopped, errors = [], []
+    for run_id in response.parameters["JobRunIds"]:
+        which = {"JobName": job.name, "JobRunId": run_id}
+        problem = job.stop(run_id) if isinstance(job, LocalJob) else "It was not started here"
+        if problem:
+            errors.append({**which, "ErrorDetail": {"ErrorCode": "InvalidInputException", "ErrorMessage": problem}})
+        else:
+            stopped.append(which)
+    return ActionResult({"SuccessfulSubmissions": stopped, "Errors": errors})
+
+
+@contextmanager
+def glue_runs_jobs(runs: JobRuns) -> Iterator[None]:
+    """Make moto's Glue really run jobs."""
+
+    def create(*args: Any, **kwargs: Any) -> LocalJob:  # noqa: ANN401  moto's own arguments
+        return LocalJob(runs, *args, **kwargs)
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(moto.glue.models, "FakeJob", create))
+        stack.callback(delattr, GlueResponse, "batch_stop_job_run")
+        GlueResponse.batch_stop_job_run = batch_stop_job_run  # type: ignore[attr-defined]
+        yield

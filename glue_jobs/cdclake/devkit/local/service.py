@@ -1,0 +1,55 @@
+"""The embedded AWS as a service: cdclake deployed in it, running until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT, Deployment, deploy
+from cdclake.devkit.local.server import EmbeddedAws
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+
+def serve(port: int = 0, data_dir: Path | None = None, deployment: Deployment = DEFAULT_DEPLOYMENT) -> None:
+    """Run the embedded AWS with cdclake in it until SIGINT or SIGTERM. Call it from the main thread.
+
+    Once ready it prints one line of JSON: `endpoint`, `raw_bucket`, `lake_bucket`, `state_table`. Everything else goes
+    to standard error.
+
+    Args:
+        port: Loopback port; 0 for any free one.
+        data_dir: Folder for logs; None for a temporary one, which is deleted at the end.
+        deployment: Names of what is deployed.
+
+    Raises:
+        ConfigurationError: The port is in use, or the jobs' scripts are not there.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("cdclake").setLevel(logging.INFO)
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with EmbeddedAws(port, data_dir) as aws:
+            deploy(aws, deployment)
+            ready = {
+                "endpoint": aws.endpoint,
+                "raw_bucket": deployment.raw_bucket,
+                "lake_bucket": deployment.lake_bucket,
+                "state_table": deployment.state_table,
+            }
+            sys.stdout.write(json.dumps(ready) + "\n")
+            sys.stdout.flush()
+            logger.info("Region %s; logs of jobs and functions in %s; stop with Ctrl-C", aws.region, aws.logs_dir)
+            stop.wait()
+            logger.info("Stopping")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,125 @@
+"""The HTTP side: moto behind one loopback socket, closed to web pages, with conditional writes one at a time."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import moto.s3.models
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import make_server
+
+from cdclake.devkit.local.patching import replaced
+from cdclake.loopback import HOST, listen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+logger = logging.getLogger(__name__)
+
+_SHUTDOWN_POLL_SECONDS = 0.05
+
+
+class QuietRequestHandler(MotoRequestHandler):
+    """Writes no line per request, and sends answers at once."""
+
+    # An answer is two writes, head and body; with Nagle's algorithm the second would wait for the first's receipt.
+    disable_nagle_algorithm = True
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Say nothing."""
+
+    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: ANN401  the base class's names
+        """Errors go to our own log."""
+        logger.log(logging.ERROR if type == "error" else logging.DEBUG, message, *args)
+
+
+class Gate:
+    """Lets in what is meant for us, and keeps apart requests that must not overlap.
+
+    Who can reach this server can run code with it (a job is a script), so a web page in a browser of this machine must
+    not: requests that carry a browser's `Origin`, or that came by another name than this machine's, are refused. So is
+    moto's own interface, which could wipe everything.
+
+    Moto checks a condition and then writes, in two steps. Requests with a condition therefore go one at a time, which
+    makes them as atomic as AWS's.
+    """
+
+    def __init__(self, app: WSGIApplication) -> None:
+        self._app = app
+        self._one_at_a_time = threading.Lock()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
+        if host not in {HOST, "localhost"} or "HTTP_ORIGIN" in environ:
+            return _refuse(start_response, "403 Forbidden", "Only programs of this machine are served")
+        if environ.get("PATH_INFO", "").startswith("/moto-api"):
+            return _refuse(start_response, "404 Not Found", "There is no such interface here")
+        if not _conditional(environ):
+            return self._app(environ, start_response)
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))  # a slow sender blocks nobody
+        environ["wsgi.input"] = io.BytesIO(body)
+        with self._one_at_a_time:
+            return list(self._app(environ, start_response))
+
+
+def _conditional(environ: WSGIEnvironment) -> bool:
+    if environ.get("HTTP_X_AMZ_TARGET", "").startswith("DynamoDB"):
+        return True
+    writes = environ["REQUEST_METHOD"] in {"PUT", "POST", "DELETE"}
+    return writes and ("HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ)
+
+
+def _refuse(start_response: StartResponse, status: str, text: str) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
+    return [text.encode()]
+
+
+@contextmanager
+def http_server(port: int, around: Callable[[WSGIApplication], WSGIApplication] = lambda app: app) -> Iterator[str]:
+    """Serve moto on a loopback port; gives the endpoint's URL.
+
+    Args:
+        port: 0 for any free one.
+        around: Puts something between the socket and moto, which then sees every request first.
+
+    Raises:
+        ConfigurationError: The port cannot be had.
+    """
+    with listen(port, "The embedded AWS") as listening, replaced(moto.s3.models.FakeKey, "etag", _locked_etag()):
+        app = around(Gate(DomainDispatcherApplication(create_backend_app)))
+        server = make_server(
+            HOST,
+            listening.getsockname()[1],
+            app,
+            threaded=True,
+            request_handler=QuietRequestHandler,
+            fd=listening.fileno(),
+        )
+        thread = threading.Thread(
+            target=server.serve_forever, args=(_SHUTDOWN_POLL_SECONDS,), name="embedded-aws", daemon=True
+        )
+        thread.start()
+        try:
+            yield f"http://{HOST}:{server.port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _locked_etag() -> property:
+    """Moto reads an object to hash it without the object's lock, so that two readers at once get each other's bytes."""
+    unlocked = vars(moto.s3.models.FakeKey)["etag"]
+
+    def etag(key: moto.s3.models.FakeKey) -> str:
+        with key.lock:
+            value: str = unlocked.fget(key)
+            return value
+
+    return property(etag)

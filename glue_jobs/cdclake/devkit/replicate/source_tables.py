@@ -1,0 +1,130 @@
+"""Which tables a source database has, with their columns and keys, from its `information_schema`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+import pymysql.cursors
+
+from cdclake.devkit.replicate.mysql_types import SourceColumn, check_table, quoted, schema_of, selector
+from cdclake.errors import ConfigurationError
+from cdclake.model.table import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+_COLUMNS = """
+    select table_name as tbl, column_name as name, data_type as kind, column_type as whole,
+        numeric_precision as digits, numeric_scale as scale, character_maximum_length as length,
+        datetime_precision as fraction, character_set_name as charset
+    from information_schema.columns
+    where table_schema = %s order by table_name, ordinal_position
+"""
+_VERSIONED = "SYSTEM VERSIONED"
+"""MariaDB's kind of a table that keeps old versions of its rows, which a binlog has as rows like others."""
+_TABLES = """
+    select table_name, table_type from information_schema.tables
+    where table_schema = %s and table_type in ('BASE TABLE', 'SYSTEM VERSIONED')
+"""
+_KEYS = """
+    select table_name, column_name from information_schema.key_column_usage
+    where table_schema = %s and constraint_name = 'PRIMARY' order by table_name, ordinal_position
+"""
+_MEMBER = re.compile(r"'((?:[^']|'')*)'")
+_WITH_MEMBERS = frozenset({"enum", "set"})
+_WITH_LENGTH = frozenset({"binary", "char"})
+_COMPRESSED = re.compile(r"/\*.*\bcompressed\b.*\*/", re.IGNORECASE)
+"""How MariaDB tells of a column with `COMPRESSED`, whose values a binlog has compressed too."""
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table of the source.
+
+    Attributes:
+        columns: In the source's order.
+        key: Columns of the primary key; empty for none.
+    """
+
+    name: TableName
+    columns: tuple[SourceColumn, ...]
+    key: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns as Arrow has them."""
+        return schema_of(self.columns)
+
+    @property
+    def query(self) -> str:
+        """Selects all rows, by key."""
+        columns = ", ".join(map(selector, self.columns))
+        order = f" order by {', '.join(map(quoted, self.key))}" if self.key else ""
+        return f"select {columns} from {self.quoted_name}{order}"
+
+    @property
+    def quoted_name(self) -> str:
+        """Its name in SQL."""
+        return f"{quoted(self.name.schema)}.{quoted(self.name.table)}"
+
+
+def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[str] = ()) -> tuple[SourceTable, ...]:
+    """The tables of a database, by name; views are none.
+
+    Args:
+        connection: To the source.
+        schema: Name of the database.
+        only: Names of tables to take; empty for all.
+
+    Raises:
+        ConfigurationError: There is no such table, or one of them cannot be delivered.
+    """
+    with connection.cursor(pymysql.cursors.DictCursor) as cursor:
+        cursor.execute(_COLUMNS, (schema,))
+        columns: dict[str, list[SourceColumn]] = {}
+        for row in cursor.fetchall():
+            columns.setdefault(str(row["tbl"]), []).append(_column(row))
+    with connection.cursor() as cursor:
+        cursor.execute(_TABLES, (schema,))
+        present = {str(name): str(kind) for name, kind in cursor.fetchall()}
+        cursor.execute(_KEYS, (schema,))
+        keys: dict[str, list[str]] = {}
+        for table, column in cursor.fetchall():
+            keys.setdefault(str(table), []).append(str(column))
+    missing = sorted(set(only) - present.keys())
+    if missing or not present:
+        message = f"The source database {schema} has no table {', '.join(missing)}".rstrip()
+        raise ConfigurationError(message, remedy="Check the names, and whether the user may select from them")
+    wanted = [name for name in sorted(present) if not only or name in only]
+    return tuple(_table(TableName(schema, name), present[name], columns[name], keys.get(name, [])) for name in wanted)
+
+
+def _table(name: TableName, kind: str, columns: list[SourceColumn], key: list[str]) -> SourceTable:
+    if kind == _VERSIONED:
+        message = "A table of the source is system-versioned: its binlog has old versions of rows among the rows"
+        raise ConfigurationError(message, remedy="Leave it out, or drop its system versioning", table=name)
+    check_table(name, columns)
+    return SourceTable(name, tuple(columns), tuple(key))
+
+
+def _column(row: dict[str, Any]) -> SourceColumn:
+    kind, whole = str(row["kind"]).lower(), str(row["whole"])
+    if kind not in _WITH_MEMBERS and _COMPRESSED.search(whole):
+        kind = f"{kind} compressed"
+    length = row["digits"] if kind == "bit" else row["length"] if kind in _WITH_LENGTH else 0
+    return SourceColumn(
+        name=str(row["name"]),
+        kind=kind,
+        unsigned="unsigned" in whole.lower() and kind not in _WITH_MEMBERS,
+        precision=int(row["digits"] or 0) if kind == "decimal" else 0,
+        scale=int(row["scale"] or 0) if kind == "decimal" else 0,
+        length=int(length or 0),
+        fraction_digits=int(row["fraction"] or 0),
+        charset=str(row["charset"] or ""),
+        members=tuple(text.replace("''", "'") for text in _MEMBER.findall(whole)) if kind in _WITH_MEMBERS else (),
+    )

@@ -1,0 +1,1 @@
+"""The sample shop, its source databases and the demonstrations."""

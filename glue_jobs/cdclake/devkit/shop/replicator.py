@@ -1,0 +1,120 @@
+"""What stands in for DMS, as a process beside the embedded AWS: it can be killed and started again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdclake.devkit.local.processes import Child
+from cdclake.errors import JobRunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from cdclake.devkit.replicate.position import BinlogPosition, ProgressFile
+
+_POLL_SECONDS = 0.1
+_LAST_LINES = 10
+
+
+@dataclass(frozen=True)
+class ReplicationCommand:
+    """A command that replicates until it is killed.
+
+    Attributes:
+        arguments: Program and arguments.
+        environment: The whole environment; the password is in it.
+    """
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class Replicator:
+    """Runs a replication for as long as the `with` block lasts.
+
+    Args:
+        command: Starts it.
+        progress: Where it says how far it is.
+        log: File that takes what it writes to stderr.
+    """
+
+    def __init__(self, command: ReplicationCommand, progress: ProgressFile, log: Path) -> None:
+        self._command = command
+        self._progress = progress
+        self._log = log
+        self._child: Child | None = None
+
+    def __enter__(self) -> Replicator:
+        """Start it."""
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Kill it."""
+        self._kill()
+
+    def kill_and_restart(self) -> None:
+        """Kill it (SIGKILL) wherever it is, and start another one."""
+        self._kill()
+        self._start()
+
+    def position(self) -> BinlogPosition | None:
+        """Up to where the binlog's changes are in the raw bucket; None before the end of the full load."""
+        progress = self._progress.read()
+        return progress.binlog if progress else None
+
+    def wait_for_full_load(self, timeout_seconds: float) -> None:
+        """Wait until all `LOAD` files are there.
+
+        Raises:
+            JobRunError: They are not after this time, or the process has ended.
+        """
+        self._wait(lambda: self.position() is not None, "the full load", timeout_seconds)
+
+    def wait_for(self, end: BinlogPosition, timeout_seconds: float) -> None:
+        """Wait until the changes up to a place of the binlog are in the raw bucket.
+
+        Raises:
+            JobRunError: They are not after this time, or the process has ended.
+        """
+
+        def has_come() -> bool:
+            position = self.position()
+            return position is not None and not position.is_before(end)
+
+        self._wait(has_come, f"{end.file}:{end.offset_bytes}", timeout_seconds)
+
+    def _wait(self, is_so: Callable[[], bool], what: str, timeout_seconds: float) -> None:
+        deadline = time.monotonic() + timeout_seconds
+        while not is_so():
+            if self._has_ended() or time.monotonic() > deadline:
+                lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+                message = f"The replication did not come to {what}: {' | '.join(lines)}"
+                raise JobRunError(message, remedy=f"Its log is {self._log}")
+            time.sleep(_POLL_SECONDS)
+
+    def _start(self) -> None:
+        with self._log.open("ab") as log:
+            command = self._command
+            self._child = Child(command.arguments, cwd=Path.cwd(), env=command.environment, stdout=log, stderr=log)
+
+    def _kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+
+    def _has_ended(self) -> bool:
+        if self._child is None:
+            return True
+        try:
+            self._child.wait(0)
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""Merges change rows into the lake's data files: find, resolve, rewrite."""

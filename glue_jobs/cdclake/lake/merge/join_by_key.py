@@ -1,0 +1,143 @@
+"""Brings the rows of a change together with what the lake holds of their keys, a range of keys in each task."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from math import ceil
+from operator import add
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark import StorageLevel, TaskContext
+
+from cdclake.lake.merge import tasks
+from cdclake.lake.spark.in_process import InProcessRdd
+from cdclake.lake.spark.task_errors import Carried
+from cdclake.lake.storage.key_ranges import quantiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark import RDD, SparkContext
+
+    from cdclake.lake.storage.reader import TableShape
+    from cdclake.model.snapshot import DataFile, KeyValue
+
+ROWS_PER_BUCKET = 250_000
+PROBES_PER_CORE = 2
+KEPT = StorageLevel.DISK_ONLY
+"""How rows that are gone through twice are kept. In memory they would crowd out the tasks: large byte arrays fragment
+the heap, and Spark runs out of it long before it begins to spill."""
+
+
+def together(
+    spark: SparkContext,
+    batches: RDD[Any],
+    rows: int,
+    samples: Sequence[KeyValue],
+    files: Sequence[DataFile],
+    shape: TableShape,
+    places: tasks.Places,
+) -> RDD[Any]:
+    """Rows, and the lake's rows of the same keys, partitioned by range of key.
+
+    Args:
+        batches: Pairs of anything and a blob of rows sorted by route. Of an `InProcessRdd` the result is one too, and
+            only the look at the data files is Spark's.
+        rows: How many rows they are.
+        samples: Some of their routes, sorted.
+        files: Live data files.
+
+    Returns:
+        `(bucket, (whether these are the lake's rows, blob))`.
+    """
+    bounds = bucket_bounds(rows, samples)
+    buckets = len(bounds) + 1
+    to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
+    entries = batches.flatMap(to_bucket).mapValues(_of_change).partitionBy(buckets, int)
+    if not files:
+        return entries
+    probe = partial(tasks.probe_files, places=places, shape=shape, files=files, bounds=bounds)
+    located = looked_up(spark, batches, files, probe).mapValues(_of_lake)
+    # Both are partitioned alike, so the union shuffles nothing again.
+    return entries.union(located.partitionBy(buckets, int))
+
+
+def bucket_bounds(rows: int, samples: Sequence[KeyValue]) -> list[KeyValue]:
+    """Bounds of the ranges of key that so many rows are decided in.
+
+    Args:
+        samples: Some of their routes, sorted.
+    """
+    return quantiles(samples, ceil(rows / ROWS_PER_BUCKET) or 1)
+
+
+def looked_up(
+    spark: SparkContext, batches: RDD[Any], files: Sequence[DataFile], find: Callable[..., Iterator[Any]]
+) -> RDD[Any]:
+    """What data files hold of the keys of some rows.
+
+    Args:
+        batches: As for `together`; so is the result.
+        files: The data files, one or more.
+        find: A task, given pairs of the index of a file and a blob of routes and keys.
+    """
+    wanted = batches.flatMap(partial(tasks.route_to_files, files=files)).partitionBy(probes(spark, files), int)
+    found = handed_out(spark, wanted).mapPartitions(Carried(find))
+    return cast("RDD[Any]", InProcessRdd([found.collect()])) if isinstance(wanted, InProcessRdd) else found
+
+
+def probes(spark: SparkContext, files: Sequence[Any]) -> int:
+    """How many tasks look into so many files."""
+    return min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
+
+
+def handed_out(spark: SparkContext, rows: RDD[Any]) -> RDD[Any]:
+    """Rows that the driver holds, in tasks as they are partitioned; others as they are."""
+    if not isinstance(rows, InProcessRdd):
+        return rows
+    return spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
+
+
+def summed(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
+    """Sum of values, of which each task adds up its own."""
+    return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
+
+
+def told(batches: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
+    """Sum of what batches tell of their rows: the first of each pair."""
+    return summed(batches.map(_first), zero)
+
+
+def united(parts: Sequence[RDD[Any]]) -> RDD[Any]:
+    """All rows of one or more parts. Parts that are partitioned alike are not shuffled again."""
+    return reduce(_union, parts)
+
+
+def attempt_id() -> str:
+    """What tells apart the files of several attempts at one task."""
+    context = TaskContext.get()
+    return str(context.taskAttemptId()) if context else "0"
+
+
+def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +
+    yield reduce(add, values, zero)
+
+
+def _union(one: RDD[Any], other: RDD[Any]) -> RDD[Any]:
+    return one.union(other)
+
+
+def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
+    return pair[0]
+
+
+def _items(partition: list[Any]) -> list[Any]:
+    return partition
+
+
+def _of_change(blob: bytes) -> tuple[bool, bytes]:
+    return False, blob
+
+
+def _of_lake(blob: bytes) -> tuple[bool, bytes]:
+    return True, blob

@@ -1,0 +1,292 @@
+"""What becomes of each change row: the last change of a key wins, and only if it is later than what the lake holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.lake.raw.rows import DELETE, INSERT
+from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT
+from cdclake.lake.storage.reader import matches
+from cdclake.lake.storage.types import partition_text
+from cdclake.model.names import Attribute
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.schema import OP_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from cdclake.lake.storage.reader import TableShape
+
+Partition = tuple[str | None, ...]
+
+FILE = "_file"
+"""Index of the data file in the snapshot that holds a key."""
+PARTITION_ID = "_partition"
+DEAD = "_dead"
+"""Whether a row of the lake was deleted softly."""
+STAYS = "_stays"
+"""Whether a row that was deleted stays in its file, with the operation `D`."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows of one task by what became of them; add them up for the books."""
+
+    applied: int = 0
+    superseded: int = 0
+    ignored: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    absent: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Outcome for the keys of one task.
+
+    Attributes:
+        removals: Index of a data file to the route and key of rows that leave it, because they are deleted, replaced in
+            the same file, or moved to another partition. If the table deletes softly, `STAYS` tells which of them do
+            not leave it, but are deleted there.
+        replacements: Index of a data file to the rows that take the place of removed ones in the same file.
+        inserts: Partition to rows that are new in it, sorted by route if there is one.
+        tombstones: Route, key and position of each delete that counts; None for a table without a key.
+    """
+
+    counts: Counts
+    removals: dict[int, pa.Table] = field(default_factory=dict)
+    replacements: dict[int, pa.Table] = field(default_factory=dict)
+    inserts: dict[Partition, pa.Table] = field(default_factory=dict)
+    tombstones: pa.Table | None = None
+
+
+def decide(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape) -> Decided:
+    """Decide for all rows of some keys.
+
+    Args:
+        rows: Rows in flight; all rows of each key, any order.
+        found: The lake's rows of those keys: key, file index, position, partition id, whether they are dead, and if
+            changes may leave columns out, all source columns; one for a key at most.
+        buried: Tombstones of those keys: key and position; several for a key are possible.
+        shape: Shape of the table.
+
+    Raises:
+        IntegrityError: The lake holds a key twice.
+    """
+    if len(pc.unique(found[KEY])) != found.num_rows:
+        raise IntegrityError("The lake table holds a key more than once", remedy="Reload the table with a full load")
+    rows, live = in_order(rows), found.filter(pc.invert(found[DEAD]))
+    known, buried = _not_after(rows, found), _not_after(rows, _last_graves(buried))
+    winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(known, buried))), live, shape)
+    present, deletes = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
+    counts = Counts(
+        applied=winners.num_rows,
+        superseded=rows.num_rows - winners.num_rows,
+        inserted=_count(pc.invert(pc.or_(present, deletes))),
+        updated=_count(pc.and_(present, pc.invert(deletes))),
+        deleted=_count(pc.and_(present, deletes)),
+        absent=_count(pc.and_(pc.invert(present), deletes)),
+    )
+    stored, deleted = winners.filter(pc.invert(deletes)), winners.filter(deletes)
+    if shape.soft_delete:
+        news = pc.invert(pc.or_(known, matches(rows[KEY], stored[KEY])))
+        dead = _last_known(rows.filter(news), buried.filter(news), found, shape)
+        stored = in_order(pa.concat_tables([stored, dead]))
+    place = _matching(found, stored[KEY])
+    same_partition = pc.equal(_partition_ids(stored, shape.partition_key), place[PARTITION_ID])
+    in_place = pc.fill_null(same_partition, False)
+    return Decided(
+        counts,
+        removals=_by_file(_leaving(found, stored, deleted, shape)),
+        replacements=_by_file(stored.append_column(FILE, place[FILE]).filter(in_place)),
+        inserts=dict(by_partition(stored.filter(pc.invert(in_place)), shape.partition_key)),
+        tombstones=deleted.select([ROUTE, KEY, POSITION]),
+    )
+
+
+def _leaving(found: pa.Table, stored: pa.Table, deleted: pa.Table, shape: TableShape) -> pa.Table:
+    """The lake's rows that others take the place of, and those that are deleted; see `Decided.removals`."""
+    replaced = matches(found[KEY], stored[KEY])
+    gone = pc.and_(matches(found[KEY], deleted[KEY]), pc.invert(replaced))
+    if not shape.soft_delete:
+        return found.filter(pc.or_(replaced, gone)).select([FILE, ROUTE, KEY])
+    gone = pc.and_(gone, pc.invert(found[DEAD]))
+    leaving = found.append_column(STAYS, gone).filter(pc.or_(replaced, gone))
+    return leaving.select([FILE, ROUTE, KEY, STAYS])
+
+
+def _last_known(rows: pa.Table, buried: pa.ChunkedArray, found: pa.Table, shape: TableShape) -> pa.Table:
+    """Rows that are stored as deleted ones: the last that inserts and updates told of keys that are deleted now.
+
+    Args:
+        rows: Rows later than the lake's of keys that are not live after the change, in order.
+        buried: Whether each is not later than a remembered delete.
+        found: The lake's rows.
+    """
+    told = _up_to_last_told(rows)
+    rows, buried = rows.filter(told), buried.filter(told)
+    if shape.partial:  # what was inserted again after a delete does not go on from the row before it
+        late = rows.filter(pc.and_(buried, is_last_of_key(_one(rows[KEY]))))
+        found = found.filter(pc.or_(pc.invert(found[DEAD]), matches(found[KEY], late[KEY])))
+    last = _last_of_each_key(rows, found, shape)
+    index = last.schema.get_field_index(OP_COLUMN)
+    return last.set_column(index, last.schema.field(index), pa.repeat(DELETE, last.num_rows))
+
+
+def _up_to_last_told(rows: pa.Table) -> pa.Array:
+    """Of rows in order, which are not among the deletes that come last of their key."""
+    if not rows.num_rows:
+        return pa.array([], pa.bool_())
+    starts, ends = _spans(is_last_of_key(_one(rows[KEY])))
+    places = np.arange(rows.num_rows)
+    deletes = pc.equal(rows[OP_COLUMN], DELETE).to_numpy()
+    last = np.maximum.reduceat(np.where(deletes, -1, places), starts)
+    return pa.array(places <= np.repeat(last, ends - starts + 1))
+
+
+def decide_without_key(rows: pa.Table, partition_key: Sequence[str]) -> Decided:
+    """Outcome for a table without a key: inserts are taken, everything else is ignored."""
+    inserts = rows.filter(pc.equal(rows[OP_COLUMN], INSERT))
+    counts = Counts(applied=inserts.num_rows, inserted=inserts.num_rows, ignored=rows.num_rows - inserts.num_rows)
+    return Decided(counts, inserts=dict(by_partition(inserts, partition_key)))
+
+
+def by_partition(rows: pa.Table, partition_key: Sequence[str]) -> Iterator[tuple[Partition, pa.Table]]:
+    """Split rows by the text of their partition columns' values; the order within a partition stays."""
+    if not partition_key:
+        if rows.num_rows:
+            yield (), rows
+        return
+    identities = pc.dictionary_encode(_partition_ids(rows, partition_key).combine_chunks())
+    for code in range(len(identities.dictionary)):
+        part = rows.filter(pc.equal(identities.indices, code))
+        first = part.slice(0, 1)
+        yield tuple(partition_text(_one(first[name]))[0].as_py() for name in partition_key), part
+
+
+def partition_id(partition: Partition) -> str:
+    """A partition's values as one text; different partitions give different texts."""
+    return "|".join("-" if value is None else f"{len(value)}:{value}" for value in partition)
+
+
+def _partition_ids(rows: pa.Table, partition_key: Sequence[str]) -> pa.ChunkedArray:
+    """`partition_id` of each row."""
+    if not partition_key:
+        return pa.chunked_array([pa.repeat("", rows.num_rows)])
+    texts = [_folder_names(rows, name) for name in partition_key]
+    pieces = [
+        pc.fill_null(pc.binary_join_element_wise(pc.utf8_length(text).cast(pa.string()), text, ":"), "-")
+        for text in texts
+    ]
+    return pa.chunked_array([pc.binary_join_element_wise(*pieces, "|")])
+
+
+def _folder_names(rows: pa.Table, name: str) -> pa.Array:
+    """`partition_text` of a column.
+
+    Raises:
+        ConfigurationError: A value is bytes that are no text, so that no folder can be named by it.
+    """
+    try:
+        return partition_text(_one(rows[name]))
+    except pa.ArrowInvalid as error:
+        message = f"Column {name} is to partition the table, and holds bytes that are no UTF-8 text"
+        remedy = f"Take another {Attribute.PARTITION_KEY}; nothing was applied"
+        raise ConfigurationError(message, remedy=remedy, column=name) from error
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def in_order(rows: pa.Table, columns: Sequence[str] = (ROUTE, KEY, POSITION)) -> pa.Table:
+    """Rows sorted by these columns."""
+    if rows.num_rows and _ascends(_one(rows[columns[0]])):
+        return rows
+    return rows.take(pc.sort_indices(rows, [(name, "ascending") for name in columns]))
+
+
+def _ascends(values: pa.Array) -> bool:
+    """Whether each value is greater than the one before: then there is nothing to sort, which takes time."""
+    return bool(pc.all(pc.less(values.slice(0, len(values) - 1), values.slice(1))).as_py() is not False)
+
+
+def is_last_of_key(keys: pa.Array) -> pa.Array:
+    """Of sorted keys, which are the last of their kind."""
+    if not len(keys):
+        return pa.array([], pa.bool_())
+    changes = pc.not_equal(keys.slice(0, len(keys) - 1), keys.slice(1))
+    return pa.concat_arrays([changes, pa.array([True])])
+
+
+def _last_graves(buried: pa.Table) -> pa.Table:
+    """The last tombstone of each key."""
+    buried = in_order(buried, (KEY, POSITION))
+    return buried.filter(is_last_of_key(_one(buried[KEY])))
+
+
+def _not_after(rows: pa.Table, known: pa.Table) -> pa.ChunkedArray:
+    """Whether each row is not later than what is known of its key; false if nothing is."""
+    return pc.fill_null(pc.less_equal(rows[POSITION], _matching(known, rows[KEY])[POSITION]), False)
+
+
+def _matching(known: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
+    """The row of `known` for each key; all null where there is none."""
+    return known.take(pc.index_in(keys, value_set=_one(known[KEY])))
+
+
+def _last_of_each_key(live: pa.Table, found: pa.Table, shape: TableShape) -> pa.Table:
+    """The last row of each key; columns that were not sent are completed from earlier rows, else from the lake's."""
+    last = is_last_of_key(_one(live[KEY]))
+    winners = live.filter(last)
+    if not shape.partial or not winners.num_rows:
+        return winners
+    starts, ends = _spans(last)
+    unsent = _unsent_matrix(live, len(shape.schema))
+    deletes = pc.equal(live[OP_COLUMN], DELETE)
+    unsent[deletes.to_numpy()] = False  # what was deleted has no values left to keep
+    lake = _matching(found, winners[KEY])
+    for i, column in enumerate(shape.schema):
+        if not unsent[:, i].any():
+            continue
+        sent_at = np.maximum.accumulate(np.where(unsent[:, i], -1, np.arange(live.num_rows)))[ends]
+        known = sent_at >= starts
+        values = pc.if_else(deletes, pa.scalar(None, live[column.name].type), live[column.name])
+        picked = values.take(pa.array(sent_at, mask=~known))
+        completed = pc.if_else(pa.array(known), picked, lake[column.name])
+        winners = winners.set_column(winners.schema.get_field_index(column.name), column.name, completed)
+    return winners
+
+
+def _spans(last: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First and last place of each key, given which rows are the last of theirs; there is one at least."""
+    ends = np.flatnonzero(last.to_numpy(zero_copy_only=False))
+    return np.concatenate([[0], ends[:-1] + 1]), ends
+
+
+def _unsent_matrix(rows: pa.Table, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Row by column: whether the value was not sent."""
+    text = "".join(pc.utf8_rpad(rows[UNSENT], columns, "0").to_pylist())
+    flags: np.ndarray[Any, np.dtype[np.bool_]] = np.frombuffer(text.encode(), dtype="S1") == b"1"
+    return flags.reshape(rows.num_rows, columns)
+
+
+def _by_file(rows: pa.Table) -> dict[int, pa.Table]:
+    indices = pc.unique(rows[FILE]).to_pylist()
+    return {i: rows.filter(pc.equal(rows[FILE], i)).drop_columns([FILE]) for i in indices}
+
+
+def _count(mask: pa.ChunkedArray) -> int:
+    return int(pc.sum(mask).as_py() or 0)

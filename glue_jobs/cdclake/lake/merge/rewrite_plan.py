@@ -1,0 +1,199 @@
+"""Which data files a change writes: decided on the driver from counts alone, executed by tasks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from cdclake.lake.storage.key_ranges import quantiles
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from cdclake.lake.merge.resolve import Partition
+    from cdclake.model.snapshot import DataFile, KeyValue
+
+PARQUET_SHARE_OF_MEMORY = 0.4
+"""Rough size of rows in Parquet against the same rows in Arrow, for a table that has no files yet to learn from."""
+
+
+@dataclass(frozen=True)
+class InsertStats:
+    """New rows of one partition.
+
+    Attributes:
+        rows: How many.
+        memory_bytes: Their size in Arrow.
+        samples: Routes of some of them, ascending; empty if the table has no key.
+    """
+
+    rows: int
+    memory_bytes: int
+    samples: tuple[KeyValue, ...] = ()
+
+    def __add__(self, other: InsertStats) -> InsertStats:
+        samples = tuple(sorted(self.samples + other.samples))  # type: ignore[type-var]  # one kind in a table
+        return InsertStats(self.rows + other.rows, self.memory_bytes + other.memory_bytes, samples)
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """One task of the rewrite.
+
+    Attributes:
+        number: 0, 1, 2, ...
+        bases: Indices of the data files it replaces; empty if its rows are all new.
+        partition: Partition of everything it writes.
+        pieces: How many files to cut the result into.
+    """
+
+    number: int
+    bases: tuple[int, ...]
+    partition: Partition
+    pieces: int = 1
+
+
+@dataclass(frozen=True)
+class InsertRoute:
+    """Where the inserts of a partition go: piece `i` of `routing.cut(bounds)` to `tasks[i]`.
+
+    For a table without a key `bounds` is empty, and batches go to the tasks in turn.
+    """
+
+    bounds: tuple[KeyValue, ...]
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RewritePlan:
+    """The tasks of a rewrite, and the way of each row to its task."""
+
+    tasks: tuple[WriteTask, ...]
+    task_of_file: Mapping[int, int]
+    inserts: Mapping[Partition, InsertRoute]
+
+
+def plan_rewrite(
+    files: Sequence[DataFile],
+    touched: Collection[int],
+    inserts: Mapping[Partition, InsertStats],
+    target_file_bytes: int,
+) -> RewritePlan:
+    """Plan which files to write.
+
+    Every touched file is rewritten. New rows go into touched files of their partition, by key, so that ranges stay
+    apart; if none is touched, into the partition's smallest file while that is under the target size; else into new
+    files. A file that is rewritten takes in its neighbours by key, touched or not, as far as the target size reaches.
+    So of two neighbours that were written since, both together are over the target: there are never much more than
+    twice as many files as need be, and nothing has to compact a table.
+    Nothing here depends on the order of the mappings.
+
+    Args:
+        files: Live data files.
+        touched: Indices of those that lose or replace rows.
+        inserts: New rows of each partition.
+        target_file_bytes: Size that data files grow to; one of more than twice that is cut.
+    """
+    in_partition: dict[Partition, list[int]] = defaultdict(list)
+    for i, file in enumerate(files):
+        in_partition[file.partition].append(i)
+    row_bytes = mean_row_bytes(files)
+    tasks: list[WriteTask] = []
+    task_of_file: dict[int, int] = {}
+    routes: dict[Partition, InsertRoute] = {}
+
+    def add(bases: Sequence[int], partition: Partition, new_bytes: float) -> int:
+        all_bytes = sum(files[i].bytes for i in bases) + new_bytes
+        pieces = ceil(all_bytes / target_file_bytes) if all_bytes > 2 * target_file_bytes else 1
+        tasks.append(WriteTask(len(tasks), tuple(bases), partition, pieces))
+        task_of_file.update(dict.fromkeys(bases, tasks[-1].number))
+        return tasks[-1].number
+
+    for partition in sorted({files[i].partition for i in touched} | set(inserts), key=order_of):
+        stats = inserts.get(partition, InsertStats(0, 0))
+        new_bytes = expected_bytes(stats, row_bytes)
+        by_key = sorted(in_partition[partition], key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
+        bases = {i for i in by_key if i in touched}
+        if not bases and stats.rows:
+            bases = _smallest_open(by_key, files, target_file_bytes)
+        if bases:
+            groups = _with_neighbours(bases, by_key, files, target_file_bytes)
+            numbers = tuple(add(group, partition, new_bytes / len(groups)) for group in groups)
+            bounds = tuple(files[group[0]].key_min for group in groups[1:])
+            routes[partition] = _distinct(InsertRoute(bounds, numbers))
+        elif stats.rows:
+            wanted = max(1, round(new_bytes / target_file_bytes))
+            bounds = tuple(quantiles(stats.samples, wanted))
+            count = len(bounds) + 1 if stats.samples else wanted
+            routes[partition] = InsertRoute(bounds, tuple(add((), partition, new_bytes / count) for _ in range(count)))
+    return RewritePlan(tuple(tasks), task_of_file, routes)
+
+
+def files_that_stay(files: Sequence[DataFile], rewritten: Collection[int]) -> tuple[DataFile, ...]:
+    """Data files that a rewrite leaves as they are.
+
+    Args:
+        rewritten: Indices of the others.
+    """
+    gone = set(rewritten)
+    return tuple(file for i, file in enumerate(files) if i not in gone)
+
+
+def _smallest_open(indices: Sequence[int], files: Sequence[DataFile], target_file_bytes: int) -> set[int]:
+    under = [i for i in indices if files[i].bytes < target_file_bytes]
+    return {min(under, key=lambda i: (files[i].bytes, i))} if under else set()
+
+
+def _with_neighbours(
+    bases: Collection[int], by_key: Sequence[int], files: Sequence[DataFile], target_file_bytes: int
+) -> list[list[int]]:
+    """Files to rewrite, in groups of neighbours, each to become one file; groups and their files are in key order.
+
+    Args:
+        bases: Files that must be rewritten.
+        by_key: All files of the partition.
+    """
+    groups: list[list[int]] = []
+    end = 0  # of the last group, in `by_key`
+    for place, i in enumerate(by_key):
+        if place < end or i not in bases:
+            continue
+        first, least, end = place, end, place + 1
+        room = target_file_bytes - files[i].bytes
+        while end < len(by_key) and files[by_key[end]].bytes <= room:
+            room -= files[by_key[end]].bytes
+            end += 1
+        while first > least and files[by_key[first - 1]].bytes <= room:
+            first -= 1
+            room -= files[by_key[first]].bytes
+        groups.append(list(by_key[first:end]))
+    return groups
+
+
+def _distinct(route: InsertRoute) -> InsertRoute:
+    """Bounds must ascend; of files with one lower bound, or none known, the first takes the rows."""
+    bounds: list[KeyValue] = []
+    tasks = [route.tasks[0]]
+    for bound, task in zip(route.bounds, route.tasks[1:], strict=True):
+        if bound is not None and (not bounds or bound != bounds[-1]):
+            bounds.append(bound)
+            tasks.append(task)
+    return InsertRoute(tuple(bounds), tuple(tasks))
+
+
+def expected_bytes(stats: InsertStats, row_bytes: float) -> float:
+    """Size of new rows in Parquet, given that of a row; 0 if it is not known."""
+    return stats.rows * row_bytes if row_bytes else stats.memory_bytes * PARQUET_SHARE_OF_MEMORY
+
+
+def mean_row_bytes(files: Sequence[DataFile]) -> float:
+    """Size of a row in some data files; 0 if they have none."""
+    rows = sum(file.rows for file in files)
+    return sum(file.bytes for file in files) / rows if rows else 0.0
+
+
+def order_of(partition: Partition) -> list[tuple[bool, str]]:
+    """What partitions are sorted by."""
+    return [(value is not None, value or "") for value in partition]

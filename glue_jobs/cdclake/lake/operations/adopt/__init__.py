@@ -1,0 +1,1 @@
+"""Adoption: Parquet files that other jobs wrote become a lake table."""

@@ -1,0 +1,1 @@
+"""Direct changes: rows that a person inserts, updates or deletes."""

@@ -1,0 +1,400 @@
+"""Runs a change of one table on Spark: read, locate, decide, rewrite.
+
+Only counts, key samples and file statistics come to the driver; rows stay in tasks and shuffles. Of a change of few
+megabytes the driver does itself what needs no data file: it reads the rows, gathers what tasks found of them in the
+lake, decides, and hands them out to the tasks that write. That saves most of the stages, which take longer than the
+work.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from math import ceil
+from operator import add
+from typing import TYPE_CHECKING, Any, cast
+
+from cdclake.lake.merge import tasks
+from cdclake.lake.merge.join_by_key import KEPT, attempt_id, handed_out, summed, together, told, united
+from cdclake.lake.merge.load_tasks import load_slices
+from cdclake.lake.merge.resolve import Counts
+from cdclake.lake.merge.rewrite_plan import plan_rewrite
+from cdclake.lake.merge.sorted_load import are_in_order, groups_in_order
+from cdclake.lake.scd2.join_versions import woven
+from cdclake.lake.scd2.plan import plan_closed
+from cdclake.lake.scd2.tasks import NOTHING
+from cdclake.lake.scd2.versions import file_shape
+from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
+from cdclake.lake.spark.task_errors import Carried, raising_ours
+from cdclake.lake.storage.tombstones import TombstonePlan, plan_tombstones
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark import RDD, SparkContext
+
+    from cdclake.lake.merge.load_tasks import Loaded
+    from cdclake.lake.merge.rewrite_plan import RewritePlan
+    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.scd2.tasks import HistoryWork, Weaving
+    from cdclake.lake.storage.reader import TableShape
+    from cdclake.model.snapshot import DataFile, History, TombstoneFile
+    from cdclake.model.table import TableName, TableSettings
+
+MIN_BYTES_PER_READ_TASK = 4 << 20
+SMALL_CHANGE_BYTES = 16 << 20
+"""Raw files of so many bytes are read by the driver itself."""
+SMALL_CHANGE_MEMORY_BYTES = 64 << 20
+"""It hands their rows to tasks all the same if they turn out to be more than this."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One change to compute.
+
+    Attributes:
+        table: The source table.
+        parts: Slices of raw files to read.
+        files: Live data files that the change applies to; none for a full load.
+        tombstones: Remembered deletes; none for a full load.
+        oldest: Least `file_order` of change files whose deletes are worth remembering.
+        shape: Columns and keys after the change.
+        places: Where to read and write.
+        rewrite_all: Whether every data file must be written anew, as the type of a column changes.
+        history: What becomes of the history; None if it is not kept.
+    """
+
+    table: TableName
+    parts: tuple[Slice, ...]
+    files: tuple[DataFile, ...]
+    tombstones: tuple[TombstoneFile, ...]
+    oldest: str
+    shape: TableShape
+    settings: TableSettings
+    places: tasks.Places
+    full_load: bool
+    rewrite_all: bool
+    history: HistoryWork | None = None
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What is staged of the data files of one kind.
+
+    Attributes:
+        written: New data files; `path` is the staged key.
+        rewritten: Indices of those that they replace.
+    """
+
+    written: tuple[DataFile, ...]
+    rewritten: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A computed change, staged and not committed.
+
+    Attributes:
+        read: Rows read by operation.
+        decision: What became of them.
+        written: New data files; `path` is the staged key.
+        rewritten: Indices in the request's files of those that the new ones replace.
+        tombstones: All remembered deletes after the change.
+        repeated: Rows of a full load left out because their key came again.
+        quarantine_keys: Files of rows put aside.
+        versions: Files of the history's open versions, and of closed ones; None if it is not kept.
+        history: The history after the change; None if there never was one.
+        seconds: Duration of each phase.
+    """
+
+    read: tasks.ReadStats
+    decision: tasks.Decision
+    written: tuple[DataFile, ...]
+    rewritten: tuple[int, ...]
+    tombstones: tuple[TombstoneFile, ...]
+    repeated: int
+    quarantine_keys: tuple[str, ...]
+    versions: tuple[Rewrite, Rewrite] | None = None
+    history: History | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def all_written(self) -> tuple[DataFile, ...]:
+        """New data files of the table and of its history."""
+        return (*self.written, *(file for one in self.versions or () for file in one.written))
+
+    def after_listing(self, seconds: float) -> Result:
+        """The same, with the time that was spent before on finding out what to do."""
+        return replace(self, seconds={"list": round(seconds, 3), **self.seconds})
+
+
+class Engine:
+    """Computes changes on a Spark context."""
+
+    def __init__(self, spark: SparkContext) -> None:
+        self._spark = spark
+
+    def run(self, request: Request) -> Result:
+        """Compute a change and stage its files.
+
+        Raises:
+            InputError: A raw file or row cannot be taken.
+            IntegrityError: The lake's files are not what the snapshot says.
+        """
+        with raising_ours():
+            return self._load_in_order(request) or self._run(request)
+
+    def _load_in_order(self, request: Request) -> Result | None:
+        """Do a full load whose raw files lie in the order of the key; None if it is no such.
+
+        Versions of the history are made where all rows of a range of keys meet, so that a shuffle is needed anyway.
+        """
+        groups = (
+            request.full_load
+            and not request.history
+            and groups_in_order(
+                request.parts,
+                has_key=bool(request.shape.primary_key),
+                partitioned=bool(request.shape.partition_key),
+                target_file_bytes=request.settings.target_file_bytes,
+                tasks_at_once=self._spark.defaultParallelism,
+            )
+        )
+        if not groups:
+            return None
+        seconds: dict[str, float] = {}
+        load = _reading(_load_partition, request)
+        with _timed(seconds, "load"):
+            loaded: list[Loaded] = self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load).collect()
+        read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
+        read.quarantine.check(request.settings.max_quarantined_rows)
+        if request.shape.primary_key and not are_in_order([one.written.files for one in loaded]):
+            return None  # the footers were wrong; what was staged goes with the change that is
+        quarantine = reduce(add, (one.written.quarantine for one in loaded), read.quarantine)
+        quarantine.check(request.settings.max_quarantined_rows)
+        return Result(
+            read=read,
+            decision=tasks.Decision(Counts(applied=read.rows, inserted=read.rows)),
+            written=tuple(file for one in loaded for file in one.written.files),
+            rewritten=(),
+            tombstones=(),
+            repeated=quarantine.rows - read.quarantine.rows,
+            quarantine_keys=quarantine.keys,
+            seconds=seconds,
+        )
+
+    def _run(self, request: Request) -> Result:
+        seconds: dict[str, float] = {}
+        most_bad_rows = request.settings.max_quarantined_rows
+        takes_all = request.full_load or not request.shape.primary_key
+        taken = _task(tasks.take_inserts, shape=request.shape, full_load=request.full_load)
+        with _timed(seconds, "read"):
+            batches = self._read(request)
+            if takes_all and not request.history:
+                batches = batches.mapValues(taken)
+            batches.persist(KEPT)
+            read: tasks.ReadStats = told(batches, tasks.ReadStats())
+            read.quarantine.check(most_bad_rows)
+            if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
+                batches = handed_out(self._spark, batches.one_each()).persist(KEPT)
+        with _timed(seconds, "route"):
+            if takes_all:
+                decisions = (batches.mapValues(taken) if request.history else batches).map(_second)
+            else:
+                decisions = self._decide(request, batches, read).persist(KEPT)
+            decision: tasks.Decision = summed(decisions.map(_summary), tasks.Decision(Counts()))
+        persisted = [batches, decisions]
+        sides = [(decisions, _plan(request, decision))]
+        if request.history:
+            with _timed(seconds, "history"):
+                weavings, versions_to_write = self._weave(request, request.history, batches, read)
+                persisted.append(weavings)
+                sides += versions_to_write
+        with _timed(seconds, "rewrite"):
+            written, *of_versions = self._write(sides)
+            quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
+            quarantine.check(most_bad_rows)
+        for rows in persisted:
+            rows.unpersist()
+        table, *versions = (
+            Rewrite(tuple(file for one in parts for file in one.files), tuple(sorted(writing.plan.task_of_file)))
+            for (_, writing), parts in zip(sides, [written, *of_versions], strict=True)
+        )
+        kept = sides[0][1].tombstone_plan.kept
+        return Result(
+            read=read,
+            decision=decision,
+            written=table.written,
+            rewritten=table.rewritten,
+            tombstones=(*kept, *(file for one in written for file in one.tombstones)),
+            repeated=quarantine.rows - read.quarantine.rows,
+            quarantine_keys=quarantine.keys,
+            versions=(versions[0], versions[1]) if versions else None,
+            seconds=seconds,
+        )
+
+    def _read(self, request: Request) -> RDD[Any]:
+        groups = _balanced(request.parts, self._spark.defaultParallelism * 2)
+        read = _reading(tasks.read_slices, request)
+        place = cast("SparkContext", InProcessSpark()) if _is_small(request) else self._spark
+        return place.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
+
+    def _decide(self, request: Request, batches: RDD[Any], read: tasks.ReadStats) -> RDD[Any]:
+        shape, places = request.shape, request.places
+        entries = together(self._spark, batches, read.rows, read.samples, request.files, shape, places)
+        decide = _task(tasks.decide_bucket, places=places, shape=shape, tombstones=request.tombstones)
+        return entries.mapPartitions(decide)
+
+    def _weave(
+        self, request: Request, work: HistoryWork, batches: RDD[Any], read: tasks.ReadStats
+    ) -> tuple[RDD[Any], list[tuple[RDD[Any], tasks.Writing]]]:
+        """Decide what becomes of the history.
+
+        Returns:
+            What was decided, and what of it is to be written: of open versions, and of closed ones.
+        """
+        shape, files = request.shape, request.files
+        weavings = woven(
+            self._spark, batches, read, work, shape, request.places, files, full_load=request.full_load
+        ).persist(KEPT)
+        weaving: Weaving = summed(weavings.map(_summary), NOTHING)
+        target = request.settings.target_file_bytes
+        touched = range(len(work.open_files)) if work.rewrite_all else weaving.opened.touched
+        opened = plan_rewrite(work.open_files, touched, weaving.opened.inserts, target)
+        touched = range(len(work.closed_files)) if work.rewrite_all else weaving.closed.touched
+        closed = plan_closed(work.closed_files, touched, weaving.closed.inserts, target)
+        return weavings, [
+            (weavings.map(_opened), _plan_versions(request, work, "open-", opened, work.open_files)),
+            (weavings.map(_closed), _plan_versions(request, work, "closed-", closed, work.closed_files)),
+        ]
+
+    def _write(self, sides: Sequence[tuple[RDD[Any], tasks.Writing]]) -> list[list[tasks.Written]]:
+        """Write what is to be written of each side, all in one stage."""
+        counts = [len(writing.plan.tasks) + writing.tombstone_plan.needed for _, writing in sides]
+        if not sum(counts):
+            return [[] for _ in sides]
+        firsts = [sum(counts[:side]) for side in range(len(sides))]
+        routed = [
+            decisions.flatMap(partial(_route, first=first, plan=writing.plan))
+            for (decisions, writing), first in zip(sides, firsts, strict=True)
+        ]
+        rows = united(routed).partitionBy(sum(counts), int)
+        write = _task(_write_partition, firsts=firsts, writings=[writing for _, writing in sides])
+        written: list[tuple[int, tasks.Written]]
+        written = handed_out(self._spark, rows).mapPartitionsWithIndex(write).collect()
+        return [[one for side, one in written if side == wanted] for wanted in range(len(sides))]
+
+
+def _is_small(request: Request) -> bool:
+    """Whether the driver may hold the change's rows, and those that they meet in the lake.
+
+    Of these only keys and positions are read, unless changes leave columns out; and open versions, of which there is
+    one for a key.
+    """
+    work = request.history
+    if request.shape.partial or (work and work.compares and (work.open_files or request.files)):
+        return False
+    return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES
+
+
+def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: ANN401 - passed on
+    return Carried(partial(function, **arguments))
+
+
+def _reading(function: Callable[..., Any], request: Request) -> Carried:
+    """A task that begins with slices of raw files."""
+    return _task(function, places=request.places, shape=request.shape, settings=request.settings, table=request.table)
+
+
+def _plan(request: Request, decision: tasks.Decision) -> tasks.Writing:
+    touched = range(len(request.files)) if request.rewrite_all else decision.touched | _to_purge(request)
+    settings = request.settings
+    return tasks.Writing(
+        plan=plan_rewrite(request.files, touched, decision.inserts, settings.target_file_bytes),
+        tombstone_plan=plan_tombstones(request.tombstones, decision.deletes, request.oldest),
+        files=request.files,
+        shape=request.shape,
+        places=request.places,
+        full_load=request.full_load,
+        most_bad_rows=settings.max_quarantined_rows,
+    )
+
+
+def _to_purge(request: Request) -> frozenset[int]:
+    """Data files with rows that were deleted softly, once the table does not do that any more."""
+    if request.shape.soft_delete:
+        return frozenset()
+    return frozenset(i for i, file in enumerate(request.files) if file.deleted)
+
+
+def _plan_versions(
+    request: Request, work: HistoryWork, kind: str, plan: RewritePlan, files: tuple[DataFile, ...]
+) -> tasks.Writing:
+    return tasks.Writing(
+        plan=plan,
+        tombstone_plan=TombstonePlan((), (), "", needed=False),
+        files=files,
+        shape=file_shape(request.shape),
+        places=replace(work.places, staging=work.places.staging + kind),
+        full_load=False,
+        most_bad_rows=0,
+    )
+
+
+def _route(decision: tasks.Decision, *, first: int, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
+    return ((first + task, rows) for task, rows in tasks.route_to_writers(decision, plan=plan))
+
+
+def _write_partition(
+    task: int,
+    entries: Iterable[tuple[int, tuple[bool, bytes]]],
+    *,
+    firsts: Sequence[int],
+    writings: Sequence[tasks.Writing],
+) -> Iterator[tuple[int, tasks.Written]]:
+    """Write what one task writes, of the side whose tasks begin with the last number up to this task's."""
+    side = bisect_right(firsts, task) - 1
+    written = tasks.write_files(task - firsts[side], entries, writing=writings[side], attempt=attempt_id())
+    yield side, written
+
+
+def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[Loaded]:  # noqa: ANN401
+    return load_slices(task, groups, attempt=attempt_id(), **arguments)
+
+
+def _second(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
+    return pair[1]
+
+
+def _summary(outcome: tasks.Decision | Weaving) -> tasks.Decision | Weaving:
+    return outcome.summary()
+
+
+def _opened(weaving: Weaving) -> tasks.Decision:
+    return weaving.opened
+
+
+def _closed(weaving: Weaving) -> tasks.Decision:
+    return weaving.closed
+
+
+def _balanced(parts: Sequence[Slice], wanted: int) -> list[list[Slice]]:
+    """Neighbouring slices in groups of about equal bytes: at most `wanted`, fewer if the files are small."""
+    total = sum(part.size_bytes for part in parts)
+    count = max(1, min(wanted, ceil(total / MIN_BYTES_PER_READ_TASK), len(parts)))
+    groups: list[list[Slice]] = [[] for _ in range(count)]
+    done = 0
+    for part in parts:
+        groups[min(count - 1, done * count // total) if total else 0].append(part)
+        done += part.size_bytes
+    return [group for group in groups if group]
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[phase] = round(time.perf_counter() - start, 3)

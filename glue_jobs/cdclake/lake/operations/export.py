@@ -1,0 +1,248 @@
+"""Copies of a lake table as of a change: its Parquet files in their partition folders. No Spark.
+
+They are copied byte for byte, but for those that hold rows which were deleted softly: these rows are left out, unless
+they are asked for.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable
+from urllib.parse import urlsplit
+
+from pyarrow.fs import FileSelector, FileType
+
+from cdclake.adapters.filesystem import lake_filesystem, open_output
+from cdclake.adapters.stores import FILE, S3, parse_location, store
+from cdclake.commit.publish import in_parallel
+from cdclake.control.jobs.arguments import folder_prefix
+from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.lake.read.as_of import TablePlace, table_as_of
+from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.model.layout import CONTROL_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.lake.read.as_of import KeptFile
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files copied so far, and of all."""
+_CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was exported.
+
+    Attributes:
+        change: Number of the change whose table it is.
+        committed_utc: When that was committed, ISO 8601.
+        to: Where the files are.
+        rows: Rows in them.
+        bytes: Size of all files.
+    """
+
+    table: str
+    change: int
+    committed_utc: str
+    to: str
+    files: int
+    rows: int
+    bytes: int
+
+
+def export_table(
+    lake: str,
+    table: str,
+    to: str,
+    prefix: str = "",
+    *,
+    change: int | None = None,
+    at: datetime | str | None = None,
+    with_deleted: bool = False,
+    progress: Progress = lambda done, count: None,  # noqa: ARG005 - named as callers see them
+) -> Exported:
+    """Copy the files of a lake table as it was after a change or at a time, or as it is now.
+
+    A folder appears whole or not at all. In a bucket each object does, and those of an export that fails are deleted.
+
+    Args:
+        lake: `s3://bucket` or `file:///folder`.
+        table: `schema.table`.
+        to: A folder on this machine, or `s3://bucket/folder`. It must not be there, or be empty.
+        prefix: Folder of the lake in the bucket.
+        change: Number of a change; `cdclake changes` lists them.
+        at: A time, also as ISO 8601 text; without a zone it is UTC. The newest change committed by then counts.
+        with_deleted: Whether rows that were deleted softly are copied too; their `Op` is `D`.
+        progress: Is told how far it is.
+
+    Raises:
+        ConfigurationError: There is no such table or change, or the target cannot be taken.
+        PastRetentionError: What the table was then is no longer kept.
+        LakeFilesError: A file of the table vanished from its folder or was overwritten.
+        RetryableError: A file could not be read.
+    """
+    source = TablePlace.at(lake, table, prefix)
+    as_of = table_as_of(source.log(), change, at)
+    target = _Bucket.at(to) if to.startswith(f"{S3}://") else _Folder.at(to)
+    target.check_apart_from(source)
+    target.check_empty()
+    files = [kept for kept in as_of.files if with_deleted or kept.file.live_rows]
+    kept_files, sizes = KeptFiles(source), dict[str, int]()
+
+    with target.filling() as put:
+
+        def copy(kept: KeptFile) -> None:
+            whole = with_deleted or not kept.file.deleted
+            sizes[kept.file.path] = put(kept_files.fetch if whole else kept_files.fetch_live, kept)
+
+        done = iter(range(1, len(files) + 1))
+        in_parallel(copy, files, lambda: progress(next(done), len(files)))
+    return Exported(
+        table=str(source.layout.name),
+        change=as_of.change,
+        committed_utc=as_of.committed_utc,
+        to=to,
+        files=len(files),
+        rows=as_of.snapshot.rows + (as_of.snapshot.deleted_rows if with_deleted else 0),
+        bytes=sum(sizes.values()),
+    )
+
+
+Fetch = Callable[["KeptFile", Path], None]
+"""Copies a file to a new one on this machine."""
+Put = Callable[[Fetch, "KeptFile"], int]
+"""Has a file fetched to where it belongs in the target; tells its size in bytes."""
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A folder on this machine as the target of an export."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, text: str) -> _Folder:
+        path = Path(parse_location(text).root) if urlsplit(text).scheme == FILE else Path(text).expanduser()
+        return cls(path.resolve())
+
+    def check_apart_from(self, source: TablePlace) -> None:
+        if source.fs.scheme == FILE:
+            root = Path(source.fs.root).resolve()
+            _check_apart(source, self.path.relative_to(root).as_posix() if self.path.is_relative_to(root) else None)
+
+    def check_empty(self) -> None:
+        if self.path.is_dir() and not any(self.path.iterdir()):
+            return
+        if self.path.exists():
+            raise _not_empty(str(self.path))
+
+    @contextmanager
+    def filling(self) -> Iterator[Put]:
+        """Collect the files in a folder beside, which takes the target's name when all are there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_name(f".{self.path.name}-{uuid.uuid4().hex}")
+        partial.mkdir()
+
+        def put(fetch: Fetch, file: KeptFile) -> int:
+            path = partial / file.file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fetch(file, path)
+            return path.stat().st_size
+
+        try:
+            yield put
+            try:
+                partial.rename(self.path)
+            except OSError as error:
+                message = f"The exported files cannot become {self.path}: {error.strerror}"
+                raise ConfigurationError(message, remedy="Name a folder that is not there yet") from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)  # it is not there any more if all went well
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """A folder in a bucket as the target of an export.
+
+    Attributes:
+        location: `s3://bucket`.
+        prefix: Empty, or with a trailing slash.
+    """
+
+    location: str
+    prefix: str
+
+    @classmethod
+    def at(cls, text: str) -> _Bucket:
+        bucket, _, folder = text.removeprefix(f"{S3}://").partition("/")
+        return cls(f"{S3}://{bucket}", folder_prefix(folder))
+
+    def check_apart_from(self, source: TablePlace) -> None:
+        if source.fs.scheme == S3 and parse_location(self.location).root == source.fs.root:
+            _check_apart(source, self.prefix.rstrip("/"))
+
+    def check_empty(self) -> None:
+        if next(store(self.location).list(self.prefix), None) is not None:
+            raise _not_empty("/".join((self.location, self.prefix)))
+
+    @contextmanager
+    def filling(self) -> Iterator[Put]:
+        """Put each file as one object, once it is whole on this machine; if anything fails, delete them all."""
+        filesystem = lake_filesystem(self.location).open()
+        sizes: dict[str, int] = {}
+
+        with tempfile.TemporaryDirectory(prefix="cdclake-export-") as folder:
+
+            def put(fetch: Fetch, file: KeptFile) -> int:
+                key, path = self.prefix + file.file.path, Path(folder, uuid.uuid4().hex)
+                fetch(file, path)
+                sizes[key] = path.stat().st_size
+                with path.open("rb") as source, open_output(filesystem, key) as target:
+                    shutil.copyfileobj(source, target, _CHUNK_BYTES)
+                path.unlink()
+                return sizes[key]
+
+            try:
+                yield put
+                self._check_sizes(filesystem, sizes)
+            except BaseException:
+                store(self.location).delete(list(sizes))
+                raise
+
+    def _check_sizes(self, filesystem: FileSystem, sizes: dict[str, int]) -> None:
+        found = filesystem.get_file_info(FileSelector(self.prefix, allow_not_found=True, recursive=True))
+        there = {info.path: info.size for info in found if info.type == FileType.File}
+        wrong = sorted(key for key, size_bytes in sizes.items() if there.get(key) != size_bytes)
+        if wrong:
+            message = f"{len(wrong)} exported objects are not of the size that was sent"
+            raise IntegrityError(message, remedy="Export to another folder", bucket=self.location, file=wrong[0])
+
+
+def _check_apart(source: TablePlace, target: str | None) -> None:
+    """Refuse to put files among those of the table, where its readers would see them, or into the control area.
+
+    Args:
+        target: Key of the target in the lake, without a trailing slash; None if it is not in the lake.
+    """
+    layout = source.layout
+    if target is None:
+        return
+    for taken in (layout.table_prefix, f"{layout.prefix}{CONTROL_FOLDER}/"):
+        if f"{target}/".startswith(taken):
+            message = f"The target lies in {taken} of the lake itself"
+            raise ConfigurationError(message, remedy="Export to a folder of its own")
+
+
+def _not_empty(target: str) -> ConfigurationError:
+    message = f"{target} is not empty"
+    return ConfigurationError(message, remedy="Export to a new folder, or empty this one")

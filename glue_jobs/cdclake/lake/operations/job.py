@@ -1,0 +1,131 @@
+"""From a Spark job's command line to the table run it asks for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from cdclake import logs
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.stores import store
+from cdclake.commit.log import ChangeLog
+from cdclake.control.jobs.arguments import as_words, item_json, parse_arguments, parse_item
+from cdclake.control.jobs.entry import job_run_id
+from cdclake.control.run.spark_batch import work_through
+from cdclake.lake.operations.table_run import TableRun
+from cdclake.model.layout import LakeLayout
+from cdclake.model.names import Argument, Attribute, Sentinel
+from cdclake.model.table import TableSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from pyspark import SparkContext
+
+log = logs.bind(__name__)
+_REQUIRED = (Argument.BUCKET, Argument.PREFIX, Argument.FOLDER, Argument.OUT_PATH)
+_OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentinel.NONE, Argument.FENCING_TOKEN: "0"}
+
+
+def each_table(
+    argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], spark: Callable[[], SparkContext]
+) -> dict[str, Any]:
+    """Load the table that a Spark job's arguments name, or one after the other those of the batch that they name.
+
+    Args:
+        argv: The job's command line.
+        load: Does one table's work, given the command line of a run of that table alone; returns its summary.
+        spark: Gives the Spark context.
+
+    Returns:
+        The summary; of a batch as `spark_batch.work_through` gives it.
+
+    Raises:
+        ConfigurationError: An argument is missing or wrong, or there is no such batch.
+        CdclakeError: What went wrong with the single table.
+    """
+    url = parse_arguments(argv, (), {Argument.BATCH: ""})[Argument.BATCH]
+    if not url:
+        return _with_lines(load, argv)
+    bucket, _, key = url.split("://", 1)[-1].partition("/")
+    run_id = [f"--{Argument.JOB_RUN_ID}", job_run_id(argv)]
+
+    def load_one(table: Mapping[str, str]) -> dict[str, Any]:
+        return _with_lines(load, [*as_words(table), *run_id])
+
+    return work_through(store(bucket), key, load_one, lambda: spark_works(spark()))
+
+
+def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
+    """Do one table's work, with a line in the log before and after it; all lines meanwhile are about that table."""
+    given = parse_arguments(argv, (Argument.OUT_PATH, Argument.FOLDER))
+    layout = LakeLayout.from_arguments(given[Argument.OUT_PATH], given[Argument.FOLDER])
+    with logs.about(table=str(layout.name)):
+        log.info("began")
+        summary = load(argv)
+        change = summary.get("change") or summary.get("newest_change") or None
+        what = summary.get("kind") or summary.get("reason")
+        books = {name: count for name, count in (summary.get("books") or {}).items() if count}
+        log.info("ended", extra={"change": change, "reason": what, "books": books})
+        return summary
+
+
+def spark_works(spark: SparkContext) -> bool:
+    """Whether Spark still carries out jobs: if its JVM is gone, no table after this one can be loaded."""
+    try:
+        return spark.parallelize([0], 1).collect() == [0]
+    except Exception:
+        log.exception("Spark is gone")
+        return False
+
+
+def table_run(
+    argv: Sequence[str], required: Collection[str] = (), optional: Mapping[str, str] | None = None
+) -> tuple[TableRun, Mapping[str, str]]:
+    """Read a Spark job's arguments and connect to the raw and the lake bucket.
+
+    `item` carries the table's settings; `primaryKey` and `partitionKey`, which the walkthrough passes, count if it does
+    not name them.
+
+    Args:
+        argv: The job's command line.
+        required: Names of arguments needed besides those that both jobs need.
+        optional: Names of further arguments, with their defaults.
+
+    Returns:
+        The run, and the value of each argument.
+
+    Raises:
+        ConfigurationError: An argument is missing or wrong.
+    """
+    arguments = parse_arguments(argv, (*_REQUIRED, *required), {**_OPTIONAL, Argument.ITEM: "", **(optional or {})})
+    bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
+    given = arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})
+    item = {
+        Attribute.PRIMARY_KEY: arguments[Argument.PRIMARY_KEY],
+        Attribute.PARTITION_KEY: arguments[Argument.PARTITION_KEY],
+        **parse_item(given),
+    }
+    layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
+    run = TableRun(
+        raw=store(bucket),
+        raw_fs=lake_filesystem(bucket),
+        raw_prefix=raw_prefix,
+        log=ChangeLog(store(layout.bucket), layout),
+        lake_fs=lake_filesystem(layout.bucket),
+        settings=TableSettings.from_item(item),
+        run_id=job_run_id(argv),
+        fencing_token=int(arguments[Argument.FENCING_TOKEN]),
+        clock=lambda: datetime.now(timezone.utc),
+    )
+    return run, arguments
+
+
+def relative_file(argument: str, bucket: str, raw_prefix: str) -> str:
+    """A change file named as `<bucket>/<key>`, relative to the table's raw folder; empty for the sentinels.
+
+    Of a transaction file, which lies in another folder, it is the name alone.
+    """
+    own = f"{bucket}/{raw_prefix}"
+    relative = argument[len(own) :] if argument.startswith(own) else argument.rpartition("/")[2]
+    return "" if relative in {Sentinel.FIRST_FILE, Sentinel.NONE} else relative

@@ -1,0 +1,82 @@
+"""Reads Parquet files as DMS writes them: a row group at a time."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdclake.lake.raw.rows import RawRows
+from cdclake.lake.storage.keys import bounds, comparable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.model.snapshot import KeyValue
+
+BATCH_ROWS = 1 << 17
+_TOLD_EXACTLY = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
+"""Types whose smallest and largest value in a footer are in the order of routes."""
+
+
+class RowGroup(NamedTuple):
+    """One row group of a file.
+
+    Attributes:
+        first_row: Number of its first row in the file.
+        size_bytes: Size in the file, compressed.
+        bounds: Smallest and largest route, if the file says so; two None if not.
+    """
+
+    number: int
+    first_row: int
+    size_bytes: int
+    bounds: tuple[KeyValue, KeyValue] = (None, None)
+
+
+def look(fs: FileSystem, key: str, route_column: str = "") -> tuple[pa.Schema, tuple[RowGroup, ...]]:
+    """A file's columns and row groups, from its footer.
+
+    Args:
+        route_column: The table's first key column; empty if it has none.
+    """
+    with fs.open_input_file(key) as source:
+        parquet = pq.ParquetFile(source)
+        groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
+        starts = accumulate((group.num_rows for group in groups), initial=0)
+        return parquet.schema_arrow, tuple(
+            RowGroup(i, start, _compressed_bytes(group), _bounds(group, parquet.schema_arrow, route_column))
+            for i, (group, start) in enumerate(zip(groups, starts, strict=False))
+        )
+
+
+def _compressed_bytes(group: pq.RowGroupMetaData) -> int:
+    return sum(group.column(i).total_compressed_size for i in range(group.num_columns))
+
+
+def _bounds(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
+    found = [i for i, column in enumerate(schema.names) if column.lower() == name.lower()]
+    if len(found) != 1 or group.num_columns != len(schema.names):
+        return None, None
+    kind, statistics = schema.field(found[0]).type, group.column(found[0]).statistics
+    if statistics is None or not statistics.has_min_max or not any(is_kind(kind) for is_kind in _TOLD_EXACTLY):
+        return None, None
+    return bounds(comparable(pa.array([statistics.min, statistics.max], kind)))
+
+
+def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_row: int) -> Iterator[RawRows]:
+    """Rows of some row groups that follow each other, in order.
+
+    Args:
+        row_groups: Their numbers; None for all.
+        first_row: Number of their first row in the file.
+    """
+    with fs.open_input_file(key) as source:
+        for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS, row_groups=row_groups, use_threads=False):
+            yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
+            first_row += batch.num_rows

@@ -1,0 +1,1 @@
+"""Reads a lake table as of any change: rows, differences, versions of a key."""

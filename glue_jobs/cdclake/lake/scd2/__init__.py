@@ -1,0 +1,1 @@
+"""Keeps the history of a table: its row versions (SCD type 2)."""

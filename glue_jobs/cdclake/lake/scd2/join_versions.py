@@ -1,0 +1,77 @@
+"""Brings the rows of a change together with the versions that the history holds, a range of keys in each task."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from cdclake.lake.merge import tasks
+from cdclake.lake.merge.join_by_key import KEPT, bucket_bounds, looked_up, probes, told, united
+from cdclake.lake.scd2.tasks import Source, find_open, read_live, read_open, weave_bucket
+from cdclake.lake.spark.task_errors import Carried
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark import RDD, SparkContext
+
+    from cdclake.lake.scd2.tasks import HistoryWork
+    from cdclake.lake.storage.reader import TableShape
+    from cdclake.model.snapshot import DataFile
+
+
+def woven(
+    spark: SparkContext,
+    batches: RDD[Any],
+    read: tasks.ReadStats,
+    work: HistoryWork,
+    shape: TableShape,
+    places: tasks.Places,
+    live_files: Sequence[DataFile],
+    *,
+    full_load: bool,
+) -> RDD[Any]:
+    """Decide what a change does to the history.
+
+    Args:
+        batches: `(stats, blob)` of rows in flight, each sorted by route. Of an `InProcessRdd` the result is one too.
+        read: Sum of their stats.
+        work: What is to be done.
+        shape: Shape of the table.
+        places: Where the table's own files lie.
+        live_files: Data files of the table before the change; with a full load none of them counts.
+        full_load: Whether the rows are all rows of the table.
+
+    Returns:
+        `Weaving`s, whose rows are to be written.
+    """
+    sources = [(Source.LIVE if full_load else Source.CHANGE, batches)]
+    if work.compares:
+        reads = (
+            (Source.LIVE, [] if full_load else live_files, partial(read_live, places=places, shape=shape)),
+            (Source.KNOWN, list(enumerate(work.open_files)), partial(read_open, work=work, shape=shape)),
+        )
+        sources += [(source, _in_tasks(spark, files, function)) for source, files, function in reads if files]
+        read = reduce(add, (told(rows, tasks.ReadStats()) for _, rows in sources[1:]), read)
+    bounds = bucket_bounds(read.rows, read.samples)
+    buckets = len(bounds) + 1
+    to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
+    entries = [_from(source, rows.flatMap(to_bucket), buckets) for source, rows in sources]
+    if work.open_files and not work.compares:
+        find = partial(find_open, work=work, shape=shape, bounds=bounds)
+        entries.append(_from(Source.KNOWN, looked_up(spark, batches, work.open_files, find), buckets))
+    weave = Carried(partial(weave_bucket, work=work, shape=shape, full_load=full_load))
+    return united(entries).mapPartitions(weave)
+
+
+def _in_tasks(spark: SparkContext, files: Sequence[Any], function: Any) -> RDD[Any]:  # noqa: ANN401 - a task
+    return spark.parallelize(files, probes(spark, files)).mapPartitions(Carried(function)).persist(KEPT)
+
+
+def _from(source: Source, rows: RDD[Any], buckets: int) -> RDD[Any]:
+    return rows.mapValues(partial(_marked, source)).partitionBy(buckets, int)
+
+
+def _marked(source: Source, blob: bytes) -> tuple[Source, bytes]:
+    return source, blob

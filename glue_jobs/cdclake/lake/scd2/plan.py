@@ -1,0 +1,77 @@
+"""Which files of closed versions a change writes. They are added to; what is in a full one stays as it is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from cdclake.lake.merge.rewrite_plan import (
+    InsertRoute,
+    InsertStats,
+    RewritePlan,
+    WriteTask,
+    expected_bytes,
+    mean_row_bytes,
+    order_of,
+)
+from cdclake.lake.storage.key_ranges import quantiles
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from cdclake.lake.merge.resolve import Partition
+    from cdclake.model.snapshot import DataFile
+
+MOST_SMALL_FILES = 16
+"""With so many files under half the target size in one month, the next change that adds to it makes one of some."""
+
+
+def plan_closed(
+    files: Sequence[DataFile],
+    touched: Collection[int],
+    inserts: Mapping[Partition, InsertStats],
+    target_file_bytes: int,
+) -> RewritePlan:
+    """Plan which files of closed versions to write.
+
+    New versions of a month make a file of their own. Once a month has `MOST_SMALL_FILES`, they take in the smallest of
+    them, as many as make a file of the target size. So each version is written a few times at most, and a month that
+    gets no version stays as it is.
+
+    Args:
+        files: Data files of closed versions.
+        touched: Indices of those with versions that change, because one came late between them; each is written anew.
+        inserts: New versions of each month.
+        target_file_bytes: Size that data files grow to.
+    """
+    row_bytes = mean_row_bytes(files)
+    small: dict[Partition, list[int]] = defaultdict(list)
+    for i, file in enumerate(files):
+        if 2 * file.bytes < target_file_bytes and i not in touched:
+            small[file.partition].append(i)
+    tasks: list[WriteTask] = []
+    task_of_file: dict[int, int] = {}
+    routes: dict[Partition, InsertRoute] = {}
+    for i in sorted(touched):
+        task_of_file[i] = len(tasks)
+        tasks.append(WriteTask(len(tasks), (i,), files[i].partition))
+    for partition in sorted(inserts, key=order_of):
+        new_bytes = expected_bytes(inserts[partition], row_bytes)
+        bases = _taken_in(small[partition], files, target_file_bytes - new_bytes)
+        wanted = 1 if bases else max(1, round(new_bytes / target_file_bytes))
+        bounds = tuple(quantiles(inserts[partition].samples, wanted))
+        numbers = tuple(range(len(tasks), len(tasks) + len(bounds) + 1))
+        tasks += [WriteTask(number, bases, partition) for number in numbers]
+        task_of_file.update(dict.fromkeys(bases, numbers[0]))
+        routes[partition] = InsertRoute(bounds, numbers)
+    return RewritePlan(tuple(tasks), task_of_file, routes)
+
+
+def _taken_in(small: Sequence[int], files: Sequence[DataFile], room_bytes: float) -> tuple[int, ...]:
+    """The smallest files of a month as far as there is room; none while it has few."""
+    if len(small) < MOST_SMALL_FILES:
+        return ()
+    by_size = sorted(small, key=lambda i: (files[i].bytes, i))
+    sums = accumulate(files[i].bytes for i in by_size)
+    return tuple(i for i, total in zip(by_size, sums, strict=True) if total <= room_bytes)

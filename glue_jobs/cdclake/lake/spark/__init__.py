@@ -1,0 +1,1 @@
+"""Where lake work runs: on Spark, or in this process."""

@@ -1,0 +1,154 @@
+"""Writes the lake's data files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdclake.adapters.filesystem import open_output
+from cdclake.lake.storage.bloom import filter_options
+from cdclake.lake.storage.keys import bounds
+from cdclake.lake.storage.reader import COMPRESSION, ENCODED_TEXT, TableShape, conform, is_deleted
+from cdclake.model.snapshot import DataFile, KeyValue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.lake.merge.resolve import Partition
+
+ROW_GROUP_ROWS = 1 << 19
+SAMPLE_ROWS = 1 << 13
+MOST_DISTINCT = 1 / 3
+"""A column of which more of a sample is distinct is written plainly: a dictionary takes longer and saves little."""
+
+
+class DataFileWriter:
+    """Writes rows to one or more staged files of about equal row counts.
+
+    Args:
+        fs: Lake file system.
+        keys: Staged keys to write to, in order; as many files come of it as are needed, at most one for each.
+        shape: Shape of the table.
+        partition: Partition of the rows.
+        rows_per_file: Rows after which the next file begins, while there is another key.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        keys: Sequence[str],
+        shape: TableShape,
+        partition: Partition,
+        rows_per_file: int,
+    ) -> None:
+        self._fs, self._keys, self._shape, self._partition = fs, list(keys), shape, partition
+        self._rows_per_file = max(1, rows_per_file)
+        self._writer: pq.ParquetWriter | None = None
+        self._sink: pa.NativeFile | None = None
+        self._schema = pa.schema([])
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._rows = self._deleted = 0
+        self._bounds: list[KeyValue] = []
+        self.written: list[DataFile] = []
+        """Files finished so far; `path` is the staged key."""
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows: at least the stored columns; texts may be encoded."""
+        while rows.num_rows:
+            room = self._rows_per_file - self._rows if len(self.written) + 1 < len(self._keys) else rows.num_rows
+            self._append(rows.slice(0, room))
+            rows = rows.slice(room)
+            if rows.num_rows:
+                self.close()
+
+    def _append(self, rows: pa.Table) -> None:
+        if self._shape.primary_key:
+            extremes = bounds(self._shape.route_of(rows, self._partition))
+            self._bounds += [bound for bound in extremes if bound is not None]
+        self._rows += rows.num_rows
+        if self._shape.soft_delete:
+            self._deleted += is_deleted(rows).true_count
+        self._waiting.append(conform(rows, self._shape.stored, keep_encoded=True))
+        self._waiting_rows += rows.num_rows
+        while self._waiting_rows >= ROW_GROUP_ROWS:
+            self._write_group(ROW_GROUP_ROWS)
+
+    def _write_group(self, most_rows: int) -> None:
+        """Write what waits, up to so many rows, as a row group."""
+        if self._writer is None:
+            self._sink = open_output(self._fs, self._keys[len(self.written)])
+            self._schema = self._waiting[0].schema
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                compression=COMPRESSION,
+                store_schema=False,
+                use_dictionary=[column for column in self._schema.names if _repeats(self._waiting[0].column(column))],
+                bloom_filter_options=filter_options(self._shape, min(self._waiting_rows, most_rows)),
+            )
+        # An encoded column is written by its dictionary as it is if there is but one for the whole row group.
+        rows = pa.concat_tables(_with_types(table, self._schema) for table in self._waiting).unify_dictionaries()
+        self._writer.write_table(_without_unused_texts(rows.slice(0, most_rows)), row_group_size=most_rows)
+        left = rows.slice(most_rows)
+        self._waiting = [left] if left.num_rows else []
+        self._waiting_rows = left.num_rows
+
+    def close(self) -> None:
+        """Finish the file being written, if any."""
+        if self._waiting_rows:
+            self._write_group(self._waiting_rows)
+        if self._writer is None or self._sink is None:
+            return
+        self._writer.close()
+        size_bytes = self._sink.tell()
+        self._sink.close()
+        low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
+        key = self._keys[len(self.written)]
+        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted))
+        self._writer, self._sink, self._rows, self._deleted, self._bounds = None, None, 0, 0, []
+
+
+def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with their texts encoded, or not, as the schema says."""
+    columns = {}
+    for column in schema:
+        values = rows.column(column.name)
+        if values.type != column.type:
+            values = values.dictionary_encode() if column.type == ENCODED_TEXT else values.cast(column.type)
+        columns[column.name] = values
+    return pa.table(columns, schema=schema)
+
+
+def _without_unused_texts(rows: pa.Table) -> pa.Table:
+    """The same rows. A dictionary still has the texts of rows that were filtered out, which are not to be written."""
+    for i, column in enumerate(rows.schema):
+        if column.type == ENCODED_TEXT:
+            rows = rows.set_column(i, column, _compacted(rows.column(i).combine_chunks()))
+    return rows
+
+
+def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values, with a dictionary of no others."""
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    indices = values.indices.fill_null(0).to_numpy()
+    used = np.bincount(indices[~is_null], minlength=len(values.dictionary)) > 0
+    if used.all():
+        return values
+    renumbered = pa.array((np.cumsum(used) - 1)[indices], pa.int32(), mask=is_null)
+    return pa.DictionaryArray.from_arrays(renumbered, values.dictionary.filter(pa.array(used)))
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    """Whether values of a column come often enough for a dictionary, by an evenly spread sample."""
+    if values.type == ENCODED_TEXT:
+        return True
+    step = max(1, len(values) // SAMPLE_ROWS)
+    sample = values.take(pa.array(np.arange(0, len(values), step)))
+    return bool(pc.count_distinct(sample, mode="all").as_py() <= MOST_DISTINCT * len(sample))

@@ -1,0 +1,37 @@
+"""The commands around a real database, as far as they go without one; the rest is tested with a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdclake.cli.verbs.local.replicate import SETTINGS
+from cdclake.devkit.dms.settings import BeforeImages, DataFormat, settings_from
+from cdclake.devkit.shop import mariadb
+
+
+def test_without_a_server_the_sample_database_is_passed_over_with_a_word(cdclake, monkeypatch, tmp_path):
+    monkeypatch.setattr(mariadb, "_FOLDERS", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = cdclake("local", "sample-db")
+    assert result.exit_code == 0
+    assert "Skipped: there is no MariaDB server" in result.output
+    assert "apt-get install" in result.output
+
+
+def test_a_replication_is_by_default_what_the_samples_task_is():
+    settings = settings_from(SETTINGS)
+    assert (settings.data_format, settings.before_images) == (DataFormat.PARQUET, BeforeImages.PRIMARY_KEY)
+    assert settings.header_columns == ("AR_H_CHANGE_SEQ",)
+
+
+@pytest.mark.parametrize("setting", ["NoSuchThing=1", "DataFormat=avro", "CdcMaxBatchInterval=0"])
+def test_a_replication_refuses_settings_that_dms_does_not_have(cdclake, tmp_path, setting):
+    result = cdclake("local", "replicate", "shop", "--folder", str(tmp_path), "--set", setting)
+    assert result.exit_code == 2
+    assert setting.partition("=")[0] in result.output
+
+
+def test_a_replication_of_a_source_that_is_not_there_asks_to_be_run_again(cdclake, tmp_path):
+    result = cdclake("local", "replicate", "shop", "--folder", str(tmp_path), "--socket", str(tmp_path / "none"))
+    assert result.exit_code == 4
+    assert list(tmp_path.iterdir()) == []

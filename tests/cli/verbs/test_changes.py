@@ -1,0 +1,169 @@
+"""`cdclake changes`: the change log as a list and change by change, read from the lake alone."""
+
+import json
+
+import boto3
+import pytest
+
+from cdclake.cli.options import Target
+from cdclake.model.change import ChangeKind, ChangeRecord
+from cdclake.model.table import TableName
+
+
+def listed(result):
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def line_of(result, first):
+    """The cells of the line that begins with this."""
+    (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [first]]
+    return line.split()
+
+
+def test_the_list_has_the_figures_of_every_change_the_newest_last(cdclake, store):
+    result = cdclake("changes", "shop.store")
+    assert result.exit_code == 0, result.output
+    figures = ["1", "20", "20", "0", "0", "70", "1", "1", "0", "19", "1.8", "shown", "now"]
+    assert line_of(result, "3") == ["3", "2024-03-05", "12:00:00", "incremental", *figures]
+    lines = listed(cdclake("changes", "shop.store", "--output", "json"))
+    assert [(line["change"], line["kind"], line["rows"]) for line in lines] == [
+        (1, "full load", 100),
+        (2, "incremental", 150),
+        (3, "incremental", 70),
+    ]
+    assert [line["shown"] for line in lines] == [False, False, True]
+    assert all(line["retained"] for line in lines)
+    assert not any(line["undone"] for line in lines)
+
+
+def test_the_word_list_may_be_written_out_and_options_may_come_first(cdclake, store):
+    result = cdclake("changes", "shop.store")
+    assert cdclake("changes", "list", "shop.store").stdout == result.stdout
+    assert cdclake("changes", "--last", "9", "shop.store").stdout == result.stdout
+
+
+def test_after_a_rollback_the_list_tells_what_the_table_shows_and_what_is_undone(cdclake, store):
+    assert cdclake("rollback", "shop.store", "--yes").exit_code == 0
+    result = cdclake("changes", "shop.store")
+    assert line_of(result, "2")[-2:] == ["shown", "now"]
+    assert line_of(result, "3")[-1] == "undone"
+    assert "rollback: as after 2" in result.stdout
+    store.apply(5)
+    lines = listed(cdclake("changes", "shop.store", "-o", "json"))
+    assert [line["undone"] for line in lines] == [False, False, True, False, False]
+    assert [line["shown"] for line in lines] == [False, False, False, False, True]
+
+
+def test_a_rollback_of_everything_shows_the_table_as_before_any_change(cdclake, store):
+    assert cdclake("rollback", "shop.store", "--to", "0", "--yes").exit_code == 0
+    result = cdclake("changes", "shop.store")
+    assert "rollback: as before any change" in result.stdout
+    assert "The table is as before any change." in result.stdout
+    assert [line["undone"] for line in listed(cdclake("changes", "shop.store", "-o", "json"))] == [True] * 3 + [False]
+
+
+def test_a_long_log_is_cut_and_says_so(cdclake, store):
+    result = cdclake("changes", "shop.store", "--last", "1")
+    assert line_of(result, "3")
+    assert "The newest 1 of 3 changes" in result.stdout
+    assert cdclake("rollback", "shop.store", "--to", "1", "--yes").exit_code == 0
+    result = cdclake("changes", "shop.store", "--last", "2")
+    assert line_of(result, "3")[-1] == "undone"
+    assert "The table is as after change 1." in result.stdout
+
+
+def test_changes_that_are_too_old_to_go_back_to_are_marked(cdclake, store):
+    store.log.mark_first_retained(2)
+    result = cdclake("changes", "shop.store")
+    assert line_of(result, "1")[-2:] == ["not", "kept"]
+    assert "One can go back to change 2 or a later one." in result.stdout
+    assert [line["retained"] for line in listed(cdclake("changes", "shop.store", "-o", "json"))] == [False, True, True]
+
+
+def test_the_log_is_read_from_the_lake_alone(cdclake, store, state):
+    boto3.client("dynamodb").delete_table(TableName="DMSCDC_Controller")
+    assert len(listed(cdclake("changes", "shop.store", "-o", "json"))) == 3
+    assert cdclake("changes", "show", "shop.store", "3").exit_code == 0
+
+
+def test_a_table_without_changes_is_an_empty_list_that_says_where_it_looked(cdclake, state):
+    result = cdclake("changes", "shop.product")
+    assert (result.exit_code, result.stdout) == (0, "shop.product has no changes in s3://cdclake-lake/\n")
+    assert cdclake("changes", "shop.product", "-o", "json").stdout == ""
+
+
+def test_show_has_all_of_a_change(cdclake, store):
+    result = cdclake("changes", "show", "shop.store", "2")
+    assert result.exit_code == 0, result.output
+    for part in (
+        "Change 2 of shop.store",
+        "2024-03-05 11:00:00",
+        "jr_2",
+        "Raw files read (1)",
+        "20240305-100200000.parquet",
+        "left out as too late (1)",
+        "20240101-000000000.parquet",
+        "s3://cdclake-lake/_cdclake/shop/store/quarantine/000000000002-run/0.json",
+        "000000000002-00001.parquet",
+        "rewrite",
+        "s3://cdclake-lake/_cdclake/shop/store/changes/000000000002.json",
+    ):
+        assert part in result.stdout
+    assert line_of(result, "inserted") == ["inserted", "50"]
+
+
+def test_show_as_json_is_the_change_record_and_what_it_shows(cdclake, store):
+    (shown,) = listed(cdclake("changes", "show", "shop.store", "2", "-o", "json"))
+    assert (shown.pop("table"), shown.pop("shows"), shown.pop("retained")) == ("shop.store", 2, True)
+    record = store.log.record(2)
+    assert shown["seconds"].keys() >= {*record.seconds, "publish"}
+    assert ChangeRecord.from_bytes(json.dumps({**shown, "seconds": record.seconds}).encode()) == record
+
+
+def test_show_tells_why_a_rollback_was_made(cdclake, store):
+    assert cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices").exit_code == 0
+    result = cdclake("changes", "show", "shop.store", "4")
+    for part in (
+        "rollback: as after 2",
+        "wrong prices",
+        "Data files restored (1)",
+        "Data files retired (1)",
+        "by-hand-",
+    ):
+        assert part in result.stdout
+
+
+def test_a_direct_change_tells_who_made_it_and_why(cdclake, store):
+    record = store.apply(5, kind=ChangeKind.DIRECT, reason="typing error", made_by="ann")
+    (line,) = [line for line in cdclake("changes", "shop.store").stdout.splitlines() if "direct" in line]
+    assert line.rstrip().endswith("shown now, by ann: typing error")
+    listed_last = listed(cdclake("changes", "shop.store", "-o", "json"))[-1]
+    assert (listed_last["kind"], listed_last["made_by"], listed_last["reason"]) == ("direct", "ann", "typing error")
+    shown = cdclake("changes", "show", "shop.store", str(record.change)).stdout
+    assert ("direct" in shown, "ann" in shown, "typing error" in shown) == (True, True, True)
+    assert "Raw files read" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "shop.store", "4"], "has no change 4: its newest is 3"),
+        (["show", "shop.product", "1"], "its newest is none"),
+        (["show", "shop.store", "0"], "greater than or equal to 1"),
+        (["store"], "is not a table name"),
+        (["shop.store", "--last", "0"], "greater than or equal to 1"),
+        (["shop.store", "--lake-bucket", "no-such-lake"], "no-such-lake"),
+    ],
+)
+def test_what_is_not_there_is_an_error_without_a_traceback(cdclake, store, arguments, message):
+    result = cdclake("changes", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_the_names_are_those_of_the_target(cdclake, store, state):
+    elsewhere = Target(lake_prefix="other").installation.layout(TableName("shop", "store"))
+    assert cdclake("changes", "shop.store", "--lake-prefix", "other").stdout.startswith("shop.store has no changes")
+    assert elsewhere.table_prefix == "other/shop/store/"

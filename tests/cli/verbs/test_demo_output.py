@@ -1,0 +1,53 @@
+"""What `cdclake demo` prints of a report; the demonstration itself is tested end to end."""
+
+import json
+
+import pytest
+
+from cdclake.cli.output import OutputFormat
+from cdclake.cli.verbs.demo import show
+from cdclake.commit.report import ChangeSummary
+from cdclake.devkit.shop.check import Comparison
+from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
+
+
+def step(table, name, started_by, *differences):
+    change = ChangeSummary(1, "incremental", 1, 10, 301_265, 1, 2, 3, 0, 0, 0, 4, 9, 5, 900, 800, 0.5, {})
+    proof = Comparison(301_265, 301_265, "a" * 32, "b" * 32 if differences else "a" * 32, differences)
+    return TableStep(table, name, started_by, (change,), proof)
+
+
+@pytest.fixture
+def report():
+    steps = (step("shop.productorder", "round one", HOURLY), step("shop.productorder", "round two", EVENT))
+    return DemoReport(("shop.productorder",), steps, 99.5)
+
+
+def test_text_has_a_table_for_each_step_and_the_verdict(report, capsys):
+    show(report, OutputFormat.TABLE)
+    out = capsys.readouterr().out
+    assert "Round one, started by: hourly run" in out
+    assert "Round two, started by: file event" in out
+    assert "4 of 9" in out
+    assert out.count("a" * 32) == 2
+    assert "Equal to the source: yes" in out
+
+
+def test_text_fits_a_terminal_of_eighty_columns(report, capsys):
+    show(report, OutputFormat.TABLE)
+    tables = [line.rstrip() for line in capsys.readouterr().out.splitlines() if "registered" not in line]
+    assert max(map(len, tables)) <= 80
+
+
+def test_a_difference_is_shouted(capsys):
+    steps = (step("shop.store", "round one", HOURLY, "checksums differ"),)
+    show(DemoReport(("shop.store",), steps, 1.0), OutputFormat.TABLE)
+    out = capsys.readouterr().out
+    assert "Equal to the source: NO" in out
+    assert "b" * 32 in out
+
+
+def test_json_is_one_object(report, capsys):
+    show(report, OutputFormat.JSON)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == report.to_json()

@@ -1,0 +1,136 @@
+"""`cdclake erase`: what it shows, whom it asks, what it does, and what it says it does not reach."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.cli.options import Target
+from cdclake.model.names import STATE_TABLE, Attribute
+from tests.lake.operations.erase.erasing import (
+    COLUMNS,
+    SECRET_ID,
+    SECRET_NAME,
+    ErasableTable,
+    holding,
+    row,
+    secret,
+    write_plainly,
+)
+from tests.lake.over_time import TABLE, versioned_bucket
+from tests.lake.table import NAME, RAW_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.aws
+LAKE, RAW = Target().lake_bucket, Target().raw_bucket
+WHICH = ("--key", str(SECRET_ID), "--reason", "request 2024-17")
+
+
+@pytest.fixture
+def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErasableTable]:
+    """A registered table of a full load and two changes, with its raw files in the raw bucket."""
+    write_plainly(monkeypatch)
+    with versioned_bucket(monkeypatch, LAKE, RAW):
+        table = ErasableTable(tmp_path, COLUMNS, bucket=LAKE)
+        table.write_load([row(1), secret()])
+        deliver(table)
+        table.load_initial()
+        table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
+        table.apply(("I", row(2)))
+        deliver(table)
+        dynamodb = aws_clients.client("dynamodb")
+        create_state_table(dynamodb, STATE_TABLE)
+        state = Target().installation.new_state(NAME).with_attributes(**table.item, FencingToken=str(table.runs))
+        DynamoState(dynamodb, STATE_TABLE).register(state)
+        yield table
+
+
+def deliver(table: ErasableTable) -> None:
+    """What is new of the raw files comes into the raw bucket, at the time that the table takes them to be of."""
+    s3, there = aws_clients.client("s3"), in_raw()
+    for path in (table.raw / RAW_PREFIX).iterdir():
+        key = RAW_PREFIX + path.name
+        if key not in there:
+            s3.upload_file(str(path), RAW, key)
+            moment = s3.head_object(Bucket=RAW, Key=key)["LastModified"].timestamp()
+            os.utime(path, (moment, moment))
+
+
+def in_raw() -> dict[str, bytes]:
+    s3 = aws_clients.client("s3")
+    found = s3.list_objects_v2(Bucket=RAW).get("Contents", [])
+    return {entry["Key"]: s3.get_object(Bucket=RAW, Key=entry["Key"])["Body"].read() for entry in found}
+
+
+def the_json(result: Any) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    (line,) = result.stdout.splitlines()
+    read: dict[str, Any] = json.loads(line)
+    return read
+
+
+def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -> None:
+    result = cdclake("erase", TABLE, *WHICH, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "Rows of 1 keys in shop.orders" in result.stdout
+    assert "the raw bucket" not in result.stdout
+    assert "dry run: nothing was done" in result.output
+    assert "- The raw bucket, from which the rows come back" in result.output
+    found = the_json(cdclake("erase", TABLE, *WHICH, "--dry-run", "-o", "json"))
+    assert (found["done"], found["rows"], found["versions"], found["change_rows"]) == (False, 1, 2, 0)
+    assert table.log.head() == 3
+
+    refused = cdclake("erase", TABLE, *WHICH)
+    assert refused.exit_code == 2
+    assert "nobody can be asked" in refused.output
+    declined = cdclake.asked("erase", TABLE, *WHICH, answer="n")
+    assert (declined.exit_code, "Nothing was done." in declined.output) == (1, True)
+    assert holding(table, SECRET_NAME)
+
+    done = cdclake.asked("erase", TABLE, *WHICH, answer="y")
+    assert done.exit_code == 0, done.output
+    assert "Done, as change 4: 1 rows of shop.orders are erased" in done.output
+    assert f"s3://{LAKE}/{table.layout.erasure_key(4)}" in done.output
+    assert holding(table, SECRET_ID, SECRET_NAME) == {}
+    assert [values["id"] for values in table.kept_rows(4)] == [1, 2]
+    state = DynamoState(aws_clients.client("dynamodb"), STATE_TABLE).get(f"{RAW}/{RAW_PREFIX}")
+    assert state
+    assert state.item[Attribute.LAST_CHANGE_ID] == "4"
+    shown = cdclake("changes", "show", TABLE, "4")
+    for text in ("erasure", "request 2024-17", "erased"):
+        assert text in shown.stdout
+
+    again = cdclake("erase", TABLE, *WHICH, "--yes")
+    assert (again.exit_code, "There is nothing to erase." in again.output) == (0, True)
+
+    assert SECRET_NAME.encode() in b"".join(in_raw().values())
+    raw = the_json(cdclake("erase", TABLE, *WHICH, "--raw", "--yes", "-o", "json"))
+    assert (raw["done"], raw["change"], raw["full_load_files"], raw["change_rows"]) == (True, 5, 1, 1)
+    assert raw.keys() >= {"versions", "object_versions"}  # of the history, and of the bucket
+    assert sorted(in_raw()) == [RAW_PREFIX + f"20240305-100{number}00000.parquet" for number in (1, 2)]
+    assert SECRET_NAME.encode() not in b"".join(in_raw().values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--key", "5", "--reason", " "), "needs a reason"),
+        (("--key", "5", "--reason", "5 wants it"), "The reason names a key"),
+        (("--key", "Ulm", "--reason", "x"), "not of the type of column id: bigint"),
+    ],
+)
+def test_what_cannot_be_done_is_said_without_a_traceback(
+    table: ErasableTable, cdclake: Any, arguments: tuple[str, ...], said: str
+) -> None:
+    result = cdclake("erase", TABLE, *arguments)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "Traceback" not in result.output

@@ -1,0 +1,213 @@
+"""What a person does to a table, beside the runs that work on it."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.run.lease import LEASE_SECONDS, RENEW_AFTER_SECONDS, Lease
+from cdclake.errors import ConfigurationError, IntegrityError, LakeFilesError, LeaseHeldError, LeaseLostError
+from cdclake.model.change import ChangeKind
+from cdclake.model.layout import LakeLayout
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, Attribute
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.control.world import World
+
+LOAD = "LOAD00000001.parquet"
+CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
+
+
+def table(world: World, run_id: str = "by-hand") -> RegisteredTable:
+    return RegisteredTable(world.states, world.state(), world.log(), run_id, world.clock)
+
+
+@pytest.fixture
+def orders(world: World) -> World:
+    """A table with a full load and two changes, each applied by a run of its own."""
+    world.register()
+    for file in (LOAD, CHANGE_1, CHANGE_2):
+        world.put(file)
+        world.process()
+        world.clock.advance(3600)
+    assert world.applied == [CHANGE_1, CHANGE_2]
+    return world
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def item(world: World) -> dict[str, str]:
+    return dict(world.state().item)
+
+
+def test_a_rollback_turns_the_table_off_and_moves_the_watermark_back(orders: World) -> None:
+    record = table(orders).rollback(reason="wrong file")
+    assert (record.change, record.kind, record.as_of, record.reason) == (4, ChangeKind.ROLLBACK, 2, "wrong file")
+    now = item(orders)
+    assert now[Attribute.ACTIVE_FLAG] == "false"
+    assert now[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
+    assert now[Attribute.LAST_CHANGE_ID] == "4"
+    assert Attribute.LEASE_HOLDER not in now
+    assert orders.process().rounds == []
+    assert orders.applied == [CHANGE_1, CHANGE_2]
+
+
+def test_once_the_table_is_on_again_the_next_run_applies_what_was_undone(orders: World) -> None:
+    table(orders).rollback()
+    orders.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    orders.process()
+    assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_2]
+    assert item(orders)[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
+
+
+def test_a_reapply_moves_the_watermark_forward_and_leaves_the_switch_alone(orders: World) -> None:
+    table(orders).rollback(to=1)
+    table(orders).reapply()
+    assert item(orders)[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
+    table(orders).reapply()
+    now = item(orders)
+    assert now[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
+    assert now[Attribute.ACTIVE_FLAG] == "false"
+    orders.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    orders.process()
+    assert orders.applied == [CHANGE_1, CHANGE_2]
+
+
+def test_a_table_rolled_back_to_nothing_is_loaded_from_the_beginning(orders: World) -> None:
+    table(orders).rollback(to=0)
+    now = item(orders)
+    assert now[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
+    assert now[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + "0.parquet"
+    orders.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    (done,) = orders.process().rounds
+    assert done.decision.kind is DecisionKind.BOTH
+    assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
+
+
+def test_a_rollback_that_died_after_its_commit_is_finished_and_known_to_the_item_after_the_next_run(
+    orders: World,
+) -> None:
+    class DiedError(Exception):
+        pass
+
+    def die(*_: object) -> None:
+        raise DiedError
+
+    record_run = orders.states.record_run
+    calls: Iterator[Callable[..., None]] = iter([record_run, die])
+    orders.states.record_run = lambda *given: next(calls)(*given)  # type: ignore[method-assign]
+    with pytest.raises(DiedError):
+        table(orders).rollback(to=0)
+    orders.states.record_run = record_run  # type: ignore[method-assign]
+    now = item(orders)
+    assert (now[Attribute.ACTIVE_FLAG], now[Attribute.LAST_CHANGE_ID]) == ("false", "3")
+    orders.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    orders.process()
+    assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
+
+
+def test_while_a_run_works_on_the_table_nothing_can_be_undone(orders: World) -> None:
+    orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
+    with pytest.raises(LeaseHeldError, match="run-9"):
+        table(orders).rollback()
+    assert item(orders)[Attribute.ACTIVE_FLAG] == "true"
+    assert orders.log().head() == 3
+
+
+def test_a_refused_rollback_leaves_the_table_on_and_the_lease_free(orders: World) -> None:
+    with pytest.raises(ConfigurationError, match="no change 9"):
+        table(orders).rollback(to=9)
+    now = item(orders)
+    assert now[Attribute.ACTIVE_FLAG] == "true"
+    assert Attribute.LEASE_HOLDER not in now
+
+
+def test_a_rollback_over_a_lease_that_ran_out_shuts_the_paused_run_out(orders: World) -> None:
+    token = orders.states.acquire_lease(ORDERS, "paused", orders.clock(), LEASE_SECONDS).token
+    orders.clock.advance(LEASE_SECONDS + 1)
+    table(orders).rollback()
+    assert [orders.log().record(number).kind for number in (4, 5)] == [ChangeKind.TAKEOVER, ChangeKind.ROLLBACK]
+    orders.put(CHANGE_3)
+    with pytest.raises(Exception, match="ran out"):
+        orders.load(JOB_LOAD_INCREMENTAL, orders.log(), orders.state(), token=token)
+
+
+def test_a_change_is_made_under_the_lease_and_known_to_the_item_afterwards(orders: World) -> None:
+    def make(token: int) -> str:
+        held = item(orders)
+        assert (held[Attribute.LEASE_HOLDER], held[Attribute.FENCING_TOKEN]) == ("by-hand", str(token))
+        orders.put(CHANGE_3)
+        orders.load(JOB_LOAD_INCREMENTAL, orders.log(), orders.state(), token=token)
+        return "made"
+
+    assert table(orders).change(make) == "made"
+    now = item(orders)
+    assert (now[Attribute.LAST_CHANGE_ID], now[Attribute.ACTIVE_FLAG]) == ("4", "true")
+    assert Attribute.LEASE_HOLDER not in now
+
+
+def test_a_lease_is_renewed_from_beside_while_there_is_work(orders: World) -> None:
+    lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
+    until = item(orders)[Attribute.LEASE_EXPIRES_UTC]
+    with lease.kept_meanwhile(look_every_seconds=0.001):
+        orders.clock.advance(RENEW_AFTER_SECONDS)
+        wait_until(lambda: item(orders)[Attribute.LEASE_EXPIRES_UTC] > until)
+
+
+def test_work_goes_on_to_its_own_end_when_its_lease_is_lost(orders: World, caplog: pytest.LogCaptureFixture) -> None:
+    lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
+    orders.clock.advance(LEASE_SECONDS + 1)
+    orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
+    with lease.kept_meanwhile(look_every_seconds=0.001):
+        wait_until(lambda: "lease was lost" in caplog.text)
+    with pytest.raises(LeaseLostError):
+        lease.keep()
+
+
+def test_files_that_are_not_ours_stop_a_rollback_until_they_are_repaired(orders: World) -> None:
+    layout = LakeLayout(LAKE, LAKE_PREFIX, orders.state().name)
+    orders.lake.put(layout.data_key("part-0.parquet"), b"")
+    with pytest.raises(LakeFilesError, match=r"cdclake repair shop\.orders"):
+        table(orders).rollback()
+    assert table(orders).differences().foreign == ("part-0.parquet",)
+    assert table(orders).repair().foreign == ("part-0.parquet",)
+    assert not table(orders).differences()
+    table(orders).rollback()
+
+
+def test_a_clean_up_takes_the_number_of_an_unfinished_change_before_it_deletes_it(orders: World) -> None:
+    log = orders.log()
+    orders.lake.put(log.layout.staging_prefix(4, "paused") + "0.parquet", b"")
+    table(orders).clean_up(timedelta(days=30))
+    assert log.record(4).kind is ChangeKind.TAKEOVER
+    assert list(log.store.list(log.layout.staging_folder)) == []
+    assert item(orders)[Attribute.LAST_CHANGE_ID] == "4"
+    assert item(orders)[Attribute.ACTIVE_FLAG] == "true"
+    orders.put(CHANGE_3)
+    orders.process()
+    assert orders.applied[-1] == CHANGE_3
+
+
+def test_a_clean_up_leaves_a_full_load_date_that_a_person_set_back(orders: World) -> None:
+    orders.states.set_by_person(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
+    table(orders).clean_up(timedelta(days=30))
+    assert item(orders)[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
+
+
+def test_a_wrong_lake_bucket_is_noticed_before_anything_is_undone(orders: World) -> None:
+    orders.states.record_run(ORDERS, {Attribute.LAST_CHANGE_ID: "7"})
+    with pytest.raises(IntegrityError, match="knows of change 7"):
+        table(orders).rollback()

@@ -1,0 +1,489 @@
+"""The catalog follows the lake table, whoever changes it, and its errors cost no rows."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.catalog import GlueCatalog
+from cdclake.adapters.memory_catalog import MemoryCatalog
+from cdclake.commit.publish import publish
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.control.catalog.plan import listing_of, live_view
+from cdclake.control.controller import execute, plan
+from cdclake.control.jobs.entry import StoppedError
+from cdclake.control.run.process_table import process_table
+from cdclake.errors import LakeFilesError, RetryableError
+from cdclake.model.catalog import CatalogName, CatalogTable, Statistics
+from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.layout import HISTORY
+from cdclake.model.metrics import Measure
+from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
+from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
+from cdclake.model.snapshot import DataFile, History
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cdclake.control.run.process_table import Report
+    from cdclake.model.catalog import Listing
+    from cdclake.ports import Catalog
+    from tests.control.world import World
+
+NAME, LIVE = "shop_orders", "shop_orders_live"
+INT, WIDE = (Schema((Column("id", kind), Column("day", "string"))) for kind in ("int", "bigint"))
+
+
+class BrokenCatalog(MemoryCatalog):
+    """Fails in a method as long as an error is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def table(self, name: str) -> CatalogTable | None:
+        if self.error:
+            raise self.error
+        return super().table(name)
+
+
+@pytest.fixture
+def catalog() -> MemoryCatalog:
+    return MemoryCatalog()
+
+
+@pytest.fixture
+def orders(world: World) -> World:
+    world.register()
+    return world
+
+
+def run(world: World, catalog: Catalog | None) -> Report:
+    return process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", replace(world.outside, catalog=catalog))
+
+
+def change(
+    world: World,
+    *days: str | None,
+    schema: Schema = INT,
+    key: tuple[str, ...] = ("day",),
+    versions: Sequence[tuple[str, str]] = (),
+    deleted: int = 0,
+    and_publish: bool = True,
+) -> None:
+    """Make the lake table one file of ten rows for each day, as a Spark job does, its history one for each month."""
+    log = world.log()
+    before = log.snapshot(log.head())
+    number = before.change + 1
+    files, staged = [], []
+    for place, day in enumerate(days):
+        values = (day,) if key else ()
+        path = log.layout.data_path(number, place, key, values)
+        staged.append(StagedFile(f"{log.layout.staging_prefix(number, 'jr')}{place}", path))
+        world.lake.put(staged[-1].staged_key, b"x" * 100)
+        files.append(DataFile(path, 10, 100, values, deleted=deleted))
+    history = None
+    for place, month in enumerate(versions, len(days)):
+        path = HISTORY + log.layout.data_path(number, place, ("year", "month"), month)
+        staged.append(StagedFile(f"{log.layout.staging_prefix(number, 'jr')}{place}", path))
+        world.lake.put(staged[-1].staged_key, b"x" * 100)
+        known = history.open if history else ()
+        history = History(schema, ("id",), open=(*known, DataFile(path, 10, 100, month)), since=number)
+    after = replace(before, change=number, schema=schema, partition_key=key, files=tuple(files), history=history)
+    retired = tuple(file.path for file in before.all_files)
+    books = Books(replaced=before.rows, inserted=after.rows, rows_before=before.rows, rows_after=after.rows)
+    books = replace(books, read_insert=after.rows, applied=after.rows)
+    key_of = log.write_snapshot(after, "jr")
+    token = log.fencing_token(before.change)
+    record = ChangeRecord(
+        number,
+        ChangeKind.INCREMENTAL,
+        world.clock().isoformat(),
+        "jr",
+        token,
+        (),
+        books,
+        tuple(staged),
+        retired,
+        key_of,
+    )
+    log.commit(record)
+    if and_publish:
+        publish(log, record)
+
+
+def expected(world: World) -> Listing:
+    log = world.log()
+    listing = listing_of(log.snapshot(log.head()), log.layout)
+    return replace(listing, partitions=tuple(sorted(listing.partitions, key=lambda one: one.values)))
+
+
+def item(world: World) -> dict[str, str]:
+    return {Attribute.LAST_CATALOG_ERROR: "", **world.state().item}
+
+
+def test_a_table_that_nothing_was_loaded_into_is_in_no_catalog(orders: World, catalog: MemoryCatalog):
+    run(orders, catalog)
+    assert catalog.names == set()
+    assert Attribute.LAST_CATALOG_TABLE not in item(orders)
+
+
+def test_a_run_shows_what_its_job_loaded_and_the_item_says_where(orders: World, catalog: MemoryCatalog):
+    orders.put("LOAD00000001.parquet")
+    run(orders, catalog)
+    assert catalog.listing(NAME) == expected(orders)
+    assert item(orders)[Attribute.LAST_CATALOG_TABLE] == "lake.shop_orders"
+    assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
+
+
+def test_columns_partitions_and_figures_follow_every_change(orders: World, catalog: MemoryCatalog):
+    changes: list[tuple[tuple[str | None, ...], Schema, tuple[str, ...]]] = [
+        (("2024-03-05", None), INT, ("day",)),
+        (("2024-03-05", "2024-03-06"), INT, ("day",)),
+        (("2024-03-06",), WIDE, ("day",)),
+        (("x",), WIDE, ()),
+        (("a/b", ""), INT, ("day",)),
+    ]
+    for days, schema, key in changes:
+        change(orders, *days, schema=schema, key=key)
+        run(orders, catalog)
+        assert catalog.listing(NAME) == expected(orders)
+    values = [partition.values for partition in catalog.listing(NAME).partitions]
+    assert values == [(HIVE_NULL_PARTITION,), ("a/b",)]
+    assert catalog.listing(NAME).table.statistics == Statistics(rows=20, files=2, bytes=200)
+
+
+def test_a_history_is_a_table_beside_it(orders: World, catalog: MemoryCatalog):
+    change(orders, "2024-03-05", versions=(("2024", "03"), ("2024", "04")))
+    run(orders, catalog)
+    shown = catalog.listing(f"{NAME}_history")
+    assert shown.table.location == f"s3://{LAKE}/{LAKE_PREFIX}shop/orders_history/"
+    assert [column.name for column in shown.table.columns][-3:] == ["validity_flag", "change_id", "_cdc_position"]
+    assert [column.name for column in shown.table.partition_columns] == ["year", "month"]
+    assert [partition.values for partition in shown.partitions] == [("2024", "03"), ("2024", "04")]
+    assert shown.partitions[0].location == f"{shown.table.location}year=2024/month=03/"
+    assert shown.table.statistics == Statistics(rows=20, files=2, bytes=200)
+    assert catalog.listing(NAME) == expected(orders)
+
+
+def test_the_table_of_a_history_goes_by_the_name_of_the_other_and_is_emptied_with_it(
+    orders: World, catalog: MemoryCatalog
+):
+    orders.states.set_by_person(ORDERS, {Attribute.HISTORY: "true"})
+    change(orders, "2024-03-05", versions=(("2024", "03"),))
+    run(orders, catalog)
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
+    run(orders, catalog)
+    assert catalog.names == {"all_orders", "all_orders_history"}
+    by_hand(orders, catalog).rollback(to=0)
+    assert catalog.listing("all_orders_history").partitions == ()
+
+
+def softly(world: World, mode: str = "soft") -> None:
+    world.states.set_by_person(ORDERS, {Attribute.DELETE_MODE: mode})
+
+
+def view_of(world: World) -> CatalogTable:
+    table = replace(expected(world).table, has_view=True)
+    return live_view(table, CatalogName("lake", NAME))
+
+
+def test_a_table_that_deletes_softly_has_a_view_of_its_live_rows_beside_it(orders: World, catalog: MemoryCatalog):
+    softly(orders)
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    assert catalog.names == {NAME, LIVE}
+    assert catalog.table(LIVE) == view_of(orders)
+    change(orders, "2024-03-06", schema=WIDE)
+    run(orders, catalog)
+    assert catalog.table(LIVE) == view_of(orders)
+    assert "bigint" in {column.type for column in view_of(orders).columns}
+    catalog.drop_table(LIVE)
+    run(orders, catalog)
+    assert catalog.table(LIVE) == view_of(orders)
+
+
+def test_the_view_goes_with_the_last_row_that_was_deleted_softly(orders: World, catalog: MemoryCatalog):
+    softly(orders)
+    change(orders, "2024-03-05", deleted=4)
+    run(orders, catalog)
+    shown = catalog.table(NAME)
+    assert shown is not None
+    assert shown.statistics == Statistics(rows=10, files=1, bytes=100)  # what a query of the table reads
+    softly(orders, "hard")
+    run(orders, catalog)
+    assert catalog.names == {NAME, LIVE}
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    assert catalog.names == {NAME}
+    assert catalog.listing(NAME) == expected(orders)
+
+
+def test_a_view_of_others_is_left_alone_and_told_of(orders: World, catalog: MemoryCatalog):
+    softly(orders)
+    change(orders, "2024-03-05")
+    other = CatalogTable("", (), (), None, "", None, parquet=False, query="SELECT 1")
+    catalog.create_table(LIVE, other)
+    run(orders, catalog)
+    assert catalog.table(LIVE) == other
+    assert f"The catalog's table lake.{LIVE} is not cdclake's" in item(orders)[Attribute.LAST_CATALOG_ERROR]
+    assert catalog.table(NAME) == replace(expected(orders).table, has_view=True)
+    softly(orders, "hard")
+    run(orders, catalog)
+    assert catalog.table(LIVE) == other
+
+
+def test_the_view_goes_by_the_name_that_a_person_chose_also_if_that_was_the_name_of_the_view(
+    orders: World, catalog: MemoryCatalog
+):
+    softly(orders)
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
+    run(orders, catalog)
+    assert catalog.names == {"all_orders", "all_orders_live"}
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders_live"})
+    run(orders, catalog)
+    assert "shows shop.orders (live rows)" in item(orders)[Attribute.LAST_CATALOG_ERROR]
+    assert catalog.names == {"all_orders", "all_orders_live"}
+
+
+def test_a_change_that_a_dead_run_left_unpublished_is_shown_once_it_is_finished(orders: World, catalog: MemoryCatalog):
+    change(orders, "2024-03-05", and_publish=False)
+    run(orders, catalog)
+    assert catalog.listing(NAME) == expected(orders)
+
+
+def test_a_catalog_that_is_in_line_costs_one_request_and_writes_nothing(orders: World):
+    class Counted(MemoryCatalog):
+        calls: list[str] = []  # noqa: RUF012 - one test, one catalog
+
+        def __getattribute__(self, name: str) -> object:
+            if name in {"table", "partitions"} or name.startswith(("create", "update", "drop")):
+                type(self).calls.append(name)
+            return super().__getattribute__(name)
+
+    catalog = Counted()
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    Counted.calls.clear()
+    run(orders, catalog)
+    assert Counted.calls == ["table"]
+
+
+def test_without_a_catalog_nothing_is_said_of_one(orders: World):
+    change(orders, "2024-03-05")
+    run(orders, None)
+    assert not {Attribute.LAST_CATALOG_TABLE, Attribute.LAST_CATALOG_ERROR} & set(orders.state().item)
+
+
+def test_a_table_that_somebody_dropped_or_changed_is_mended_by_the_next_run(orders: World, catalog: MemoryCatalog):
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    catalog.drop_table(NAME)
+    run(orders, catalog)
+    assert catalog.listing(NAME) == expected(orders)
+    catalog.update_table(NAME, replace(catalog.listing(NAME).table, columns=()))
+    run(orders, catalog)
+    assert catalog.listing(NAME) == expected(orders)
+
+
+def test_a_table_of_this_folder_that_a_crawler_made_is_taken_over(orders: World, catalog: MemoryCatalog):
+    change(orders, "2024-03-05")
+    crawled = replace(expected(orders).table, source="", change=None, location=f"s3://{LAKE}/lake/shop/orders")
+    catalog.create_table(NAME, crawled)
+    run(orders, catalog)
+    assert catalog.listing(NAME) == expected(orders)
+
+
+@pytest.mark.parametrize(
+    ("source", "location", "says"),
+    [
+        ("shop_o.rders", "s3://lake-bucket/lake/shop_o/rders/", "shows shop_o.rders"),
+        ("", "s3://else/", "is not cdclake's: it shows s3://else/"),
+    ],
+)
+def test_a_table_of_others_is_left_alone_and_told_of(
+    orders: World, catalog: MemoryCatalog, source: str, location: str, says: str
+):
+    change(orders, "2024-03-05")
+    other = replace(expected(orders).table, source=source, location=location)
+    catalog.create_table(NAME, other)
+    report = run(orders, catalog)
+    assert report.outcome == "done"
+    assert catalog.table(NAME) == other
+    error = item(orders)[Attribute.LAST_CATALOG_ERROR]
+    assert says in error
+    assert "Set CatalogTable of shop.orders" in error
+
+
+def test_under_a_name_that_a_person_chose_the_table_is_there_once(orders: World, catalog: MemoryCatalog):
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
+    run(orders, catalog)
+    assert catalog.names == {"all_orders"}
+    assert catalog.listing("all_orders") == expected(orders)
+    assert item(orders)[Attribute.LAST_CATALOG_TABLE] == "lake.all_orders"
+
+
+def test_a_table_stays_under_its_name_until_it_is_there_under_the_one_that_a_person_chose(
+    orders: World, catalog: MemoryCatalog
+):
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    other = replace(expected(orders).table, source="shop.items")
+    catalog.create_table("taken", other)
+    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "taken"})
+    run(orders, catalog)
+    assert catalog.listing(NAME) == expected(orders)
+    catalog.drop_table("taken")
+    run(orders, catalog)
+    assert catalog.names == {"taken"}
+
+
+@pytest.mark.parametrize("error", [RetryableError("Glue is busy", remedy="Run again"), ValueError("a defect")])
+def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
+    orders: World, error: Exception, caplog: pytest.LogCaptureFixture
+):
+    catalog = BrokenCatalog()
+    catalog.error = error
+    orders.put("LOAD00000001.parquet")
+    report = run(orders, catalog)
+    assert (report.outcome, report.error) == ("done", "")
+    assert report.to_json()["catalog_error"] == item(orders)[Attribute.LAST_CATALOG_ERROR]
+    failures = [one.value for one in orders.metrics.taken if one.measure is Measure.FAILURES]
+    assert failures == [0, 1]
+    now = item(orders)
+    assert (now[Attribute.LAST_RUN_STATE], now[Attribute.LAST_CHANGE_ID]) == ("SUCCEEDED", "1")
+    assert now[Attribute.LAST_CATALOG_ERROR].startswith(f"{type(error).__name__}: ")
+    assert Attribute.LEASE_HOLDER not in now
+    told = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert {one.message for one in told} == {"the catalog could not be brought in line"}
+    assert all(bool(one.exc_info) == isinstance(error, ValueError) for one in told)
+
+    catalog.error = None
+    assert run(orders, catalog).catalog_error == ""
+    assert catalog.listing(NAME) == expected(orders)
+    assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
+
+
+def test_the_controller_starts_a_run_for_a_catalog_that_is_not_in_line_though_no_file_is_due(orders: World):
+    catalog = BrokenCatalog()
+    catalog.error = RetryableError("Glue is busy", remedy="Run again")
+    orders.put("LOAD00000001.parquet")
+    run(orders, catalog)
+    starts = len(orders.jobs.started)
+    now = orders.clock()
+    planned = plan(orders.source, now)
+    (table,) = planned.tables
+    assert table.decision
+    assert "the catalog could not be brought in line: RetryableError: Glue is busy" in table.decision.reason
+    execute(planned, orders.states, orders.jobs, now)
+    assert [start.job for start in orders.jobs.started[starts:]] == [JOB_PROCESS_TABLE]
+    run(orders, None)  # it is not wanted any more
+    assert plan(orders.source, now).tables[0].action.value == "none"
+
+
+def test_a_run_that_is_told_to_stop_while_at_the_catalog_stops(orders: World):
+    catalog = BrokenCatalog()
+    catalog.error = StoppedError("The run was told to stop")
+    change(orders, "2024-03-05")
+    with pytest.raises(StoppedError):
+        run(orders, catalog)
+    assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
+
+
+def by_hand(world: World, catalog: Catalog) -> RegisteredTable:
+    def open_catalog(database: str) -> Catalog:
+        assert database == catalog.database
+        return catalog
+
+    return RegisteredTable(world.states, world.state(), world.log(), "by-hand", world.clock, open_catalog)
+
+
+@pytest.fixture
+def shown(orders: World, catalog: MemoryCatalog) -> Iterator[World]:
+    """A table of two changes that the catalog shows. Whatever a test does, the catalog shows the table at its end."""
+    change(orders, "2024-03-05")
+    change(orders, "2024-03-05", "2024-03-06", schema=WIDE)
+    run(orders, catalog)
+    yield orders
+    if orders.log().snapshot(orders.log().head()).made:
+        assert catalog.listing(NAME) == expected(orders)
+
+
+def test_a_rollback_and_a_reapply_by_hand_are_shown_though_the_table_is_off(shown: World, catalog: MemoryCatalog):
+    by_hand(shown, catalog).rollback()
+    listing = catalog.listing(NAME)
+    assert [one.values for one in listing.partitions] == [("2024-03-05",)]
+    assert (listing.table.columns[0].type, listing.table.change) == ("int", 3)
+    by_hand(shown, catalog).reapply()
+    assert len(catalog.listing(NAME).partitions) == 2
+
+
+def test_a_table_that_was_rolled_back_to_nothing_stays_in_the_catalog_without_rows(
+    shown: World, catalog: MemoryCatalog
+):
+    columns = catalog.listing(NAME).table.columns
+    by_hand(shown, catalog).rollback(to=0)
+    listing = catalog.listing(NAME)
+    assert (listing.table.columns, listing.partitions) == (columns, ())
+    assert listing.table.statistics == Statistics()
+
+
+def test_a_repair_by_hand_brings_the_catalog_in_line_as_well(shown: World, catalog: MemoryCatalog):
+    catalog.drop_table(NAME)
+    by_hand(shown, catalog).repair()
+    assert catalog.names == {NAME}
+
+
+def test_an_error_of_the_catalog_does_not_fail_what_is_done_by_hand(shown: World, catalog: MemoryCatalog):
+    broken = BrokenCatalog()
+    broken.error = RetryableError("Glue is busy", remedy="Run again")
+    by_hand(shown, broken).rollback()
+    assert item(shown)[Attribute.LAST_CHANGE_ID] == "3"
+    assert "Glue is busy" in item(shown)[Attribute.LAST_CATALOG_ERROR]
+    by_hand(shown, catalog).repair()
+    assert item(shown)[Attribute.LAST_CATALOG_ERROR] == ""
+
+
+def test_a_deed_by_hand_that_fails_leaves_the_catalog_alone(shown: World, catalog: MemoryCatalog):
+    broken = BrokenCatalog()
+    broken.error = AssertionError("the catalog was asked")
+    shown.lake.put(f"{shown.log().layout.table_prefix}stranger.parquet", b"")
+    with pytest.raises(LakeFilesError):
+        by_hand(shown, broken).rollback()
+    assert item(shown)[Attribute.LAST_CATALOG_ERROR] == ""
+
+
+@pytest.mark.aws
+def test_a_run_on_the_embedded_glue_leaves_what_athena_reads(orders: World, aws: None):
+    glue = aws_clients.client("glue")
+    glue.create_database(DatabaseInput={"Name": "lake"})
+    catalog = GlueCatalog(glue, "lake")
+    change(orders, "2024-03-04", None, *(f"2024-03-{day:02d}" for day in range(5, 30)))
+    run(orders, catalog)
+    change(orders, "2024-03-05", "a b/c", schema=WIDE)
+    run(orders, catalog)
+    table = glue.get_table(DatabaseName="lake", Name=NAME)["Table"]
+    found = glue.get_partitions(DatabaseName="lake", TableName=NAME)["Partitions"]
+    assert {one["Values"][0]: one["StorageDescriptor"]["Location"] for one in found} == {
+        "2024-03-05": f"s3://{LAKE}/lake/shop/orders/day=2024-03-05/",
+        "a b/c": f"s3://{LAKE}/lake/shop/orders/day=a b%2Fc/",
+    }
+    columns = [("id", "bigint"), ("op", "string"), ("_cdc_position", "string")]
+    for storage in [table["StorageDescriptor"], *(one["StorageDescriptor"] for one in found)]:
+        assert [(column["Name"], column["Type"]) for column in storage["Columns"]] == columns
+    assert table["StorageDescriptor"]["Location"] == f"s3://{LAKE}/lake/shop/orders/"
+    assert (table["Parameters"]["numRows"], table["Parameters"]["cdclake.change"]) == ("20", "2")
+    assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
+    by_hand(orders, catalog).rollback()
+    again = glue.get_partitions(DatabaseName="lake", TableName=NAME)["Partitions"]
+    assert len(again) == 27
+    assert all(one["StorageDescriptor"]["Columns"][0]["Type"] == "int" for one in again)

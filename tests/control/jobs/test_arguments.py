@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from cdclake.control.jobs.arguments import folder_prefix, item_json, parse_arguments, parse_item, parse_new_table
+from cdclake.errors import ConfigurationError
+
+
+def test_both_ways_of_writing_are_read_and_glues_own_arguments_are_passed_over():
+    argv = [
+        "script.py",
+        "--JOB_NAME",
+        "x",
+        "--bucket=raw=1",
+        "--enable-metrics",
+        "--prefix",
+        "dms/",
+        "--extra-py-files",
+        "p",
+    ]
+    assert parse_arguments(argv, ["bucket", "prefix"]) == {"bucket": "raw=1", "prefix": "dms/"}
+
+
+def test_a_missing_argument_is_named():
+    with pytest.raises(ConfigurationError, match="--out_bucket is missing"):
+        parse_arguments(["--bucket", "raw"], ["bucket", "out_bucket"])
+
+
+@pytest.mark.parametrize("argv", [["--bucket", ""], ["--bucket="], ["--bucket"], ["--bucket", "--JOB_NAME", "x"]])
+def test_an_empty_value_is_an_error_unless_it_may_be(argv: list[str]):
+    with pytest.raises(ConfigurationError, match="--bucket is empty"):
+        parse_arguments(argv, ["bucket"])
+    assert parse_arguments(argv, ["bucket"], may_be_empty=["bucket"]) == {"bucket": ""}
+
+
+def test_optional_arguments_have_defaults_that_a_given_value_replaces():
+    optional = {"state_table": "DMSCDC_Controller", "tables": ""}
+    assert parse_arguments(["--tables", "shop.orders"], [], optional) == {
+        "state_table": "DMSCDC_Controller",
+        "tables": "shop.orders",
+    }
+
+
+def test_of_a_name_given_twice_the_last_counts():
+    assert parse_arguments(["--bucket", "a", "--bucket", "b"], ["bucket"]) == {"bucket": "b"}
+
+
+def test_an_item_is_read_as_the_walkthrough_passes_it_and_plain():
+    item = {"path": "raw/dms/shop/orders/", "PrimaryKey": "id,größe"}
+    assert parse_item(item_json(item)) == item
+    assert parse_item('{"path": {"S": "raw/dms/shop/orders/"}, "PrimaryKey": "null"}')["PrimaryKey"] == "null"
+
+
+def test_the_last_error_which_may_be_long_is_not_passed_on():
+    assert parse_item(item_json({"path": "p/s/t/", "LastError": "x" * 100_000, "LastCatalogError": "x"})) == {
+        "path": "p/s/t/"
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "{}", '{"path": ""}', '{"path": {"N": "1"}}', '{"path": "p", "x": 1}'])
+def test_what_is_no_item_is_refused(text: str):
+    with pytest.raises(ConfigurationError, match="--item"):
+        parse_item(text)
+
+
+@pytest.mark.parametrize(("text", "prefix"), [("", ""), ("/", ""), ("dms", "dms/"), ("/a/b/", "a/b/")])
+def test_a_prefix_is_empty_or_ends_with_a_slash(text: str, prefix: str):
+    assert folder_prefix(text) == prefix
+
+
+def test_settings_of_new_tables_are_read_from_json():
+    assert parse_new_table('{"FullLoadQuietMinutes": "0", "CsvDelimiter": "|"}') == {
+        "FullLoadQuietMinutes": "0",
+        "CsvDelimiter": "|",
+    }
+    assert parse_new_table("") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "x",
+        '{"ActiveFlag": "true"}',
+        '{"path": "x"}',
+        '{"LastChangeId": "7"}',
+        '{"CsvDelimiter": 1}',
+        '{"Rfc4180": "no"}',
+    ],
+)
+def test_nothing_turns_a_new_table_on_or_writes_what_the_jobs_write(text: str):
+    with pytest.raises(ConfigurationError):
+        parse_new_table(text)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cdclake.control.jobs.entry import JobExit, StoppedError, job_run_id, run_job, stop_on_sigterm
+from cdclake.errors import BadRowError, SchemaMismatchError
+
+
+def test_a_good_run_prints_its_summary_as_the_only_line_and_returns(capsys: pytest.CaptureFixture[str]):
+    run_job(lambda: {"rows": 3})
+    assert capsys.readouterr() == ('{"rows": 3}\n', "")
+
+
+def test_an_expected_error_is_one_last_line_without_a_traceback():
+    script = (
+        "from cdclake.control.jobs.entry import run_job\n"
+        "from cdclake.errors import BadRowError\n"
+        "def main():\n    raise BadRowError('Op is X,\\n no operation', remedy='Look at it', file='a.csv', row=7)\n"
+        "run_job(main)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == BadRowError.exit_code
+    assert ended.stdout == ""
+    assert ended.stderr == "BadRowError: Op is X, no operation (file a.csv, row 7). Look at it\n"
+
+
+def test_who_looks_at_the_exit_and_not_at_the_code_reads_the_reason():
+    def main() -> dict[str, object]:
+        raise SchemaMismatchError("Column a is gone", remedy="Reload")
+
+    with pytest.raises(JobExit, match=r"SchemaMismatchError: Column a is gone\. Reload") as caught:
+        run_job(main)
+    assert caught.value.code == SchemaMismatchError.exit_code
+
+
+def test_a_summary_with_an_error_is_printed_and_fails(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(JobExit) as caught:
+        run_job(lambda: {"tables": 2, "error": "RetryableError: 1 of 2 tables failed"})
+    assert caught.value.code == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["tables"] == 2
+    assert err == "RetryableError: 1 of 2 tables failed\n"
+
+
+def test_a_defect_goes_through_with_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        run_job(lambda: {"x": 1 // 0})
+
+
+def test_sigterm_becomes_an_error_the_run_can_handle():
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        stop_on_sigterm()
+        with pytest.raises(StoppedError):
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_the_run_id_is_glues_if_it_is_told_and_else_ones_own():
+    assert job_run_id(["x", "--JOB_RUN_ID", "jr_1"]) == "jr_1"
+    assert job_run_id([]) != job_run_id([])

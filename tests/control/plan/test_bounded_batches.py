@@ -1,0 +1,148 @@
+"""However much is waiting, one change takes a bounded part of it, oldest first."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.plan_table import plan_table
+from cdclake.model.late import applied_after, first_batch, pending_changes
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Attribute
+from cdclake.model.rawfiles import ListedObject, RawFile, file_order, raw_files
+from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import Snapshot
+from cdclake.model.table import TableState
+from tests.control.world import ORDERS
+
+if TYPE_CHECKING:
+    from tests.control.world import World
+
+T0 = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
+PREFIX = "dms/shop/orders/"
+
+
+def change(minute: int) -> str:
+    return f"{T0 + timedelta(minutes=minute):%Y%m%d-%H%M%S}000.parquet"
+
+
+def listed(minutes: list[int], size_bytes: int = 10) -> list[RawFile]:
+    return raw_files([ListedObject(PREFIX + change(minute), size_bytes, T0) for minute in minutes], PREFIX)[1]
+
+
+def active(**attributes: str) -> TableState:
+    return TableState.new("raw", "dms/shop/", "orders/").with_attributes(ActiveFlag="true", **attributes)
+
+
+def test_a_backlog_is_worked_off_oldest_first_with_the_watermark_moving_each_time(world: World):
+    world.register(MaxFilesPerRun="3")
+    names = [change(minute) for minute in range(8)]
+    for name in reversed(names):
+        world.put(name)
+    report = world.process()
+    assert world.applied == names
+    assert world.spark_starts() == [JOB_LOAD_INCREMENTAL] * 3
+    watermarks = [one.decision.new_watermark for one in report.rounds]
+    assert watermarks == [names[2], names[5], names[7]]
+    assert [one.decision.left for one in report.rounds] == [5, 2, 0]
+    assert "8 change files after the full load; the oldest 3 of them first" in report.rounds[0].decision.reason
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + names[7]
+
+
+def test_a_backlog_too_large_for_one_run_is_handed_to_a_fresh_one(world: World):
+    world.register(MaxFilesPerRun="1")
+    for minute in range(25):
+        world.put(change(minute))
+    report = world.process()
+    assert report.outcome == "handed on"
+    assert len(world.applied) == 20
+    assert world.jobs.started[-1].job == JOB_PROCESS_TABLE
+    assert world.process(run_id="run-2").outcome == "done"
+    assert world.applied == [change(minute) for minute in range(25)]
+
+
+def test_the_first_full_load_is_followed_by_the_backlog_in_batches(world: World):
+    world.register(MaxFilesPerRun="2")
+    world.put("LOAD00000001.parquet")
+    for minute in range(3):
+        world.put(change(minute))
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_LOAD_INCREMENTAL]
+    assert world.applied == [change(minute) for minute in range(3)]
+
+
+def test_late_files_are_bounded_too_and_none_falls_behind_the_window_by_waiting(world: World):
+    world.register(MaxFilesPerRun="2", LateWindowHours="1")
+    world.put(change(50))
+    world.process()
+    late = [change(minute) for minute in (1, 2, 3, 4, 5)]
+    for name in (*late, change(100), change(200)):
+        world.put(name)
+    report = world.process()
+    assert world.applied == [change(50), *late, change(100), change(200)]
+    assert [one.decision.files for one in report.rounds] == [2, 2, 2, 1]
+    assert report.rounds[0].decision.new_watermark == change(2)
+
+
+def test_late_files_left_for_the_next_run_are_not_forgotten_if_this_one_dies(world: World):
+    world.register(MaxFilesPerRun="2")
+    world.put(change(50))
+    world.process()
+    world.clock.advance(60)
+    for minute in range(4):
+        world.put(change(minute))
+
+    def fail_from_now_on() -> None:
+        world.failures[JOB_LOAD_INCREMENTAL] = "boom"
+
+    world.clock.advance(60)
+    world.after_job = fail_from_now_on
+    with pytest.raises(Exception, match="boom"):
+        world.process()
+    world.failures.clear()
+    _, changes = raw_files(world.raw.list(PREFIX), PREFIX)
+    assert plan_table(world.state(), (), changes, world.clock()).kind is DecisionKind.LOOK
+    world.process()
+    assert world.applied == [change(minute) for minute in (50, 0, 1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("most_files", "most_bytes", "taken"), [(3, 1000, 3), (100, 35, 3), (100, 30, 3), (100, 1, 1), (1, 1000, 1)]
+)
+def test_a_batch_ends_at_so_many_files_or_bytes_and_holds_at_least_one(most_files: int, most_bytes: int, taken: int):
+    files = listed(list(range(5)))
+    assert list(first_batch(files, most_files, most_bytes)) == files[:taken]
+    assert first_batch([], most_files, most_bytes) == []
+
+
+@given(
+    applied=st.lists(st.integers(0, 6000), max_size=20, unique=True),
+    there=st.lists(st.integers(0, 6000), max_size=40, unique=True),
+    most_files=st.integers(1, 10),
+    most_bytes=st.integers(1, 120),
+)
+def test_planner_and_job_mean_the_same_files(applied: list[int], there: list[int], most_files: int, most_bytes: int):
+    lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)))
+    lake = applied_after(lake, listed(applied), 72)
+    files = listed(sorted({*there, *applied}))
+    state = active(MaxFilesPerRun=str(most_files), MaxBytesPerRun=str(most_bytes), LateWindowHours="72")
+    left = len(pending_changes(lake, files, 72).due)
+    while left:
+        decision = plan_table(state, (), files, T0, lake)
+        assert decision.incremental
+        end = file_order(decision.new_watermark)
+        due = [file for file in pending_changes(lake, files, 72).due if not end or file.order <= end]
+        job = first_batch(due, most_files, most_bytes)
+        assert list(job) == due  # the job's own limits leave nothing out that was planned
+        assert len(job) == decision.files <= most_files
+        assert decision.first == job[0].relative
+        assert decision.left == left - len(job)
+        assert len(job) == 1 or decision.bytes <= most_bytes
+        lake = applied_after(lake, job, 72)
+        assert not plan_table(state, (), files, T0, lake).repeats(decision)
+        left -= len(job)
+    assert plan_table(state, (), files, T0, lake).kind is DecisionKind.NOTHING_NEW

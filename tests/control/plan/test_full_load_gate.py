@@ -1,0 +1,192 @@
+"""A full load is taken once it has arrived as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.control.controller import Action, execute, plan
+from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
+from tests.control.world import ORDERS
+
+if TYPE_CHECKING:
+    from tests.control.world import World
+
+TASK = "arn:aws:dms:eu-central-1:123456789012:task:SHOP"
+CHANGE_1, CHANGE_2 = "20240305-100001000.parquet", "20240305-100002000.parquet"
+MINUTE = 60
+
+
+def load(number: int) -> str:
+    return f"LOAD{number:08X}.parquet"
+
+
+def planned(world: World) -> Decision:
+    (table,) = plan(world.source, world.clock()).tables
+    assert table.decision, table.error
+    assert table.action is (Action.START if table.decision.work else Action.NONE)
+    return table.decision
+
+
+def quiet(world: World) -> None:
+    """The table is registered with the default quiet period."""
+    world.register(FullLoadQuietMinutes="10")
+
+
+def test_a_full_load_is_taken_once_no_file_came_for_the_quiet_period(world: World):
+    quiet(world)
+    world.put(load(1))
+    world.clock.advance(5 * MINUTE)
+    world.put(load(2))
+    world.clock.advance(10 * MINUTE - 1)
+    decision = planned(world)
+    assert decision.kind is DecisionKind.WAITING
+    assert decision.reason == (
+        "full load still arriving: the newest LOAD file was written at 2024-03-05T10:05:00Z, "
+        "and no other must come until 2024-03-05T10:15:00Z"
+    )
+    assert decision.to_do == ""
+    world.clock.advance(1)
+    assert planned(world).kind is DecisionKind.FULL_LOAD
+
+
+def test_the_quiet_period_is_ten_minutes_unless_a_person_says_otherwise(world: World):
+    world.register(FullLoadQuietMinutes="3")
+    world.register(ORDERS.replace("orders", "items")).with_attributes()
+    world.put(load(1))
+    world.clock.advance(3 * MINUTE)
+    items, orders = plan(world.source, world.clock()).tables
+    assert orders.action is Action.START
+    assert items.action is Action.NONE
+
+
+def test_an_event_while_a_full_load_arrives_starts_nothing_and_the_hourly_controller_comes_back(world: World):
+    quiet(world)
+    world.put(load(1))
+    report = world.process()
+    assert report.rounds[0].decision.kind is DecisionKind.WAITING
+    assert world.spark_starts() == []
+    assert world.state().item["LastRunState"] == "SUCCEEDED"
+    world.clock.advance(60 * MINUTE)
+    todo = plan(world.source, world.clock())
+    assert execute(todo, world.states, world.jobs, world.clock()).tables[0].outcome == "started"
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+
+
+def test_changes_wait_with_the_first_full_load_and_are_applied_after_it(world: World):
+    quiet(world)
+    world.put(load(1))
+    world.put(CHANGE_1)
+    world.process()
+    assert world.spark_starts() == []
+    world.clock.advance(10 * MINUTE)
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
+    assert world.applied == [CHANGE_1]
+
+
+def test_changes_wait_while_a_reload_arrives_and_those_older_than_it_are_never_applied_after_it(world: World):
+    quiet(world)
+    world.put(load(1))
+    world.clock.advance(10 * MINUTE)
+    world.process()
+    world.put(CHANGE_1)
+    world.clock.advance(MINUTE)
+    world.put(load(1))
+    world.clock.advance(MINUTE)
+    world.put(CHANGE_2)
+    assert world.process().rounds[0].decision.kind is DecisionKind.WAITING
+    world.clock.advance(10 * MINUTE)
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
+    assert world.applied == [CHANGE_2]
+    assert not planned(world).work
+
+
+def test_a_reload_of_the_same_rows_leaves_the_positions_as_they_are_and_asks_for_nothing_more(world: World):
+    quiet(world)
+    world.put(load(1))
+    world.put(CHANGE_1)
+    world.clock.advance(10 * MINUTE)
+    world.process()
+    before = world.log().snapshot(world.log().head())
+    world.put(load(1))
+    world.clock.advance(10 * MINUTE)
+    world.process()
+    after = world.log().snapshot(world.log().head())
+    assert (after.change, after.watermark, after.floor) == (before.change + 1, CHANGE_1, CHANGE_1)
+    assert world.applied == [CHANGE_1]
+    assert not planned(world).work
+
+
+@pytest.mark.parametrize(
+    ("there", "missing"),
+    [
+        ([load(2)], "LOAD00000001"),
+        ([load(1), load(3), load(4)], "LOAD00000002"),
+        ([load(n) for n in (*range(1, 10), 11)], "LOAD0000000A"),
+        (["p0/" + load(1), "p1/" + load(2)], "p1/LOAD00000001"),
+        (["SEGMENT1_" + load(1), "SEGMENT2_" + load(3)], "SEGMENT2_LOAD00000001"),
+    ],
+)
+def test_a_full_load_with_a_gap_waits_and_then_wants_a_person(world: World, there: list[str], missing: str):
+    quiet(world)
+    for name in there:
+        world.put(name)
+    decision = planned(world)
+    assert decision.kind is DecisionKind.WAITING
+    assert f"{missing} is missing" in decision.reason
+    assert decision.to_do == ""
+    world.clock.advance(60 * MINUTE)
+    assert "LastFullLoadDate to 2024-03-05 10:00:00" in planned(world).to_do
+    world.states.set_by_person(ORDERS, {"LastFullLoadDate": "2024-03-05 10:00:00"})
+    assert planned(world).kind is DecisionKind.NOTHING_NEW
+
+
+def test_the_files_of_a_parallel_load_count_in_each_folder_by_themselves(world: World):
+    quiet(world)
+    for folder in ("p0/", "p1/", "SEGMENT1_", ""):
+        world.put(folder + load(1))
+        world.put(folder + load(2))
+    world.clock.advance(10 * MINUTE)
+    assert planned(world).files == 8
+
+
+@pytest.mark.parametrize("word", ["Before load", "Full load", "Table is being reloaded", "Table does not exist"])
+def test_where_a_dms_task_is_named_it_must_say_that_the_table_is_complete(world: World, word: str):
+    world.register(DmsTask=TASK)
+    world.put(load(1))
+    world.statistics.words[TASK, "shop.orders"] = word
+    decision = planned(world)
+    assert decision.kind is DecisionKind.WAITING
+    assert f"the DMS task says '{word}'" in decision.reason
+    assert world.process().rounds[0].decision.kind is DecisionKind.WAITING
+    world.statistics.words[TASK, "shop.orders"] = "Table completed"
+    assert planned(world).kind is DecisionKind.FULL_LOAD
+    world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+
+
+def test_a_full_load_that_failed_in_dms_wants_a_person(world: World):
+    world.register(DmsTask=TASK)
+    world.put(load(1))
+    world.statistics.words[TASK, "shop.orders"] = "Table error"
+    decision = planned(world)
+    assert decision.kind is DecisionKind.WAITING
+    assert "reload" in decision.to_do
+
+
+def test_a_dms_task_that_does_not_know_the_table_leaves_it_to_the_files(world: World):
+    world.register(DmsTask=TASK)
+    world.put(load(1))
+    assert planned(world).kind is DecisionKind.FULL_LOAD
+
+
+def test_a_task_that_says_complete_does_not_end_the_quiet_period(world: World):
+    world.register(DmsTask=TASK, FullLoadQuietMinutes="10")
+    world.put(load(1))
+    world.statistics.words[TASK, "shop.orders"] = "Table completed"
+    assert planned(world).kind is DecisionKind.WAITING

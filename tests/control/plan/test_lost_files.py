@@ -1,0 +1,209 @@
+"""What vanishes from the raw bucket never empties a lake table, and is never passed over without a word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.control.controller import Action, execute, plan
+from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.plan.lost_files import PendingNote, note_of, vanished
+from cdclake.control.run import metrics
+from cdclake.errors import JobRunError, RawFilesLostError
+from cdclake.model.metrics import Measure
+from cdclake.model.names import Attribute
+from cdclake.model.rawfiles import raw_files
+from tests.control.world import ORDERS, RAW
+
+if TYPE_CHECKING:
+    from tests.control.world import World
+
+PREFIX = ORDERS[len(RAW) + 1 :]
+LOAD = "LOAD00000001.parquet"
+CHANGES = [f"20240305-10000{number}000.parquet" for number in range(9)]
+
+
+def planned(world: World) -> Decision:
+    (table,) = plan(world.source, world.clock()).tables
+    assert table.decision, table.error
+    if table.decision.kind is DecisionKind.FROZEN:
+        assert table.action is Action.NONE
+    return table.decision
+
+
+def vanish(world: World, *names: str) -> None:
+    world.raw.delete([PREFIX + name for name in names])
+
+
+def with_a_broken_job(world: World) -> None:
+    """A loaded table with five changes waiting, noted by a run whose Spark job failed."""
+    world.register()
+    world.put(LOAD)
+    world.process()
+    for name in CHANGES[:5]:
+        world.put(name)
+    world.failures["DMSCDC_LoadIncremental"] = "boom"
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+
+
+@pytest.mark.parametrize("gone", [[LOAD], CHANGES[:2], [LOAD, *CHANGES[:2]]], ids=["loads", "changes", "all"])
+def test_raw_files_that_were_applied_may_vanish_and_nothing_happens(world: World, gone: list[str]):
+    world.register()
+    for name in (LOAD, *CHANGES[:2]):
+        world.put(name)
+    world.clock.advance(60)
+    world.process()
+    before = world.state().item["LastChangeId"]
+    vanish(world, *gone)
+    assert planned(world).kind is DecisionKind.NOTHING_NEW
+    world.process()
+    assert world.state().item["LastChangeId"] == before
+    assert world.log().snapshot(world.log().head()).made
+
+
+def test_after_applied_files_vanished_new_changes_are_applied_as_ever(world: World):
+    world.register()
+    world.put(LOAD)
+    world.put(CHANGES[0])
+    world.process()
+    vanish(world, LOAD, CHANGES[0])
+    world.put(CHANGES[1])
+    world.process()
+    assert world.applied == CHANGES[:2]
+
+
+def test_pending_files_that_vanish_freeze_the_table_with_a_clear_error(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1], CHANGES[3])
+    decision = planned(world)
+    assert decision.kind is DecisionKind.FROZEN
+    assert decision.reason.startswith("change files that vanished from the raw bucket after the full load")
+    assert "before they were applied: 2;" in decision.reason
+    assert "cdclake tables unfreeze shop.orders" in decision.to_do
+    assert not decision.work
+    with pytest.raises(RawFilesLostError, match="before they were applied: 2;"):
+        world.process()
+    assert world.applied == []
+    assert "cdclake tables unfreeze shop.orders" in world.state().item[Attribute.LAST_ERROR]
+    assert Attribute.LEASE_HOLDER not in world.state().item
+
+
+def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    started = len(world.jobs.started)
+    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
+    assert len(world.jobs.started) == started
+    assert "before they were applied: 1;" in str(summary.to_json()["error"])
+    assert "cdclake tables unfreeze shop.orders" in summary.failed[0].error
+
+
+def test_the_controller_measures_how_many_tables_are_frozen(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
+    told = metrics.of_controller(summary.tables, world.clock())
+    assert [metric.value for metric in told if metric.measure is Measure.FROZEN_TABLES] == [1]
+
+
+def test_a_frozen_table_stays_frozen_whatever_else_comes(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[4])
+    for name in CHANGES[5:]:
+        world.put(name)
+    for _ in range(2):
+        with pytest.raises(RawFilesLostError):
+            world.process()
+    assert planned(world).kind is DecisionKind.FROZEN
+
+
+def test_a_table_thaws_by_itself_when_the_files_are_back(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    assert planned(world).kind is DecisionKind.FROZEN
+    world.put(CHANGES[1])
+    world.process()
+    assert world.applied == CHANGES[:5]
+
+
+def test_an_operator_thaws_a_table_and_it_goes_on_without_what_was_lost(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    world.states.set_by_person(ORDERS, {Attribute.LAST_PENDING: "null"})
+    assert planned(world).kind is DecisionKind.INCREMENTAL
+    world.process()
+    assert world.applied == [name for name in CHANGES[:5] if name != CHANGES[1]]
+
+
+def test_a_reload_thaws_a_table(world: World):
+    with_a_broken_job(world)
+    vanish(world, *CHANGES[:5])
+    assert planned(world).kind is DecisionKind.FROZEN
+    world.clock.advance(60)
+    world.put(LOAD)
+    assert planned(world).kind is DecisionKind.FULL_LOAD
+    world.process()
+    assert planned(world).kind is DecisionKind.NOTHING_NEW
+
+
+def test_a_restarted_task_that_clears_the_folder_and_loads_again_is_no_loss(world: World):
+    with_a_broken_job(world)
+    vanish(world, LOAD, *CHANGES[:5])
+    world.clock.advance(60)
+    world.put(LOAD)
+    world.put(CHANGES[6])
+    world.process()
+    assert world.applied == [CHANGES[6]]
+
+
+def test_what_vanishes_behind_the_batch_that_was_applied_is_noticed_as_well(world: World):
+    world.register(MaxFilesPerRun="2")
+    for name in CHANGES[:6]:
+        world.put(name)
+
+    def fail_the_second() -> None:
+        world.failures["DMSCDC_LoadIncremental"] = "boom"
+
+    world.after_job = fail_the_second
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+    assert world.applied == CHANGES[:2]
+    vanish(world, CHANGES[0])  # applied
+    assert planned(world).kind is DecisionKind.INCREMENTAL
+    vanish(world, CHANGES[5])
+    assert planned(world).kind is DecisionKind.FROZEN
+
+
+def test_a_run_that_died_right_after_its_commit_leaves_no_table_frozen(world: World):
+    world.register(MaxFilesPerRun="2")
+    for name in CHANGES[:3]:
+        world.put(name)
+    note = note_of("", *(raw_files(world.raw.list(PREFIX), PREFIX)[1][:n] for n in (2, 3)))
+    world.states.record_run(ORDERS, {Attribute.LAST_PENDING: note})
+    world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # commits, and the item is never written
+    vanish(world, *CHANGES[:2])
+    assert world.process().rounds[0].decision.kind is DecisionKind.INCREMENTAL
+    assert world.applied == CHANGES[:3]
+
+
+def test_the_note_is_small_whatever_the_backlog(world: World):
+    for number in range(3000):
+        world.put(f"20240305-{number:09d}.parquet")
+    _, changes = raw_files(world.raw.list(PREFIX), PREFIX)
+    note = note_of("", changes[:10], changes)
+    assert len(note) < 300
+    assert PendingNote.parse(note) == PendingNote(10, changes[9].relative, 2990, changes[-1].relative, "")
+    assert vanished(note, "", changes) == 0
+    assert vanished(note, "", changes[7:]) == 7
+    assert vanished(note, changes[9].relative, changes[10:]) == 0
+    assert vanished(note, changes[9].relative, changes[12:]) == 2
+    assert vanished(note, changes[500].relative, changes[501:]) == 0
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "3", '{"batch_files": 1}', "{"])
+def test_a_note_that_a_person_cleared_says_nothing(text: str):
+    assert vanished(text, "", []) == 0

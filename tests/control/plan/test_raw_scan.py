@@ -1,0 +1,453 @@
+"""The Controller's look at a raw folder sees what is new in few requests, and all the rest in turn."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from math import ceil
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdclake.control.controller import Action, execute, plan
+from cdclake.control.plan.lost_files import PendingNote
+from cdclake.control.plan.packing import PackLimits
+from cdclake.control.plan.raw_scan import HOURS, LOOK_BACK_FILES, PAGE_OBJECTS, look_at_raw, look_from
+from cdclake.control.run.metrics import of_controller
+from cdclake.control.status import Standing, table_status
+from cdclake.errors import NoRoomError, RetryableError
+from cdclake.model.metrics import Measure
+from cdclake.model.names import Attribute
+from cdclake.model.rawfiles import ListedObject, raw_files, start_after
+from cdclake.model.table import TableState
+from tests.control.world import ORDERS, RAW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from cdclake.ports import ObjectReader
+    from tests.control.world import World
+
+FIRST = datetime(2024, 3, 1, tzinfo=timezone.utc)
+NOW = datetime(2024, 3, 6, tzinfo=timezone.utc)
+PREFIX = "dms/shop/orders/"
+ITEMS = f"{RAW}/dms/shop/items/"
+FLAT, SLASHES, DASHES, TURNED = "", "%Y/%m/%d/", "%Y-%m-%d/", "%d%m%Y/"
+EACH_ALONE = PackLimits(tables=1)
+LOAD = "LOAD00000001.parquet"
+
+
+def change(second: int, folder: str = FLAT) -> str:
+    at = FIRST + timedelta(seconds=second)
+    return f"{at.strftime(folder)}{at:%Y%m%d-%H%M%S}000.parquet"
+
+
+class Bucket:
+    """The keys of one folder, listed as S3 does: a page of 1,000 for each request, asked for when it is needed.
+
+    There is nothing else in the bucket, and a look elsewhere does not count.
+
+    Attributes:
+        requests: Number of them.
+    """
+
+    def __init__(self, relatives: Sequence[str]) -> None:
+        self.keys = sorted(PREFIX + relative for relative in relatives)
+        self.modified_utc = FIRST
+        self.requests = 0
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        begin, truncated = bisect_right(self.keys, start_after), prefix == PREFIX
+        while truncated:
+            self.requests += 1
+            end = begin + PAGE_OBJECTS
+            yield from (ListedObject(key, 1, self.modified_utc) for key in self.keys[begin:end])
+            begin, truncated = end, end < len(self.keys)
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        raise AssertionError(prefix)
+
+
+def applied_up_to(relative: str, **attributes: str) -> TableState:
+    """A table that is up to date, as long as no file is written after `NOW`."""
+    state = TableState.new(RAW, "dms/shop/", "orders/").with_attributes(
+        ActiveFlag="true",
+        LastIncrementalFile=ORDERS + relative,
+        LastFullLoadDate="2024-03-05 23:59:59",
+        LastListedUtc="2024-03-05T23:59:59Z",
+        LastChangeId="7",
+    )
+    return state.with_attributes(**attributes)
+
+
+def passes(bucket: Bucket, state: TableState, count: int) -> Iterator[tuple[set[str], int, str]]:
+    """Of each pass: what it saw, relative; how many requests it took; and where the next page begins."""
+    for _ in range(count):
+        bucket.requests = 0
+        look = look_at_raw(bucket, state, NOW)
+        names = [file.relative for file in (*look.full_load_files, *look.change_files)]
+        assert len(names) == len(set(names)), "nothing counts twice"
+        yield set(names), bucket.requests, look.page_end
+        state = state.with_attributes(**{Attribute.LAST_PAGE_END: look.page_end})
+
+
+def a_minute_each(files: int, folder: str = FLAT) -> list[str]:
+    return [change(60 * number, folder) for number in range(files)]
+
+
+@pytest.mark.parametrize("folder", [FLAT, SLASHES, DASHES])
+def test_a_large_folder_is_two_requests_a_pass_and_all_of_it_is_seen_in_turn(folder: str):
+    files = a_minute_each(3000, folder)
+    bucket = Bucket([*files, LOAD])
+    first, second, third, fourth = passes(bucket, applied_up_to(files[-1]), 4)
+    near = set(files[-12 * 60 - 1 :]) | {LOAD}
+    assert first == (near | set(files[:1000]), 2, files[999])
+    assert second == (near | set(files[1000:2000]), 2, files[1999])
+    assert third == (near | set(files[2000:]), 2, "")
+    assert fourth == first
+
+
+@pytest.mark.parametrize("files", [0, 1, 998, 999])
+def test_a_folder_of_one_page_is_one_request_and_nothing_is_remembered(files: int):
+    names = [LOAD, *a_minute_each(files)]
+    watermark = names[-1] if files else ""
+    assert list(passes(Bucket(names), applied_up_to(watermark), 2)) == [(set(names), 1, "")] * 2
+
+
+def test_a_second_page_that_reaches_the_end_is_no_reason_to_remember_anything():
+    files = a_minute_each(1500)
+    assert list(passes(Bucket(files), applied_up_to(files[-1]), 2)) == [(set(files), 2, "")] * 2
+
+
+@settings(max_examples=40)
+@given(
+    files=st.integers(1, 4500),
+    seconds=st.sampled_from([1, 20, 60, 3600]),
+    loads=st.sampled_from([0, 1, 1200]),
+    late_window_hours=st.sampled_from(["0", "3", "72"]),
+    page_end=st.one_of(st.just(""), st.text(max_size=20), st.integers(0, 4500).map(lambda number: change(60 * number))),
+)
+def test_every_object_of_any_folder_is_seen_within_a_pass_for_every_page_and_one(
+    files: int, seconds: int, loads: int, late_window_hours: str, page_end: str
+):
+    names = [change(seconds * number) for number in range(files)]
+    names += [f"LOAD{number:08X}.parquet" for number in range(1, loads + 1)]
+    state = applied_up_to(names[files - 1], LateWindowHours=late_window_hours, LastPageEnd=page_end)
+    seen: set[str] = set()
+    for saw, _requests, _page_end in passes(Bucket(names), state, ceil(len(names) / PAGE_OBJECTS) + 1):
+        seen |= saw
+        assert names[files - 1] in saw or late_window_hours == "0"
+    assert seen == set(names)
+
+
+@settings(max_examples=25)
+@given(
+    files=st.integers(1, 6000), seconds=st.sampled_from([1, 10, 60, 3600]), loads=st.sampled_from([0, 1, 1100, 3000])
+)
+def test_no_idle_table_takes_more_than_two_requests(files: int, seconds: int, loads: int):
+    names = [change(seconds * number) for number in range(files)]
+    bucket = Bucket([*names, *(f"LOAD{number:08X}.parquet" for number in range(1, loads + 1))])
+    _, changes = raw_files(bucket.list(PREFIX), PREFIX)
+    noted = look_from(changes, names[-1])
+    assert all(requests <= 2 for _, requests, _ in passes(bucket, applied_up_to(names[-1], LastLookFrom=noted), 4))
+
+
+def test_where_files_come_fast_a_run_notes_from_where_to_look(world: World):
+    for second in range(1000):
+        world.put(change(second))
+    world.register(LastIncrementalFile=ORDERS + change(899), LastListedUtc="2024-03-01T00:00:00Z")
+    assert not world.process().error
+    assert world.state().last_look_from == change(1000 - LOOK_BACK_FILES)[:15]
+    world.put(change(2000))
+    world.states.set_by_person(ORDERS, {"LastIncrementalFile": "null"})  # going on from a note that says too much
+    assert plan(world.source, world.clock()).tables[0].action is Action.START
+
+
+@pytest.mark.parametrize("noted", ["soon", "null", "2024", "20250101-000000", "20200101-000000"])
+def test_a_note_that_cannot_be_right_does_not_count(noted: str):
+    files = a_minute_each(3000)
+    expected = list(passes(Bucket(files), applied_up_to(files[-1]), 4))
+    assert list(passes(Bucket(files), applied_up_to(files[-1], LastLookFrom=noted), 4)) == expected
+
+
+@pytest.mark.parametrize("page_end", ["zebra", "null", "\N{SNOWMAN}", "x" * 2000])
+def test_a_page_beyond_the_folders_end_goes_back_to_the_front(page_end: str):
+    files = a_minute_each(3000)
+    first, second, *_ = passes(Bucket(files), applied_up_to(files[-1], LastPageEnd=page_end), 2)
+    assert files[-1] in first[0]
+    assert files[0] in first[0] | second[0]
+    assert max(first[1], second[1]) == 2
+
+
+def test_a_page_that_began_in_files_that_have_expired_goes_on_behind_them():
+    files = a_minute_each(3000)
+    kept = Bucket(files[2500:])
+    state = applied_up_to(files[-1], LastPageEnd=files[999])
+    assert list(passes(kept, state, 2)) == [(set(files[2500:]), 1, "")] * 2
+
+
+def test_all_that_is_new_is_seen_however_much_it_is():
+    files = a_minute_each(6000)
+    (seen, _, _), *_ = passes(Bucket([*files, LOAD]), applied_up_to(files[2000]), 1)
+    assert seen >= {*files[2000:], LOAD}
+
+
+def test_date_folders_that_are_not_in_the_order_of_time_are_read_as_a_whole():
+    files = a_minute_each(1500, TURNED)
+    assert list(passes(Bucket(files), applied_up_to(files[-1]), 2)) == [(set(files), 2, "")] * 2
+
+
+def test_before_the_first_change_everything_is_read():
+    files = a_minute_each(2500)
+    assert list(passes(Bucket(files), applied_up_to("0.parquet"), 1)) == [(set(files), 3, "")]
+
+
+def test_when_a_full_load_is_due_all_files_count_and_the_page_stays():
+    files = a_minute_each(3000)
+    state = applied_up_to(files[-1], LastFullLoadDate="1900-01-01 00:00:00", LastPageEnd=files[999])
+    ((seen, _, page_end),) = passes(Bucket([*files, LOAD]), state, 1)
+    assert (seen, page_end) == ({*files, LOAD}, files[999])
+
+
+def a_busy_table(world: World, folder: str = FLAT) -> None:
+    """A table with 3,000 change files, all applied."""
+    world.clock.now = NOW - timedelta(days=1)
+    for name in (*a_minute_each(3000, folder), LOAD):
+        world.put(name)
+    world.states.register(applied_up_to(change(60 * 2999, folder), FullLoadQuietMinutes="0"))
+
+
+def controller_run(world: World) -> tuple[str, str]:
+    """What a Controller run decides for the table, and what it remembers."""
+    todo = plan(world.source, world.clock())
+    execute(todo, world.states, world.jobs, world.clock())
+    assert todo.tables[0].decision
+    return todo.tables[0].decision.kind.value, world.state().last_page_end
+
+
+def test_new_files_late_ones_and_load_files_of_a_large_folder_are_seen(world: World):
+    a_busy_table(world)
+    world.clock.advance(7 * 86400)
+    world.put(change(60 * 3000))
+    world.put("20240302-140000500.parquet")
+    (planned,) = plan(world.source, world.clock()).tables
+    assert planned.decision
+    assert (planned.decision.kind.value, planned.decision.files) == ("incremental", 1)
+    world.put(LOAD)
+    (planned,) = plan(world.source, world.clock()).tables
+    assert planned.decision
+    assert planned.decision.kind.value == "full load and incremental"
+
+
+def test_the_controller_remembers_where_the_page_ended_and_a_plan_does_not(world: World):
+    a_busy_table(world)
+    before = world.state().item
+    assert plan(world.source, world.clock()) == plan(world.source, world.clock())
+    assert world.state().item == before
+    ends = [controller_run(world) for _ in range(4)]
+    assert ends == [("nothing new", end) for end in (change(60 * 999), change(60 * 1999), "", change(60 * 999))]
+    assert {**world.state().item, "LastPageEnd": ""} == {**before, "LastPageEnd": ""}
+
+
+def test_a_late_file_that_the_page_meets_starts_a_run_and_stays_in_sight_until_it_is_seen_to(world: World):
+    a_busy_table(world)
+    world.states.set_by_person(ORDERS, {"LateWindowHours": "72"})
+    world.clock.advance(2 * 86400)
+    late = "20240301-200000500.parquet"  # in the second page, longer ago than the look goes back
+    world.put(late)
+    assert controller_run(world) == ("nothing new", change(60 * 999))
+    assert controller_run(world) == ("look", change(60 * 999))
+    assert controller_run(world) == ("look", change(60 * 999))
+    assert len(world.jobs.started) == 2
+    world.states.record_run(ORDERS, {Attribute.LAST_LISTED_UTC: "2024-03-07T00:00:01Z"})  # a run has seen to it
+    assert controller_run(world) == ("nothing new", change(60 * 1998))
+
+
+def test_load_files_under_odd_names_are_met_by_the_page(world: World):
+    a_busy_table(world)
+    world.clock.advance(2 * 86400)
+    world.put("20240301/again/LOAD00000001.parquet")
+    assert controller_run(world)[0] == "nothing new"
+    assert controller_run(world)[0] == "full load and incremental"
+
+
+def test_before_a_table_is_called_frozen_all_of_its_folder_is_read(world: World):
+    a_busy_table(world)
+    world.clock.advance(2 * 86400)
+    turned = "2024/03/03/20240303-100000000.parquet"  # DMS was switched to date folders, which sort before the rest
+    world.put(turned)
+    watermark = change(60 * 2999)
+    note = PendingNote(batch_files=0, batch_end=watermark, left_files=1, left_end=turned, after=watermark)
+    world.states.record_run(ORDERS, {Attribute.LAST_PENDING: str(note), Attribute.LAST_PAGE_END: change(60 * 999)})
+    assert controller_run(world)[0] == "incremental"
+    world.raw.delete([PREFIX + turned])
+    assert controller_run(world)[0] == "frozen"
+
+
+def test_a_page_end_that_cannot_be_remembered_is_told_of_its_table_and_the_others_go_on(world: World):
+    a_busy_table(world)
+    world.register(ITEMS)
+    world.put(change(1), ITEMS)
+    todo = plan(world.source, world.clock())
+    kept = [state for state in world.states.all() if state.path != ORDERS]
+    summary = execute(todo, type(world.states)(kept), world.jobs, world.clock())
+    assert [(table.name, table.outcome) for table in summary.tables] == [("shop.items", "started"), ("shop.orders", "")]
+    assert [table.error.split(":")[0] for table in summary.failed] == ["UnknownTableError"]
+
+
+@pytest.mark.parametrize(
+    ("relative", "expected"),
+    [
+        ("20240305-101500123.parquet", "20240302-101500"),
+        ("2024/03/05/10/20240305-101500123.csv", "2024/03/02/10/20240302-101500"),
+        ("2024_03_05/20240305-101500123.csv.gz", "2024_03_02/20240302-101500"),
+        ("20240305/20240305-101500123.csv", "20240302/20240302-101500"),
+        ("202403/20240305-1015001234.csv", "202403/20240302-101500"),
+        ("day=20240305/20240305-101500123.csv", "day=20240302/20240302-101500"),
+        ("05032024/20240305-101500123.csv", ""),
+        ("03/2024/05/20240305-101500123.csv", ""),
+        ("CDC_TXN-20240305101500123.csv", ""),
+        ("LOAD00000001.csv", ""),
+        ("", ""),
+    ],
+)
+def test_where_a_listing_may_begin_is_told_from_the_folders_of_the_watermark(relative: str, expected: str):
+    assert start_after(relative, "20240302-101500") == expected
+
+
+def not_their_turn(prefix: str, by: int = 1) -> datetime:
+    """A time at which transaction files are read from the look back on; with 0, one at which they are not."""
+    return datetime(2024, 3, 5, (crc32(prefix.encode()) + by) % HOURS, tzinfo=timezone.utc)
+
+
+def test_transaction_files_are_listed_once_from_where_the_first_table_needs_them(world: World):
+    names = [f"CDC_TXN-202403{day:02d}100000000.csv" for day in range(1, 11)]
+    for name in names:
+        world.raw.put(f"dms/cdc/{name}", b"rows")
+    for table, day in (("a", 8), ("b", 10)):
+        watermark = f"{RAW}/dms/cdc/CDC_TXN-202403{day:02d}100000000.csv"
+        listed = "2024-03-05T23:59:59Z"
+        world.register(f"{RAW}/dms/shop/{table}/", CdcPath="cdc", LastIncrementalFile=watermark, LastListedUtc=listed)
+    world.register(f"{RAW}/dms/shop/off/", CdcPath="cdc", ActiveFlag="false")
+    calls: list[tuple[str, str]] = []
+    listing = world.raw.list
+
+    def noted(prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        calls.append((prefix, start_after))
+        return listing(prefix, start_after)
+
+    world.raw.list = noted  # type: ignore[method-assign]  # a bucket that notes what it is asked
+    world.clock.now = not_their_turn("dms/cdc/CDC_TXN-")
+    planned = {str(table.state.name): table.decision for table in plan(world.source, world.clock()).tables}
+    assert calls.count(("dms/cdc/CDC_TXN-", "dms/cdc/CDC_TXN-20240307220000")) == 1
+    assert sum(prefix == "dms/cdc/CDC_TXN-" for prefix, _ in calls) == 1
+    a, b = planned["shop.a"], planned["shop.b"]
+    assert a
+    assert b
+    assert (a.files, a.new_watermark) == (2, names[-1])
+    assert b.files == 0
+
+
+def test_once_a_day_transaction_files_are_read_from_the_late_window_on_once_for_all_tables(world: World):
+    names = [f"CDC_TXN-202403{day:02d}100000000.csv" for day in range(1, 11)]
+    for name in names:
+        world.raw.put(f"dms/cdc/{name}", b"rows")
+    applied = {"CdcPath": "cdc", "LastIncrementalFile": f"{RAW}/dms/cdc/{names[-1]}", "LastChangeId": "7"}
+    for table in ("a", "b"):
+        world.register(f"{RAW}/dms/shop/{table}/", **applied, LastListedUtc="2024-03-05T23:59:59Z")
+    world.clock.now = datetime(2024, 3, 12, tzinfo=timezone.utc)
+    world.raw.put("dms/cdc/CDC_TXN-20240308120000000.csv", b"late")
+    kinds = {}
+    for by in (0, 1):
+        world.clock.now = not_their_turn("dms/cdc/CDC_TXN-", by)
+        world.raw.listed.clear()
+        kinds[by] = {table.decision.kind.value for table in plan(world.source, world.clock()).tables if table.decision}
+        assert world.raw.listed.count("dms/cdc/CDC_TXN-") == 1
+    assert kinds == {0: {"look"}, 1: {"nothing new"}}
+
+
+def test_the_own_folder_of_a_table_with_transaction_files_is_two_requests_however_large():
+    loads = [f"LOAD{number:08X}.parquet" for number in range(1, 3001)]
+    bucket = Bucket(loads)
+    state = applied_up_to("", LastIncrementalFile=f"{RAW}/dms/cdc/CDC_TXN-20240305100000000.csv", CdcPath="cdc")
+    own = passes(bucket, state, 4)
+    seen: set[str] = set()
+    for saw, requests, _ in own:
+        seen |= saw
+        assert requests == 2
+    assert seen == set(loads)
+
+
+class BrokenFor:
+    """A raw bucket that cannot list one prefix."""
+
+    def __init__(self, raw: ObjectReader, prefix: str) -> None:
+        self._raw, self._prefix = raw, prefix
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        return self._checked(prefix).list(prefix, start_after)
+
+    def list_folders(self, prefix: str) -> Iterator[str]:
+        return self._checked(prefix).list_folders(prefix)
+
+    def _checked(self, prefix: str) -> ObjectReader:
+        if prefix == self._prefix:
+            raise RetryableError("AWS answered SlowDown", remedy="Run again", file=prefix)
+        return self._raw
+
+
+def test_a_listing_page_that_fails_is_reported_for_its_table_alone(world: World):
+    for path in (ORDERS, ITEMS):
+        world.put(change(1), path)
+        world.register(path)
+    source = replace(world.source, raw=BrokenFor(world.raw, "dms/shop/items/"))
+    items, orders = plan(source, world.clock()).tables
+    assert "SlowDown" in items.error
+    assert items.action is Action.NONE
+    assert orders.action is Action.START
+
+
+def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_go_on(world: World):
+    for path in (ORDERS, f"{RAW}/dms/crm/known/", f"{RAW}/dms/crm/new/"):
+        world.put(change(1), path)
+    world.register()
+    world.register(f"{RAW}/dms/crm/known/")
+    todo = plan(replace(world.source, raw=BrokenFor(world.raw, "dms/crm/")), world.clock())
+    assert [str(table.state.name) for table in todo.tables] == ["crm.known", "shop.orders"]
+    assert all(table.action is Action.START for table in todo.tables)
+    summary = execute(todo, world.states, world.jobs, world.clock(), EACH_ALONE)
+    assert len(world.jobs.started) == 2
+    assert "folders that could not be looked at: 1" in str(summary.to_json()["error"])
+    assert "SlowDown" in str(summary.to_json()["error"])
+
+
+def test_when_glue_has_no_room_what_did_not_start_is_said_and_comes_next_time(world: World):
+    tables = [f"{RAW}/dms/shop/t{number}/" for number in range(5)]
+    for path in tables:
+        world.put(change(1), path)
+        world.register(path)
+    started: list[str] = []
+
+    def room_for_two(job: str, arguments: Mapping[str, str]) -> None:
+        if len(started) == 2:
+            raise NoRoomError("Glue has no room for another run now", remedy="Run again when a run has ended")
+        started.append(job)
+
+    world.before_start = room_for_two
+    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock(), EACH_ALONE)
+    assert [table.outcome for table in summary.tables] == ["started"] * 2 + ["not started"] * 3
+    assert (summary.failed, summary.to_json()["error"]) == ([], "")
+    told = str(summary.to_json()["not_started"])
+    assert told.startswith("not started: 3 of 5 tables, which come next time: shop.t2, shop.t3, shop.t4. Glue has no")
+    measured = of_controller(summary.tables, world.clock())
+    assert [metric.value for metric in measured if metric.measure is Measure.NOT_STARTED] == [3]
+    assert not [metric for metric in measured if metric.measure is Measure.FAILURES]
+    for planned in plan(world.source, world.clock()).tables[2:]:
+        assert table_status(planned, None, "", world.clock(), late_after_minutes=180).standing is Standing.BEHIND
+    world.before_start = lambda _job, _arguments: None
+    again = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock(), EACH_ALONE)
+    assert {table.outcome for table in again.tables[2:]} == {"started"}

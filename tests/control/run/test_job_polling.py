@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from itertools import accumulate, islice, pairwise
+
+import pytest
+
+from cdclake.control.run.job_polling import check_succeeded, pauses
+from cdclake.errors import JobRunError
+from cdclake.ports import JobRun, JobState
+
+
+def test_a_run_is_looked_at_again_after_a_fifth_of_the_time_waited_within_bounds():
+    slept = list(islice(pauses(lambda: 0.5), 60))
+    assert slept[:6] == [1, 1, 1, 1, 1, 1]
+    for waited, pause in zip(accumulate(slept), slept[1:], strict=False):
+        assert pause == pytest.approx(min(max(waited / 5, 1), 15))
+    assert all(pause <= following for pause, following in pairwise(slept))
+    assert slept[-1] == 15
+
+
+def test_what_a_job_says_of_its_end_is_kept_whole():
+    said = (
+        "Error Category: UNCLASSIFIED_ERROR; Failed Line Number: 38; JobExit: BadRowError: Op is X "
+        f"(file {'a' * 5000}.csv, row 7). Correct the row and write the file again"
+    )
+    with pytest.raises(JobRunError) as caught:
+        check_succeeded("DMSCDC_LoadInitial", JobRun("jr_1", JobState.FAILED, "FAILED", said))
+    assert said in str(caught.value)
+    assert "DMSCDC_LoadInitial ended as FAILED" in str(caught.value)
+    assert "jr_1" in str(caught.value)
+
+
+def test_a_job_that_says_nothing_of_its_end_leads_to_its_log():
+    with pytest.raises(JobRunError, match=r"ended as TIMEOUT.*log"):
+        check_succeeded("DMSCDC_LoadInitial", JobRun("jr_1", JobState.FAILED, "TIMEOUT"))

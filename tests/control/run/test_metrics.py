@@ -1,0 +1,133 @@
+"""What the jobs measure of their work."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.memory import MemoryJobs
+from cdclake.control.controller import execute, plan
+from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.run import metrics
+from cdclake.errors import JobRunError
+from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.metrics import Measure, Metric
+from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from tests.control.world import RAW, World
+
+if TYPE_CHECKING:
+    from cdclake.adapters.memory import ManualClock
+
+NOW = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
+CHANGE = "20240305-100000000.parquet"
+TABLE = "shop.orders"
+
+
+def values(taken: list[Metric]) -> dict[str, list[float]]:
+    """Values by name of the measure, with the operation behind it."""
+    found: dict[str, list[float]] = {}
+    for metric in taken:
+        found.setdefault(metric.measure.title + metric.op, []).append(metric.value)
+    return found
+
+
+def record(number: int, books: Books, retired: int) -> ChangeRecord:
+    files = tuple(f"{number}-{one}.parquet" for one in range(retired))
+    return ChangeRecord(number, ChangeKind.INCREMENTAL, NOW.isoformat(), "jr-1", 1, (), books, (), files, "key")
+
+
+def test_lag_is_the_age_of_the_oldest_file_that_waits_and_how_many_do():
+    decision = Decision(DecisionKind.INCREMENTAL, "", files=3, oldest_utc=NOW - timedelta(minutes=2))
+    assert metrics.lag(TABLE, decision, NOW) == [
+        Metric(Measure.LAG_SECONDS, 120, TABLE),
+        Metric(Measure.LAG_FILES, 3, TABLE),
+    ]
+
+
+def test_a_table_that_nothing_waits_for_has_no_lag_and_no_metric_of_its_own():
+    assert metrics.lag(TABLE, Decision(DecisionKind.NOTHING_NEW, ""), NOW) == [
+        Metric(Measure.LAG_SECONDS, 0),
+        Metric(Measure.LAG_FILES, 0),
+    ]
+
+
+def test_a_full_load_that_is_still_arriving_is_no_lag():
+    decision = Decision(DecisionKind.WAITING, "", left=3, oldest_utc=NOW - timedelta(hours=5))
+    assert [metric.value for metric in metrics.lag(TABLE, decision, NOW)] == [0, 0]
+
+
+def test_a_clock_that_is_behind_s3s_makes_no_negative_lag():
+    decision = Decision(DecisionKind.INCREMENTAL, "", files=1, oldest_utc=NOW + timedelta(seconds=1))
+    assert metrics.lag_seconds(decision, NOW) == 0
+
+
+def test_changes_are_summed_up_by_operation():
+    made = [
+        record(1, Books(read_insert=5, read_update=2, read_delete=1, quarantined=1), retired=2),
+        record(2, Books(read_insert=1, quarantined=3), retired=1),
+    ]
+    assert values(metrics.of_changes(TABLE, made)) == {
+        "RowsI": [6],
+        "RowsU": [2],
+        "RowsD": [1],
+        "FilesRewritten": [3],
+        "QuarantinedRows": [4],
+    }
+    assert metrics.of_changes(TABLE, []) == []
+
+
+def test_a_good_run_tells_lag_changes_duration_and_no_failure(clock: ManualClock):
+    world = World(clock)
+    world.register()
+    world.put("LOAD00000001.parquet")
+    world.put(CHANGE)
+    clock.advance(60)
+    world.during_job = lambda: clock.advance(30)
+    world.process()
+    told = values(world.metrics.taken)
+    assert (told["LagSeconds"], told["LagFiles"]) == ([60], [2])
+    assert len(told["RowsI"]) == 2  # a full load, and an increment
+    assert told["Failures"] == [0]
+    assert told["DurationSeconds"] == [60]
+    assert {metric.table for metric in world.metrics.taken} == {TABLE}
+
+
+def test_a_failed_run_tells_of_the_failure_and_of_the_changes_before_it(clock: ManualClock):
+    world = World(clock)
+    world.register()
+    world.put("LOAD00000001.parquet")
+    world.put(CHANGE)
+    world.failures[JOB_LOAD_INCREMENTAL] = "BadRowError: no such Op"
+    with pytest.raises(JobRunError):
+        world.process()
+    told = values(world.metrics.taken)
+    assert told["Failures"] == [1]
+    assert told["RowsI"] == [0]
+    world.failures.clear()
+    world.process()
+    assert values(world.metrics.taken)["Failures"] == [1, 0]
+    assert len(values(world.metrics.taken)["RowsI"]) == 2  # the full load is not told of again
+
+
+def test_the_controller_tells_the_lag_of_active_tables_and_whom_it_could_not_see_to(clock: ManualClock):
+    world = World(clock)
+    world.register()
+    world.register(f"{RAW}/dms/shop/idle/")
+    world.register(f"{RAW}/dms/shop/off/", ActiveFlag="false")
+    world.register(f"{RAW}/dms/shop/broken/", LateWindowHours="many")
+    world.put(CHANGE)
+    world.put(CHANGE, f"{RAW}/dms/shop/off/")
+    clock.advance(3600)
+    todo = plan(world.source, world.clock())
+    told = metrics.of_controller(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
+    assert {(metric.measure.title, metric.value, metric.table) for metric in told} == {
+        ("Tables", 3, ""),
+        ("FrozenTables", 0, ""),
+        ("LagSeconds", 3600, TABLE),
+        ("LagFiles", 1, TABLE),
+        ("LagSeconds", 0, ""),
+        ("LagFiles", 0, ""),
+        ("Failures", 1, "shop.broken"),
+    }

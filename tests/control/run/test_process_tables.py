@@ -1,0 +1,259 @@
+"""A ProcessTable run of several tables: one Spark run for all, and whatever becomes of one, the others go on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.control.jobs.entry import StoppedError
+from cdclake.control.run.lease import LEASE_SECONDS
+from cdclake.control.run.process_table import MOST_RUNS
+from cdclake.errors import BadRowError, RetryableError
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.ports import JobRun, JobState
+from tests.control.world import LAKE_PREFIX, RAW
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from tests.control.world import World
+
+LOAD, CHANGE = "LOAD00000001.parquet", "20240305-100001000.parquet"
+A, B, C = PATHS = tuple(f"{RAW}/dms/shop/{name}/" for name in "abc")
+
+
+@pytest.fixture(autouse=True)
+def three_tables(world: World) -> None:
+    for path in PATHS:
+        world.register(path)
+        world.put(LOAD, path)
+
+
+def item(world: World, path: str) -> Mapping[str, str]:
+    return world.state(path).item
+
+
+def ends(world: World) -> dict[str, str | None]:
+    return {path[-2]: item(world, path).get(Attribute.LAST_RUN_STATE) for path in PATHS}
+
+
+def nothing_is_left(world: World) -> bool:
+    free = all(Attribute.LEASE_HOLDER not in item(world, path) for path in PATHS)
+    return free and not list(world.lake.list(f"{LAKE_PREFIX}_cdclake/batch-"))
+
+
+def test_one_spark_run_loads_all_tables_and_each_has_its_own_change(world: World):
+    world.put(CHANGE, B)
+    report = world.process_all(*PATHS)
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
+    assert [item(world, path)[Attribute.LAST_CHANGE_ID] for path in PATHS] == ["1", "2", "1"]
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert [one.outcome for one in report.tables] == ["done"] * 3
+    assert nothing_is_left(world)
+
+
+def test_a_batch_of_tables_is_handed_over_as_an_object_and_a_single_table_by_the_walkthroughs_arguments(world: World):
+    world.put(CHANGE, B)
+    world.process_all(*PATHS)
+    initial, incremental = (start.arguments for start in world.jobs.started)
+    assert set(initial) == {Argument.BATCH}
+    assert incremental[Argument.NEW_INCREMENTAL_FILE] == B + CHANGE
+
+
+def test_a_table_that_fails_in_the_batch_keeps_its_error_and_the_others_are_done(world: World):
+    world.put(CHANGE, B)
+    world.broken[B] = BadRowError("Op is X", remedy="Correct it", file=LOAD, row=7)
+    report = world.process_all(*PATHS)
+    assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
+    assert f"BadRowError: Op is X (file {LOAD}, row 7). Correct it" in item(world, B)[Attribute.LAST_ERROR]
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]  # no incremental after a failed full load
+    told = report.to_json()
+    assert "1 of 3 tables failed: shop.b" in str(told["error"])
+    assert nothing_is_left(world)
+
+
+def test_a_table_that_kills_the_spark_run_fails_alone_and_the_others_go_again_without_it(world: World):
+    world.broken[B] = MemoryError("the driver ran out of memory")
+    world.process_all(*PATHS)
+    assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
+    assert "ran out of memory" in item(world, B)[Attribute.LAST_ERROR]
+    assert world.spark_starts() == [JOB_LOAD_INITIAL] * 2
+    assert world.jobs.started[1].arguments[Argument.PREFIX] == "dms/shop/c/"
+    assert nothing_is_left(world)
+
+
+def test_tables_that_kill_run_after_run_do_not_cost_runs_without_end(world: World):
+    for name in "defgh":
+        path = f"{RAW}/dms/shop/{name}/"
+        world.register(path)
+        world.put(LOAD, path)
+    paths = [*PATHS, *(f"{RAW}/dms/shop/{name}/" for name in "defgh")]
+    world.broken = dict.fromkeys(paths, MemoryError("killed"))
+    report = world.process_all(*paths)
+    assert world.spark_starts() == [JOB_LOAD_INITIAL] * MOST_RUNS
+    assert all(one.failure for one in report.tables)
+    assert nothing_is_left(world)
+
+
+def test_a_run_that_dies_before_its_first_table_fails_them_all_and_is_not_repeated(world: World):
+    world.failures[JOB_LOAD_INITIAL] = "ModuleNotFoundError: No module named 'pyarrow'"
+    world.process_all(*PATHS)
+    assert ends(world) == dict.fromkeys("abc", "FAILED")
+    assert "pyarrow" in item(world, C)[Attribute.LAST_ERROR]
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+    assert nothing_is_left(world)
+
+
+def test_a_run_that_the_service_gave_up_midway_goes_on_with_the_tables_it_did_not_come_to(world: World):
+    def killed_after_a(job: str, arguments: Mapping[str, str]) -> JobRun | None:
+        if len(world.jobs.started) > 0:
+            return None
+        world.broken[B] = MemoryError("the machine went away")
+        assert "machine" in died(world, job, arguments)
+        world.broken.clear()
+        return JobRun("", JobState.GIVEN_UP, "ERROR")
+
+    world.instead = killed_after_a
+    world.process_all(*PATHS)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert [item(world, path)[Attribute.LAST_CHANGE_ID] for path in PATHS] == ["1"] * 3
+    assert world.spark_starts() == [JOB_LOAD_INITIAL] * 2
+
+
+def died(world: World, job: str, arguments: Mapping[str, str]) -> str:
+    with pytest.raises(MemoryError) as caught:
+        world.load_all(job, arguments)
+    return str(caught.value)
+
+
+def test_a_stopped_run_keeps_what_it_did_and_fails_the_rest(world: World):
+    def stopped_at_b(job: str, arguments: Mapping[str, str]) -> JobRun:
+        world.broken[B] = MemoryError("stopped")
+        assert died(world, job, arguments)
+        return JobRun("", JobState.STOPPED, "STOPPED")
+
+    world.instead = stopped_at_b
+    world.process_all(*PATHS)
+    assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "FAILED"}
+    assert "Somebody stopped it" in item(world, C)[Attribute.LAST_ERROR]
+    assert nothing_is_left(world)
+
+
+def test_busy_inactive_and_unknown_tables_are_left_out_of_the_batch(world: World):
+    world.states.acquire_lease(A, "other", world.clock(), LEASE_SECONDS)
+    world.states.set_by_person(B, {Attribute.ACTIVE_FLAG: "false"})
+    unknown = f"{RAW}/dms/shop/unknown/"
+    report = world.process_all(A, B, C, unknown)
+    outcomes = [one.outcome.partition(":")[0] for one in report.tables]
+    assert outcomes == ["busy", "inactive", "done", "failed"]
+    assert "UnknownTableError" in report.tables[3].error
+    assert ends(world) == {"a": None, "b": None, "c": "SUCCEEDED"}
+
+
+def test_a_table_that_cannot_be_planned_does_not_stop_the_others(world: World):
+    world.states.set_by_person(A, {Attribute.LATE_WINDOW_HOURS: "many"})
+    world.process_all(*PATHS)
+    assert ends(world) == {"a": "FAILED", "b": "SUCCEEDED", "c": "SUCCEEDED"}
+    assert "LateWindowHours" in item(world, A)[Attribute.LAST_ERROR]
+    assert nothing_is_left(world)
+
+
+def test_all_leases_are_renewed_while_the_batch_runs(world: World):
+    world.states_of_job = [JobState.ACTIVE] * 60 + [JobState.SUCCEEDED]
+    sleep = world.sleep
+
+    def still_leased_after(seconds: float) -> None:
+        sleep(seconds)
+        assert all(world.state(path).leased(world.clock()) for path in PATHS)
+
+    world.sleep = still_leased_after  # type: ignore[method-assign]  # looks whenever the run pauses
+    world.process_all(*PATHS)
+    assert sum(world.slept) > LEASE_SECONDS
+
+
+def test_a_table_whose_lease_is_lost_is_its_new_holders_and_the_others_are_done(world: World):
+    world.states_of_job = [JobState.ACTIVE] * 40 + [JobState.SUCCEEDED]
+    renew = world.states.renew_lease
+
+    def not_of_b(path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
+        if path == B and item(world, B)[Attribute.LEASE_HOLDER] == "run-1":
+            world.states.release_lease(B, 1, even_if_requested=True)
+            world.states.acquire_lease(B, "other", world.clock(), 9999)
+        return renew(path, holder, token, now, seconds)
+
+    world.states.renew_lease = not_of_b  # type: ignore[method-assign]  # an operator broke the lease
+    report = world.process_all(*PATHS)
+    assert ends(world) == {"a": "SUCCEEDED", "b": None, "c": "SUCCEEDED"}
+    assert item(world, B)[Attribute.LEASE_HOLDER] == "other"
+    assert "LeaseLostError" in report.tables[1].error
+
+
+def test_a_request_for_one_table_leads_to_another_round_of_that_one_alone(world: World):
+    arrivals = iter([CHANGE])
+
+    def a_file_comes() -> None:
+        for name in arrivals:
+            world.put(name, B)
+            world.states.request_work(B, world.clock(), 900)
+
+    world.after_job = a_file_comes
+    report = world.process_all(*PATHS)
+    assert [len(one.rounds) for one in report.tables] == [1, 2, 1]
+    assert item(world, B)[Attribute.LAST_INCREMENTAL_FILE] == B + CHANGE
+    assert nothing_is_left(world)
+
+
+def test_a_refused_start_fails_the_tables_of_that_job_and_gives_their_leases_back(world: World):
+    def refuse(job: str, _arguments: Mapping[str, str]) -> None:
+        if job == JOB_LOAD_INCREMENTAL:
+            raise RetryableError("AWS did not answer")
+
+    world.process_all(*PATHS)
+    world.put(CHANGE, A)
+    world.before_start = refuse
+    report = world.process_all(*PATHS, run_id="run-2")
+    assert [one.outcome for one in report.tables] == ["failed", "done", "done"]
+    assert Attribute.LEASE_HOLDER in item(world, A)  # it cannot be told whether the job began
+    assert Attribute.LEASE_HOLDER not in item(world, B)
+
+
+def test_a_run_told_to_stop_stops_its_job_and_gives_all_leases_back(world: World):
+    world.states_of_job = [JobState.ACTIVE] * 9
+
+    def told(seconds: float) -> None:
+        raise StoppedError("told to stop")
+
+    world.sleep = told  # type: ignore[method-assign]  # a signal arrives while the run waits
+    with pytest.raises(StoppedError):
+        world.process_all(*PATHS)
+    assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
+    assert ends(world) == dict.fromkeys("abc", "FAILED")
+    assert all(Attribute.LEASE_HOLDER not in item(world, path) for path in PATHS)
+
+
+def test_what_is_left_after_half_of_the_time_is_handed_to_one_fresh_run(world: World):
+    names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
+
+    def files_come() -> None:
+        world.clock.advance(3000)
+        name = next(names)
+        for path in (A, C):
+            world.put(name, path)
+            world.states.request_work(path, world.clock(), 900)
+
+    world.after_job = files_come
+    report = world.process_all(*PATHS, timeout_seconds=5000)
+    assert [one.outcome for one in report.tables] == ["handed on", "done", "handed on"]
+    last = world.jobs.started[-1]
+    assert last.job == JOB_PROCESS_TABLE
+    assert json.loads(last.arguments[Argument.PATHS]) == [A, C]
+    assert {one.follow_up for one in report.tables} == {"", last.run_id}
+
+
+def test_the_report_is_good_for_json(world: World):
+    printed = json.loads(json.dumps(world.process_all(*PATHS).to_json()))
+    assert printed["error"] == ""
+    assert [one["table"] for one in printed["tables"]] == ["shop.a", "shop.b", "shop.c"]

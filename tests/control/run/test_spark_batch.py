@@ -1,0 +1,111 @@
+"""What a Spark run of several tables tells of each, and what its end means for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from cdclake.adapters.memory import MemoryStore
+from cdclake.control.jobs.entry import StoppedError
+from cdclake.control.run.spark_batch import Progress, batch_key, delete_batch, read_progress, work_through, write_batch
+from cdclake.control.run.spark_runs import judge
+from cdclake.errors import BadRowError, ConfigurationError
+from cdclake.model.names import JOB_LOAD_INITIAL, Argument
+from cdclake.ports import JobRun, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEY = batch_key("lake/", "run-1-1")
+PATHS = ("raw/shop/a/", "raw/shop/b/", "raw/shop/c/")
+
+
+@pytest.fixture
+def lake() -> MemoryStore:
+    store = MemoryStore()
+    write_batch(store, KEY, [{Argument.BUCKET: "raw", Argument.PREFIX: f"shop/{name}/"} for name in "abc"])
+    return store
+
+
+def fails_for_b(error: Exception):
+    def load(arguments: Mapping[str, str]) -> dict[str, object]:
+        if arguments[Argument.PREFIX] == "shop/b/":
+            raise error
+        return {"change": 1}
+
+    return load
+
+
+def test_an_expected_error_is_told_and_the_next_table_begins(lake: MemoryStore):
+    summary = work_through(lake, KEY, fails_for_b(BadRowError("Op is X")), lambda: False)
+    assert read_progress(lake, KEY) == Progress({PATHS[0]: "", PATHS[1]: "BadRowError: Op is X", PATHS[2]: ""})
+    assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
+
+
+def test_a_defect_is_told_and_the_next_table_begins_if_anything_works_yet(lake: MemoryStore):
+    work_through(lake, KEY, fails_for_b(ZeroDivisionError("defect")), lambda: True)
+    assert read_progress(lake, KEY) == Progress(
+        {PATHS[0]: "", PATHS[1]: "ZeroDivisionError: defect", PATHS[2]: ""},
+    )
+
+
+@pytest.mark.parametrize("error", [MemoryError("the JVM is gone"), StoppedError("told to stop")])
+def test_a_run_that_cannot_go_on_says_at_which_table_it_was(lake: MemoryStore, error: Exception):
+    with pytest.raises(type(error)):
+        work_through(lake, KEY, fails_for_b(error), lambda: False)
+    assert read_progress(lake, KEY) == Progress({PATHS[0]: ""}, at=PATHS[1])
+
+
+def test_a_batch_that_is_not_there_is_an_error_and_one_that_is_over_leaves_nothing(lake: MemoryStore):
+    def never(_arguments: Mapping[str, str]) -> NoReturn:
+        raise AssertionError
+
+    with pytest.raises(ConfigurationError, match="no such batch"):
+        work_through(lake, batch_key("", "other"), never, lambda: True)
+    work_through(lake, KEY, lambda _: {}, lambda: True)
+    delete_batch(lake, KEY)
+    assert list(lake.list("")) == []
+    assert read_progress(lake, KEY) is None
+
+
+def ends(state: JobState, word: str = "") -> JobRun:
+    return JobRun("jr_1", state, word or state.value, "why")
+
+
+@pytest.mark.parametrize(
+    ("state", "progress", "good", "failed", "again"),
+    [
+        (JobState.SUCCEEDED, Progress(dict.fromkeys(PATHS, "")), "abc", "", ""),
+        (JobState.FAILED, Progress({PATHS[0]: "", PATHS[1]: "Bad", PATHS[2]: ""}), "ac", "b", ""),
+        (JobState.FAILED, Progress({PATHS[0]: ""}, at=PATHS[1]), "a", "b", "c"),
+        (JobState.FAILED, Progress({}, at=PATHS[0]), "", "a", "bc"),
+        (JobState.FAILED, None, "", "abc", ""),
+        (JobState.STOPPED, Progress({PATHS[0]: ""}, at=PATHS[1]), "a", "bc", ""),
+        (JobState.GIVEN_UP, Progress({PATHS[0]: ""}, at=PATHS[1]), "a", "", "bc"),
+        (JobState.GIVEN_UP, None, "", "", "abc"),
+        (JobState.SUCCEEDED, Progress({PATHS[0]: ""}), "a", "bc", ""),
+        (JobState.SUCCEEDED, None, "", "abc", ""),
+    ],
+)
+def test_the_end_of_a_run_means_something_for_each_of_its_tables(
+    state: JobState, progress: Progress | None, good: str, failed: str, again: str
+):
+    verdict = judge(JOB_LOAD_INITIAL, ends(state), PATHS, progress)
+    named = ["".join(path[-2] for path in paths) for paths in (verdict.good, verdict.failed, verdict.again)]
+    assert named == [good, failed, again]
+
+
+@pytest.mark.parametrize(
+    ("state", "what"),
+    [
+        (JobState.SUCCEEDED, "good"),
+        (JobState.FAILED, "failed"),
+        (JobState.STOPPED, "failed"),
+        (JobState.GIVEN_UP, "again"),
+    ],
+)
+def test_the_end_of_a_run_of_a_single_table_is_that_tables(state: JobState, what: str):
+    verdict = judge(JOB_LOAD_INITIAL, ends(state), PATHS[:1], None)
+    for name in ("good", "failed", "again"):
+        assert tuple(getattr(verdict, name)) == (PATHS[:1] if name == what else ())

@@ -1,0 +1,180 @@
+"""That no wake-up is lost, and that a burst of them costs one run."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.memory import MemoryJobs, MemoryState
+from cdclake.control.run.process_table import Outside, process_table
+from cdclake.control.run.trigger import STALE_AFTER_SECONDS, Wake, wake_table
+from cdclake.errors import JobRunError
+from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
+from cdclake.ports import JobState
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from concurrent.futures import Future
+    from datetime import datetime
+
+    from cdclake.control.run.process_table import Report
+    from cdclake.ports import JobRun
+    from tests.control.world import World
+
+
+def wake(world: World) -> Wake:
+    return wake_table(world.states, world.jobs, ORDERS, world.clock()).wake
+
+
+def change_file(number: int) -> str:
+    return f"20240305-{number:09d}.parquet"
+
+
+def process_starts(world: World) -> int:
+    return sum(1 for start in world.jobs.started if start.job == JOB_PROCESS_TABLE)
+
+
+def test_a_thousand_events_before_the_run_begins_start_one_run(world: World):
+    world.register()
+    assert [wake(world) for _ in range(1000)] == [Wake.STARTED] + [Wake.COLLAPSED] * 999
+    assert process_starts(world) == 1
+
+
+def test_a_thousand_events_while_the_run_works_start_none_and_are_all_seen_to(world: World):
+    world.register()
+    world.put(change_file(0))
+    wake(world)
+    numbers = iter(range(1, 1001))
+
+    def events() -> None:
+        for number in numbers:
+            world.put(change_file(number))
+            assert wake(world) in (Wake.BUSY, Wake.COLLAPSED)
+
+    world.after_job = events
+    report = world.process()
+    assert process_starts(world) == 1
+    assert len(report.rounds) == 2
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(1000)
+
+
+def test_a_holder_that_gives_the_lease_back_just_before_the_mark_is_not_relied_on(world: World):
+    class HolderEndsBeforeTheMark(MemoryState):
+        def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
+            assert self.release_lease(path, 1, even_if_requested=False)
+            return super().request_work(path, now, stale_after_seconds)
+
+    world.states = HolderEndsBeforeTheMark()
+    world.register()
+    world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+    assert wake(world) is Wake.STARTED
+
+
+def test_a_holder_that_wants_to_give_the_lease_back_right_after_the_mark_goes_round_again(world: World):
+    class HolderEndsAfterTheMark(MemoryState):
+        def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
+            marked = super().request_work(path, now, stale_after_seconds)
+            assert not self.release_lease(path, 1, even_if_requested=False)
+            return marked
+
+    world.states = HolderEndsAfterTheMark()
+    world.register()
+    world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+    assert wake(world) is Wake.BUSY
+
+
+def test_an_event_after_the_run_has_ended_starts_another(world: World):
+    world.register()
+    world.put(change_file(1))
+    wake(world)
+    world.process()
+    assert wake(world) is Wake.STARTED
+
+
+def test_the_mark_of_a_run_that_never_began_goes_stale(world: World):
+    world.register()
+    wake(world)
+    world.clock.advance(STALE_AFTER_SECONDS - 1)
+    assert wake(world) is Wake.COLLAPSED
+    world.clock.advance(1)
+    assert wake(world) is Wake.STARTED
+
+
+def test_the_lease_of_a_dead_run_does_not_hold_up_events_once_it_is_over(world: World):
+    world.register()
+    world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
+    world.clock.advance(300)
+    assert wake(world) is Wake.STARTED
+
+
+def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
+    world.register()
+
+    def refuse(job: str, arguments: Mapping[str, str]) -> None:
+        raise JobRunError("Glue has no room for another run now")
+
+    world.before_start = refuse
+    with pytest.raises(JobRunError):
+        wake(world)
+    world.before_start = lambda *_: None
+    assert wake(world) is Wake.STARTED
+
+
+def test_a_failed_start_does_not_take_away_a_mark_that_somebody_else_relies_on(world: World):
+    world.register()
+    wake(world)
+
+    def refuse(job: str, arguments: Mapping[str, str]) -> None:
+        raise JobRunError("Glue has no room for another run now")
+
+    world.before_start = refuse
+    with pytest.raises(JobRunError):
+        wake_table(world.states, world.jobs, ORDERS, world.clock(), even_if_requested=True)
+    assert Attribute.WORK_REQUESTED_UTC in world.state().item
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Threads that take turns all the time."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+@pytest.mark.parametrize("attempt", range(5))
+def test_no_wake_up_is_lost_when_events_and_runs_race(world: World, attempt: int):
+    """Writers deliver files and events while runs come and go in threads of their own.
+
+    The clock stands still, so nothing goes stale, and a wake-up that is lost stays lost.
+    """
+    world.register()
+    runs: list[Future[Report]] = []
+
+    def start(job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+        if job != JOB_PROCESS_TABLE:
+            return world.run_job(job, arguments)
+        runs.append(pool.submit(process_table, ORDERS, LAKE, LAKE_PREFIX, f"run-{len(runs)}", outside))
+        return [JobState.ACTIVE]
+
+    jobs = MemoryJobs(start)
+    outside = Outside(world.states, jobs, world.open_bucket, world.clock, lambda _: None, world.metrics)
+    numbers = iter(range(300))
+
+    def deliver() -> None:
+        for number in numbers:
+            world.put(change_file(number))
+            wake_table(world.states, jobs, ORDERS, world.clock())
+
+    with ThreadPoolExecutor(12) as pool:
+        for writer in [pool.submit(deliver) for _ in range(4)]:
+            writer.result()
+        for run in runs:  # grows while it is gone through, if a run hands on to another
+            run.result()
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(299)
+    assert Attribute.LEASE_HOLDER not in world.state().item

@@ -1,0 +1,179 @@
+"""How ProcessTable waits for its Spark jobs: every state of a run, no room, a service that is silent, its own time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from cdclake.control.run.job_polling import LONGEST_PAUSE_SECONDS, MOST_LOOKS_UNANSWERED, OutOfTimeError
+from cdclake.control.run.process_table import MOST_RUNS, process_table
+from cdclake.errors import JobRunError, NoRoomError, RetryableError
+from cdclake.model.names import JOB_LOAD_INITIAL, Attribute
+from cdclake.ports import JobRun, JobState
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tests.control.world import World
+
+LOAD = "LOAD00000001.parquet"
+ACTIVE, SUCCEEDED = JobState.ACTIVE, JobState.SUCCEEDED
+HOUR_SECONDS = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def table_with_work(world: World) -> None:
+    world.register()
+    world.put(LOAD)
+
+
+def answers(world: World, *runs: JobRun | list[JobState]) -> Iterator[JobRun | list[JobState]]:
+    """Lets the first Spark runs end like this, without doing their work, and the later ones do theirs."""
+    left = iter(runs)
+    world.instead = lambda _job, _arguments: next(left, None)
+    return left
+
+
+def ended(state: JobState, word: str, error: str = "") -> JobRun:
+    return JobRun("", state, word, error)
+
+
+def is_free(world: World) -> bool:
+    return Attribute.LEASE_HOLDER not in world.state().item
+
+
+def last_error(world: World) -> str:
+    item = world.state().item
+    assert item[Attribute.LAST_RUN_STATE] == "FAILED"
+    return item[Attribute.LAST_ERROR]
+
+
+@pytest.mark.parametrize("word", ["EXPIRED", "ERROR"])
+def test_a_run_that_the_service_gave_up_is_started_again(world: World, word: str):
+    answers(world, *[ended(JobState.GIVEN_UP, word)] * (MOST_RUNS - 1))
+    report = world.process()
+    assert [job.outcome for job in report.rounds[0].jobs] == [word] * (MOST_RUNS - 1) + ["SUCCEEDED"]
+    assert world.state().item[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
+    assert len(world.slept) == MOST_RUNS - 1
+
+
+def test_a_run_that_the_service_gives_up_again_and_again_fails_the_table(world: World):
+    answers(world, *[ended(JobState.GIVEN_UP, "EXPIRED")] * 99)
+    with pytest.raises(JobRunError, match="ended as EXPIRED"):
+        world.process()
+    assert len(world.jobs.started) == MOST_RUNS
+    assert "EXPIRED" in last_error(world)
+    assert is_free(world)
+
+
+@pytest.mark.parametrize(
+    ("state", "word", "says"),
+    [
+        (JobState.FAILED, "FAILED", "BadRowError: Op is X. Correct it"),
+        (JobState.FAILED, "TIMEOUT", "Give the job more time"),
+        (JobState.STOPPED, "STOPPED", "Somebody stopped it"),
+    ],
+)
+def test_a_run_that_failed_or_was_stopped_is_not_started_again(world: World, state: JobState, word: str, says: str):
+    answers(world, ended(state, word, says if word == "FAILED" else ""))
+    with pytest.raises(JobRunError, match=says):
+        world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+    assert f"{JOB_LOAD_INITIAL} ended as {word}" in last_error(world)
+    assert is_free(world)
+
+
+def test_a_run_in_the_queue_is_waited_for(world: World):
+    world.states_of_job = [ACTIVE] * 200 + [SUCCEEDED]
+    world.process()
+    assert sum(world.slept) > 0.5 * HOUR_SECONDS
+    assert max(world.slept) == LONGEST_PAUSE_SECONDS
+    assert is_free(world)
+
+
+def test_runs_that_began_together_do_not_look_together(world: World):
+    world.states_of_job = [ACTIVE] * 50 + [SUCCEEDED]
+    world.random = iter([0.0, 1.0] * 50).__next__  # type: ignore[method-assign]  # draws low and high
+    world.process()
+    assert set(world.slept[-2:]) == {0.75 * LONGEST_PAUSE_SECONDS, 1.25 * LONGEST_PAUSE_SECONDS}
+
+
+def test_a_start_for_which_there_is_no_room_waits_within_the_runs_time(world: World):
+    refusals = iter(range(30))
+
+    def refuse(_job: str, _arguments: Mapping[str, str]) -> None:
+        if next(refusals, None) is not None:
+            assert world.state().leased(world.clock())
+            raise NoRoomError("Glue has no room for another run now")
+
+    world.before_start = refuse
+    world.process()
+    assert world.state().item[Attribute.LAST_CHANGE_ID] == "1"
+    assert len(world.slept) == 30
+
+
+def test_a_start_for_which_there_is_never_room_fails_the_table_and_gives_the_lease_back(world: World):
+    def refuse(_job: str, _arguments: Mapping[str, str]) -> NoReturn:
+        raise NoRoomError("Glue has no room for another run now")
+
+    world.before_start = refuse
+    with pytest.raises(OutOfTimeError, match="own time is over"):
+        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.outside, timeout_seconds=HOUR_SECONDS)
+    assert sum(world.slept) == pytest.approx(HOUR_SECONDS)
+    assert "OutOfTimeError" in last_error(world)
+    assert is_free(world)
+
+
+def test_when_its_own_time_is_over_the_job_is_stopped_and_the_lease_given_back(world: World):
+    world.states_of_job = [ACTIVE] * 9999
+    begin = world.clock()
+    with pytest.raises(OutOfTimeError, match="own time is over"):
+        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.outside, timeout_seconds=HOUR_SECONDS)
+    assert (world.clock() - begin).total_seconds() == pytest.approx(HOUR_SECONDS)
+    assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
+    assert "OutOfTimeError" in last_error(world)
+    assert is_free(world)
+
+
+def test_a_job_that_takes_a_while_to_stop_is_waited_for_before_the_lease_is_given_back(world: World):
+    world.states_of_job = [ACTIVE] * 9999
+    stop = world.jobs.stop
+
+    def stopping(job: str, run_id: str) -> JobRun:
+        stop(job, run_id)
+        world.jobs._runs[job, run_id][:0] = [ended(ACTIVE, "STOPPING")] * 3
+        return ended(ACTIVE, "STOPPING")
+
+    world.jobs.stop = stopping  # type: ignore[method-assign]  # a Spark job stops within a minute or so
+    with pytest.raises(OutOfTimeError):
+        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.outside, timeout_seconds=HOUR_SECONDS)
+    assert is_free(world)
+
+
+def test_a_service_that_is_silent_for_a_while_is_asked_again(world: World):
+    get, asked = world.jobs.get, iter(range(MOST_LOOKS_UNANSWERED - 1))
+
+    def throttled(job: str, run_id: str) -> JobRun:
+        if next(asked, None) is not None:
+            raise RetryableError("AWS answered ThrottlingException to GetJobRun")
+        return get(job, run_id)
+
+    world.jobs.get = throttled  # type: ignore[method-assign]  # the service is busy
+    world.process()
+    assert world.state().item[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
+
+
+def test_no_round_begins_in_the_last_half_of_the_time(world: World):
+    names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
+
+    def a_file_comes() -> None:
+        world.clock.advance(HOUR_SECONDS / 3)
+        world.put(next(names))
+        world.states.request_work(ORDERS, world.clock(), 900)
+
+    world.after_job = a_file_comes
+    report = process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.outside, timeout_seconds=HOUR_SECONDS)
+    assert (len(report.rounds), report.outcome) == (2, "handed on")
+    assert is_free(world)

@@ -1,0 +1,140 @@
+"""Names and folders are those of the DMS user guide, and the product's reader knows every one."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from cdclake.adapters.memory import ManualClock
+from cdclake.devkit.dms.names import ChangeFileTimes, change_path, full_load_path, table_folder, transactions_key
+from cdclake.devkit.dms.settings import DmsSettings, settings_from
+from cdclake.errors import ConfigurationError
+from cdclake.model.rawfiles import file_order, is_transactions_key, split_raw_key
+from cdclake.model.table import TableName
+
+WHEN = datetime(2024, 3, 5, 10, 15, 0, 123_999, tzinfo=timezone.utc)
+NAME = TableName("shop", "orders")
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(1, "LOAD00000001"), (9, "LOAD00000009"), (10, "LOAD0000000A"), (16, "LOAD00000010")]
+)
+def test_full_load_files_are_counted_in_upper_case_hexadecimal(number: int, name: str) -> None:
+    assert full_load_path(DmsSettings(), number) == f"{name}.csv"
+
+
+@pytest.mark.parametrize(
+    ("parallel", "path"),
+    [("none", "LOAD00000002.csv"), ("folders", "p3/LOAD00000002.csv"), ("segments", "SEGMENT3_LOAD00000002.csv")],
+)
+def test_a_parallel_load_has_folders_or_segments(parallel: str, path: str) -> None:
+    assert full_load_path(settings_from({"ParallelLoad": parallel}), 2, 3) == path
+    assert split_raw_key(f"shop/orders/{path}", "") is not None
+
+
+@pytest.mark.parametrize(
+    ("format_", "compression", "ending"),
+    [("csv", "none", "csv"), ("csv", "gzip", "csv.gz"), ("parquet", "none", "parquet"), ("parquet", "gzip", "parquet")],
+)
+def test_a_name_ends_as_the_format_says(format_: str, compression: str, ending: str) -> None:
+    settings = settings_from({"DataFormat": format_, "CompressionType": compression})
+    assert change_path(settings, WHEN) == f"20240305-101500123.{ending}"
+
+
+@pytest.mark.parametrize(
+    ("sequence", "delimiter", "folder"),
+    [
+        ("YYYYMMDD", "SLASH", "2024/03/05/"),
+        ("YYYYMMDDHH", "SLASH", "2024/03/05/10/"),
+        ("YYYYMM", "DASH", "2024-03/"),
+        ("MMYYYYDD", "UNDERSCORE", "03_2024_05/"),
+        ("DDMMYYYY", "NONE", "05032024/"),
+    ],
+)
+def test_date_folders_have_their_parts_in_the_order_asked_for(sequence: str, delimiter: str, folder: str) -> None:
+    names = {
+        "DatePartitionEnabled": "true",
+        "DatePartitionSequence": sequence,
+        "DatePartitionDelimiter": delimiter,
+    }
+    path = change_path(settings_from(names), WHEN)
+    assert path == f"{folder}20240305-101500123.csv"
+    assert split_raw_key(f"shop/orders/{path}", "") is not None
+
+
+def test_the_zone_of_date_folders_shifts_the_name_too_and_goes_backwards_when_summer_time_ends() -> None:
+    settings = settings_from({"DatePartitionEnabled": "true", "DatePartitionTimezone": "Europe/Berlin"})
+    before, after = (datetime(2024, 10, 27, hour, 59, tzinfo=timezone.utc) for hour in (0, 1))
+    assert change_path(settings, before) == "2024/10/27/20241027-025900000.csv"
+    assert change_path(settings, after) == "2024/10/27/20241027-025900000.csv"
+    assert change_path(settings, after.replace(minute=0)) < change_path(settings, before)
+
+
+def test_without_date_folders_a_zone_shifts_nothing() -> None:
+    assert change_path(settings_from({"DatePartitionTimezone": "Europe/Berlin"}), WHEN) == "20240305-101500123.csv"
+
+
+def test_a_bucket_folder_holds_everything_and_transaction_files_lie_in_their_own() -> None:
+    settings = settings_from({"BucketFolder": "/dms/", "PreserveTransactions": "true", "CdcPath": "cdc/all"})
+    assert table_folder(settings, NAME) == "dms/shop/orders/"
+    key = transactions_key(settings, WHEN)
+    assert key == "dms/cdc/all/CDC_TXN-20240305101500123.csv"
+    assert is_transactions_key(key)
+    assert file_order(key.rpartition("/")[2]).startswith("20240305-101500123/")
+
+
+def test_times_of_change_files_grow_even_if_the_clock_goes_back() -> None:
+    clock = ManualClock(WHEN)
+    times = ChangeFileTimes(clock)
+    made = [times.next(), times.next()]
+    clock.advance(-3_600)
+    made.append(times.next())
+    clock.advance(7_200)
+    made.append(times.next())
+    assert made == sorted(set(made))
+    assert made[0] == WHEN.replace(microsecond=123_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CsvDelimiter", ""),
+        ("CsvDelimiter", "||"),
+        ("CsvRowDelimiter", ","),
+        ("CdcInsertsOnly", "maybe"),
+        ("DatePartitionTimezone", "Mars/Crater"),
+        ("DatePartitionTimezone", "../etc/passwd"),
+        ("DataFormat", "orc"),
+        ("MaxFileSize", "0"),
+        ("MaxFileSize", "-1"),
+        ("PreserveTransactions", "true"),
+        ("UseCsvNoSupValue", "true"),
+        ("CsvNoSupValue", "NULL"),
+        ("CsvNullValue", "a,b"),
+        ("HeaderColumns", "SEQUENCE"),
+        ("CsvDelimter", ";"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_by_name(name: str, value: str) -> None:
+    needed = {"DatePartitionEnabled": "true"} if name == "DatePartitionTimezone" else {}
+    with pytest.raises(ConfigurationError) as refused:
+        settings_from({**needed, name: value})
+    assert {"PreserveTransactions": "CdcPath", "UseCsvNoSupValue": "CsvNoSupValue"}.get(name, name) in str(
+        refused.value
+    )
+
+
+@pytest.mark.parametrize("other", ["DatePartitionEnabled", "AddColumnName"])
+def test_transaction_files_exclude_what_dms_excludes(other: str) -> None:
+    with pytest.raises(ConfigurationError, match=other):
+        settings_from({"PreserveTransactions": "true", "CdcPath": "cdc", other: "y"})
+
+
+def test_settings_may_come_as_json_has_them_and_with_backslashes() -> None:
+    settings = settings_from(
+        {"Rfc4180": False, "MaxFileSize": 5, "CsvDelimiter": "\\t", "HeaderColumns": ["AR_H_CHANGE_SEQ"]}
+    )
+    assert settings == DmsSettings(
+        rfc4180=False, max_file_size=5, csv_delimiter="\t", header_columns=("AR_H_CHANGE_SEQ",)
+    )

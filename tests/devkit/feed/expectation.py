@@ -1,0 +1,58 @@
+"""Holds a lake table, read as plain Parquet, against what a feed says it must be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cdclake.devkit.shop.check import read_lake
+from cdclake.model.layout import LakeLayout
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.table import TableName
+from cdclake.model.versions import CHANGE_ID, MONTH, VALID_FROM, YEAR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from cdclake.ports import ObjectStore
+
+Rows = list[dict[str, Any]]
+
+
+def check_table(lake: ObjectStore, table: str, key: Sequence[str], expected: pa.Table) -> None:
+    """The table's folder holds the rows expected, with the columns and types expected and the position besides."""
+    found = _found(lake, table, expected.schema)
+    assert _types(found, POSITION) == _types(expected)
+    assert _rows(found, expected.column_names, key) == _rows(expected, expected.column_names, key)
+
+
+def check_history(
+    lake: ObjectStore, table: str, key: Sequence[str], expected: pa.Table, loaded_after_utc: datetime
+) -> None:
+    """The history's folder holds the versions expected; the full load came after some time."""
+    found = _found(lake, f"{table}_history", expected.schema)
+    assert _types(found, POSITION, CHANGE_ID, YEAR, MONTH) == _types(expected)
+    in_order = [*key, POSITION]
+    seen = _rows(found, expected.column_names, in_order)
+    for row, place in zip(seen, _rows(found, [POSITION], in_order), strict=True):
+        if not place[POSITION]:
+            assert row[VALID_FROM] > loaded_after_utc
+            row[VALID_FROM] = None
+    assert seen == _rows(expected, expected.column_names, key)
+
+
+def _found(lake: ObjectStore, table: str, columns: pa.Schema) -> pa.Table:
+    return read_lake(lake, LakeLayout("", "", TableName.parse(table)), columns)
+
+
+def _types(table: pa.Table, *but: str) -> dict[str, pa.DataType]:
+    return {column.name: column.type for column in table.schema if column.name not in but}
+
+
+def _rows(table: pa.Table, columns: Sequence[str], order: Sequence[str]) -> Rows:
+    def place(row: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[name] for name in order)
+
+    return [{name: row[name] for name in columns} for row in sorted(table.to_pylist(), key=place)]

@@ -1,0 +1,151 @@
+"""What a feed says must come of it is what the reference merge makes of its files, row by row."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+
+from cdclake.devkit.dms.settings import settings_from
+from cdclake.devkit.feed.options import DeleteImage, FeedOptions, Shares
+from cdclake.devkit.feed.stream import Feed
+from cdclake.model.position import position
+from cdclake.model.rawfiles import file_order, read_time
+from cdclake.oracle import ChangeRow, Load, history, merge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cdclake.devkit.feed.schedule import FeedFile
+    from cdclake.oracle import Row, Version
+
+COLUMNS = "id bigint, part string, code char(3), n smallint, note string, at timestamp, price decimal(9,2), city string"
+LOADED_UTC = datetime(1900, 1, 1, tzinfo=timezone.utc)
+SHARES = [
+    Shares(),
+    Shares(0.5, 0.1, 0.4),
+    Shares(0.3, 0.3, 0.2, 0.2),
+    Shares(0.2, 0.3, 0.2, 0.2, 0.1),
+    Shares(1, 0, 0),
+    Shares(0, 1, 0),
+]
+
+
+@st.composite
+def options(draw: st.DrawFn) -> FeedOptions:
+    images = draw(st.sampled_from(["none", "pk-only", "all"]))
+    dms = {
+        "DataFormat": "parquet",
+        "BeforeImages": images,
+        "HeaderColumns": draw(st.sampled_from(["", "AR_H_CHANGE_SEQ"])),
+        "TimestampColumnName": draw(st.sampled_from(["", "ts"])),
+        "CdcInsertsOnly": (only := draw(st.sampled_from(["", "", "", "I", "IU"]))) == "I",
+        "CdcInsertsAndUpdates": only == "IU",
+        "IncludeOpForFullLoad": draw(st.booleans()),
+        "ParquetTimestampInMillisecond": draw(st.booleans()),
+    }
+    rounds = draw(st.integers(1, 3))
+    # What is special about a file needs a row in it.
+    special = only == "" and (changes := draw(st.sampled_from([0, 5, 30, 60]))) >= 30
+    return FeedOptions(
+        columns=COLUMNS,
+        primary_key=draw(st.sampled_from([("id",), ("part", "id")])),
+        settings=settings_from(dms),
+        seed=draw(st.integers(0, 1_000)),
+        rows=draw(st.integers(0, 12)),
+        load_files=draw(st.integers(1, 3)),
+        changes=changes if only == "" else draw(st.integers(0, 60)),
+        change_files=8,
+        shares=draw(st.sampled_from(SHARES)),
+        hot_keys=draw(st.integers(0, 3)),
+        delete_image=draw(st.sampled_from(DeleteImage)),
+        schema_changes=draw(st.integers(0, 3)),
+        late_files=draw(st.integers(0, 2)) if special and rounds > 1 else 0,
+        repeated_files=draw(st.integers(0, 1)) if special and rounds > 1 else 0,
+        resumed_files=draw(st.integers(0, 2)) if special else 0,
+        rounds=rounds,
+        history=True,
+        soft_delete=draw(st.booleans()),
+    )
+
+
+@examples(every_day=60, thorough=5_000)
+@given(options())
+def test_the_expectation_is_what_the_oracle_makes_of_the_files(asked: FeedOptions) -> None:
+    feed = Feed(asked)
+    check(feed, list(feed.files()))
+
+
+@examples(every_day=20, thorough=1_000)
+@given(options(), st.integers(1, 2))
+def test_after_each_round_the_expectation_is_that_of_the_files_that_came(asked: FeedOptions, rounds: int) -> None:
+    feed = Feed(asked)
+    came = list(feed.files(rounds))
+    assert [file.key for file in came] == [file.key for file in Feed(asked).files() if file.round <= rounds]
+    check(feed, came)
+
+
+def check(feed: Feed, files: Sequence[FeedFile]) -> None:
+    key = feed.options.primary_key
+    table = pa.concat_tables(feed.expected_table())
+    columns = [name for name in table.column_names if name != "Op"]
+    loaded, changes = read(files, key, columns)
+    expected = merge(key, loaded, changes, columns, soft_delete=feed.options.soft_delete)
+    found = sorted(table.to_pylist(), key=lambda row: tuple(row[name] for name in key))
+    told = feed.options.settings.op_in_changes
+    assert found == [{**full(one.row, columns), "Op": one.op if told else "I"} for one in expected]
+
+    def time_of(_: Row, place: str) -> datetime | None:
+        when = read_time(place)
+        return when.replace(tzinfo=timezone.utc) if when else None
+
+    versions = history(key, [Load(loaded, LOADED_UTC, changes)], columns, time_of)
+    assert ordered(pa.concat_tables(feed.expected_history()).to_pylist(), key) == [
+        version(one, columns, versions[i + 1 : i + 2], key) for i, one in enumerate(versions)
+    ]
+
+
+def version(one: Version, columns: Sequence[str], following: Sequence[Version], key: Sequence[str]) -> dict[str, Any]:
+    newest = not (following and all(following[0].row[name] == one.row[name] for name in key))
+    return {
+        **full(one.row, columns),
+        "operation": one.operation,
+        "valid_from": None if one.valid_from == LOADED_UTC else one.valid_from,
+        "valid_to": one.valid_to,
+        "validity_flag": int(newest),
+    }
+
+
+def ordered(rows: list[dict[str, Any]], key: Sequence[str]) -> list[dict[str, Any]]:
+    """By key; the feed gives those of one key in order."""
+    return sorted(rows, key=lambda row: tuple(row[name] for name in key))
+
+
+def full(row: Row, columns: Sequence[str]) -> dict[str, Any]:
+    return {name: row.get(name) for name in columns}
+
+
+def read(files: Sequence[FeedFile], key: Sequence[str], columns: Sequence[str]) -> tuple[list[Row], list[ChangeRow]]:
+    """Rows of the full load, and of all change files that came."""
+    loaded: list[Row] = []
+    changes = []
+    for file in files:
+        assert file.content is not None
+        rows = pq.read_table(pa.BufferReader(file.content())).to_pylist()
+        assert len(rows) == file.rows
+        relative = file.key.removeprefix("shop/orders/")
+        if not file_order(relative):
+            loaded += [full(row, columns) for row in rows]
+            continue
+        for i, row in enumerate(rows):
+            sequence = row.get("AR_H_CHANGE_SEQ")
+            old = tuple(row.get(f"BI_{name}") for name in key)
+            old_key = old if row.get("Op") == "U" and None not in old else None
+            held = {name: row.get(name) for name in columns}
+            changes.append(ChangeRow(position(relative, i, sequence), row.get("Op", "I"), held, old_key))
+    return loaded, changes

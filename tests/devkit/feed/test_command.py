@@ -1,0 +1,64 @@
+"""`cdclake feed` and `cdclake run` themselves, on the embedded AWS with real Spark: many tables in one run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
+from tests.devkit.feed.expectation import check_table
+from typer.testing import CliRunner
+
+from cdclake.adapters.dynamodb import DynamoState
+from cdclake.adapters.s3 import S3Store
+from cdclake.cli.main import app
+from cdclake.devkit.local import EmbeddedAws, deploy
+from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT
+from cdclake.model.names import STATE_TABLE, Attribute, Sentinel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.timeout(600)]
+
+RAW = DEFAULT_DEPLOYMENT.raw_bucket
+ELSEWHERE = {
+    "BucketFolder=dms",  # one installation has one folder of schemas
+    *("--late", "--rounds", "--fault", "--untidy", "--soft-delete", "--rows", "--transaction-rows"),
+}
+"""What the tests without the command look at."""
+NAMES = [name for name, options in COMBINATIONS.items() if "--set" in options and not ELSEWHERE & set(options)]
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAws]:
+    """Without the function for each file: the hourly run alone does the work, all tables in one Spark session."""
+    with EmbeddedAws() as embedded:
+        deploy(embedded)
+        embedded.client("s3").put_bucket_notification_configuration(Bucket=RAW, NotificationConfiguration={})
+        yield embedded
+
+
+def test_one_run_makes_every_table_as_its_feed_expects(aws: EmbeddedAws, tmp_path: Path) -> None:
+    def cdclake(*arguments: str) -> None:
+        done = CliRunner().invoke(app, arguments, env=aws.environment())
+        assert done.exit_code == 0, f"{arguments}: {done.output}"
+
+    assert len(NAMES) >= 30
+    for name in NAMES:
+        place = (f"s3://{RAW}", "--expected", str(tmp_path / name), "--table", f"feed.{name}")
+        # The other tests look at histories.
+        arguments = [argument for argument in COMBINATIONS[name] if argument != "--history"]
+        cdclake("feed", *place, *SMALL, "--files", "4", *arguments)
+    cdclake("run")  # it registers them, inactive
+    states = DynamoState(aws.client("dynamodb"), STATE_TABLE)
+    for name in NAMES:
+        attributes = json.loads((tmp_path / name / "table.json").read_text())
+        states.set_by_person(f"{RAW}/feed/{name}/", {**attributes, Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
+    cdclake("run")
+    lake = S3Store(aws.client("s3"), DEFAULT_DEPLOYMENT.lake_bucket)
+    for name in NAMES:
+        check_table(lake, f"feed.{name}", key_of(name), pq.read_table(tmp_path / name / "table"))

@@ -1,0 +1,49 @@
+"""What docs/feed.md tells people to do works."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests import ROOT
+from tests.devkit.feed.plant import Plant
+from typer.testing import CliRunner
+
+from cdclake.cli.main import app
+
+if TYPE_CHECKING:
+    import pytest
+
+DOCUMENT = (ROOT / "docs" / "feed.md").read_text(encoding="utf-8")
+
+
+def test_the_table_is_what_the_document_says_it_must_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plant = Plant(tmp_path, "raw/shop/orders/")
+    (command,) = re.findall(r"^cdclake (feed s3://cdclake-raw .*)$", DOCUMENT, re.MULTILINE)
+    arguments = shlex.split(command.replace("s3://cdclake-raw", "raw"))
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    plant.hour()
+    plant.turn_on(json.loads(Path("expected/table.json").read_text()))
+    plant.hour()
+    (snippet,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    exec(snippet, {})
+    assert capsys.readouterr().out.splitlines()[-1] == "0 rows differ"
+    Path("expected/table/again.parquet").write_bytes(Path("expected/table/part-00000.parquet").read_bytes())
+    exec(snippet, {})
+    assert capsys.readouterr().out.splitlines()[-1] != "0 rows differ"
+
+
+def test_the_first_example_writes_the_files_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = next(iter(re.findall(r"^cdclake (feed raw .*)$", DOCUMENT, re.MULTILINE)))
+    assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
+    shown = re.findall(r"^((?:raw|expected)/\S+)", DOCUMENT, re.MULTILINE)
+    assert len(shown) == 6
+    assert [path for path in shown if not Path(path).is_file()] == []
+    assert len(list(Path("raw/shop/orders").iterdir())) == 1 + 10

@@ -1,0 +1,45 @@
+"""`cdclake feed`, then the hourly run: the lake is what the feed says it must be, whatever the settings of DMS."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
+from tests.devkit.feed.expectation import check_history, check_table
+from tests.devkit.feed.plant import Plant
+from typer.testing import CliRunner
+
+from cdclake.cli.main import app
+from cdclake.model.names import Attribute, RunState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUNDS = 2
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_the_lake_is_as_the_feed_expects_after_each_round(tmp_path: Path, name: str) -> None:
+    began_utc = datetime.now(timezone.utc) - timedelta(seconds=1)
+    folder = "dms/" if "BucketFolder=dms" in COMBINATIONS[name] else ""
+    plant, expected = Plant(tmp_path, f"raw/{folder}feed/{name}/"), tmp_path / "expected"
+    for number in range(1, ROUNDS + 1):
+        place = ("feed", str(plant.raw), "--expected", str(expected), "--table", f"feed.{name}")
+        arguments = (*place, *SMALL, *COMBINATIONS[name], "--rounds", str(ROUNDS), "--only-round", str(number))
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        if number == 1:
+            plant.hour()  # it registers the table, inactive
+            plant.turn_on(json.loads((expected / "table.json").read_text()))
+        plant.hour()
+        item = plant.state().item
+        assert item[Attribute.LAST_ERROR] == ""
+        assert item[Attribute.LAST_RUN_STATE] == RunState.SUCCEEDED
+        check_table(plant.lake, f"feed.{name}", key_of(name), pq.read_table(expected / "table"))
+        if "--history" in COMBINATIONS[name]:
+            history = pq.read_table(expected / "history")
+            check_history(plant.lake, f"feed.{name}", key_of(name), history, began_utc)

@@ -1,0 +1,20 @@
+"""The embedded AWS for the tests of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.devkit.local.workbench import Workbench
+
+from cdclake.devkit.local import EmbeddedAws
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Workbench]:
+    """One for all tests of a module: one Spark run and two Python shell runs at once, quick retries."""
+    with EmbeddedAws(spark_runs=1, python_shell_runs=2, retry_delays_seconds=(0.05, 0.1)) as aws:
+        yield Workbench(aws)

@@ -1,0 +1,251 @@
+"""The embedded AWS as a server: who may reach it, what holds under concurrency, what clients can do with it."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import io
+import os
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.exceptions import ClientError
+from pyarrow import fs
+from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench
+
+from cdclake.devkit.local import EmbeddedAws
+from cdclake.devkit.local.web import Gate
+from cdclake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+pytestmark = pytest.mark.aws
+
+MEGABYTE = 1 << 20
+
+
+def port_of(bench: Workbench) -> int:
+    return urlsplit(bench.aws.endpoint).port or 0
+
+
+def request(bench: Workbench, method: str, path: str, headers: dict[str, str]) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(bench), timeout=WAIT_SECONDS)
+    try:
+        connection.request(method, path, headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def impatient_threads() -> Iterator[None]:
+    """Threads take turns a thousand times as often, so that what can get mixed up does."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def at_once(count: int, work: Callable[[int], object]) -> None:
+    """Run `work` in many threads that start together."""
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        barrier.wait()
+        work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(run, range(count)))
+
+
+def test_only_the_loopback_address_is_bound(bench: Workbench) -> None:
+    with pytest.raises(ConnectionRefusedError), socket.socket() as other:
+        other.connect(("127.0.0.2", port_of(bench)))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 200), ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Host": "evil.example"}, 403)],
+)
+def test_web_pages_cannot_reach_it(bench: Workbench, headers: dict[str, str], status: int) -> None:
+    assert request(bench, "GET", "/", headers) == status
+
+
+def test_motos_own_interface_is_closed(bench: Workbench) -> None:
+    bench.put("still here")
+    assert request(bench, "POST", "/moto-api/reset", {}) == 404
+    assert bench.has("still here")
+
+
+def test_port_in_use_is_a_clear_error() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code = f"from cdclake.devkit.local import serve; serve({port})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"cdclake.errors.ConfigurationError: The embedded AWS cannot listen on port {port}")
+
+
+def test_second_one_in_a_process_is_refused(bench: Workbench) -> None:
+    with pytest.raises(ConfigurationError, match="has an embedded AWS already"), EmbeddedAws():
+        pass
+    assert bench.s3.list_buckets()["Buckets"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "most_at_once"),
+    [
+        ({"HTTP_IF_NONE_MATCH": "*"}, 1),
+        ({"HTTP_IF_MATCH": "etag"}, 1),
+        ({"HTTP_X_AMZ_TARGET": "DynamoDB_20120810.PutItem"}, 1),
+        ({}, 4),
+    ],
+)
+def test_requests_with_a_condition_go_one_at_a_time(condition: dict[str, str], most_at_once: int) -> None:
+    all_in = threading.Barrier(4)
+    inside = [0]
+    seen = []
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        inside[0] += 1
+        seen.append(inside[0])
+        with suppress(threading.BrokenBarrierError):
+            all_in.wait(0.2)  # long enough for the others to come in, if they may
+        inside[0] -= 1
+        return [environ["wsgi.input"].read()]
+
+    def no_response(*_: object) -> Callable[[bytes], object]:
+        raise AssertionError("the app answers by itself")
+
+    gate = Gate(app)
+
+    def ask(number: int) -> None:
+        body = str(number).encode()
+        environ = {"REQUEST_METHOD": "PUT", "HTTP_HOST": "localhost", "CONTENT_LENGTH": "1", **condition}
+        assert gate({**environ, "wsgi.input": io.BytesIO(body)}, no_response) == [body]
+
+    at_once(4, ask)
+    assert max(seen) == most_at_once
+
+
+@pytest.mark.usefixtures("impatient_threads")
+def test_of_many_puts_of_an_absent_object_one_wins(bench: Workbench) -> None:
+    for turn in range(15):
+        winners: list[int] = []
+
+        def put(number: int, key: str = f"once-{turn}", winners: list[int] = winners) -> None:
+            try:
+                bench.s3.put_object(Bucket=BUCKET, Key=key, Body=f"{number:<300000}", IfNoneMatch="*")
+                winners.append(number)
+            except ClientError as error:
+                assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 412
+
+        at_once(12, put)
+        assert winners == [int(bench.get(f"once-{turn}"))]
+
+
+@pytest.mark.usefixtures("impatient_threads")
+def test_of_many_conditional_writes_of_an_item_one_wins(bench: Workbench) -> None:
+    dynamodb = bench.aws.client("dynamodb")
+    dynamodb.create_table(
+        TableName="leases",
+        KeySchema=[{"AttributeName": "path", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "path", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for turn in range(15):
+        winners: list[int] = []
+
+        def take(number: int, path: str = str(turn), winners: list[int] = winners) -> None:
+            try:
+                dynamodb.update_item(
+                    TableName="leases",
+                    Key={"path": {"S": path}},
+                    UpdateExpression="SET holder = :me",
+                    ConditionExpression="attribute_not_exists(holder)",
+                    ExpressionAttributeValues={":me": {"S": str(number)}},
+                )
+                winners.append(number)
+            except dynamodb.exceptions.ConditionalCheckFailedException:
+                pass
+
+        at_once(12, take)
+        item = dynamodb.get_item(TableName="leases", Key={"path": {"S": str(turn)}})["Item"]
+        assert [str(number) for number in winners] == [item["holder"]["S"]]
+
+
+@pytest.mark.usefixtures("impatient_threads")
+def test_listing_while_objects_arrive_gives_their_true_hashes(bench: Workbench) -> None:
+    body = os.urandom(6 * MEGABYTE)  # large enough to be kept in a file
+    true = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+
+    def put_or_list(number: int) -> None:
+        if number == 0:
+            for turn in range(12):
+                bench.s3.put_object(Bucket=BUCKET, Key=f"hashed/{turn}", Body=body)
+        else:
+            for _ in range(40):
+                listed = bench.s3.list_objects_v2(Bucket=BUCKET, Prefix="hashed/").get("Contents", [])
+                assert {item["ETag"] for item in listed} <= {true}
+
+    at_once(5, put_or_list)
+
+
+@pytest.mark.parametrize("size", [0, 1000, 6 * MEGABYTE, 25 * MEGABYTE + 1], ids=["none", "small", "one part", "parts"])
+def test_arrow_writes_and_reads_objects_of_any_size(bench: Workbench, size: int) -> None:
+    files = fs.S3FileSystem(
+        endpoint_override=f"127.0.0.1:{port_of(bench)}",
+        scheme="http",
+        access_key="local",
+        secret_key="local",
+        region=bench.aws.region,
+    )
+    path = f"{BUCKET}/arrow/a b+c/{size}.parquet"
+    body = os.urandom(size)
+    with files.open_output_stream(path) as stream:
+        for start in range(0, size, 4 * MEGABYTE):
+            stream.write(body[start : start + 4 * MEGABYTE])
+    assert files.get_file_info(path).size == size
+    with files.open_input_file(path) as file:
+        assert file.read() == body
+        assert file.read_at(100, size // 2) == body[size // 2 : size // 2 + 100]
+    head = bench.s3.head_object(Bucket=BUCKET, Key=f"arrow/a b+c/{size}.parquet")
+    assert head["ContentLength"] == size
+
+
+def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
+    # in a process of its own, as this one has an embedded AWS already
+    code = """
+import sys, threading
+from pathlib import Path
+from cdclake.devkit.local import EmbeddedAws
+from cdclake.devkit.local.web import Gate
+for turn in range(2):
+    with EmbeddedAws() as aws:
+        assert not aws.client("s3").list_buckets()["Buckets"], "state of the one before"
+        aws.client("s3").create_bucket(Bucket="bucket")
+        logs = aws.logs_dir
+        assert logs.is_dir()
+    assert not logs.exists()
+with EmbeddedAws(data_dir=Path(sys.argv[1]) / "data") as aws:
+    pass
+assert (Path(sys.argv[1]) / "data" / "logs").is_dir()
+print([thread.name for thread in threading.enumerate()])
+"""
+    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "['MainThread']\n", "")

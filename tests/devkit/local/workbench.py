@@ -1,0 +1,122 @@
+"""Short ways to put jobs and functions into an embedded AWS, and to see what became of them."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+import zipfile
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cdclake.devkit.local import EmbeddedAws
+
+BUCKET = "bucket-of-tests"
+WAIT_SECONDS = 30
+
+
+class Workbench:
+    """An embedded AWS with a bucket and a role."""
+
+    def __init__(self, aws: EmbeddedAws) -> None:
+        self.aws = aws
+        self.s3 = aws.client("s3")
+        self.glue = aws.client("glue")
+        self.functions = aws.client("lambda")
+        self.s3.create_bucket(Bucket=BUCKET)
+        self.role = aws.client("iam").create_role(RoleName="tests", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+
+    def job(self, script: str, command: str = "pythonshell", **settings: Any) -> str:
+        """Create a job with this script; returns its name."""
+        name = f"job-{uuid4()}"
+        self.put(f"{name}.py", dedent(script).encode())
+        location = f"s3://{BUCKET}/{name}.py"
+        self.glue.create_job(
+            Name=name, Role=self.role, Command={"Name": command, "ScriptLocation": location}, **settings
+        )
+        return name
+
+    def start(self, job: str, **settings: Any) -> str:
+        run_id: str = self.glue.start_job_run(JobName=job, **settings)["JobRunId"]
+        return run_id
+
+    def run(self, job: str, run_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.glue.get_job_run(JobName=job, RunId=run_id)["JobRun"]
+        return found
+
+    def state(self, job: str, run_id: str) -> str:
+        return str(self.run(job, run_id)["JobRunState"])
+
+    def finished(self, job: str, run_id: str) -> dict[str, Any]:
+        """The run once all is quiet."""
+        self.aws.wait_until_idle(WAIT_SECONDS)
+        return self.run(job, run_id)
+
+    def function(self, code: str, *, timeout_seconds: int = 20, **variables: str) -> tuple[str, str]:
+        """Create a function `handler.handler` with this code; returns name and ARN."""
+        name = f"function-{uuid4()}"
+        made = self.functions.create_function(
+            FunctionName=name,
+            Role=self.role,
+            Runtime="python3.11",
+            Handler="handler.handler",
+            Timeout=timeout_seconds,
+            Code={"ZipFile": zip_of(code)},
+            Environment={"Variables": {"BUCKET": BUCKET, **variables}},
+        )
+        return name, made["FunctionArn"]
+
+    def notified_bucket(self, function_arn: str, **configuration: Any) -> str:
+        """Create a bucket whose new objects the function is told of."""
+        bucket = f"notified-{uuid4()}"
+        self.s3.create_bucket(Bucket=bucket)
+        told = {"LambdaFunctionArn": function_arn, "Events": ["s3:ObjectCreated:*"], **configuration}
+        self.s3.put_bucket_notification_configuration(
+            Bucket=bucket, NotificationConfiguration={"LambdaFunctionConfigurations": [told]}
+        )
+        return bucket
+
+    def put(self, key: str, content: bytes = b"") -> None:
+        self.s3.put_object(Bucket=BUCKET, Key=key, Body=content)
+
+    def get(self, key: str) -> bytes:
+        content: bytes = self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        return content
+
+    def has(self, key: str) -> bool:
+        return key in self.keys()
+
+    def keys(self, prefix: str = "") -> list[str]:
+        found = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        return [item["Key"] for item in found]
+
+
+def zip_of(code: str) -> bytes:
+    """A function's code as Lambda takes it."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("handler.py", dedent(code))
+    return content.getvalue()
+
+
+def eventually(condition: Callable[[], bool], within_seconds: float = WAIT_SECONDS) -> bool:
+    """Whether a condition comes true in time."""
+    deadline = time.monotonic() + within_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

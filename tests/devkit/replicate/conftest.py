@@ -1,0 +1,32 @@
+"""A MariaDB for the tests of a real source, and what they need of one. Without a server they are skipped."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.devkit.replicate.source import Source
+
+from cdclake.devkit.shop.mariadb import HOW_TO_INSTALL, PrivateMariadb, server_is_installed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[PrivateMariadb]:
+    """One server for all tests of a process."""
+    if not server_is_installed():
+        pytest.skip(f"no MariaDB server on this machine. {HOW_TO_INSTALL}")
+    with PrivateMariadb() as server:
+        yield server
+
+
+@pytest.fixture
+def source(mariadb: PrivateMariadb) -> Iterator[Source]:
+    """An empty database of its own, and a raw bucket in memory to replicate it to."""
+    with Source(mariadb.account, f"shop{next(_NUMBERS)}") as made:
+        yield made

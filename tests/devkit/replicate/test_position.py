@@ -1,0 +1,48 @@
+"""The saved position."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from cdclake.adapters.memory import MemoryStore
+from cdclake.devkit.replicate.position import BinlogPosition, Progress, ProgressFile
+from cdclake.errors import IntegrityError
+from cdclake.model.rawfiles import is_data_folder
+
+NOON = datetime(2024, 3, 5, 12, 0, 0, 1000, tzinfo=timezone.utc)
+PROGRESS = Progress(BinlogPosition("binlog.000007", 1234), 42, NOON, NOON, "here")
+
+
+@pytest.mark.parametrize("progress", [PROGRESS, Progress(None)])
+def test_what_is_written_is_read(progress: Progress):
+    store = MemoryStore()
+    assert ProgressFile(store, "raw/", "shop").read() is None
+    ProgressFile(store, "raw/", "shop").write(progress)
+    assert ProgressFile(store, "raw/", "shop").read() == progress
+    assert ProgressFile(store, "raw/", "other").read() is None
+
+
+def test_it_lies_where_nobody_looks_for_source_data():
+    file = ProgressFile(MemoryStore(), "raw/", "shop")
+    folder = file.key.removeprefix("raw/").partition("/")[0]
+    assert not is_data_folder(f"{folder}/")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"binlog": {"file": "a"}}'])
+def test_one_that_cannot_be_read_is_an_error_and_no_new_beginning(content: bytes):
+    store = MemoryStore()
+    file = ProgressFile(store, "", "shop")
+    store.put(file.key, content)
+    with pytest.raises(IntegrityError, match="saved position cannot be read"):
+        file.read()
+
+
+def test_places_follow_each_other_through_files():
+    places = [("binlog.000001", 900), ("binlog.000002", 4), ("binlog.999999", 4), ("binlog.1000000", 4)]
+    positions = [BinlogPosition(*place) for place in places]
+    for earlier, later in zip(positions, positions[1:], strict=False):
+        assert earlier.is_before(later)
+        assert not later.is_before(earlier)
+        assert not later.is_before(later)

@@ -1,0 +1,383 @@
+"""Full load and ongoing replication together: nothing is lost, whatever is going on and whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.devkit.replicate.source import WITH_KEYS, Source
+from tests.lake.dying_store import Death, DiedError, DyingStore
+
+from cdclake.adapters.folder import FolderStore
+from cdclake.adapters.memory import MemoryStore
+from cdclake.cli.source import PASSWORD_VARIABLE
+from cdclake.devkit.replicate.connection import Account, connect
+from cdclake.devkit.replicate.position import ProgressFile
+from cdclake.devkit.replicate.snapshot import snapshot
+from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cdclake.devkit.dms.settings import DmsSettings
+    from cdclake.devkit.shop.mariadb import PrivateMariadb
+
+TABLE = "create table t (id int primary key, v int)"
+SCRIPT = (
+    "insert into t values (10, 0), (11, 0)",
+    "update t set id = id + 100 where id < 3",
+    "begin", "update t set v = v + 1", "delete from t where id = 10", "insert into t values (10, 5)", "commit",
+    "alter table t add column w int",
+    "update t set w = id",
+    "delete from t where id = 101",
+)  # fmt: skip
+
+
+class Writer:
+    """Moves amounts between rows, in transactions that keep their sum, inserts and deletes, until it is stopped."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self.transactions = 0
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        connection = connect(self._source.account, database=self._source.schema)
+        with closing(connection), connection.cursor() as cursor:
+            while not self._stop.wait(0.001):
+                number = self.transactions
+                cursor.execute("begin")
+                cursor.execute("update t set v = v - 1 where id = %s", (number % 50,))
+                cursor.execute("update t set v = v + 1 where id = %s", ((number + 7) % 50,))
+                cursor.execute("insert into t values (%s, 0)", (1000 + number,))
+                cursor.execute("delete from t where id = %s", (1000 + number - 20,))
+                cursor.execute("commit" if number % 5 else "rollback")
+                self.transactions += 1
+
+
+def accounts(source: Source) -> None:
+    source.run(TABLE, *(f"insert into t values ({number}, 100)" for number in range(50)))
+
+
+def test_a_full_load_is_of_one_moment_and_changes_go_on_from_there_while_others_write(source: Source):
+    accounts(source)
+    with Writer(source) as writer:
+        wait_until(lambda: writer.transactions > 20)
+        source.replicate(replace(WITH_KEYS, max_file_size=1))
+        seen = writer.transactions
+        source.replicate()
+        wait_until(lambda: writer.transactions > seen + 20)
+        source.replicate()
+    source.replicate()
+    assert sum(row["v"] for row in source.loaded("t")) == 5000
+    assert source.merged("t") == source.rows("t")
+    # Not one change of before the full load, nor of those that rolled back.
+    assert len([row for row in source.changed("t") if row["Op"] == "I"]) == len(
+        {row["id"] for row in source.changed("t") if row["Op"] == "I"} - {row["id"] for row in source.loaded("t")}
+    )
+
+
+def test_a_large_full_load_goes_to_several_files_and_an_empty_table_to_none(source: Source):
+    source.run(TABLE, "create table none (id int primary key)", "insert into t select seq, seq from seq_1_to_50000")
+    source.replicate(replace(WITH_KEYS, max_file_size=100))
+    keys = [found.key for found in source.raw.list(f"{source.schema}/")]
+    assert keys == [f"{source.schema}/t/LOAD0000000{number}.parquet" for number in (1, 2, 3)]
+    assert [row["id"] for row in source.loaded("t")] == list(range(1, 50_001))
+
+
+def test_nothing_is_lost_whichever_store_call_fails(source: Source):
+    """The run dies at each call in turn, with and without carrying it out; then another one goes on."""
+    source.run(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
+    source.replicate()
+    source.run(*SCRIPT)
+    begin = {found.key: source.raw.get(found.key) for found in source.raw.list("")}
+    deaths = 0
+    for carried_out in (False, True):
+        for call in range(1, 100):
+            source.raw = MemoryStore()
+            for key, data in begin.items():
+                source.raw.put(key, data or b"")
+            dying = DyingStore(source.raw, Death(call, carried_out))
+            try:
+                source.replication(raw=dying).run(lambda: False, until_now=True)
+            except DiedError:
+                deaths += 1
+            source.replicate()
+            assert source.merged("t") == source.rows("t")
+            if dying._calls < call:
+                break
+    assert deaths == 6  # two files for the columns before and after, and the position; each twice
+
+
+def test_a_full_load_that_died_is_made_anew_whichever_store_call_failed(source: Source):
+    source.run(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
+    for carried_out in (False, True):
+        for call in range(1, 4):
+            source.raw = MemoryStore()
+            dying = DyingStore(source.raw, Death(call, carried_out))
+            with pytest.raises(DiedError):
+                source.replication(raw=dying).run(lambda: False, until_now=True)
+            source.run("update t set v = v + 1", f"insert into t values ({10 * call + carried_out}, 0)")
+            source.replicate()
+            assert source.merged("t") == source.rows("t")
+
+
+def test_a_full_load_made_anew_leaves_no_file_of_the_one_before(source: Source):
+    source.run(TABLE, "insert into t select seq, seq from seq_1_to_50000")
+    small = replace(WITH_KEYS, max_file_size=200)
+    source.replicate(small)
+    source.run("delete from t where id > 10")
+    source.replicate(small)
+    source.replication(small).run(lambda: False, anew=True, until_now=True)
+    assert [found.key for found in source.raw.list(f"{source.schema}/")] == [f"{source.schema}/t/LOAD00000001.parquet"]
+    assert len(source.loaded("t")) == 10
+
+
+def test_raw_files_of_somebody_else_are_left_alone(source: Source):
+    source.run(TABLE)
+    source.raw.put(f"{source.schema}/t/LOAD00000001.parquet", b"theirs")
+    with pytest.raises(ConfigurationError, match="did not write"):
+        source.replicate()
+    assert source.raw.get(f"{source.schema}/t/LOAD00000001.parquet") == b"theirs"
+
+
+def test_files_are_written_while_it_runs_and_the_last_ones_when_it_is_stopped(source: Source):
+    source.run(TABLE)
+    stop = threading.Event()
+    running = source.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
+    thread = threading.Thread(target=running.run, args=(stop.is_set,))
+    thread.start()
+    try:
+        wait_until(lambda: source.raw.get(f"awsdms_stand_in/{source.schema}.json") is not None)
+        source.run("insert into t values (1, 1)")
+        wait_until(lambda: len(source.changed("t")) == 1)
+        source.run("insert into t values (2, 2)")
+    finally:
+        stop.set()
+        thread.join()
+    assert source.merged("t") == source.rows("t")
+
+
+def test_names_of_change_files_grow_from_run_to_run_though_the_clock_goes_back(source: Source):
+    source.run(TABLE)
+    for year in (2030, 2020):
+        source.run(f"insert into t values ({year}, 0)")
+        replication = source.replication()
+        replication._clock = lambda: datetime(year, 1, 1, tzinfo=timezone.utc)  # noqa: B023 - used at once
+        replication.run(lambda: False, until_now=True)
+        source.run(f"insert into t values ({year + 1}, 0)")
+        replication.run(lambda: False, until_now=True)
+    assert [row["id"] for row in source.changed("t")] == [2031, 2020, 2021]
+
+
+def test_a_binlog_that_is_gone_is_an_error_that_says_to_load_anew(source: Source):
+    source.run(TABLE)
+    before = source.replicate()
+    assert before.binlog is not None
+    source.run("flush binary logs", "insert into t values (1, 1)")
+    ((newest, *_),) = source.query("show master status")
+
+    def is_purged() -> bool:
+        source.run(f"purge binary logs to '{newest}'")  # not while the last reader has it open
+        return len(source.query("show binary logs")) == 1
+
+    wait_until(is_purged)
+    with pytest.raises(IntegrityError, match=before.binlog.file):
+        source.replicate()
+    source.replication().run(lambda: False, anew=True, until_now=True)
+    assert source.merged("t") == source.rows("t")
+
+
+def test_a_position_of_another_server_is_not_gone_on_from(source: Source):
+    source.run(TABLE)
+    source.replicate()
+    file = ProgressFile(source.raw, "", source.schema)
+    progress = file.read()
+    assert progress is not None
+    file.write(replace(progress, server="another"))
+    with pytest.raises(IntegrityError, match="of another server, another"):
+        source.replicate()
+    source.replication().run(lambda: False, anew=True, until_now=True)
+    assert file.read() == progress
+
+
+def test_two_databases_of_one_server_go_to_one_bucket(source: Source, mariadb: PrivateMariadb):
+    with Source(mariadb.account, f"{source.schema}other") as other:
+        other.raw = source.raw
+        for one in (source, other):
+            one.run(TABLE)
+            one.replicate()
+            one.run("insert into t values (1, 1)")
+        for one in (source, other):
+            one.replicate()
+            assert one.merged("t") == one.rows("t")
+
+
+def test_a_table_altered_while_it_is_read_is_an_error_to_try_again(source: Source):
+    source.run(TABLE, "insert into t values (1, 1)")
+    with snapshot(source.account, source.schema) as before:
+        source.run("alter table t modify v bigint")
+        with pytest.raises(RetryableError, match="altered while it was read"):
+            list(before.rows(before.tables[0]))
+
+
+@pytest.mark.parametrize("name", ["binlog_format", "binlog_row_image", "binlog_row_metadata"])
+def test_a_source_whose_binlog_does_not_tell_all_is_refused(source: Source, name: str):
+    wrong = {"binlog_format": "MIXED", "binlog_row_image": "MINIMAL", "binlog_row_metadata": "MINIMAL"}
+    source.run(TABLE)
+    ((before,),) = source.query(f"select @@global.{name}")
+    source.run(f"set global {name} = '{wrong[name]}'")
+    try:
+        with pytest.raises(ConfigurationError, match=f"{name} = {wrong[name]}"):
+            source.replicate()
+    finally:
+        source.run(f"set global {name} = '{before}'")
+    assert list(source.raw.list("")) == []
+
+
+def test_an_unknown_table_or_database_is_refused(source: Source):
+    source.run(TABLE)
+    with pytest.raises(ConfigurationError, match="has no table nothing"):
+        source.replicate(only=("t", "nothing"))
+    source.schema = "nowhere"
+    with pytest.raises(ConfigurationError, match="nowhere"):
+        source.replicate()
+    source.schema = source.query("select database()")[0][0]
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "."])
+def test_a_table_whose_name_is_no_folders_is_refused(source: Source, name: str):
+    source.run(TABLE)
+    source.replicate()
+    source.run(f"create table `{name}` (id int primary key)", f"insert into `{name}` values (1)")
+    with pytest.raises(ConfigurationError, match="cannot be that of a folder"):
+        source.replicate()
+    source.raw = MemoryStore()
+    with pytest.raises(ConfigurationError, match="cannot be that of a folder"):
+        source.replicate()
+    assert list(source.raw.list("")) == []
+    source.replicate(only=("t",))
+
+
+def test_a_table_that_keeps_old_versions_of_its_rows_is_refused_and_can_be_left_out(source: Source):
+    source.run(TABLE, "create table v (id int primary key) with system versioning")
+    with pytest.raises(ConfigurationError, match="system-versioned") as caught:
+        source.replicate()
+    assert str(caught.value.details["table"]) == f"{source.schema}.v"
+    source.replicate(only=("t",))
+
+
+def test_a_full_load_can_be_stopped_and_is_made_anew_by_the_next_run(source: Source):
+    source.run(TABLE, "create table u (id int primary key)", *(f"insert into t values ({n}, 1)" for n in range(3)))
+    stop = iter([False])
+    progress = source.replication().run(lambda: next(stop, True))
+    assert progress.binlog is None
+    assert source.loaded("t") == []
+    source.replicate()
+    assert source.merged("t") == source.rows("t")
+
+
+def test_two_processes_are_never_at_one_replication(source: Source):
+    accounts(source)
+
+    attempts: list[Source] = []
+
+    def try_another() -> bool:
+        if not attempts:
+            attempts.append(source)
+            with pytest.raises(RetryableError, match="Another process is at this replication"):
+                source.replicate()
+        return True
+
+    source.replication().run(try_another)
+    source.replicate()
+    assert source.merged("t") == source.rows("t")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(WITH_KEYS, preserve_transactions=True, cdc_path="changes"),
+        replace(WITH_KEYS, header_columns=("AR_H_USER",)),
+    ],
+)
+def test_settings_that_it_cannot_obey_are_refused(settings: DmsSettings):
+    with pytest.raises(ConfigurationError, match="does not know"):
+        Source(Account(), "shop").replication(settings)
+
+
+def test_a_wrong_password_is_refused_and_named_nowhere(source: Source):
+    account = replace(source.account, password="s3cret")
+    with pytest.raises(ConfigurationError, match="Access denied") as error:
+        connect(account)
+    assert "s3cret" not in f"{error.value!r} {error.value} {account!r}"
+
+
+def test_a_source_that_is_not_there_is_an_error_to_try_again(tmp_path: Path):
+    with pytest.raises(RetryableError, match="did not do it"):
+        connect(Account(user="x", socket=str(tmp_path / "none")))
+
+
+class Command:
+    """`cdclake local replicate` in a process of its own, into a folder."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        account = source.account
+        self._arguments = [
+            *(sys.executable, "-c", "from cdclake.cli.main import main; main()", "local", "replicate", source.schema),
+            *("--user", str(account.user), "--socket", account.socket, "--folder", str(folder)),
+            *("--set", "CdcMaxBatchInterval=1"),
+        ]
+        self._environment = {**os.environ, PASSWORD_VARIABLE: str(account.password)}
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._arguments, env=self._environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
+
+
+def test_the_command_killed_at_any_moment_goes_on_without_loss(source: Source, tmp_path: Path):
+    accounts(source)
+    source.raw = FolderStore(tmp_path)
+    command = Command(source, tmp_path)
+    with Writer(source):
+        for kills in range(2):
+            with command.start() as process:
+                files = len(source.change_files("t"))
+                wait_until(lambda: len(source.change_files("t")) > files, seconds=30)  # noqa: B023 - used at once
+                time.sleep(0.3 * kills)
+                process.kill()
+    with command.start() as process:
+        files = len(source.change_files("t"))
+        wait_until(lambda: source.merged("t") == source.rows("t"), seconds=30)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=30)
+    assert process.returncode == 0, log
+    assert source.merged("t") == source.rows("t")
+    assert str(source.account.password) not in log
+
+
+def wait_until(is_so: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)

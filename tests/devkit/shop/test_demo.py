@@ -1,0 +1,82 @@
+"""`cdclake demo`, end to end: real jobs, real events, and a proof after every step."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from cdclake.commit.report import ChangeSummary
+from cdclake.devkit.shop.check import Comparison
+from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
+
+ORDERS = 5_000
+TABLES = ["shop.product", "shop.productorder", "shop.store"]
+
+
+@pytest.fixture(scope="module")
+def demo():
+    command = [sys.executable, "-c", "from cdclake.cli.main import main; main()", "demo", "--output", "json"]
+    return subprocess.run([*command, "--orders", str(ORDERS)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.spark
+@pytest.mark.aws
+def test_demo_ends_well_with_one_json_object(demo):
+    assert demo.returncode == 0, demo.stderr
+    (line,) = demo.stdout.splitlines()
+    assert json.loads(line)["equal"] is True
+
+
+@pytest.mark.spark
+@pytest.mark.aws
+def test_demo_applies_rounds_the_hourly_way_and_by_events_and_proves_each(demo):
+    report = json.loads(demo.stdout)
+    assert sorted(report["registered_inactive"]) == TABLES
+    assert sorted(report["tables"]) == TABLES
+    for table in report["tables"].values():
+        assert table["equal"]
+        assert table["checksum"] == table["source_checksum"]
+        assert table["rows"] == table["source_rows"]
+        steps = [(step["step"], step["started_by"], step["equal"]) for step in table["steps"]]
+        assert steps == [("full load", HOURLY, True), ("round one", HOURLY, True), ("round two", EVENT, True)]
+
+
+@pytest.mark.spark
+@pytest.mark.aws
+def test_demo_reports_what_the_rounds_did(demo):
+    full, one, two = json.loads(demo.stdout)["tables"]["shop.productorder"]["steps"]
+    assert (full["rows"], full["inserted"]) == (ORDERS, ORDERS)
+    assert (one["inserted"], one["updated"], one["deleted"], one["files_rewritten"]) == (1_345, 0, 0, 0)
+    # 240 corrections, 40 moves and 20 deleted and inserted again; 80 deletes and 20 after an update
+    assert (two["inserted"], two["updated"], two["deleted"]) == (20, 300, 100)
+    assert two["files_rewritten"] == two["files_before"] == 91
+    assert two["rows"] == ORDERS + 1_345 + 20 - 100
+
+
+def change(number, **figures):
+    start = ChangeSummary(number, "incremental", 1, 10, 100, 1, 2, 3, 0, 0, 0, 4, 9, 5, 900, 800, 0.5, {})
+    return replace(start, **figures)
+
+
+def proof(*differences):
+    return Comparison(100, 100, "aa", "aa" if not differences else "bb", differences)
+
+
+def test_figures_of_a_step_are_those_of_all_its_changes():
+    step = TableStep("shop.store", "round two", EVENT, (change(2), change(3, files_before=10)), proof())
+    figures = step.to_json()
+    assert (figures["changes"], figures["inserted"], figures["updated"], figures["deleted"]) == (2, 2, 4, 6)
+    assert (figures["files_rewritten"], figures["files_before"], figures["seconds"]) == (8, 9, 1.0)
+
+
+def test_a_difference_in_any_step_is_a_difference_in_the_end():
+    steps = (
+        TableStep("shop.store", "round one", HOURLY, (change(2),), proof("checksums differ")),
+        TableStep("shop.store", "round two", EVENT, (change(3),), proof()),
+    )
+    report = DemoReport(("shop.store",), steps, 1.0)
+    assert not report.equal
+    assert report.to_json()["equal"] is False
+    assert report.to_json()["tables"]["shop.store"]["equal"] is False

@@ -1,0 +1,24 @@
+"""A failure of the demonstration names the log of the job at fault, and shows its end."""
+
+import pytest
+
+from cdclake.devkit.local import Deployment, EmbeddedAws, deploy
+from cdclake.devkit.shop.job_logs import failed_runs
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE
+
+
+@pytest.mark.aws
+def test_failed_runs_are_found_with_the_end_of_their_logs(tmp_path):
+    with EmbeddedAws(0, tmp_path) as aws:
+        deploy(aws, Deployment())
+        assert failed_runs(aws) == []
+        glue = aws.client("glue")
+        controller = glue.start_job_run(JobName=JOB_CONTROLLER, Arguments={"--bucket": "no-such-bucket"})["JobRunId"]
+        process = glue.start_job_run(JobName=JOB_PROCESS_TABLE, Arguments={"--item": "{"})["JobRunId"]
+        aws.wait_until_idle(60)
+        first, second = failed_runs(aws, lines=1)
+    assert (first.job, first.run_id) == (JOB_PROCESS_TABLE, process)
+    assert (second.job, second.run_id) == (JOB_CONTROLLER, controller)
+    assert second.log.read_text().splitlines()[-1:] == list(second.last_lines)
+    assert "no-such-bucket" in second.last_lines[0]
+    assert "no-such-bucket" in second.error

@@ -1,0 +1,230 @@
+"""The lake equals the reference merge, whatever the rows, and however they are cut into files and runs and arrive."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.lake.operations import engine
+from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.oracle import merge
+from tests.examples import THOROUGH, examples
+from tests.lake.dying_store import Death, DiedError
+from tests.lake.table import Table, by_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark import SparkContext
+
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("code", pa.string()),
+        ("day", pa.date32()),
+        ("city", pa.string()),
+        ("amount", pa.decimal128(12, 2)),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("flag", pa.bool_()),
+        ("n", pa.int16()),
+    ]
+)
+WIDER = (pa.int16(), pa.int32(), pa.int64(), pa.decimal128(20, 0), pa.decimal128(22, 2))
+"""Types of column `n`, each wider than the one before."""
+LAKE_TYPES = ("smallint", "int", "bigint", "decimal(20,0)", "decimal(22,2)")
+PLAIN = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.string()), ("c", pa.string())])
+KEYS = (("id",), ("code",), ("id", "code"))
+PARTITIONS = ((), ("day",), ("day", "city"))
+ORDERS = (None, None, "amount", "at", "code")
+MODES = ("hard", "soft")
+TARGETS = ("700", "20000", "134217728")
+
+SMALL, READ_BY_THE_DRIVER, LARGE = (1 << 20, 1 << 30), (1 << 20, 0), (0, 0)
+"""Raw bytes, and bytes of rows in memory, up to which the driver does a change by itself."""
+
+FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
+"""Two processes share the thorough run."""
+SPARK_PARTS = (pytest.param(1, marks=FIRST_HALF), *([pytest.param(2, marks=SECOND_HALF)] if THOROUGH else []))
+
+Row = dict[str, Any]
+Change = tuple[str, Row, "Row | None"]
+
+cities = st.none() | st.sampled_from(["Ulm", "a/b", "x=y", "02134", "né ü", "%41", "."])
+days = st.none() | st.dates(date(2024, 1, 1), date(2024, 1, 4))
+amounts = st.none() | st.decimals(Decimal(-99), Decimal(99), places=2)
+moments = st.none() | st.datetimes(
+    datetime(2020, 1, 1),  # noqa: DTZ001 - hypothesis wants bounds without zone
+    datetime(2030, 1, 1),  # noqa: DTZ001 - likewise
+    timezones=st.just(timezone.utc),
+)
+codes = st.sampled_from(["", "a", "b", "B", "a:b", "é"])
+rows = st.fixed_dictionaries(
+    {
+        "id": st.integers(-3, 12),
+        "code": codes,
+        "day": days,
+        "city": cities,
+        "amount": amounts,
+        "at": moments,
+        "flag": st.none() | st.booleans(),
+        "n": st.none() | st.integers(-9, 9),
+    }
+)
+deaths = st.builds(Death, st.integers(1, 14), st.booleans())
+old_keys = st.fixed_dictionaries({"id": st.integers(-3, 12), "code": codes})
+changes = st.tuples(st.sampled_from("IUD"), rows, st.none() | st.none() | old_keys)
+
+
+@st.composite
+def feeds(draw: st.DrawFn, most_files: int = 5) -> dict[str, Any]:
+    """A full load and change files of some schema, how they come, when there are runs, and where these die."""
+    files = draw(st.lists(st.lists(changes, max_size=8), max_size=most_files))
+    numbers = range(len(files))
+    again = draw(st.lists(st.sampled_from(numbers), max_size=2)) if files else []
+    arrivals = [*draw(st.permutations(numbers)), *again]
+    return {
+        "key": draw(st.sampled_from(KEYS)),
+        "partition": draw(st.sampled_from(PARTITIONS)),
+        "order": draw(st.sampled_from(ORDERS)),
+        "target": draw(st.sampled_from(TARGETS)),
+        "delete_mode": draw(st.sampled_from(MODES)),
+        "full_load": draw(st.lists(rows, max_size=12)),
+        "files": files,
+        "types": [
+            {"n": draw(st.sampled_from(WIDER)), "flag": draw(st.sampled_from([pa.bool_(), None]))} for _ in files
+        ],
+        "arrivals": arrivals,
+        "runs": draw(st.lists(st.booleans(), min_size=len(arrivals), max_size=len(arrivals))),
+        "deaths": draw(st.lists(st.none() | st.none() | deaths, min_size=len(arrivals), max_size=len(arrivals))),
+        "load_death": draw(st.none() | st.none() | deaths),
+        "small": draw(st.sampled_from([SMALL, READ_BY_THE_DRIVER, LARGE])),
+    }
+
+
+def small_changes(limits: tuple[int, int]) -> Any:
+    """What the engine counts as small: these changes are all tiny."""
+    return patch.multiple(engine, SMALL_CHANGE_BYTES=limits[0], SMALL_CHANGE_MEMORY_BYTES=limits[1])
+
+
+def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its stand-in
+    key: tuple[str, ...] = feed["key"]
+    item = {
+        "PrimaryKey": ",".join(key),
+        "PartitionKey": ",".join(feed["partition"]) or "null",
+        "TargetFileBytes": feed["target"],
+        "DeleteMode": feed["delete_mode"],
+    }
+    if feed["order"]:
+        item["OrderColumn"] = feed["order"]
+    with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):
+        table = Table(Path(folder), COLUMNS, item, spark)
+        full_load = list({tuple(row[name] for name in key): row for row in feed["full_load"]}.values())
+        if full_load:
+            middle = len(full_load) // 2
+            table.write_load(full_load[:middle], 1)
+            table.write_load(full_load[middle:], 2)
+            run_that_may_die(table, table.load_initial, feed["load_death"])
+            table.load_initial()
+        for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
+            table.write_key_changes(f"20240305-1{i}1500000.parquet", feed["files"][i], feed["types"][i])
+            if run_now:
+                run_that_may_die(table, table.load_incremental, death)
+        table.load_incremental()
+        assert table.load_incremental()["change"] is None
+
+        expected = merge(key, full_load, table.changes, soft_delete=feed["delete_mode"] == "soft")
+        assert by_key(table.rows(), key) == expected
+        snapshot = table.log.snapshot(table.log.head())
+        assert snapshot.rows == len(merge(key, full_load, table.changes))
+        assert snapshot.rows + snapshot.deleted_rows == len(expected)
+        assert sorted(file.path for file in snapshot.files) == table.files()
+        assert [entry.key for entry in table.log.store.list(table.layout.control_prefix + "staging/")] == []
+        if full_load or feed["arrivals"]:
+            check_type_of_n(table, feed, started_as=0 if full_load else None)
+
+
+def run_that_may_die(table: Table, run: Callable[[], object], death: Death | None) -> None:
+    table.death = death
+    with suppress(DiedError):
+        run()
+    table.death = None
+
+
+def check_type_of_n(table: Table, feed: dict[str, Any], started_as: int | None) -> None:
+    """Column `n` has the widest type that came, in the snapshot and in every file."""
+    came = [WIDER.index(feed["types"][i]["n"]) for i in feed["arrivals"]]
+    widest = max([*came, *([] if started_as is None else [started_as])])
+    snapshot = table.log.snapshot(table.log.head())
+    column = snapshot.schema.find("n")
+    assert column is not None
+    assert column.type == LAKE_TYPES[widest]
+    for path in table.files():
+        stored = pq.read_schema(table.lake / table.layout.table_prefix / path)
+        assert stored.field("n").type == WIDER[widest]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("part", SPARK_PARTS)
+@examples(every_day=50, thorough=1_000)
+@given(feed=feeds(most_files=3))
+def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, part: int, feed: dict[str, Any]) -> None:
+    check(feed, spark)
+
+
+@SECOND_HALF
+@examples(every_day=150, thorough=3_000)
+@given(feeds())
+def test_any_feed_gives_the_table_of_the_oracle(feed: dict[str, Any]) -> None:
+    check(feed, InProcessSpark())
+
+
+@st.composite
+def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
+    row: Row = {"id": draw(st.integers(1, 6))}
+    op = draw(st.sampled_from("IUUUD"))
+    values = {"a": st.none() | st.integers(0, 9), "b": st.none() | st.sampled_from("xyz"), "c": st.sampled_from("pq")}
+    for name, value in values.items():
+        if op == "I" or draw(st.booleans()):
+            row[name] = draw(value)
+    return op, row
+
+
+@FIRST_HALF
+@examples(every_day=100, thorough=2_000)
+@given(
+    full_load=st.integers(0, 6),
+    files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),
+    cuts=st.lists(st.booleans(), min_size=4, max_size=4),
+    partition=st.sampled_from(["null", "c"]),
+    delete_mode=st.sampled_from(MODES),
+)
+def test_columns_that_changes_do_not_send_keep_the_value_of_the_oracle(
+    full_load: int, files: list[list[tuple[str, Row]]], cuts: list[bool], partition: str, delete_mode: str
+) -> None:
+    schema = "id bigint, a int, b string, c string"
+    item = {"PrimaryKey": "id", "PartitionKey": partition, "Schema": schema, "CsvNoSupValue": "?"}
+    item["DeleteMode"] = delete_mode
+    with tempfile.TemporaryDirectory() as folder:
+        table = Table(Path(folder), PLAIN, item)
+        loaded = [{"id": i, "a": i, "b": "loaded", "c": "p"} for i in range(1, full_load + 1)]
+        if loaded:
+            table.write_load(loaded)
+            table.load_initial()
+        for i, (rows_of_file, run_now) in enumerate(zip(files, cuts, strict=False)):
+            table.write_partial_changes(f"20240305-1{i}1500000.csv", rows_of_file)
+            if run_now:
+                table.load_incremental()
+        table.load_incremental()
+        expected = merge(("id",), loaded, table.changes, PLAIN.names, soft_delete=delete_mode == "soft")
+        assert by_key(table.rows(), ("id",)) == expected

@@ -1,0 +1,172 @@
+"""The per-file kernel alone, decide and merge, against a plain reading of the rules: thousands of small files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from cdclake.lake.merge.merge_file import Merged, MergeJob, merge
+from cdclake.lake.merge.resolve import DEAD, FILE, PARTITION_ID, Counts, Decided, decide
+from cdclake.lake.merge.tasks import found_schema, leaving, tombstone_schema
+from cdclake.lake.storage.arrow_ipc import to_blob
+from cdclake.lake.storage.keys import KEY, ROUTE
+from cdclake.lake.storage.reader import TableShape
+from cdclake.model.schema import Column, Schema
+from tests.examples import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHAPE = TableShape(Schema((Column("id", "bigint"), Column("n", "int"))), ("id",), ())
+SOFT = replace(SHAPE, soft_delete=True)
+
+
+class Held(NamedTuple):
+    """A row of the lake, or a change: value (None: a delete), position, and whether it was deleted softly."""
+
+    n: int | None
+    position: str
+    dead: bool = False
+
+
+positions = st.integers(0, 40).map(lambda number: f"{number:02d}")
+keys = st.integers(0, 8)
+lake_rows = st.dictionaries(keys, st.builds(Held, st.integers(0, 99), st.just("") | positions, st.booleans()))
+graves = st.lists(st.tuples(keys, positions), max_size=6)
+change_rows = st.dictionaries(positions, st.tuples(keys, st.none() | st.integers(100, 199)), max_size=15)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kernel")
+
+
+def in_flight(changes: dict[str, tuple[int, int | None]]) -> pa.Table:
+    rows = [
+        {"id": key, "n": n, "Op": "D" if n is None else "U", "_cdc_position": place, ROUTE: key, KEY: key}
+        for place, (key, n) in changes.items()
+    ]
+    return pa.Table.from_pylist(rows, SHAPE.in_flight)
+
+
+def found(lake: dict[int, Held], wanted: set[int]) -> pa.Table:
+    rows = [
+        {ROUTE: key, KEY: key, "_cdc_position": held.position, FILE: 0, PARTITION_ID: "", DEAD: held.dead}
+        for key, held in lake.items()
+        if key in wanted
+    ]
+    return pa.Table.from_pylist(rows, found_schema(SHAPE))
+
+
+def buried(tombstones: list[tuple[int, str]], wanted: set[int]) -> pa.Table:
+    rows = [{ROUTE: key, KEY: key, "_cdc_position": place} for key, place in tombstones if key in wanted]
+    return pa.Table.from_pylist(rows, tombstone_schema(SHAPE))
+
+
+def expected(
+    lake: dict[int, Held], tombstones: list[tuple[int, str]], changes: dict[str, tuple[int, int | None]]
+) -> dict[int, Held]:
+    """The last change of a key counts if it comes after what the lake holds, and after its delete; no row is dead."""
+    table = {key: held for key, held in lake.items() if not held.dead}
+    for place, (key, n) in sorted(changes.items()):
+        deleted_at = max((at for dead, at in tombstones if dead == key), default=None)
+        known = [at for at in (deleted_at, lake[key].position if key in lake else None) if at is not None]
+        if any(place <= at for at in known):
+            continue
+        table.pop(key, None)
+        if n is not None:
+            table[key] = Held(n, place)
+    return table
+
+
+def expected_softly(
+    lake: dict[int, Held], tombstones: list[tuple[int, str]], changes: dict[str, tuple[int, int | None]]
+) -> dict[int, Held]:
+    """What was last told of a key stays, dead if a delete comes after it."""
+    table = {}
+    for key in lake.keys() | {key for key, _ in changes.values()}:
+        held, deleted_at = lake.get(key), max((at for dead, at in tombstones if dead == key), default="")
+        news = [(at, n) for at, (of, n) in sorted(changes.items()) if of == key and (not held or at > held.position)]
+        told = [Held(n, at) for at, n in news if n is not None]
+        deletes = [at for at, n in news if n is None and at > deleted_at]
+        if told:
+            row = told[-1]
+            table[key] = row._replace(dead=max([deleted_at, *deletes]) >= row.position)
+        elif held:
+            table[key] = held._replace(dead=held.dead or bool(deletes))
+    return table
+
+
+def write_base(path: Path, lake: dict[int, Held]) -> None:
+    rows = [
+        {"id": key, "n": held.n, "Op": "D" if held.dead else "I", "_cdc_position": held.position}
+        for key, held in lake.items()
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, SHAPE.stored), path, row_group_size=3)
+
+
+def merged(folder: Path, lake: dict[int, Held], decided: Decided, pieces: int, shape: TableShape) -> Merged:
+    empty = shape.in_flight.empty_table()
+    additions = pa.concat_tables([empty, *decided.replacements.values(), *decided.inserts.values()])
+    gone, dying = leaving([to_blob(keys) for keys in decided.removals.values()], shape)
+    staged = tuple(f"new-{piece}.parquet" for piece in range(pieces))
+    job = MergeJob(("base.parquet",) if lake else (), len(lake), (), pieces, staged, purges=not shape.soft_delete)
+    return merge(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), job, shape, gone, additions, dying)
+
+
+def check(
+    folder: Path,
+    lake: dict[int, Held],
+    tombstones: list[tuple[int, str]],
+    changes: dict[str, tuple[int, int | None]],
+    pieces: int,
+    shape: TableShape,
+) -> Counts:
+    """Hold the files that come of it against the rules, and each file against what is said of it."""
+    wanted = {key for key, _ in changes.values()}
+    decided = decide(in_flight(changes), found(lake, wanted), buried(tombstones, wanted), shape)
+    write_base(folder / "base.parquet", lake)
+    result = merged(folder, lake, decided, pieces, shape)
+
+    table = (expected_softly if shape.soft_delete else expected)(lake, tombstones, changes)
+    tables = [pq.read_table(folder / file.path) for file in result.files]
+    rows = [row for one in tables for row in one.to_pylist()]
+    assert {row["id"]: Held(row["n"], row["_cdc_position"], row["Op"] == "D") for row in rows} == table
+    assert len(rows) == len(table)
+    for file, one in zip(result.files, tables, strict=True):
+        assert (file.rows, file.key_min, file.key_max, file.deleted) == (
+            len(one),
+            min(one["id"].to_pylist()),
+            max(one["id"].to_pylist()),
+            one["Op"].to_pylist().count("D"),
+        )
+
+    counts = decided.counts
+    assert counts.applied + counts.superseded == len(changes)
+    assert counts.inserted + counts.updated + counts.deleted + counts.absent == counts.applied
+    live_before, live_after = (sum(not held.dead for held in state.values()) for state in (lake, table))
+    assert live_before + counts.inserted - counts.deleted == live_after
+    return counts
+
+
+@pytest.mark.xdist_group("first half")
+@examples(every_day=500, thorough=10_000)
+@given(lake=lake_rows, tombstones=graves, changes=change_rows, pieces=st.integers(1, 3))
+def test_the_kernel_does_what_the_rules_say_and_counts_soft_deletes_as_deletes(
+    folder: Path,
+    lake: dict[int, Held],
+    tombstones: list[tuple[int, str]],
+    changes: dict[str, tuple[int, int | None]],
+    pieces: int,
+) -> None:
+    alive = {key: held.position for key, held in lake.items() if not held.dead}
+    older = [(key, at) for key, at in tombstones if at <= alive.get(key, at)]  # what was deleted later is not alive
+    hard, soft = (check(folder, lake, older, changes, pieces, shape) for shape in (SHAPE, SOFT))
+    assert hard == soft

@@ -1,0 +1,166 @@
+"""Late and repeated change files, and what is remembered of deletes."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from cdclake.errors import RawFilesLostError
+from cdclake.lake.storage.tombstones import plan_tombstones
+from cdclake.model.snapshot import TombstoneFile
+from tests.lake.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    table.write_load([{"id": 1, "name": "loaded"}])
+    table.load_initial()
+    return table
+
+
+def change(table: Table, day: int, hour: int, op: str, name: str = "", number: int = 1) -> str:
+    relative = f"202403{day:02d}-{hour:02d}0000000.parquet"
+    table.write_changes(relative, [(op, {"id": number, "name": name})])
+    return relative
+
+
+def names(table: Table) -> dict[int, str]:
+    return {found.row["id"]: found.row["name"] for found in table.rows()}
+
+
+def test_a_late_file_is_applied_but_changes_no_row_that_is_newer(table: Table) -> None:
+    change(table, 5, 12, "U", "at noon")
+    table.load_incremental()
+    change(table, 5, 9, "U", "at nine, came late")
+    change(table, 5, 10, "I", "new, came late", number=2)
+    summary = table.load_incremental()
+    assert names(table) == {1: "at noon", 2: "new, came late"}
+    assert (summary["books"]["superseded"], summary["books"]["inserted"]) == (1, 1)
+
+
+def test_a_deleted_row_stays_deleted_when_an_older_change_of_it_comes_late(table: Table) -> None:
+    change(table, 5, 12, "D")
+    table.load_incremental()
+    change(table, 5, 9, "U", "older than the delete")
+    summary = table.load_incremental()
+    assert names(table) == {}
+    assert summary["books"]["superseded"] == 1
+
+
+def test_a_delete_that_comes_before_the_insert_it_follows_is_remembered(table: Table) -> None:
+    change(table, 5, 12, "D", number=7)
+    assert table.load_incremental()["books"]["absent"] == 1
+    change(table, 5, 9, "I", "older than the delete", number=7)
+    table.load_incremental()
+    assert names(table) == {1: "loaded"}
+
+
+def test_a_row_inserted_again_after_its_delete_is_there(table: Table) -> None:
+    change(table, 5, 12, "D")
+    table.load_incremental()
+    change(table, 5, 13, "I", "again")
+    table.load_incremental()
+    assert names(table) == {1: "again"}
+
+
+def test_a_file_delivered_again_changes_nothing(table: Table) -> None:
+    change(table, 5, 9, "U", "first")
+    change(table, 5, 12, "U", "second")
+    table.load_incremental()
+    change(table, 5, 9, "U", "first")
+    assert table.load_incremental()["change"] is None
+    assert names(table) == {1: "second"}
+
+
+def test_a_file_behind_the_late_window_is_left_out_and_reported(table: Table) -> None:
+    change(table, 20, 12, "U", "newest")
+    table.load_incremental()
+    stale = change(table, 5, 9, "I", "two weeks late", number=2)
+    summary = table.load_incremental()
+    assert (summary["change"], summary["too_late"]) == (None, [stale])
+    assert names(table) == {1: "newest"}
+
+
+def test_the_late_window_is_a_setting(table: Table) -> None:
+    table.item["LateWindowHours"] = "1000"
+    change(table, 20, 12, "U", "newest")
+    table.load_incremental()
+    change(table, 5, 9, "I", "two weeks late", number=2)
+    table.load_incremental()
+    assert names(table) == {1: "newest", 2: "two weeks late"}
+
+
+def test_deletes_are_forgotten_with_the_window(table: Table) -> None:
+    change(table, 1, 9, "D", number=5)
+    table.load_incremental()
+    assert len(table.log.snapshot(2).tombstones) == 1
+    change(table, 20, 9, "U", "much later")
+    table.load_incremental()
+    change(table, 20, 10, "U", "and later still")
+    table.load_incremental()
+    assert table.log.snapshot(4).tombstones == ()
+
+
+def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) -> None:
+    change(table, 5, 9, "D", number=1)
+    table.load_incremental()
+    table.write_load([{"id": 1, "name": "reloaded"}])
+    later = time.time() + 60
+    os.utime(table.raw / "shop/orders/LOAD00000001.parquet", (later, later))
+    table.load_initial()
+    assert table.log.snapshot(3).tombstones == ()
+    assert names(table) == {1: "reloaded"}
+
+
+def test_one_change_takes_no_more_files_than_it_may_and_late_ones_first(table: Table) -> None:
+    table.item["MaxFilesPerRun"] = "2"
+    change(table, 5, 12, "U", "at noon")
+    table.load_incremental()
+    late = [change(table, 5, hour, "I", "late", number=hour) for hour in (7, 8, 9)]
+    new = [change(table, 5, hour, "I", "new", number=hour) for hour in (13, 14)]
+    taken = []
+    for _ in range(3):
+        table.load_incremental()
+        taken.append(table.log.record(table.log.head()).raw_files)
+    assert taken == [(late[0], late[1]), (late[2], new[0]), (new[1],)]
+    assert table.load_incremental()["change"] is None
+    assert sorted(names(table)) == [1, 7, 8, 9, 13, 14]
+
+
+def test_files_that_vanish_after_they_were_listed_stop_the_job_before_it_applies_the_others(table: Table) -> None:
+    files = [change(table, 5, hour, "U", f"at {hour}") for hour in (9, 10, 11)]
+    (table.raw / "shop/orders" / files[1]).unlink()
+    before = table.log.head()
+    with pytest.raises(RawFilesLostError, match="Of 3 change files that were to be applied, 2 are left"):
+        table.load_incremental(new=files[2], listed_files=3)
+    assert table.log.head() == before
+    assert table.load_incremental(new=files[2], listed_files=2)["change"] == before + 1
+
+
+def test_the_number_of_tombstone_files_grows_with_the_logarithm_of_the_deletes() -> None:
+    files: tuple[TombstoneFile, ...] = ()
+    written = 0
+    for change_number in range(500):
+        plan = plan_tombstones(files, 10, oldest="")
+        rows = 10 + sum(file.rows for file in plan.merged)
+        written += rows
+        files = (*plan.kept, TombstoneFile(str(change_number), rows, "20240305-000000000.csv", 1, 9))
+        assert len(files) <= 10
+    assert sum(file.rows for file in files) == 5000
+    assert written < 5000 * 10
+
+
+def test_a_change_without_deletes_writes_no_tombstones() -> None:
+    old = TombstoneFile("k", 5, "20240305-000000000.csv", 1, 9)
+    plan = plan_tombstones([old], 0, oldest="20240301-000000")
+    assert (plan.kept, plan.merged, plan.needed) == ((old,), (), False)

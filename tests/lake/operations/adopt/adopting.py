@@ -1,0 +1,101 @@
+"""A table's folder that other jobs filled, its item in the state table, and its adoption."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.memory import ManualClock, MemoryState
+from cdclake.adapters.stores import store
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.lake.operations.adopt.adopt import Adoption, Places, plan_adoption
+from cdclake.model.names import Attribute
+from cdclake.model.table import TableState
+from tests.lake.table import RAW_PREFIX, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdclake.model.change import ChangeRecord
+
+RAW_PATH = f"raw/{RAW_PREFIX}"
+APPLIED = "20240305-090000000.parquet"
+"""The change file up to which the other jobs came."""
+LOADED_UTC = "2024-03-01 12:00:00"
+
+
+@dataclass
+class Adoptee:
+    """A registered table whose folder other jobs filled.
+
+    Attributes:
+        table: Raw and lake folder; its settings are the item's.
+        states: The state table.
+    """
+
+    table: Table
+    clock: ManualClock = field(default_factory=lambda: ManualClock(datetime(2024, 3, 5, 12, tzinfo=timezone.utc)))
+    states: MemoryState = field(init=False)
+
+    def __post_init__(self) -> None:
+        state = TableState.new("raw", "shop/", "orders/").with_attributes(
+            **{
+                Attribute.ACTIVE_FLAG: "true",
+                Attribute.LAST_FULL_LOAD_DATE: LOADED_UTC,
+                Attribute.LAST_INCREMENTAL_FILE: RAW_PATH + APPLIED,
+                **self.table.item,
+            }
+        )
+        self.states = MemoryState([state])
+
+    @property
+    def state(self) -> TableState:
+        state = self.states.get(RAW_PATH)
+        assert state
+        return state
+
+    @property
+    def folder(self) -> Path:
+        """The table's folder in the lake."""
+        folder = self.table.lake / self.table.layout.table_prefix
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def write(self, path: str, rows: pa.Table, *, store_schema: bool = False, int96: bool = False) -> None:
+        """A Parquet file that some program wrote into the folder."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, target, store_schema=store_schema, use_deprecated_int96_timestamps=int96)
+
+    def plan(self) -> Adoption:
+        raw = self.table.raw.as_uri()
+        places = Places(
+            state=self.state,
+            log=self.table.log,
+            lake_fs=lake_filesystem(self.table.lake.as_uri()).open(),
+            raw=store(raw),
+            raw_fs=lake_filesystem(raw).open(),
+        )
+        return plan_adoption(places)
+
+    def by_hand(self, run_id: str = "by-hand") -> RegisteredTable:
+        return RegisteredTable(self.states, self.state, self.table.log, run_id, self.clock)
+
+    def adopt(self) -> ChangeRecord:
+        record = self.by_hand().adopt(self.plan().table)
+        self.table.runs = record.fencing_token  # the runs to come hold later leases
+        return record
+
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 of everything in the folder, hidden files included, by relative path."""
+        return {
+            path.relative_to(self.folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in self.folder.rglob("*")
+            if path.is_file()
+        }

@@ -1,0 +1,108 @@
+"""Tables that Spark jobs like the walkthrough's wrote, taken over as they lie there, then changed and rolled back."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from cdclake.errors import ConfigurationError
+from cdclake.model.change import ChangeKind
+from cdclake.model.names import Attribute
+from cdclake.oracle import merge
+from tests.lake.operations.adopt.adopting import APPLIED, RAW_PATH, Adoptee
+from tests.lake.table import Table, by_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("day", pa.date32()),
+        ("city", pa.string()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("n", pa.int32()),
+    ]
+)
+SPARK_TYPES = "id bigint, day date, city string, at timestamp, n int"
+CITIES = ("Ulm", "a/b", "x=y", None)
+FAR = datetime(9999, 12, 31, tzinfo=timezone.utc)
+
+
+def row(number: int, n: int = 0) -> dict[str, Any]:
+    at = FAR if number % 7 == 0 else datetime(2024, 3, 1, 10, tzinfo=timezone.utc) + timedelta(minutes=number)
+    return {"id": number, "day": date(2024, 3, 1 + number % 3), "city": CITIES[number % 4], "at": at, "n": n}
+
+
+def write_as_the_walkthrough(adoptee: Adoptee, spark: SparkContext, rows: list[dict[str, Any]], key: list[str]) -> None:
+    """A full load, then an append as its incremental job does it, both with Op and with Spark's older timestamps."""
+    session = SparkSession(spark)
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    for begin, end, mode in ((0, len(rows) // 2, "overwrite"), (len(rows) // 2, len(rows), "append")):
+        frame = session.createDataFrame([tuple(one.values()) for one in rows[begin:end]], SPARK_TYPES)
+        save(frame.selectExpr("*", "'I' as Op").repartition(2), str(adoptee.folder), mode, key)
+    schema = pq.ParquetFile(next(adoptee.folder.rglob("*.parquet"))).schema
+    assert {one.path: one.physical_type for one in map(schema.column, range(len(schema)))}["at"] == "INT96"
+
+
+def save(frame: DataFrame, folder: str, mode: str, key: list[str]) -> None:
+    writer = frame.write.mode(mode)
+    (writer.partitionBy(*key) if key else writer).parquet(folder)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("key", "delete_mode"), [([], "hard"), (["day"], "soft"), (["city", "day"], "hard")])
+def test_a_table_of_the_walkthrough_goes_on_as_the_oracle_says_and_comes_back_byte_for_byte(
+    tmp_path: Path, spark: SparkContext, key: list[str], delete_mode: str
+) -> None:
+    item = {"PrimaryKey": "id", "PartitionKey": ",".join(key) or "null", "Schema": SPARK_TYPES}
+    item["DeleteMode"] = delete_mode
+    adoptee = Adoptee(Table(tmp_path, COLUMNS, item, spark))
+    table = adoptee.table
+    before = [row(number) for number in range(60)]
+    write_as_the_walkthrough(adoptee, spark, before, key)
+    (adoptee.folder / "_temporary").mkdir()
+    (adoptee.folder / "day=2024-03-01_$folder$").touch()
+    hashes = adoptee.hashes()
+    assert "_SUCCESS" in hashes
+
+    record = adoptee.adopt()
+    assert (record.change, record.kind, record.books.rows_after) == (1, ChangeKind.ADOPTION, 60)
+    assert adoptee.hashes() == hashes
+    assert by_key(table.rows(), ("id",)) == merge(("id",), before, [])
+
+    table.write_changes("20240305-080000000.parquet", [("D", row(1))])  # before the watermark: in the table already
+    changes = [("U", row(2, n=5)), ("I", row(100)), ("D", row(3)), ("D", row(7))]
+    table.write_changes("20240305-100000000.parquet", changes)
+    table.write_changes("20240305-110000000.parquet", [("U", {**row(4), "city": "Ulm", "day": date(2024, 3, 9)})])
+    summary = table.load_incremental(APPLIED)
+    assert summary["raw_files"] == 2
+    assert summary["books"]["deleted"] == 2
+    assert table.load_incremental(APPLIED)["change"] is None
+    expected = merge(("id",), before, table.changes[1:], soft_delete=delete_mode == "soft")
+    assert by_key(table.rows(), ("id",)) == expected
+    far_rows = SparkSession(spark).read.parquet(str(adoptee.folder)).where(f"at = timestamp '{FAR:%F}'").count()
+    assert far_rows == sum(found.row["at"] == FAR for found in expected)
+    pattern = f"{adoptee.folder}/**/*.parquet"
+    query = f"select count(*), sum(n), max(epoch(\"at\")) from read_parquet('{pattern}', union_by_name=true)"
+    assert duckdb.sql(query).fetchone() == (len(expected), sum(found.row["n"] for found in expected), FAR.timestamp())
+
+    adoptee.clock.advance(3600)
+    rolled_back = adoptee.by_hand("undo").rollback()
+    assert (rolled_back.kind, rolled_back.as_of) == (ChangeKind.ROLLBACK, 1)
+    assert {path: digest for path, digest in adoptee.hashes().items() if not path.startswith("000")} == hashes
+    assert [path for path in adoptee.hashes() if path.startswith("000")] == []
+    assert adoptee.state.item[Attribute.LAST_INCREMENTAL_FILE] == RAW_PATH + APPLIED
+    with pytest.raises(ConfigurationError, match="took over files"):
+        adoptee.by_hand().rollback()
+    with pytest.raises(ConfigurationError, match="took over files"):
+        adoptee.by_hand().rollback(to=0)

@@ -1,0 +1,551 @@
+"""What files may be adopted, what is made of them, and which are refused."""
+
+from __future__ import annotations
+
+import os
+from datetime import date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
+from cdclake.adapters.stores import store
+from cdclake.control.run.process_table import Outside, process_table
+from cdclake.errors import (
+    CdclakeError,
+    CommitConflictError,
+    ConfigurationError,
+    IntegrityError,
+    LakeFilesError,
+    LeaseHeldError,
+)
+from cdclake.model.names import Argument, Attribute
+from cdclake.model.schema import parse_partition_folder, partition_folder
+from cdclake.oracle import merge
+from cdclake.ports import JobRun, JobState
+from tests.lake.operations.adopt.adopting import APPLIED, LOADED_UTC, RAW_PATH, Adoptee
+from tests.lake.table import RAW_PREFIX, Table, by_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int32())])
+PART = "part-00000-9f1c.c000.snappy.parquet"
+OTHER = "part-00001-9f1c.c000.snappy.parquet"
+UTC_MILLIS = pa.timestamp("ms", tz="UTC")
+
+
+def adoptee_in(folder: Path, columns: pa.Schema = COLUMNS, **item: str) -> Adoptee:
+    return Adoptee(Table(folder, columns, {"PrimaryKey": "id", **item}))
+
+
+@pytest.fixture
+def adoptee(tmp_path: Path) -> Adoptee:
+    return adoptee_in(tmp_path)
+
+
+def rows(*ids: int, **columns: Any) -> pa.Table:
+    """Rows as the walkthrough's jobs write them."""
+    values = {"id": pa.array(ids, pa.int64()), "name": [f"n{i}" for i in ids], "n": pa.array(ids, pa.int32())}
+    return pa.table({**values, "Op": ["I"] * len(ids), **columns})
+
+
+def source_rows(*ids: int) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = rows(*ids).drop_columns("Op").to_pylist()
+    return made
+
+
+def names_of(error: CdclakeError) -> str:
+    return f"{error} {error.details}"
+
+
+class TestWhatIsMadeOfThem:
+    def test_the_plan_tells_files_rows_columns_keys_and_watermark(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(3, 1, 2))
+        adoptee.write(OTHER, rows(9))
+        adoptee.table.write_changes("20240305-100000000.parquet", [("D", source_rows(1)[0])])
+        found = adoptee.plan()
+        told = found.to_json()
+        size = (adoptee.folder / PART).stat().st_size
+        assert told | {"bytes": 0, "data_files": []} == {
+            "files": 2,
+            "rows": 4,
+            "bytes": 0,
+            "partitions": 1,
+            "primary_key": ["id"],
+            "partition_key": [],
+            "watermark": APPLIED,
+            "full_load_utc": LOADED_UTC,
+            "change_files_due": 1,
+            "warnings": [],
+            "columns": [
+                {"name": "id", "type": "bigint"},
+                {"name": "name", "type": "string"},
+                {"name": "n", "type": "int"},
+            ],
+            "data_files": [],
+        }
+        assert told["data_files"][0] == {"path": PART, "rows": 3, "bytes": size, "partition": []}  # type: ignore[index]
+        assert [(file.key_min, file.key_max) for file in found.table.files] == [(1, 3), (9, 9)]
+        assert (found.table.watermark, found.table.floor) == (APPLIED, APPLIED)
+        assert adoptee.table.log.head() == 0
+
+    def test_the_item_is_in_line_and_the_table_stays_on_or_off(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(1))
+        before = dict(adoptee.state.item)
+        adoptee.adopt()
+        after = dict(adoptee.state.item)
+        token = {Attribute.FENCING_TOKEN: "1"}
+        assert after == {**before, **token, Attribute.LAST_CHANGE_ID: "1"}
+
+    def test_rows_without_op_and_position_count_as_loaded_and_get_both_when_rewritten(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(1, 2, 3).drop_columns("Op"))
+        adoptee.write(OTHER, rows(11, 12, Op=pa.array(["U", None])))
+        adoptee.adopt()
+        table = adoptee.table
+        changed = [{"id": i, "name": "new", "n": 0} for i in (1, 11)]
+        table.write_changes("20240305-100000000.parquet", [("U", row) for row in changed])
+        assert table.load_incremental()["books"]["updated"] == 2
+        for path in table.files():
+            stored = pq.read_table(adoptee.folder / path)
+            assert stored.schema.names == ["id", "name", "n", "Op", "_cdc_position"]
+            assert (stored["Op"].null_count, stored["_cdc_position"].null_count) == (0, 0)
+        assert {row.row["id"]: (row.op, row.position) for row in table.rows() if row.row["id"] not in (1, 11)} == {
+            2: ("I", ""),
+            3: ("I", ""),
+            12: ("I", ""),
+        }
+
+    def test_columns_in_other_order_and_case_missing_or_wrapped_are_the_tables(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(1, 2))
+        odd = rows(3, 4).rename_columns(["ID", "Name", "N", "Op"]).select(["Op", "Name", "ID"])
+        odd = odd.set_column(1, "Name", odd["Name"].dictionary_encode())
+        adoptee.write(OTHER, odd, store_schema=True)
+        adoptee.write("part-2.parquet", rows(5, name=pa.array(["n5"], pa.large_string())), store_schema=True)
+        adoptee.adopt()
+        table = adoptee.table
+        assert table.log.snapshot(1).schema.names == ["id", "name", "n"]
+        table.write_changes("20240305-100000000.parquet", [("D", source_rows(i)[0]) for i in (3, 5, 1)])
+        assert table.load_incremental()["books"]["deleted"] == 3
+        assert {row.row["id"]: row.row for row in table.rows()} == {
+            2: {"id": 2, "name": "n2", "n": 2},
+            4: {"id": 4, "name": "n4", "n": None},
+        }
+
+    def test_a_file_without_rows_is_a_data_file_like_others(self, adoptee: Adoptee) -> None:
+        adoptee.write(OTHER, rows(1))
+        with pq.ParquetWriter(adoptee.folder / PART, rows(1).schema):
+            pass
+        assert pq.ParquetFile(adoptee.folder / PART).num_row_groups == 0
+        adoptee.adopt()
+        adoptee.table.write_changes("20240305-100000000.parquet", [("I", source_rows(2)[0])])
+        adoptee.table.load_incremental()
+        assert sorted(row.row["id"] for row in adoptee.table.rows()) == [1, 2]
+
+    def test_a_column_that_becomes_wider_has_all_adopted_files_rewritten(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, pa.schema([*COLUMNS.remove(2), ("n", pa.int64())]))
+        adoptee.write(PART, rows(1))
+        adoptee.write(OTHER, rows(2).drop_columns("Op"))
+        adoptee.adopt()
+        adoptee.table.write_changes("20240305-100000000.parquet", [("I", {"id": 3, "name": "c", "n": 1 << 40})])
+        adoptee.table.load_incremental()
+        assert {pq.read_schema(adoptee.folder / path).field("n").type for path in adoptee.table.files()} == {pa.int64()}
+        assert len(adoptee.table.rows()) == 3
+
+    @pytest.mark.parametrize(
+        ("values", "kind", "bounds"),
+        [
+            (pa.array(["b", "a"]), "string", ("a", "b")),
+            (pa.array([date(2024, 3, 2), date(2024, 3, 1)]), "date", (19783, 19784)),
+            (pa.array([9, -5], pa.int16()), "smallint", (-5, 9)),
+            (pa.array([10, 9], pa.decimal128(5, 1)), "decimal(5,1)", ("10.0", "9.0")),
+            (
+                pa.array(
+                    [datetime(2024, 3, 1, tzinfo=timezone.utc)] * 1 + [datetime(1970, 1, 1, tzinfo=timezone.utc)],
+                    UTC_MILLIS,
+                ),
+                "timestamp",
+                (0, 1709251200000000),
+            ),
+        ],
+    )
+    def test_keys_of_every_kind_are_routed_by_the_bounds_of_the_file(
+        self, tmp_path: Path, values: pa.Array, kind: str, bounds: tuple[object, object]
+    ) -> None:
+        columns = pa.schema([("id", values.type), ("n", pa.int32())])
+        adoptee = adoptee_in(tmp_path, columns)
+        adoptee.write(PART, pa.table({"id": values, "n": pa.array([1, 2], pa.int32())}, columns))
+        table = adoptee.table
+        adoptee.adopt()
+        snapshot = table.log.snapshot(1)
+        assert snapshot.schema.columns[0].type == kind
+        assert (snapshot.files[0].key_min, snapshot.files[0].key_max) == bounds
+        table.write_changes("20240305-100000000.parquet", [("D", {"id": values[0].as_py(), "n": 1})])
+        assert table.load_incremental()["books"]["deleted"] == 1
+
+    def test_spark_s_older_timestamps_beyond_2262_keep_their_value(self, tmp_path: Path) -> None:
+        far = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
+        columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
+        adoptee = adoptee_in(tmp_path, columns)
+        adoptee.write(PART, pa.table({"id": [1, 2], "at": pa.array([far, None], pa.timestamp("us"))}), int96=True)
+        assert adoptee.adopt().books.rows_after == 2
+        adoptee.table.write_changes("20240305-100000000.parquet", [("U", {"id": 2, "at": far})])
+        adoptee.table.load_incremental()
+        assert [row.row["at"] for row in adoptee.table.rows()] == [far, far]
+
+
+class TestPartitions:
+    DAYS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("day", pa.date32()), ("city", pa.string())])
+
+    def adoptee(self, folder: Path, **item: str) -> Adoptee:
+        return adoptee_in(folder, self.DAYS, PartitionKey="day,city", **item)
+
+    def test_folders_tell_the_values_and_the_newest_raw_file_their_types(self, tmp_path: Path) -> None:
+        adoptee = self.adoptee(tmp_path)
+        table = adoptee.table
+        stay = {"id": 1, "name": "n1", "day": date(2024, 3, 1), "city": "a/b"}
+        adoptee.write(f"day=2024-03-01/city=a%2Fb/{PART}", rows(1).drop_columns("n"))
+        adoptee.write(f"day=__HIVE_DEFAULT_PARTITION__/city=Ulm/{PART}", rows(2).drop_columns("n"))
+        table.write_changes("20240305-100000000.parquet", [("U", {**stay, "name": "new"}), ("D", {**stay, "id": 2})])
+        adoptee.adopt()
+        snapshot = table.log.snapshot(1)
+        assert [column.type for column in snapshot.schema] == ["bigint", "string", "date", "string"]
+        assert [file.partition for file in snapshot.files] == [("2024-03-01", "a/b"), (None, "Ulm")]
+        table.load_incremental()
+        assert [row.row for row in table.rows()] == [{**stay, "name": "new"}]
+
+    def test_a_declared_type_needs_no_raw_file(self, tmp_path: Path) -> None:
+        adoptee = self.adoptee(tmp_path, Schema="id bigint, name string, day date, city string")
+        adoptee.write(f"day=2024-03-01/city=Ulm/{PART}", rows(1))
+        assert adoptee.plan().table.schema.names == ["id", "name", "n", "day", "city"]
+
+    def test_a_type_that_nothing_tells_is_asked_for(self, tmp_path: Path) -> None:
+        adoptee = self.adoptee(tmp_path)
+        adoptee.write(f"day=2024-03-01/city=Ulm/{PART}", rows(1))
+        with pytest.raises(ConfigurationError, match="type of the partition column day") as caught:
+            adoptee.plan()
+        assert "Schema" in caught.value.remedy
+
+    def test_a_value_spelled_otherwise_is_the_same_value_and_a_person_is_told(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(
+            tmp_path, pa.schema([("id", pa.int64()), ("k", pa.int32())]), PartitionKey="k", Schema="id bigint, k int"
+        )
+        adoptee.write(f"k=007/{PART}", pa.table({"id": [1, 2]}))
+        found = adoptee.plan()
+        assert found.table.files[0].partition == ("7",)
+        assert any("would name otherwise" in warning for warning in found.warnings)
+        adoptee.adopt()
+        adoptee.table.write_changes("20240305-100000000.parquet", [("U", {"id": 1, "k": 7})])
+        summary = adoptee.table.load_incremental()
+        assert (summary["books"]["updated"], adoptee.table.files()) == (1, ["k=7/000000000002-00001.parquet"])
+
+    def test_a_key_in_the_folders_is_checked_and_routed(self, tmp_path: Path) -> None:
+        columns = pa.schema([("id", pa.int64()), ("k", pa.int32())])
+        adoptee = adoptee_in(tmp_path, columns, PrimaryKey="k,id", PartitionKey="k", Schema="id bigint, k int")
+        adoptee.write(f"k=1/{PART}", pa.table({"id": [1, 2]}))
+        adoptee.write(f"k=2/{PART}", pa.table({"id": [1, 2]}))
+        adoptee.adopt()
+        assert [(file.key_min, file.key_max) for file in adoptee.table.log.snapshot(1).files] == [(1, 1), (2, 2)]
+
+    def test_a_null_folder_of_a_key_column_is_a_null_key(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, PrimaryKey="k,id", PartitionKey="k", Schema="id bigint, k int")
+        adoptee.write(f"k=__HIVE_DEFAULT_PARTITION__/{PART}", pa.table({"id": [1, 2]}))
+        with pytest.raises(LakeFilesError, match=r"^2 rows .* null in a key"):
+            adoptee.plan()
+
+    @pytest.mark.parametrize("text", ["Ulm", "a/b", "x=y", "100%", "%41", "né ü", "a b", "\x7f"])
+    def test_folder_names_are_read_back_as_they_were_made(self, text: str) -> None:
+        folder = partition_folder(("the city",), (text,)).rstrip("/")
+        assert parse_partition_folder(folder) == ("the city", text)
+
+    @pytest.mark.parametrize("folder", ["day", "=x", "day=", ""])
+    def test_other_folder_names_are_none_of_a_partition(self, folder: str) -> None:
+        assert parse_partition_folder(folder) is None
+
+
+def as_csv(adoptee: Adoptee) -> None:
+    (adoptee.folder / "notes.csv").write_text("a,b\n")
+
+
+def cut_short(adoptee: Adoptee) -> None:
+    path = adoptee.folder / OTHER
+    path.write_bytes((adoptee.folder / PART).read_bytes()[:-9])
+
+
+def damaged_page(adoptee: Adoptee) -> None:
+    path = adoptee.folder / PART
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + b"\xff" * 30 + whole[34:])
+
+
+def put(path: str, made: pa.Table) -> Callable[[Adoptee], None]:
+    return lambda adoptee: adoptee.write(path, made)
+
+
+BAD: dict[str, tuple[Callable[[Adoptee], None], str, str]] = {
+    "a file that is no Parquet": (as_csv, "cannot be read as Parquet", "notes.csv"),
+    "a file that is cut short": (cut_short, "cannot be read as Parquet", OTHER),
+    "a damaged page of keys": (damaged_page, "cannot be read as Parquet", PART),
+    "an empty file": (lambda a: (a.folder / "x.parquet").touch(), "cannot be read as Parquet", "x.parquet"),
+    "a folder too many": (put(f"2024/{OTHER}", rows(9)), "should lie in no folder", f"2024/{OTHER}"),
+    "a partition folder": (put(f"day=1/{OTHER}", rows(9)), "lies in partitions by day", f"day=1/{OTHER}"),
+    "no key column": (put(OTHER, rows(9).drop_columns("id")), "lacks the key column id", OTHER),
+    "a narrower type": (put(OTHER, rows(9, n=pa.array([9], pa.int16()))), "is int in one file .* and smallint", OTHER),
+    "another type": (put(OTHER, rows(9, n=["nine"])), "is int in one file .* and string", OTHER),
+    "unsigned": (put(OTHER, rows(9, k=pa.array([9], pa.uint32()))), "Column k .* uint32", OTHER),
+    "a list": (put(OTHER, rows(9, k=[[1]])), "Column k .* list", OTHER),
+    "a time": (put(OTHER, rows(9, k=pa.array([9], pa.time64("us")))), "Column k .* time64", OTHER),
+    "no zone": (put(OTHER, rows(9, k=pa.array([9], pa.timestamp("us")))), r"Column k .* timestamp\[us\]", OTHER),
+    "nanoseconds": (
+        put(OTHER, rows(9, k=pa.array([9], pa.timestamp("ns", "UTC")))),
+        r"Column k .* timestamp\[ns",
+        OTHER,
+    ),
+    "an operation that is a number": (put(OTHER, rows(9, Op=pa.array([1]))), "Column Op .* int64", OTHER),
+    "two columns but for case": (put(OTHER, rows(9, Name=["x"])), "two columns Name", OTHER),
+    "a column of ours": (put(OTHER, rows(9, _key=["x"])), "two columns _key, or one named", OTHER),
+    "a name of ours": (put("000000000001-00001.parquet", rows(9)), "name that cdclake gives", "000000000001-00001"),
+    "a key of another file": (put(OTHER, rows(2, 9)), "^1 rows .* have a key", OTHER),
+    "keys twice in a file": (put(OTHER, rows(9, 9, 9)), "^2 rows .* have a key", OTHER),
+    "null keys": (put(OTHER, rows(9, 10, id=pa.array([None, 4], pa.int64()))), "^1 rows .* null in a key", OTHER),
+    "deletes": (put(OTHER, rows(9, 10, Op=["D", "I"])), "^1 rows .* another Op than I and U", OTHER),
+}
+
+
+class TestRefused:
+    @pytest.mark.parametrize("what", BAD)
+    def test_with_the_file_and_the_remedy_and_nothing_is_done(self, adoptee: Adoptee, what: str) -> None:
+        adoptee.write(PART, rows(1, 2))
+        spoil, message, file = BAD[what]
+        spoil(adoptee)
+        before = adoptee.hashes()
+        with pytest.raises(LakeFilesError, match=message) as caught:
+            adoptee.plan()
+        assert file in names_of(caught.value)
+        assert caught.value.remedy
+        assert adoptee.hashes() == before
+        assert adoptee.table.log.head() == 0
+
+    def test_repeated_keys_are_not_shown(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, PrimaryKey="name")
+        adoptee.write(PART, rows(1, name=["a secret"]))
+        adoptee.write(OTHER, rows(2, name=["a secret"]))
+        with pytest.raises(LakeFilesError, match="1 rows") as caught:
+            adoptee.plan()
+        assert "a secret" not in names_of(caught.value)
+        assert caught.value.details["files"] == f"{PART}, {OTHER}"
+
+    def test_a_key_that_no_file_has_is_a_wrong_setting(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, PrimaryKey="code")
+        adoptee.write(PART, rows(1))
+        with pytest.raises(ConfigurationError, match="no key column code"):
+            adoptee.plan()
+
+    def test_folders_by_other_columns_say_what_to_set(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, PartitionKey="name", Schema="id bigint, name string, n int")
+        adoptee.write(f"Name=x/{PART}", rows(1).drop_columns("name"))
+        with pytest.raises(LakeFilesError, match="lies in partitions by Name") as caught:
+            adoptee.plan()
+        assert "PartitionKey is 'name'" in caught.value.remedy
+
+    def test_a_folder_that_does_not_tell_a_value_of_the_type(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, PartitionKey="n", Schema="n int")
+        adoptee.write(f"n=many/{PART}", rows(1).drop_columns("n"))
+        with pytest.raises(LakeFilesError, match="does not tell a int for n"):
+            adoptee.plan()
+
+    def test_a_partition_column_in_the_file_too(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, PartitionKey="n", Schema="n int")
+        adoptee.write(f"n=1/{PART}", rows(1))
+        with pytest.raises(LakeFilesError, match="partition column n, which its folder tells"):
+            adoptee.plan()
+
+    def test_an_empty_folder(self, adoptee: Adoptee) -> None:
+        (adoptee.folder / "_SUCCESS").touch()
+        with pytest.raises(ConfigurationError, match="no files to adopt"):
+            adoptee.plan()
+
+    def test_a_table_that_is_one_already(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(1))
+        found = adoptee.plan().table
+        adoptee.adopt()
+        with pytest.raises(ConfigurationError, match="lake table already, at change 1"):
+            adoptee.plan()
+        with pytest.raises(ConfigurationError, match="lake table already, at change 1"):
+            adoptee.by_hand("second").adopt(found)
+
+
+class TestKeysInPieces:
+    """Keys of a table too large to be compared at once."""
+
+    @pytest.fixture(autouse=True)
+    def small_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cdclake.lake.operations.adopt.foreign_rows.KEY_BYTES_AT_ONCE", 1000)
+        monkeypatch.setattr("cdclake.lake.operations.adopt.foreign_rows.ROWS_PER_SAMPLE", 10)
+
+    @pytest.mark.parametrize("key", ["id", "name", "name,id"])
+    def test_different_keys_are_found_different(self, tmp_path: Path, key: str) -> None:
+        adoptee = adoptee_in(tmp_path, PrimaryKey=key)
+        for i in range(3):
+            adoptee.write(f"part-{i}.parquet", rows(*range(i, 900, 3)))
+        assert adoptee.plan().table.rows == 900
+
+    @pytest.mark.parametrize("key", ["id", "name", "name,id"])
+    def test_a_key_that_comes_again_is_found_whichever_it_is(self, tmp_path: Path, key: str) -> None:
+        adoptee = adoptee_in(tmp_path, PrimaryKey=key)
+        for i in range(3):
+            adoptee.write(f"part-{i}.parquet", rows(*range(i, 900, 3)))
+        adoptee.write("part-9.parquet", rows(7, 450, 899))
+        with pytest.raises(LakeFilesError, match=r"^3 rows") as caught:
+            adoptee.plan()
+        assert caught.value.details["files"] == "part-0.parquet, part-1.parquet, part-2.parquet and 1 more"
+
+    def test_one_key_everywhere_does_not_fill_the_memory(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, PrimaryKey="name")
+        adoptee.write(PART, rows(*range(900), name=["same"] * 900))
+        with pytest.raises(LakeFilesError, match=r"^At least 89 rows"):
+            adoptee.plan()
+
+
+class TestTheItem:
+    def load_files(self, adoptee: Adoptee, *seconds: int) -> None:
+        """LOAD files written so many seconds after the item's date."""
+        loaded = datetime.strptime(LOADED_UTC, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
+        for number, after in enumerate(seconds, 1):
+            adoptee.table.write_load(source_rows(number), number)
+            moment = (loaded + timedelta(seconds=after)).timestamp() + 0.25
+            os.utime(adoptee.table.raw / RAW_PREFIX / f"LOAD{number:08X}.parquet", (moment, moment))
+
+    def test_the_date_of_the_first_load_file_becomes_that_of_the_newest(self, adoptee: Adoptee) -> None:
+        self.load_files(adoptee, 0, 60, 5)
+        adoptee.write(PART, rows(1, 2, 3))
+        found = adoptee.plan()
+        assert found.table.full_load_utc == "2024-03-01 12:01:00"
+        assert [warning for warning in found.warnings if "2 more LOAD files" in warning] == list(found.warnings)
+        adoptee.adopt()
+        assert adoptee.state.item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-01 12:01:00"
+
+    @pytest.mark.parametrize(("seconds", "warned"), [((9,), True), ((-9, 9), True), ((0,), False), ((-9, -5), False)])
+    def test_a_newer_full_load_stays_due_and_a_person_is_told(
+        self, adoptee: Adoptee, seconds: tuple[int, ...], warned: bool
+    ) -> None:
+        self.load_files(adoptee, *seconds)
+        adoptee.write(PART, rows(1))
+        found = adoptee.plan()
+        assert found.table.full_load_utc == LOADED_UTC
+        assert any("will load the table anew" in warning for warning in found.warnings) == warned
+
+    def test_an_item_that_knows_of_nothing_is_warned_of(self, tmp_path: Path) -> None:
+        item = {
+            Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00",
+            Attribute.LAST_INCREMENTAL_FILE: RAW_PATH + "0.parquet",
+        }
+        adoptee = adoptee_in(tmp_path, **item, PrimaryKey="null")
+        self.load_files(adoptee, 0)
+        adoptee.table.write_changes(APPLIED, [("I", source_rows(1)[0])])
+        adoptee.write(PART, rows(1))
+        first, second, third = adoptee.plan().warnings
+        assert "will replace the table" in first
+        assert "No PrimaryKey is set" in second
+        assert "apply all 1 change files" in third
+
+    def test_a_watermark_that_is_no_change_file_is_a_wrong_setting(self, tmp_path: Path) -> None:
+        adoptee = adoptee_in(tmp_path, LastIncrementalFile=RAW_PATH + "last.parquet")
+        adoptee.write(PART, rows(1))
+        with pytest.raises(ConfigurationError, match="no change file"):
+            adoptee.plan()
+
+
+class TestMeanwhile:
+    def test_a_job_that_wrote_into_the_folder_since_the_look_stops_it(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(1))
+        found = adoptee.plan().table
+        adoptee.write(OTHER, rows(2))
+        with pytest.raises(LakeFilesError, match="changed while it was looked at") as caught:
+            adoptee.by_hand().adopt(found)
+        assert caught.value.details["foreign"] == 1
+        assert (adoptee.table.log.head(), Attribute.LEASE_HOLDER in adoptee.state.item) == (0, False)
+
+    @pytest.mark.parametrize("attribute", [Attribute.PRIMARY_KEY, Attribute.LAST_INCREMENTAL_FILE])
+    def test_an_item_that_says_otherwise_by_now_stops_it(self, adoptee: Adoptee, attribute: str) -> None:
+        adoptee.write(PART, rows(1))
+        by_hand, found = adoptee.by_hand(), adoptee.plan().table
+        adoptee.states.set_by_person(RAW_PATH, {attribute: "name"})
+        with pytest.raises(CommitConflictError, match="changed since it was shown"):
+            by_hand.adopt(found)
+        assert adoptee.table.log.head() == 0
+
+    def test_a_run_that_works_on_the_table_stops_it(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(1))
+        found = adoptee.plan().table
+        adoptee.states.acquire_lease(RAW_PATH, "jr_1", adoptee.clock(), 300)
+        with pytest.raises(LeaseHeldError):
+            adoptee.by_hand().adopt(found)
+
+    def test_a_run_that_lost_its_lease_cannot_commit_after_it(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(1))
+        adoptee.states.acquire_lease(RAW_PATH, "jr_1", adoptee.clock(), 300)
+        adoptee.clock.advance(301)
+        record = adoptee.adopt()
+        assert (record.change, record.fencing_token) == (2, 2)  # change 1 shuts the other run out
+        assert adoptee.table.log.snapshot(2).rows == 1
+        assert adoptee.state.item[Attribute.LAST_CHANGE_ID] == "2"
+
+
+class TestAfterwards:
+    def test_the_hourly_run_refuses_before_and_goes_on_from_the_watermark_after(self, adoptee: Adoptee) -> None:
+        table = adoptee.table
+        before = source_rows(1, 2, 3)
+        adoptee.write(PART, rows(1, 2))
+        adoptee.write(OTHER, rows(3))
+        table.write_changes(APPLIED, [("D", before[0])])  # what the item says is in the table
+        table.write_changes("20240305-100000000.parquet", [("U", {**before[1], "name": "new"}), ("D", before[2])])
+
+        with pytest.raises(IntegrityError, match=r"cdclake adopt shop\.orders"):
+            self.process(adoptee)
+        adoptee.clock.advance(3600)
+        adoptee.adopt()
+        report = self.process(adoptee)
+        assert [job.outcome for job in report.rounds[0].jobs] == ["SUCCEEDED"]
+        assert by_key(table.rows(), ("id",)) == merge(("id",), before, table.changes[1:])
+        assert adoptee.state.item[Attribute.LAST_INCREMENTAL_FILE] == f"{RAW_PATH}20240305-100000000.parquet"
+        assert self.process(adoptee).rounds[0].jobs == []
+
+    def process(self, adoptee: Adoptee) -> Any:
+        table = adoptee.table
+        buckets = {"raw": store(table.raw.as_uri()), "lake": store(table.lake.as_uri())}
+
+        def run_job(_job: str, arguments: Mapping[str, str]) -> JobRun:
+            table.runs = int(arguments[Argument.FENCING_TOKEN]) - 1
+            last, new = (
+                arguments[name].removeprefix(RAW_PATH)
+                for name in (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
+            )
+            table.load_incremental(last, new)
+            return JobRun("", JobState.SUCCEEDED, "SUCCEEDED")
+
+        outside = Outside(
+            adoptee.states, MemoryJobs(run_job), buckets.__getitem__, adoptee.clock, lambda _: None, MemoryMetrics()
+        )
+        return process_table(RAW_PATH, "lake", "", f"run-{table.runs}", outside)
+
+    def test_clean_up_keeps_adopted_files_in_sight_and_forgets_retired_ones(self, adoptee: Adoptee) -> None:
+        adoptee.write(PART, rows(1, 2))
+        adoptee.write(OTHER, rows(11))
+        adoptee.adopt()
+        table = adoptee.table
+        table.item["TargetFileBytes"] = str((adoptee.folder / PART).stat().st_size)  # no more: nothing is merged
+        table.write_changes("20240305-100000000.parquet", [("D", source_rows(1)[0])])
+        table.load_incremental()
+        retired = table.lake / table.layout.retired_key(PART)
+        by_hand = adoptee.by_hand("clean-up")
+        adoptee.clock.advance(24 * 3600)
+        assert by_hand.plan_clean_up(timedelta(days=9)).data_files == ()
+        assert retired.exists()
+        by_hand.clean_up(timedelta(hours=1))
+        assert not retired.exists()
+        assert (adoptee.folder / OTHER).exists()
+        assert sorted(row.row["id"] for row in table.rows()) == [2, 11]

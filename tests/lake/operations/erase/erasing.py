@@ -1,0 +1,185 @@
+"""A table with something of everything in its past, erasures of rows of it, and a search in all that is kept."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs as pyarrow_fs
+
+from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.stores import store
+from cdclake.lake.operations.erase.erase import Erased, Erasure, erase
+from cdclake.lake.operations.erase.progress import Progress
+from cdclake.lake.operations.erase.raw_files import RawPlace
+from cdclake.lake.read.as_of import TablePlace, table_as_of
+from cdclake.lake.read.key_filter import Keys
+from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.lake.storage import reader, tombstones, writer
+from cdclake.model.table import TableSettings
+from tests.lake.over_time import TABLE, TableOverTime
+from tests.lake.table import NAME, RAW_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    import pytest
+
+SECRET_ID = 0x5EC1A1D0C0FFEE
+SECRET_NAME = "Wilhelmina Rumpelstein"
+COLUMNS = pa.schema(
+    [("id", pa.int64()), ("city", pa.string()), ("name", pa.string()), ("amount", pa.decimal128(10, 2))]
+)
+
+
+def row(number: int, city: str | None = "Ulm", name: str = "", amount: str = "1.50") -> dict[str, Any]:
+    return {
+        "id": number,
+        "city": city,
+        "name": name or f"name {number}",
+        "amount": pa.scalar(amount).cast(pa.decimal128(10, 2)).as_py(),
+    }
+
+
+def secret(city: str | None = "Ulm", what: str = "") -> dict[str, Any]:
+    return row(SECRET_ID, city, SECRET_NAME + what)
+
+
+def write_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compress nothing, so that what a file holds can be seen in its bytes."""
+    for module in (reader, writer, tombstones):
+        monkeypatch.setattr(module, "COMPRESSION", "none")
+
+
+@dataclass
+class ErasableTable(TableOverTime):
+    """A table of which rows can be erased.
+
+    Attributes:
+        last_listed_utc: When a run last had seen to all raw files.
+    """
+
+    item: dict[str, str] = field(default_factory=lambda: {"PrimaryKey": "id", "History": "true"})
+    last_listed_utc: datetime | None = None
+
+    def erasure(self, *keys: str, raw: bool = False, reason: str = "request 17") -> Erasure:
+        run = self.run()
+        lake = run.log.snapshot(run.log.head())
+        settings, raw_fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri())
+        raw_place = RawPlace(store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc)
+        return Erasure(
+            place=TablePlace.at(self.location, TABLE),
+            log=run.log,
+            keys=Keys.parse(keys, lake.primary_key, lake.schema),
+            raw=raw_place if raw else None,
+            run_id=run.run_id,
+            reason=reason,
+            made_by="the officer",
+            clock=run.clock,
+            progress=Progress(),
+        )
+
+    def erase(self, *keys: str, raw: bool = False) -> Erased:
+        erasure = self.erasure(*keys, raw=raw)
+        return erase(erasure, self.runs)
+
+    def kept_rows(self, change: int) -> list[dict[str, Any]]:
+        """Rows of the table as of a change, by key, however often a key comes."""
+        place = TablePlace.at(self.location, TABLE)
+        kept, found = KeptFiles(place), table_as_of(self.log, change)
+        rows = [
+            {
+                **values,
+                "city": dict(zip(found.snapshot.partition_key, file.file.partition, strict=True)).get(
+                    "city", values.get("city")
+                ),
+            }
+            for file in found.files
+            for group in kept.row_groups(file)
+            for values in group.to_pylist()
+        ]
+        return sorted(rows, key=lambda values: (values["id"], str(values)))
+
+
+def everything(table: ErasableTable) -> Iterator[tuple[str, bytes]]:
+    """All bytes of the lake by name, versions out of sight and deleted objects among them; gzip undone."""
+    if table.bucket:
+        client = aws_clients.client("s3")
+        for page in client.get_paginator("list_object_versions").paginate(Bucket=table.bucket):
+            for found in page.get("Versions", []):
+                content = client.get_object(Bucket=table.bucket, Key=found["Key"], VersionId=found["VersionId"])
+                yield f"{found['Key']} ({found['VersionId']})", _plain(found["Key"], content["Body"].read())
+    else:
+        for path in sorted(table.lake.rglob("*")):
+            if path.is_file():
+                yield path.relative_to(table.lake).as_posix(), _plain(path.name, path.read_bytes())
+
+
+def _plain(name: str, content: bytes) -> bytes:
+    return gzip.decompress(content) if name.endswith(".gz") else content
+
+
+def holding(table: ErasableTable, *texts: str | int) -> dict[str, list[str | int]]:
+    """Names of everything in the lake that holds one of some values, with these."""
+    wanted = {text: [str(text).encode()] for text in texts}
+    for text in texts:
+        if isinstance(text, int):
+            wanted[text].append(text.to_bytes(8, "little"))
+    found = {}
+    for name, content in everything(table):
+        held = [
+            text for text, forms in wanted.items() if any(form in content or form in name.encode() for form in forms)
+        ]
+        if held:
+            found[name] = held
+    return found
+
+
+def with_a_past(table: ErasableTable) -> dict[int, list[dict[str, Any]]]:
+    """Give a table loads, changes, a person's change, remembered deletes, bad rows, copies and a dead run's files.
+
+    Returns:
+        The rows as of each change that one can go back to.
+    """
+    table.item |= {"PartitionKey": "city", "MaxQuarantinedRows": "5"}
+    table.load([row(1), row(2, "Bonn"), secret(), *(row(n) for n in range(10, 20))])
+    table.apply(("U", secret("Bonn", " the second")), ("U", row(1, "Ulm", "changed")), ("I", row(3, "Kiel")))
+    table.apply(("D", secret("Bonn")), ("D", row(10)))
+    table.apply(("I", secret("Kiel", " is back")), ("X", secret(what=" is bad")), ("X", row(11, name="bad")))
+    table.direct("U", [pa.table({"id": [SECRET_ID], "name": [SECRET_NAME + " by hand"]})])
+    table.roll_back(to=2)
+    table.roll_back(to=5)
+    table.apply(("D", secret("Kiel")), ("U", row(2, "Bonn", "newest")))
+    table.apply(("I", secret("Ulm", " for the last time")), ("D", row(12)))
+    head = table.log.head()
+    states = {change: table.kept_rows(change) for change in range(1, head + 1)}  # makes copies of retired files
+    fs, layout = lake_filesystem(table.location).open(), table.layout
+    for key in (
+        layout.staging_prefix(head + 1, "dead") + "1.parquet",
+        layout.tombstones_key(head + 1, "dead") + "-1.parquet",
+        layout.retired_key("000000000003-00099.parquet"),
+    ):
+        base = fs.base_fs if isinstance(fs, pyarrow_fs.SubTreeFileSystem) else fs
+        if isinstance(base, pyarrow_fs.LocalFileSystem):
+            fs.create_dir(key.rpartition("/")[0], recursive=True)
+        pq.write_table(pa.table({"name": [SECRET_NAME]}), key, filesystem=fs, compression="none")
+    return states
+
+
+def without(rows: list[dict[str, Any]], *ids: int) -> list[dict[str, Any]]:
+    return [values for values in rows if values["id"] not in ids]
+
+
+def copied(table: ErasableTable, root: Path) -> ErasableTable:
+    """The same table in another folder."""
+    copy = ErasableTable(root, table.columns, dict(table.item))
+    shutil.copytree(table.root, root, dirs_exist_ok=True)
+    copy.runs = table.runs
+    return copy

@@ -1,0 +1,295 @@
+"""Erasure: nothing is left of the rows, anywhere, and everything else is as it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from cdclake.commit.clean_up import clean_up, plan_clean_up
+from cdclake.commit.undo import plan_reapply, plan_rollback
+from cdclake.errors import ConfigurationError
+from cdclake.lake.operations.erase.erase import erase, look
+from cdclake.lake.storage.types import from_arrow
+from cdclake.model.change import ChangeKind
+from tests.lake.dying_store import Death, DiedError
+from tests.lake.operations.erase.erasing import (
+    COLUMNS,
+    SECRET_ID,
+    SECRET_NAME,
+    ErasableTable,
+    copied,
+    holding,
+    row,
+    secret,
+    with_a_past,
+    without,
+    write_plainly,
+)
+from tests.lake.over_time import versioned_bucket
+from tests.lake.scd2.versions import version_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KEY = str(SECRET_ID)
+
+
+@pytest.fixture(params=["folder", "versioned bucket"])
+def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErasableTable]:
+    write_plainly(monkeypatch)
+    if request.param == "folder":
+        yield ErasableTable(tmp_path, COLUMNS)
+        return
+    with versioned_bucket(monkeypatch, "lake"):
+        yield ErasableTable(tmp_path, COLUMNS, bucket="lake")
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
+    write_plainly(monkeypatch)
+    return ErasableTable(tmp_path, COLUMNS)
+
+
+def test_nothing_of_a_row_is_left_and_all_else_is_as_it_was(table: ErasableTable) -> None:
+    states = with_a_past(table)
+    before = holding(table, SECRET_ID, SECRET_NAME)
+    places = ("staging", "tombstones", "snapshots", "quarantine", "as-of", "retired", "shop/orders/", "orders_history/")
+    for place in places:
+        assert any(place in name for name in before), place
+    done = table.erase(KEY)
+    assert holding(table, SECRET_ID, SECRET_NAME) == {}
+    assert done.change
+    for change, rows in states.items():
+        assert table.kept_rows(change) == without(rows, SECRET_ID), change
+    assert table.kept_rows(done.change) == without(states[max(states)], SECRET_ID)
+    record = table.log.record(done.change)
+    assert (record.kind, record.reason, record.made_by) == (ChangeKind.ERASURE, "request 17", "the officer")
+    assert (record.books.erased, record.books.rows_before - record.books.rows_after) == (1, 1)
+    check_undo(table, states, done.change)
+    check_clean_up(table)
+
+
+def check_undo(table: ErasableTable, states: dict[int, list[dict[str, Any]]], erased_by: int) -> None:
+    """One can go back to each change, and forth, and on."""
+    for change in reversed(states):
+        table.roll_back(to=change)
+        assert table.kept_rows(table.log.head()) == without(states[change], SECRET_ID), change
+    assert plan_reapply(table.log).as_of == 2
+    table.roll_back(to=erased_by)
+    table.apply(("U", row(1, "Rom", "after")))
+    rows = table.kept_rows(table.log.head())
+    assert without(rows, 1) == without(states[max(states)], SECRET_ID, 1)
+    assert holding(table, SECRET_ID, SECRET_NAME) == {}
+
+
+def check_clean_up(table: ErasableTable) -> None:
+    """What the erasure wrote for the past goes with it."""
+    log = table.log
+    clean_up(log, plan_clean_up(log, timedelta(0), table.next_time(), log.head()))
+    head = log.snapshot(log.head())
+    needed = {table.layout.data_key(file.path) for file in head.all_files} | {file.key for file in head.tombstones}
+    left = {entry.key for entry in log.store.list("") if entry.key.endswith(".parquet")}
+    assert {key for key in left if "/as-of/" not in key} == needed
+
+
+def test_the_history_has_every_version_of_other_rows_and_none_of_the_erased(in_folder: ErasableTable) -> None:
+    with_a_past(in_folder)
+    before = version_rows(in_folder)
+    assert any(version["id"] == SECRET_ID for version in before)
+    in_folder.erase(KEY)
+
+    def told(rows: list[dict[str, object]]) -> list[str]:
+        return sorted(str(version) for version in rows if version["id"] != SECRET_ID)
+
+    after = version_rows(in_folder)
+    assert len(told(after)) == len(after)
+    assert told(after) == told(before)
+
+
+def test_it_says_before_what_it_does_and_keeps_a_note_without_the_data(in_folder: ErasableTable) -> None:
+    states = with_a_past(in_folder)
+    found, out_of_reach = look(in_folder.erasure(KEY))
+    assert (found.rows, found.files, found.bad_rows, found.bad_rows_files) == (1, 1, 1, 1)
+    assert found.versions == 7  # load, update, delete, insert, by hand, delete, insert
+    assert found.tombstones >= 1
+    assert found.retired_rows >= found.retired_files >= 4
+    assert in_folder.kept_rows(max(states)) == states[max(states)]
+    assert any("DMS may send them again" in sentence for sentence in out_of_reach)
+    assert any("--raw" in sentence for sentence in out_of_reach)
+    done = in_folder.erase(KEY)
+    assert done.touched == found
+    note = json.loads((in_folder.lake / in_folder.layout.erasure_key(done.change or 0)).read_text())
+    assert (note["keys"], note["key_columns"], note["reason"]) == (1, ["id"], "request 17")
+    assert note["touched"]["rows"] == 1
+    assert look(in_folder.erasure(KEY))[0].anything is False
+    assert in_folder.erase(KEY).change is None
+
+
+def test_an_erasure_that_dies_anywhere_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_plainly(monkeypatch)
+    folders = (tmp_path / f"{number}" for number in count())
+    original = ErasableTable(next(folders), COLUMNS)
+    states = with_a_past(original)
+    deaths = (Death(call, carried_out=call % 2 == 0) for call in count(1))
+    for death in deaths:
+        table = copied(original, next(folders))
+        table.death = death
+        dying = table.erasure(KEY)
+        table.death = None
+        try:
+            erase(dying, table.runs)
+            break
+        except DiedError:
+            head = table.log.head()
+            assert without(table.kept_rows(head), SECRET_ID) == without(states[max(states)], SECRET_ID)
+        again = table.erase(KEY)
+        assert holding(table, SECRET_ID, SECRET_NAME) == {}, death
+        for change, rows in states.items():
+            assert table.kept_rows(change) == without(rows, SECRET_ID), (death, change)
+        if again.change:
+            assert table.log.store.get(table.layout.erasure_key(again.change))
+        shutil.rmtree(table.root)
+    assert death.call > 30
+
+
+def test_the_last_change_cannot_be_undone_if_it_was_an_erasure(in_folder: ErasableTable) -> None:
+    with_a_past(in_folder)
+    in_folder.erase(KEY)
+    with pytest.raises(ConfigurationError, match=r"erased rows for good.*--to"):
+        plan_rollback(in_folder.log)
+
+
+def test_a_deleted_row_is_erased_from_the_past_and_the_table_itself_stays(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1), secret(), row(3)])
+    in_folder.apply(("D", secret()))
+    files = in_folder.files()
+    done = in_folder.erase(KEY)
+    assert (done.touched.rows, done.touched.retired_rows) == (0, 2)  # of the table, and of its history
+    assert in_folder.files() == files
+    assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
+
+
+def test_retired_files_that_are_gone_already_hold_nobody_up(in_folder: ErasableTable) -> None:
+    with_a_past(in_folder)
+    retired = sorted((in_folder.lake / in_folder.layout.retired_folder).rglob("*.parquet"))
+    for path in retired[::2]:
+        path.unlink()
+    for path in (in_folder.lake / in_folder.layout.as_of_folder).rglob("*.parquet"):
+        path.unlink()
+    assert in_folder.erase(KEY).change
+    assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
+
+
+def test_a_row_that_was_deleted_softly_goes_and_others_stay_deleted(in_folder: ErasableTable) -> None:
+    in_folder.item["DeleteMode"] = "soft"
+    in_folder.load([row(1), secret(), row(3)])
+    in_folder.apply(("D", secret()), ("D", row(3)))
+    assert holding(in_folder, SECRET_NAME)
+    done = in_folder.erase(KEY)
+    assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
+    after = in_folder.log.snapshot(done.change or 0)
+    assert (after.rows, after.deleted_rows) == (1, 1)
+    assert in_folder.log.record(done.change or 0).books.erased == 0  # it counted no more
+    assert [(values["id"], values["Op"]) for values in in_folder.kept_rows(done.change or 0)] == [(1, "I"), (3, "D")]
+
+
+def test_rows_of_several_keys_go_at_once(in_folder: ErasableTable) -> None:
+    states = with_a_past(in_folder)
+    in_folder.erase(KEY, "1", '{"ID": 2}')
+    for change, rows in states.items():
+        assert in_folder.kept_rows(change) == without(rows, SECRET_ID, 1, 2)
+
+
+def test_a_key_of_several_columns_one_of_them_in_the_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_plainly(monkeypatch)
+    table = ErasableTable(tmp_path, COLUMNS, {"PrimaryKey": "amount,city", "PartitionKey": "city"})
+    table.load([row(1, "Ulm", amount="1.50"), row(2, "Bonn", amount="1.50"), row(3, "Ulm", amount="2.50")])
+    table.apply(("U", row(4, "Ulm", "changed", amount="1.50")), ("D", row(2, "Bonn", amount="1.50")))
+    done = table.erase('{"city": "Ulm", "amount": 1.5}')
+    assert (done.touched.rows, done.touched.retired_rows) == (1, 1)
+    assert [values["id"] for values in table.kept_rows(done.change or 0)] == [3]
+    assert [values["id"] for values in table.kept_rows(1)] == [2, 3]
+
+
+def test_rows_of_a_table_without_a_key_are_named_by_any_columns(tmp_path: Path) -> None:
+    table = ErasableTable(tmp_path, COLUMNS, {})
+    table.load([row(1, name="Ann"), row(1, name="Ann"), row(1, name="Ben")])
+    done = table.erase('{"id": 1, "name": "Ann"}')
+    assert done.touched.rows == 2
+    assert [values["name"] for values in table.kept_rows(done.change or 0)] == ["Ben"]
+    with pytest.raises(ConfigurationError, match="JSON object"):
+        table.erase("1")
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("many", "not of the type of column id: bigint"),
+        ('{"id": 1, "city": "Ulm"}', "names the columns id, city, and not id"),
+        ('{"id": null}', "no value for a column"),
+        ("", "not of the type of column id: bigint"),
+        ("\udcff", "not written in UTF-8"),
+        ("{id: 1}", "begins like a JSON object"),
+    ],
+)
+def test_a_key_that_is_none_is_refused_without_naming_it(in_folder: ErasableTable, key: str, message: str) -> None:
+    in_folder.load([row(1)])
+    with pytest.raises(ConfigurationError, match=message) as refused:
+        in_folder.erase(key)
+    assert "many" not in str(refused.value)
+
+
+def test_a_binary_key_is_written_in_hexadecimal_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_plainly(monkeypatch)
+    columns = COLUMNS.set(0, pa.field("id", pa.binary()))
+    table = ErasableTable(tmp_path, columns, {"PrimaryKey": "id", "MaxQuarantinedRows": "5"})
+    person, other = {**secret(), "id": b"\xff\x00|"}, {**row(1), "id": b"FF007C"}
+    table.load([person, other])
+    table.apply(("U", {**person, "city": "Bonn"}), ("X", person), ("X", other))
+    with pytest.raises(ConfigurationError, match="hexadecimal"):
+        table.erase("text")
+    done = table.erase("FF007c", raw=True)
+    assert (done.touched.rows, done.touched.retired_rows, done.touched.bad_rows) == (1, 1, 1)
+    assert holding(table, SECRET_NAME) == {}
+    assert [values["id"] for values in table.kept_rows(done.change or 0)] == [b"FF007C"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "line"),
+    [
+        (pa.decimal128(10, 2), "7", "I,7.00,Ulm,too,many,fields"),
+        (pa.timestamp("us", "UTC"), "2024-03-05T10:00:00Z", "I,2024-03-05 10:00:00.000000,Ulm,too,many,fields"),
+        (pa.bool_(), "true", "I,1,Ulm,too,many,fields"),
+        (pa.string(), "Ann Lee", "I,Ann Lee,Ulm,too,many,fields"),
+    ],
+)
+def test_a_bad_row_goes_however_its_key_is_written(tmp_path: Path, kind: pa.DataType, key: str, line: str) -> None:
+    item = {"PrimaryKey": "id", "MaxQuarantinedRows": "5", "Schema": f"id {from_arrow(kind)}, city string"}
+    table = ErasableTable(tmp_path, pa.schema([("id", kind), ("city", pa.string())]), item)
+    rows = f"{line}\nI,{'2' if kind != pa.bool_() else 'false'},Ulm,stays,with,fields\nI,,Ulm\n"
+    table.put("20240305-100000000.csv", rows.encode())
+    table.load_incremental()
+    assert len(holding(table, "too,many")) == 1
+    assert table.erase(key).touched.bad_rows == 1
+    assert holding(table, "too,many") == {}
+    assert len(holding(table, "stays,with")) == 1
+
+
+def test_a_reason_that_names_the_key_is_refused(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1), row(17)])
+    with pytest.raises(ConfigurationError, match="names a key"):
+        in_folder.erase("17")
+    assert in_folder.log.head() == 1
+
+
+def test_a_key_that_is_nowhere_changes_nothing(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1), row(2)])
+    assert in_folder.erase("9").change is None
+    assert in_folder.log.head() == 1

@@ -1,0 +1,328 @@
+"""Erasure from the raw bucket: change files lose the rows and nothing else, and a full load goes as a whole."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.commit.undo import plan_rollback
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.plan_table import plan_table
+from cdclake.errors import ConfigurationError, InputError, PastRetentionError
+from cdclake.lake.operations.erase.erase import erase, look
+from cdclake.lake.operations.release import release
+from cdclake.lake.raw.csv import batches
+from cdclake.model.schema import parse_columns
+from cdclake.model.table import TableName, TableSettings, TableState
+from cdclake.model.times import utc_text
+from tests.lake.dying_store import Death, DiedError, DyingStore
+from tests.lake.operations.erase.erasing import (
+    COLUMNS,
+    SECRET_ID,
+    SECRET_NAME,
+    ErasableTable,
+    holding,
+    row,
+    secret,
+    without,
+    write_plainly,
+)
+from tests.lake.over_time import START
+from tests.lake.table import RAW_PREFIX
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdclake.ports import ObjectStore
+
+KEY = str(SECRET_ID)
+SCHEMA = "id bigint, city string, name string, amount decimal(10,2)"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
+    write_plainly(monkeypatch)
+    return ErasableTable(tmp_path, COLUMNS)
+
+
+def raw_names(table: ErasableTable) -> list[str]:
+    folder = table.raw / RAW_PREFIX
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def raw_bytes(table: ErasableTable) -> bytes:
+    return b"".join(
+        gzip.decompress(path.read_bytes()) if path.name.endswith(".gz") else path.read_bytes()
+        for path in table.raw.rglob("*")
+        if path.is_file()
+    )
+
+
+def written(table: ErasableTable, name: str, minute: int) -> None:
+    """Have a raw file be written some minutes after `START`."""
+    moment = START.timestamp() + 60 * minute
+    os.utime(table.raw / RAW_PREFIX / name, (moment, moment))
+
+
+def load(table: ErasableTable, minute: int, rows: list[dict[str, Any]]) -> None:
+    table.write_load(rows)
+    written(table, "LOAD00000001.parquet", minute)
+    assert table.load_initial()["change"]
+
+
+def is_in_raw(table: ErasableTable) -> bool:
+    content = raw_bytes(table)
+    return any(form in content for form in (SECRET_NAME.encode(), KEY.encode(), SECRET_ID.to_bytes(8, "little")))
+
+
+def test_a_full_load_is_deleted_and_change_files_are_written_anew(table: ErasableTable) -> None:
+    table.load([row(1), secret(), row(2)])
+    table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
+    table.apply(("I", row(3)))
+    untouched = (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes()
+    state = table.kept_rows(3)
+    found, _ = look(table.erasure(KEY, raw=True))
+    counts = (found.full_load_rows, found.full_load_files, found.change_rows, found.change_files)
+    assert counts == (1, 1, 1, 1)
+    assert is_in_raw(table)
+    done = table.erase(KEY, raw=True)
+    assert done.touched == found
+    assert not is_in_raw(table)
+    assert raw_names(table) == ["20240305-100100000.parquet", "20240305-100200000.parquet"]
+    assert (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes() == untouched
+    (left,) = pq.read_table(table.raw / RAW_PREFIX / "20240305-100100000.parquet").to_pylist()
+    assert (left["Op"], left["id"], left["city"]) == ("U", 1, "Rom")
+    assert table.kept_rows(4) == without(state, SECRET_ID)
+    assert table.log.record(4).raw_files == ("LOAD00000001.parquet", "20240305-100100000.parquet")
+
+
+def test_the_next_run_goes_on_as_if_nothing_had_been(table: ErasableTable) -> None:
+    table.item["LateWindowHours"] = "0"
+    table.load([row(1), secret()])
+    table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
+    table.apply(("U", row(1, "Ulm")))
+    for name in ("20240305-100100000.parquet", "20240305-100200000.parquet"):
+        written(table, name, 1)  # before they were applied, by the clock of the test
+    table.erase(KEY, raw=True)
+    nothing = table.load_incremental()
+    assert (nothing["change"], nothing["too_late"]) == (None, [])
+    table.apply(("U", row(1, "Kiel")))
+    assert [values["city"] for values in table.kept_rows(5)] == ["Kiel"]
+
+
+def test_one_can_go_back_to_the_full_load_and_on_from_there_and_not_before_it(table: ErasableTable) -> None:
+    load(table, 1, [row(1), secret()])
+    table.apply(("U", row(1, "Rom")))
+    written(table, "20240305-100100000.parquet", 2)
+    load(table, 3, [row(1, "Kiel"), secret(), row(2)])
+    table.apply(("U", secret("Bonn")), ("U", row(2, "Rom")))
+    state = table.kept_rows(4)
+    table.erase(KEY, raw=True)
+    for change in (1, 2):
+        with pytest.raises(PastRetentionError):
+            plan_rollback(table.log, change)
+    table.roll_back(to=3)
+    assert table.load_incremental()["raw_files"] == 1
+    after = table.kept_rows(table.log.head())
+    for values in (*after, *state):
+        del values["_cdc_position"]  # the rows of a file are counted anew
+    assert after == without(state, SECRET_ID)
+
+
+def test_rows_that_are_not_in_the_lake_yet_are_not_lost(table: ErasableTable) -> None:
+    table.load([row(1), secret()])
+    table.write_changes("20240305-110000000.parquet", [("U", secret("Bonn")), ("I", row(5))])
+    before = raw_bytes(table)
+    with pytest.raises(ConfigurationError, match=r"not in the lake yet.*nothing was changed"):
+        table.erase(KEY, raw=True)
+    assert raw_bytes(table) == before
+    assert table.log.head() == 1
+    table.load_incremental()
+    table.erase(KEY, raw=True)
+    assert not is_in_raw(table)
+    assert [values["id"] for values in table.kept_rows(3)] == [1, 5]
+
+
+def test_a_row_that_had_the_key_before_stays_and_is_told_of(table: ErasableTable) -> None:
+    table.load([row(1)])
+    table.write_key_changes("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
+    table.load_incremental()
+    found, out_of_reach = look(table.erasure(KEY, raw=True))
+    assert found.change_rows == 1
+    assert any("1 rows of raw files which tell that the key became another" in sentence for sentence in out_of_reach)
+    table.erase(KEY, "7", raw=True)
+    assert not is_in_raw(table)
+    assert [values["id"] for values in table.kept_rows(3)] == [1]
+
+
+HEADER = "Op,id,city,name,amount\n"
+LINES = [
+    'I,1,Ulm,"line one\nline two, and ""quoted""",1.50\n',
+    f"I,{KEY},Ulm,{SECRET_NAME},1.50\n",
+    "U,1,NULL,,2.50\n",
+    f'U,{KEY},Bonn,"{SECRET_NAME}\n",1.50\n',
+    f"U,{KEY},{SECRET_NAME}\n",
+    "D,4,Ulm,x,1.50",
+]
+KEPT = [LINES[0], LINES[2], LINES[5]]
+
+
+@pytest.mark.parametrize("header", ["", HEADER])
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_of_csv_go_and_the_others_stay_byte_for_byte(
+    table: ErasableTable, header: str, zipped: bool, end: str
+) -> None:
+    table.item |= {"Schema": SCHEMA, "MaxQuarantinedRows": "5"}
+    table.load([row(1)])
+    name = "20240305-110000000.csv" + ".gz" * zipped
+
+    def content(lines: list[str]) -> bytes:
+        return (header + "".join(lines)).replace("\n", end).encode()
+
+    table.put(name, gzip.compress(content(LINES)) if zipped else content(LINES))
+    table.load_incremental()
+    done = table.erase(KEY, raw=True)
+    assert (done.touched.change_rows, done.touched.bad_rows) == (3, 1)
+    left = (table.raw / RAW_PREFIX / name).read_bytes()
+    assert (gzip.decompress(left) if zipped else left) == content(KEPT)
+    assert table.load_incremental()["change"] is None
+
+
+def test_rows_of_other_tables_stay_in_transaction_files(table: ErasableTable) -> None:
+    table.item |= {"Schema": SCHEMA, "CdcPath": "transactions"}
+    table.load([row(1)])
+    lines = [
+        "I,orders,shop,2,Ulm,name,1.50\n",
+        f"I,orders,shop,{KEY},Ulm,{SECRET_NAME},1.50\n",
+        f"I,customers,shop,{KEY},another table\n",
+        "U,orders,shop,2,Bonn,name,1.50\n",
+    ]
+    file = table.raw / "transactions" / "CDC_TXN-20240305110000000.csv"
+    file.parent.mkdir()
+    file.write_text("".join(lines))
+    table.load_incremental()
+    table.erase(KEY, raw=True)
+    assert file.read_text() == "".join([lines[0], ",,\n", *lines[2:]])
+    assert table.load_incremental()["change"] is None
+    assert _rows_in(table, file.name, "orders") == [0, 3]
+    assert _rows_in(table, file.name, "customers") == [2]  # as before, so that its bad rows can be released
+
+
+def _rows_in(table: ErasableTable, transactions: str, name: str) -> list[int]:
+    raw, settings = lake_filesystem(table.raw.as_uri()).open(), TableSettings.from_item(table.item)
+    settings = settings if name == "orders" else replace(settings, schema=parse_columns("id bigint, name string"))
+    found = batches(raw, table.raw_file(transactions, "transactions"), settings, TableName("shop", name))
+    return [number for rows in found for number in rows.numbers.tolist()]
+
+
+def test_a_csv_file_of_which_nothing_is_left_goes_so_that_one_can_go_back_and_on(table: ErasableTable) -> None:
+    table.item["Schema"] = SCHEMA
+    table.load([row(1)])
+    for minute, line in enumerate((f"I,{KEY},Ulm,{SECRET_NAME},1.50\n", "U,1,Rom,name,1.50\n"), 1):
+        table.put(f"20240305-100{minute}00000.csv", line.encode())
+        table.load_incremental()
+    table.erase(KEY, raw=True)
+    assert raw_names(table) == ["20240305-100200000.csv", "LOAD00000001.parquet"]
+    table.roll_back(to=1)
+    assert table.load_incremental()["raw_files"] == 1
+    assert [values["city"] for values in table.kept_rows(table.log.head())] == ["Rom"]
+
+
+def test_bad_rows_of_a_file_that_was_written_anew_are_not_mistaken_for_others(table: ErasableTable) -> None:
+    table.item |= {"MaxQuarantinedRows": "5", "Schema": SCHEMA}
+    table.load([row(1)])
+    names = [f"20240305-100{minute}00000.csv" for minute in (1, 2, 3)]
+    table.put(names[0], f"I,{KEY},Ulm,{SECRET_NAME},1.50\nI,5,Ulm,five,many\nI,6,Ulm,six,1.50\n".encode())
+    table.put(names[1], b"I,7,Ulm,seven,many\n")
+    table.load_incremental()
+    table.erase(KEY, raw=True)
+    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
+    (table.raw / RAW_PREFIX / names[1]).write_text("I,7,Ulm,seven,7.00\n")
+    with pytest.raises(InputError, match=rf"An erasure took rows out of 1 raw files.*{names[0]}.*by hand"):
+        release(table.run(), names)
+    assert release(table.run(), [names[1]])["books"]["inserted"] == 1
+
+    table.roll_back(to=2)  # the files stay as they are
+    with pytest.raises(InputError, match="An erasure took rows out"):
+        release(table.run(), [names[0]])
+    table.roll_back(to=1)
+    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,many\nI,6,Ulm,six,1.50\n")
+    table.load_incremental()
+    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
+    assert release(table.run(), [names[0]])["books"]["inserted"] == 1  # counted since it was written anew
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_an_erasure_that_dies_at_the_raw_bucket_is_finished_by_the_next(table: ErasableTable, call: int) -> None:
+    table.load([row(1), secret()])
+    for _ in range(2):
+        table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
+    dying = table.erasure(KEY, raw=True)
+    assert dying.raw
+    raw = cast("ObjectStore", DyingStore(dying.raw.store, Death(call, carried_out=False)))
+    with pytest.raises(DiedError):
+        erase(replace(dying, raw=replace(dying.raw, store=raw)), table.runs)
+    assert is_in_raw(table)
+    assert table.erase(KEY, raw=True).change
+    assert not is_in_raw(table)
+    assert holding(table, SECRET_ID, SECRET_NAME) == {}
+
+
+def test_files_written_anew_behind_the_late_window_are_not_taken_for_late_ones(table: ErasableTable) -> None:
+    table.item["LateWindowHours"] = "0"
+    table.load([row(1)])
+    table.apply(("U", secret("Bonn")))
+    table.apply(("U", row(1, "Ulm")))
+    for minute in (1, 2):
+        written(table, f"20240305-100{minute}00000.parquet", minute)
+    table.last_listed_utc = START + timedelta(minutes=10)
+    table.write_changes("20240305-100030000.parquet", [("I", secret("Rom")), ("I", row(9))])  # never applied
+    table.erase(KEY, raw=True)
+    assert not is_in_raw(table)
+    state = TableState.new("raw", "shop/", "orders/").with_attributes(
+        **table.item, ActiveFlag="true", LastListedUtc=utc_text(table.last_listed_utc)
+    )
+    files = [table.raw_file(name) for name in raw_names(table) if name.startswith("2024")]
+    now = START + timedelta(minutes=20)
+    files = [file if "1002" in file.relative else replace(file, modified_utc=now) for file in files]
+    lake = table.log.snapshot(table.log.head())
+    decision = plan_table(state, (), files, now, lake)
+    assert (decision.kind, decision.too_late) == (DecisionKind.NOTHING_NEW, 1)
+    assert "will not be applied: 20240305-100030000.parquet" in decision.reason
+    table.apply(("U", row(1, "Kiel")))
+    assert "20240305-100100000.parquet" not in table.log.snapshot(table.log.head()).applied_files
+
+
+def test_a_file_that_cannot_be_read_is_told_of(table: ErasableTable) -> None:
+    table.load([row(1), secret()])
+    table.apply(("U", row(1, "Rom")))
+    (table.raw / RAW_PREFIX / "20240305-100100000.parquet").write_bytes(b"PAR1 and no more")
+    _, out_of_reach = look(table.erasure(KEY, raw=True))
+    assert any("1 raw files that cannot be read: 20240305-100100000.parquet" in sentence for sentence in out_of_reach)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy"])
+def test_a_parquet_file_keeps_its_columns_and_compression(table: ErasableTable, compression: str) -> None:
+    table.load([row(1)])
+    fields: list[Any] = [pa.field("Op", pa.string()), pa.field("at", pa.string(), nullable=False), *COLUMNS]
+    schema = pa.schema(fields)
+    rows = [{"Op": "I", "at": "2024-03-05 11:00:00.000000", **values} for values in (secret(), row(2))]
+    path = table.raw / RAW_PREFIX / "20240305-110000000.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema), path, compression=compression)
+    table.load_incremental()
+    table.erase(KEY, raw=True)
+    parquet = pq.ParquetFile(path)
+    assert parquet.schema_arrow.equals(schema)
+    assert parquet.metadata.row_group(0).column(0).compression == (
+        "UNCOMPRESSED" if compression == "none" else compression.upper()
+    )
+    assert parquet.read().to_pylist() == rows[1:]

@@ -1,0 +1,51 @@
+"""One run of a Spark job for several tables, on real Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from cdclake.adapters.stores import store
+from cdclake.control.run.spark_batch import batch_key, read_progress, work_through, write_batch
+from cdclake.lake.operations.job import spark_works
+from cdclake.model.names import Argument
+from cdclake.oracle import merge
+from tests.lake.table import Table, by_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int32())])
+CHANGES = "20240305-101500000.parquet"
+
+
+def test_of_three_tables_in_one_spark_session_the_broken_one_fails_alone(tmp_path: Path, spark: SparkContext) -> None:
+    tables = {name: Table(tmp_path / name, COLUMNS, {"PrimaryKey": "id"}, spark) for name in "abc"}
+    for name, table in tables.items():
+        table.write_load([{"id": number, "n": number} for number in range(100)])
+        table.load_initial()
+        changes = [("U", {"id": number, "n": 7}) for number in range(50)] + [("D", {"id": 99, "n": 0})]
+        table.write_changes(CHANGES, [("Z", changes[0][1]), *changes[1:]] if name == "b" else changes)
+    lake, key = store(tmp_path.as_uri()), batch_key("", "1")
+    write_batch(lake, key, [{Argument.BUCKET: "raw", Argument.PREFIX: f"shop/{name}/"} for name in tables])
+
+    def load(arguments: Mapping[str, str]) -> dict[str, Any]:
+        return tables[arguments[Argument.PREFIX].split("/")[1]].load_incremental()
+
+    summary = work_through(lake, key, load, lambda: spark_works(spark))
+    assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
+    progress = read_progress(lake, key)
+    assert progress is not None
+    assert "BadRowError" in progress.done.pop("raw/shop/b/")
+    assert progress.done == {"raw/shop/a/": "", "raw/shop/c/": ""}
+    for name in "ac":
+        assert by_key(tables[name].rows(), ("id",)) == merge(("id",), tables[name].loads, tables[name].changes)
+    assert [row.row["n"] for row in by_key(tables["b"].rows(), ("id",))] == list(range(100))  # as it was
+    assert spark_works(spark)

@@ -1,0 +1,98 @@
+"""From a Spark job's command line to the run it asks for."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from awsglue.utils import getResolvedOptions
+
+from cdclake import logs
+from cdclake.control.jobs.arguments import item_json, parse_arguments
+from cdclake.errors import ConfigurationError
+from cdclake.lake.operations.job import each_table, relative_file, table_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+WALKTHROUGH = ["bucket", "prefix", "folder", "out_path", "partitionKey", "lastIncrementalFile", "newIncrementalFile"]
+
+
+def command_line(raw: str, lake: str, **more: str) -> list[str]:
+    arguments = {
+        "JOB_NAME": "DMSCDC_LoadIncremental",
+        "JOB_RUN_ID": "jr_1",
+        "bucket": raw,
+        "prefix": "dms/shop/orders/",
+        "folder": "orders/",
+        "out_path": f"{lake}/",
+        "partitionKey": "day",
+        "lastIncrementalFile": f"{raw}/dms/shop/orders/0.parquet",
+        "newIncrementalFile": f"{raw}/dms/shop/orders/20240305-101500000.parquet",
+        **more,
+    }
+    return ["load.py", *(text for name, value in arguments.items() for text in (f"--{name}", value))]
+
+
+def test_arguments_are_read_as_glue_reads_them() -> None:
+    argv = command_line("raw-bucket", "s3://lake-bucket/shop", primaryKey="id, code")
+    argv[argv.index("--bucket") : argv.index("--bucket") + 2] = ["--bucket=raw-bucket"]
+    glue = getResolvedOptions(argv, [*WALKTHROUGH, "primaryKey"])
+    ours = parse_arguments(argv, [*WALKTHROUGH, "primaryKey"])
+    assert ours == {name: glue[name] for name in ours}
+
+
+def test_the_walkthroughs_arguments_alone_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "eu-central-1")
+    run, arguments = table_run(command_line("raw-bucket", "s3://lake-bucket/lakes/shop", primaryKey="id"), WALKTHROUGH)
+    assert run.settings.primary_key == ("id",)
+    assert run.settings.partition_key == ("day",)
+    assert (run.run_id, run.fencing_token) == ("jr_1", 0)
+    assert run.layout.table_prefix == "lakes/shop/orders/"
+    assert run.layout.control_prefix == "lakes/_cdclake/shop/orders/"
+    assert run.raw_prefix == "dms/shop/orders/"
+    last, new = arguments["lastIncrementalFile"], arguments["newIncrementalFile"]
+    assert relative_file(last, "raw-bucket", run.raw_prefix) == ""
+    assert relative_file(new, "raw-bucket", run.raw_prefix) == "20240305-101500000.parquet"
+
+
+def test_the_items_settings_count_before_the_single_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "eu-central-1")
+    item = item_json({"path": "raw-bucket/dms/shop/orders/", "PrimaryKey": "code", "Schema": "code int"})
+    run, _ = table_run(command_line("raw-bucket", "s3://lake-bucket/shop", primaryKey="id", item=item))
+    assert run.settings.primary_key == ("code",)
+    assert run.settings.partition_key == ("day",)
+    assert run.settings.schema is not None
+    assert run.settings.schema.names == ["code"]
+
+
+def test_an_out_path_without_schema_is_a_clear_error() -> None:
+    with pytest.raises(ConfigurationError, match="out_path"):
+        table_run(command_line("raw-bucket", "s3://lake-bucket"))
+
+
+def test_a_load_writes_a_line_before_and_one_after_each_table_and_all_between_are_about_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def load(argv: Sequence[str]) -> dict[str, Any]:
+        logging.getLogger("cdclake.commit").warning("slow")
+        return {"change": 4, "kind": "incremental", "books": {"read_insert": 2, "read_update": 0}}
+
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    logs.configure(run_id="jr_1")
+    each_table(command_line("raw-bucket", "s3://lake-bucket/shop"), load, lambda: pytest.fail("no Spark is needed"))
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["message"], line["run_id"], line["table"], line["change"]) for line in lines] == [
+        ("began", "jr_1", "shop.orders", None),
+        ("slow", "jr_1", "shop.orders", None),
+        ("ended", "jr_1", "shop.orders", 4),
+    ]
+    assert (lines[-1]["reason"], lines[-1]["books"]) == ("incremental", {"read_insert": 2})

@@ -1,0 +1,149 @@
+"""Files that others put into, took out of or overwrote in a table's folder are noticed before anything changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from cdclake.adapters.memory import ManualClock, MemoryState
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.errors import IntegrityError, LakeFilesError
+from cdclake.model.table import TableState
+from tests.lake.table import RAW_PREFIX, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+SECOND, THIRD = "20240305-100000000.parquet", "20240305-110000000.parquet"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """A full load of two files, and a change that rewrote one of them; a further change file waits."""
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "TargetFileBytes": "400"})
+    table.write_load([{"id": i, "name": f"name {i}"} for i in range(300)])
+    table.load_initial()
+    table.write_changes(SECOND, [("U", {"id": 1, "name": "changed"})])
+    table.load_incremental()
+    table.write_changes(THIRD, [("D", {"id": 299, "name": ""})])
+    assert len(table.files()) > 2
+    return table
+
+
+def folder(table: Table) -> Path:
+    return table.lake / table.layout.table_prefix
+
+
+def first_file(table: Table) -> Path:
+    return folder(table) / table.files()[0]
+
+
+def appear(table: Table) -> str:
+    """A leftover of another job, with rows that readers would see twice."""
+    shutil.copy(first_file(table), folder(table) / "part-00000-9f1c.parquet")
+    return "part-00000-9f1c.parquet"
+
+
+def vanish(table: Table) -> str:
+    path = first_file(table)
+    path.unlink()
+    return path.name
+
+
+def overwrite(table: Table) -> str:
+    path = first_file(table)
+    path.write_bytes(path.read_bytes() + b"more")
+    return path.name
+
+
+def by_hand(table: Table) -> RegisteredTable:
+    """The table for what a person does to it, under a later lease than the runs before had."""
+    attributes = {"ActiveFlag": "true", "LastChangeId": str(table.log.head()), "FencingToken": str(table.runs)}
+    state = TableState.new("raw", "shop/", "orders/").with_attributes(**table.item, **attributes)
+    return RegisteredTable(MemoryState([state]), state, table.log, "by-hand", ManualClock())
+
+
+def reload(table: Table) -> None:
+    path = table.raw / RAW_PREFIX / "LOAD00000001.parquet"
+    os.utime(path, (4_000_000_000, 4_000_000_000))
+    table.load_initial()
+
+
+SPOILED: list[Callable[[Table], str]] = [appear, vanish, overwrite]
+CHANGES: dict[str, Callable[[Table], object]] = {
+    "incremental": Table.load_incremental,
+    "rollback": lambda table: by_hand(table).rollback(),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_names_the_file_and_the_remedy_and_changes_nothing(
+    table: Table, change: str, spoil: Callable[[Table], str]
+) -> None:
+    name = spoil(table)
+    files, head = table.files(), table.log.head()
+    with pytest.raises(LakeFilesError, match=name) as caught:
+        CHANGES[change](table)
+    assert ("cdclake repair shop.orders" in caught.value.remedy) == (spoil is not overwrite)
+    assert (table.files(), table.log.head()) == (files, head)
+    assert [entry.key for entry in table.log.store.list(table.layout.staging_folder)] == []
+
+
+def test_a_foreign_file_stops_a_reload_too(table: Table) -> None:
+    name = appear(table)
+    with pytest.raises(LakeFilesError, match=name):
+        reload(table)
+    assert table.log.head() == 2
+
+
+@pytest.mark.parametrize("spoil", [vanish, overwrite])
+def test_a_reload_does_not_need_the_files_that_it_replaces(table: Table, spoil: Callable[[Table], str]) -> None:
+    spoil(table)
+    reload(table)
+    assert sorted(row.row["id"] for row in table.rows()) == list(range(300))
+
+
+@pytest.mark.parametrize("job", [Table.load_incremental, Table.load_initial])
+def test_files_where_no_table_is_stop_every_job_and_adoption_is_named(
+    tmp_path: Path, job: Callable[[Table], object]
+) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    table.write_load([{"id": 1, "name": "a"}])
+    table.write_changes(SECOND, [("I", {"id": 2, "name": "b"})])
+    folder(table).mkdir(parents=True)
+    (folder(table) / "part-00000-9f1c.parquet").write_bytes(b"PAR1")
+    with pytest.raises(LakeFilesError, match="files that cdclake did not write: part-00000") as caught:
+        job(table)
+    assert "cdclake adopt shop.orders" in caught.value.remedy
+    assert table.log.head() == 0
+
+
+@pytest.mark.parametrize("name", ["_SUCCESS", ".part-1.crc", "_temporary/0/part-1.parquet", "day=1_$folder$"])
+def test_what_readers_do_not_see_is_nobody_s_concern(table: Table, name: str) -> None:
+    path = folder(table) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
+    assert table.load_incremental()["change"] == 3
+    assert path.exists()
+
+
+def test_a_repair_lets_the_next_run_go_on(table: Table) -> None:
+    expected = sorted(row.row["id"] for row in table.rows())
+    appear(table)
+    by_hand(table).repair()
+    assert table.load_incremental()["change"] == 3
+    assert sorted(row.row["id"] for row in table.rows()) == expected[:-1]
+
+
+def test_a_vanished_file_that_is_not_kept_cannot_be_repaired_and_says_so(table: Table) -> None:
+    name = vanish(table)
+    with pytest.raises(IntegrityError, match="nothing is kept of it") as caught:
+        by_hand(table).repair()
+    assert name in str(caught.value.details["file"])

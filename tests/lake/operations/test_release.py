@@ -1,0 +1,131 @@
+"""Bad rows that were put aside are taken after all, where they belong among the changes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from cdclake.commit.put_aside import put_aside
+from cdclake.errors import BadRowError, InputError
+from cdclake.lake.operations.release import release
+from cdclake.model.change import ChangeKind
+from tests.lake.over_time import TableOverTime
+from tests.lake.scd2.versions import version_rows
+from tests.lake.table import RAW_PREFIX
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
+NARROW, WIDE = "id bigint, price decimal(4,2)", "id bigint, price decimal(10,2)"
+LOAD, FIRST, SECOND, THIRD = "LOAD00000001.csv", *(f"20240305-1{hour}0000000.csv" for hour in (0, 1, 2))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableOverTime:
+    item = {"PrimaryKey": "id", "Schema": NARROW, "MaxQuarantinedRows": "5", "History": "true"}
+    table = TableOverTime(tmp_path, COLUMNS, item)
+    table.put(LOAD, b"1,1.50\n2,2222.50\n3,3.50\n")
+    table.load_initial()
+    return table
+
+
+def change(table: TableOverTime, name: str, text: str) -> None:
+    table.put(name, text.encode())
+    assert table.load_incremental()["change"]
+
+
+def take(table: TableOverTime, *names: str) -> dict[str, Any]:
+    return release(table.run(), names, "prices are wider", "the operator")
+
+
+def prices(table: TableOverTime) -> dict[int, str]:
+    return {found.row["id"]: str(found.row["price"]) for found in table.rows()}
+
+
+def outstanding(table: TableOverTime) -> list[tuple[int, str, list[int]]]:
+    found = put_aside(table.log, table.log.head())
+    return [(one.change, one.raw_file, [row["row"] for row in one.rows]) for one in found]
+
+
+def test_rows_come_where_they_would_have_come(table: TableOverTime) -> None:
+    change(table, FIRST, "U,1,1111.00\nI,4,4444.00\nU,3,3333.00\nI,5,5.00\n")
+    change(table, SECOND, "U,3,3.75\nD,5,5.00\n")
+    assert prices(table) == {1: "1.50", 3: "3.75"}
+    assert outstanding(table) == [(2, FIRST, [0, 1, 2]), (1, LOAD, [1])]
+    table.item["Schema"] = WIDE
+    done = take(table, LOAD, FIRST)
+    assert prices(table) == {1: "1111.00", 2: "2222.50", 3: "3.75", 4: "4444.00"}
+    books = done["books"]
+    assert (books["inserted"], books["updated"], books["superseded"], books["quarantined"]) == (2, 1, 1, 0)
+    record = table.log.record(done["change"])
+    assert (record.kind, record.reason, record.made_by) == (ChangeKind.RELEASE, "prices are wider", "the operator")
+    assert record.raw_files == (FIRST, LOAD)
+    assert outstanding(table) == []
+    assert take(table, LOAD, FIRST)["change"] is None
+    assert table.load_incremental()["change"] is None  # no file counts as new or late by it
+    versions = [(one["id"], str(one["price"]), one["validity_flag"]) for one in version_rows(table) if one["id"] == 3]
+    assert sorted(versions) == [(3, "3.50", 0), (3, "3.75", 1), (3, "3333.00", 0)]
+
+
+def test_a_row_of_the_full_load_is_older_than_every_change(table: TableOverTime) -> None:
+    change(table, FIRST, "U,2,2.00\n")
+    table.item["Schema"] = WIDE
+    assert take(table, LOAD)["books"]["superseded"] == 1
+    assert prices(table)[2] == "2.00"
+
+
+def test_a_row_that_was_deleted_since_stays_deleted(table: TableOverTime) -> None:
+    change(table, FIRST, "D,2,0.00\n")
+    table.item["Schema"] = WIDE
+    take(table, LOAD)
+    assert 2 not in prices(table)
+
+
+def test_rows_that_are_bad_still_are_put_aside_again(table: TableOverTime) -> None:
+    change(table, FIRST, "I,4,44.00\nI,5,many\nI,6,666666.00\n")
+    table.item["Schema"] = WIDE
+    done = take(table, FIRST)
+    assert (done["books"]["inserted"], done["books"]["quarantined"]) == (1, 1)
+    assert outstanding(table) == [(3, FIRST, [1]), (1, LOAD, [1])]
+    table.item["MaxQuarantinedRows"] = "0"
+    with pytest.raises(BadRowError, match="Nothing was applied"):
+        take(table, FIRST)
+
+
+def test_what_a_rollback_undoes_of_it_is_put_aside_as_before(table: TableOverTime) -> None:
+    table.item["Schema"] = WIDE
+    before = prices(table)
+    done = take(table, LOAD)
+    table.roll_back(to=done["change"] - 1)
+    assert prices(table) == before
+    assert outstanding(table) == [(1, LOAD, [1])]
+    assert take(table, LOAD)["books"]["inserted"] == 1
+
+
+def test_a_file_that_is_gone_is_named_and_nothing_is_done(table: TableOverTime) -> None:
+    (table.raw / RAW_PREFIX / LOAD).unlink()
+    with pytest.raises(InputError, match=r"1 raw files .* no longer in the raw bucket .*LOAD00000001\.csv"):
+        take(table, LOAD)
+    assert table.log.head() == 1
+
+
+def test_a_file_behind_the_late_window_is_refused(table: TableOverTime) -> None:
+    table.item["LateWindowHours"] = "1"
+    change(table, FIRST, "I,4,4444.00\n")
+    change(table, THIRD, "I,5,5.00\n")
+    with pytest.raises(InputError, match="behind the late window"):
+        take(table, FIRST)
+
+
+def test_a_reload_takes_the_place_of_what_was_put_aside(table: TableOverTime) -> None:
+    change(table, FIRST, "I,4,4444.00\n")
+    assert len(outstanding(table)) == 2
+    table.put(LOAD, b"1,1.50\n")
+    moment = 2_000_000_000
+    os.utime(table.raw / RAW_PREFIX / LOAD, (moment, moment))
+    assert table.load_initial()["change"]
+    assert outstanding(table) == []

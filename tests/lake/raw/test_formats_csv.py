@@ -1,0 +1,359 @@
+"""CSV files as DMS writes them, one test a fact."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from cdclake.errors import (
+    ConfigurationError,
+    InputError,
+    SchemaMismatchError,
+    UnreadableFileError,
+)
+from cdclake.lake.raw import csv
+from cdclake.lake.storage.keys import UNSENT
+from tests.lake.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdclake.lake.raw.reader import ReadBatch
+
+LOAD, CHANGE, TRANSACTIONS = "LOAD00000001.csv", "20240305-101500123.csv", "CDC_TXN-20240305101500123.csv"
+PERSONS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("city", pa.string())])
+DECLARED = "id int, name string, city string"
+
+
+def csv_table(root: Path, **item: str) -> Table:
+    return Table(root, PERSONS, {"PrimaryKey": "id", "Schema": DECLARED, **item})
+
+
+def values(found: ReadBatch, *names: str) -> list[tuple[Any, ...]]:
+    columns = [found.rows[name].to_pylist() for name in names or ("id", "name", "city")]
+    assert found.bad_rows == ()
+    return list(zip(*columns, strict=True))
+
+
+def places(found: ReadBatch) -> list[int]:
+    """Numbers of the rows in the file, out of their positions."""
+    return [int(text.rpartition("|")[2]) for text in found.rows["_cdc_position"].to_pylist()]
+
+
+def test_a_header_line_names_the_columns(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    table.put(CHANGE, b"Op,id,name,city\nI,1,a,x\nU,2,b,y\n")
+    found = table.read(CHANGE)
+    assert values(found, "Op", "id", "name", "city") == [("I", "1", "a", "x"), ("U", "2", "b", "y")]
+    assert places(found) == [0, 1]
+
+
+def test_a_header_and_no_row_gives_no_row(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    for content in (b"Op,id,name,city\n", b"Op,id,name,city", b"Op,id,name,city\r\n"):
+        table.put(CHANGE, content)
+        assert values(table.read(CHANGE)) == []
+
+
+def test_a_header_in_any_order_and_case_finds_its_columns(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b"Op,CITY,Name,ID\nI,x,a,1\n")
+    assert values(table.read(CHANGE)) == [(1, "a", "x")]
+
+
+def test_a_header_without_a_key_column_is_refused(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    table.put(LOAD, b"id,name\n1,a\n")
+    table.load_initial()
+    table.put(CHANGE, b"Op,name\nU,b\n")
+    with pytest.raises(SchemaMismatchError, match="key column id is not among the columns") as caught:
+        table.load_incremental()
+    assert caught.value.details["file"] == CHANGE
+
+
+def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    table.put(CHANGE, b"Op,id,name,NAME\nU,1,a,b\n")
+    with pytest.raises(SchemaMismatchError, match="two columns NAME"):
+        table.read(CHANGE)
+
+
+@pytest.mark.parametrize("name", ["op", "_cdc_position", "_KEY", "_unsent"])
+def test_a_source_column_named_like_one_of_cdclakes_own_is_refused(tmp_path: Path, name: str) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    table.put(CHANGE, f"Op,id,{name}\nU,1,a\n".encode())
+    with pytest.raises(SchemaMismatchError, match="column of cdclake's own"):
+        table.read(CHANGE)
+
+
+def test_a_file_without_header_may_have_op_or_not(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b"U,1,a,x\n")
+    assert values(table.read(CHANGE), "Op", "id", "name", "city") == [("U", 1, "a", "x")]
+    table.put(CHANGE, b"1,a,x\n")
+    assert values(table.read(CHANGE), "Op", "id", "name", "city") == [("I", 1, "a", "x")]
+
+
+def test_a_file_with_other_columns_than_declared_is_refused(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b"U,1,a,x,more\nU,1,a,x,more\n")
+    with pytest.raises(SchemaMismatchError, match="has 5 fields, and the Schema attribute names 3 columns"):
+        table.read(CHANGE)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    table.put(LOAD, b"\xef\xbb\xbfid,name\n1,a\n")
+    assert values(table.read(LOAD), "id", "name") == [("1", "a")]
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "setting"), [("\t", "\\t"), (";", ";"), ("|", "|"), ("¦", "¦"), ("\x01", "\x01")]
+)
+def test_any_field_delimiter(tmp_path: Path, delimiter: str, setting: str) -> None:
+    table = csv_table(tmp_path, CsvDelimiter=setting)
+    table.put(CHANGE, "".join(f"I{delimiter}{i}{delimiter}a,{i}{delimiter}\n" for i in range(3)).encode())
+    assert values(table.read(CHANGE)) == [(0, "a,0", ""), (1, "a,1", ""), (2, "a,2", "")]
+
+
+@pytest.mark.parametrize("delimiter", ["\n", "\r\n", "\r", ";", "|~|\n", "¶"])
+@pytest.mark.parametrize("ends", [True, False])
+def test_any_row_delimiter_and_a_last_row_without_one(tmp_path: Path, delimiter: str, ends: bool) -> None:
+    table = csv_table(tmp_path, CsvRowDelimiter=delimiter)
+    rows = delimiter.join(["I,1,a,x", f'U,2,"b{delimiter}b",NULL', "D,3,c,z"])
+    table.put(CHANGE, (rows + delimiter * ends).encode())
+    found = table.read(CHANGE)
+    assert values(found) == [(1, "a", "x"), (2, f"b{delimiter}b", None), (3, "c", "z")]
+    assert places(found) == [0, 1, 2]
+
+
+def test_a_newline_as_row_delimiter_also_stands_for_carriage_return_and_newline(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b"I,1,a,x\r\nU,2,b,y\r\nD,3,c,z")
+    assert values(table.read(CHANGE)) == [(1, "a", "x"), (2, "b", "y"), (3, "c", "z")]
+
+
+def test_a_carriage_return_alone_belongs_to_the_field(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b'I,1,a\rb,x\nI,2,"c\rd",y\n')
+    assert values(table.read(CHANGE)) == [(1, "a\rb", "x"), (2, "c\rd", "y")]
+
+    table.item = {"Schema": "note string"}
+    table.put(LOAD, b"a\rb\nc\n")
+    assert values(table.read(LOAD), "note") == [("a\rb",), ("c",)]
+
+
+def test_a_newline_alone_belongs_to_the_field_if_rows_end_with_carriage_return_and_newline(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"Schema": "note string", "CsvRowDelimiter": "\\r\\n", "Rfc4180": "false"})
+    table.put(LOAD, b"a\nb\r\nc\r\n")
+    assert values(table.read(LOAD), "note") == [("a\nb",), ("c",)]
+
+
+def test_rfc_4180_quotes_delimiters_quotes_and_newlines_in_a_field(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b'I,1,"Smith, ""Ann""","one\ntwo\r\n\nthree"\nU,2,"""",""\n')
+    assert values(table.read(CHANGE)) == [(1, 'Smith, "Ann"', "one\ntwo\r\n\nthree"), (2, '"', "")]
+
+
+def test_without_rfc_4180_quotes_have_no_meaning(tmp_path: Path) -> None:
+    table = csv_table(tmp_path, Rfc4180="false")
+    table.put(CHANGE, b'I,1,"a,"b"\nU,2,""c"",6" pipe\nU,3,"NULL",NULL\n')
+    assert values(table.read(CHANGE)) == [(1, '"a', '"b"'), (2, '""c""', '6" pipe'), (3, '"NULL"', None)]
+
+
+def test_without_rfc_4180_and_with_another_row_delimiter_newlines_are_data(tmp_path: Path) -> None:
+    table = csv_table(tmp_path, Rfc4180="false", CsvRowDelimiter="|~|")
+    table.put(CHANGE, b'I,1,one\ntwo,"x|~|U,2,b,y|~|')
+    assert values(table.read(CHANGE)) == [(1, "one\ntwo", '"x'), (2, "b", "y")]
+
+
+def test_null_is_the_unquoted_null_text_and_not_the_quoted_one(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b'I,1,NULL,"NULL"\nI,2,null,\n')
+    assert values(table.read(CHANGE)) == [(1, None, "NULL"), (2, "null", "")]
+
+
+def test_an_empty_null_text_is_told_from_the_quoted_empty_text(tmp_path: Path) -> None:
+    table = csv_table(tmp_path, CsvNullValue="")
+    table.put(CHANGE, b'I,1,,""\nI,2,NULL,x\n')
+    assert values(table.read(CHANGE)) == [(1, None, ""), (2, "NULL", "x")]
+
+
+def test_what_was_not_sent_is_null_and_marked_column_by_column(tmp_path: Path) -> None:
+    table = csv_table(tmp_path, CsvNoSupValue="<none>")
+    table.put(CHANGE, b'U,1,<none>,x\nU,2,b,"<none>"\nU,3,c,NULL\nD,4,<none>,<none>\n')
+    found = table.read(CHANGE)
+    assert values(found) == [(1, None, "x"), (2, "b", None), (3, "c", None), (4, None, None)]
+    assert found.rows[UNSENT].to_pylist() == ["010", "001", "", "011"]
+    assert found.rows.column_names == ["id", "name", "city", "Op", "_cdc_position", UNSENT, "_route", "_key"]
+
+
+def test_the_mark_of_what_was_not_sent_means_nothing_unless_it_is_set(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b"U,1,<none>,x\n")
+    found = table.read(CHANGE)
+    assert values(found) == [(1, "<none>", "x")]
+    assert UNSENT not in found.rows.column_names
+
+
+def test_gzipped_csv_may_have_several_members(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE + ".gz", gzip.compress(b"I,1,a,x\nI,2,") + gzip.compress(b"b,y\n"))
+    assert values(table.read(CHANGE + ".gz")) == [(1, "a", "x"), (2, "b", "y")]
+
+
+def test_empty_text_is_null_in_every_column_but_text(tmp_path: Path) -> None:
+    declared = "id int, a int, b decimal(9,2), c date, d timestamp, e boolean, f double, g string"
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": declared})
+    table.put(LOAD, b"1,,,,,,,\n2,1,1,2024-03-05,2024-03-05,t,1,x\n")
+    assert values(table.read(LOAD), *"abcdefg")[0] == (None,) * 6 + ("",)
+
+
+@pytest.mark.parametrize(
+    ("text", "microsecond"),
+    [
+        ("2024-03-05 10:15:00", 0),
+        ("2024-03-05T10:15:00.1", 100_000),
+        ("2024-03-05 10:15:00.123", 123_000),
+        ("2024-03-05 10:15:00.123456", 123_456),
+        ("2024-03-05 10:15:00.1234560", 123_456),
+        ("2024-03-05 10:15:00.123456000", 123_456),
+        ("2024-03-05 12:15:00.123456000+02", 123_456),
+        ("2024-03-05T10:15:00Z", 0),
+    ],
+)
+def test_timestamps_have_up_to_nine_digits_of_a_second_and_are_utc(tmp_path: Path, text: str, microsecond: int) -> None:
+    table = Table(tmp_path, PERSONS, {"Schema": "at timestamp, other timestamp"})
+    table.put(LOAD, f"{text},2024-03-05\n".encode())
+    at = datetime(2024, 3, 5, 10, 15, 0, microsecond, tzinfo=timezone.utc)
+    assert values(table.read(LOAD), "at", "other") == [(at, datetime(2024, 3, 5, tzinfo=timezone.utc))]
+
+
+def test_booleans_are_written_in_many_ways(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"Schema": "yes boolean, no boolean"})
+    table.put(LOAD, b"true,false\nTRUE,False\nt,f\n1,0\ny,n\nY,N\nNULL,\n")
+    assert values(table.read(LOAD), "yes", "no") == [(True, False)] * 6 + [(None, None)]
+
+
+def test_a_date_may_carry_midnight_and_spaces_around_numbers_do_not_count(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"Schema": "day date, n int, price decimal(9,2), ratio double"})
+    table.put(LOAD, b"2024-03-05 00:00:00.000000, 7 ,12.50 , 1e-3\n2024-03-05,-7,.5,-inf\n")
+    assert values(table.read(LOAD), "day", "n", "price", "ratio") == [
+        (date(2024, 3, 5), 7, Decimal("12.50"), 0.001),
+        (date(2024, 3, 5), -7, Decimal("0.50"), float("-inf")),
+    ]
+
+
+def test_a_column_declared_binary_takes_any_bytes(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"Schema": "id int, data binary"})
+    table.put(LOAD, b"1,\xff\xfe\n")
+    assert values(table.read(LOAD), "id", "data") == [(1, b"\xff\xfe")]
+
+
+def test_empty_lines_are_no_rows_unless_the_file_has_one_column(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b"I,1,a,x\n\nI,2,b,y\n\r\n\n")
+    found = table.read(CHANGE)
+    assert values(found) == [(1, "a", "x"), (2, "b", "y")]
+    assert places(found) == [0, 1]
+
+    table.item = {"Schema": "note string"}
+    table.put(LOAD, b"a\n\nb\n")
+    assert values(table.read(LOAD), "note") == [("a",), ("",), ("b",)]
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_a_file_of_many_pieces_is_read_as_one(tmp_path: Path, quoted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
+    table = csv_table(tmp_path)
+    name = 'a, "b"\n' * 9 if quoted else "abc" * 21
+    text = '"' + name.replace('"', '""') + '"' if quoted else name
+    table.put(CHANGE, "".join(f"I,{i},{text},x\n" for i in range(500)).encode())
+    found = table.read(CHANGE)
+    assert values(found) == [(i, name, "x") for i in range(500)]
+    assert places(found) == list(range(500))
+
+
+def test_a_row_longer_than_any_piece_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
+    table = csv_table(tmp_path)
+    long = "line\n" * 5000
+    table.put(CHANGE, f'I,1,"{long}",x\nI,2,b,y\n'.encode())
+    assert values(table.read(CHANGE)) == [(1, long, "x"), (2, "b", "y")]
+
+
+def test_a_row_without_end_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv, "_HEAD_BYTES", 1000)
+    monkeypatch.setattr(csv, "LONGEST_RECORD_BYTES", 1 << 20)
+    table = csv_table(tmp_path)
+    table.put(CHANGE, b'I,1,"never closed\n' + b"I,2,b,y\n" * 500_000)
+    with pytest.raises(UnreadableFileError, match="longer than 1 MB"):
+        table.read(CHANGE)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (CHANGE, b""),
+        (CHANGE + ".gz", b""),
+        (CHANGE + ".gz", gzip.compress(b"")),
+        (CHANGE + ".gz", b"I,1,a,x\n"),
+        (CHANGE + ".gz", gzip.compress(b"I,1,a,x\n" * 999)[:-9]),
+        (CHANGE, b'I,1,"a,x\nI,2,b,y\n'),
+        (CHANGE, b'I,1,a,x\nI,2,b,"y\nI,3,c,z\n'),
+    ],
+    ids=["empty", "empty gz", "gz of nothing", "no gzip", "truncated gzip", "quote never closed", "later quote"],
+)
+def test_a_damaged_csv_file_is_refused_and_named(tmp_path: Path, name: str, content: bytes) -> None:
+    table = csv_table(tmp_path)
+    table.put(name, content)
+    with pytest.raises(UnreadableFileError) as caught:
+        table.read(name)
+    assert caught.value.details["file"] == name
+
+
+def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="vanished"):
+        csv_table(tmp_path).read(CHANGE)
+
+
+def test_a_transaction_file_gives_the_rows_of_its_table_in_commit_order(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    text = (
+        'I,orders,shop,1,a,x\nI,items,shop,1\nU,orders,shop,1,"b, c",NULL\nI,orders,other,7,z,z\nD,orders,shop,2,d,y\n'
+    )
+    table.put("../../cdc/" + TRANSACTIONS, text.encode())
+    found = table.read(TRANSACTIONS, "cdc")
+    assert values(found, "Op", "id", "name", "city") == [("I", 1, "a", "x"), ("U", 1, "b, c", None), ("D", 2, "d", "y")]
+    assert places(found) == [0, 2, 4]
+    assert found.rows["_cdc_position"][0].as_py().startswith("202403051015001230|20240305-101500123/CDC_TXN-")
+
+
+def test_a_row_of_the_table_with_too_few_fields_in_a_transaction_file_is_bad(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put("../../cdc/" + TRANSACTIONS, b"I,items,shop,1\nI,orders,shop,1\nI,orders,shop,2,b,y\n")
+    found = table.read(TRANSACTIONS, "cdc")
+    assert found.rows["id"].to_pylist() == [2]
+    assert [(bad.row, bad.content) for bad in found.bad_rows] == [(1, "I,orders,shop,1")]
+
+
+def test_a_transaction_file_needs_the_columns_declared(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    table.put("../../cdc/" + TRANSACTIONS, b"I,orders,shop,1,a,x\n")
+    with pytest.raises(ConfigurationError, match="Schema attribute"):
+        table.read(TRANSACTIONS, "cdc")
+
+
+def test_padding_after_text_is_kept(tmp_path: Path) -> None:
+    table = csv_table(tmp_path)
+    table.put(LOAD, b"1,a   ,x\n")
+    assert values(table.read(LOAD)) == [(1, "a   ", "x")]

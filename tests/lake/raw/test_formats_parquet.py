@@ -1,0 +1,241 @@
+"""Parquet files as DMS writes them, one test a fact."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.errors import SchemaMismatchError, UnreadableFileError
+from tests.lake.table import RAW_PREFIX, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdclake.lake.raw.reader import ReadBatch
+
+LOAD, CHANGE = "LOAD00000001.parquet", "20240305-101500123.parquet"
+IDS = pa.schema([("id", pa.int32())])
+AT = datetime(2024, 3, 5, 10, 15, 0, 123456, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path, IDS)
+
+
+def write(table: Table, relative: str, rows: pa.Table, **options: Any) -> None:
+    path = table.raw / RAW_PREFIX / relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Like DMS, no Arrow schema in the file: what Parquet itself says of the types is all there is.
+    pq.write_table(rows, path, store_schema=False, **options)
+
+
+def read_column(table: Table, values: pa.Array, **options: Any) -> pa.ChunkedArray:
+    write(table, LOAD, pa.table({"value": values}), **options)
+    found = table.read(LOAD)
+    assert found.bad_rows == ()
+    return found.rows["value"]
+
+
+def places(found: ReadBatch) -> list[int]:
+    return [int(text.rpartition("|")[2]) for text in found.rows["_cdc_position"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("raw", "kept", "values"),
+    [
+        (pa.int8(), pa.int8(), [-128, 127]),
+        (pa.int16(), pa.int16(), [-32768, 32767]),
+        (pa.int32(), pa.int32(), [-(2**31), 2**31 - 1]),
+        (pa.int64(), pa.int64(), [-(2**63), 2**63 - 1]),
+        (pa.uint8(), pa.int16(), [0, 255]),
+        (pa.uint16(), pa.int32(), [0, 65535]),
+        (pa.uint32(), pa.int64(), [0, 2**32 - 1]),
+    ],
+)
+def test_integers_of_any_width_fit(table: Table, raw: pa.DataType, kept: pa.DataType, values: list[int]) -> None:
+    found = read_column(table, pa.array([*values, None], raw))
+    assert found.type == kept
+    assert found.to_pylist() == [*values, None]
+
+
+def test_an_unsigned_long_becomes_a_decimal(table: Table) -> None:
+    found = read_column(table, pa.array([0, 2**64 - 1, None], pa.uint64()))
+    assert found.type == pa.decimal128(20, 0)
+    assert found.to_pylist() == [Decimal(0), Decimal(2**64 - 1), None]
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.decimal128(28, 6), pa.decimal128(38, 10)])
+@pytest.mark.parametrize("as_integer", [False, True])
+def test_a_decimal_is_read_from_fixed_length_bytes_and_from_integers(
+    table: Table, kind: pa.DataType, as_integer: bool
+) -> None:
+    values = [Decimal("-12.50"), Decimal("1234567.89"), None]
+    found = read_column(table, pa.array(values, kind), store_decimal_as_integer=as_integer)
+    assert found.type == kind
+    assert found.to_pylist() == values
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Seoul"])
+def test_timestamps_of_any_unit_and_zone_become_utc(table: Table, unit: str, zone: str | None) -> None:
+    at = AT.replace(microsecond=123_000)
+    naive = pa.array([at, None], pa.timestamp("us", "UTC")).cast(pa.timestamp(unit, zone or "UTC"))
+    found = read_column(table, naive if zone else naive.cast(pa.timestamp(unit)))
+    assert found.type == pa.timestamp("us", "UTC")
+    assert found.to_pylist() == [at, None]
+
+
+def test_int96_timestamps_are_read(table: Table) -> None:
+    found = read_column(table, pa.array([AT], pa.timestamp("us")), use_deprecated_int96_timestamps=True)
+    assert found.to_pylist() == [AT]
+
+
+def test_dates_are_days(table: Table) -> None:
+    found = read_column(table, pa.array([date(2024, 3, 5), date(1, 1, 1), None], pa.date32()))
+    assert found.type == pa.date32()
+    assert found.to_pylist() == [date(2024, 3, 5), date(1, 1, 1), None]
+
+
+@pytest.mark.parametrize("kind", [pa.time32("ms"), pa.time64("us"), pa.time64("ns")])
+def test_a_time_of_day_becomes_text_that_sorts(table: Table, kind: pa.DataType) -> None:
+    found = read_column(table, pa.array([time(1, 2, 3, 4000), time(23, 59, 59), None], kind))
+    assert found.to_pylist() == ["01:02:03.004000", "23:59:59.000000", None]
+
+
+def test_booleans_floats_and_doubles_are_kept(table: Table) -> None:
+    assert read_column(table, pa.array([True, False, None])).to_pylist() == [True, False, None]
+    assert read_column(table, pa.array([0.1, None], pa.float32())).type == pa.float32()
+    assert read_column(table, pa.array([0.1, None], pa.float64())).to_pylist() == [0.1, None]
+
+
+def test_bytes_are_kept_as_they_are(table: Table) -> None:
+    assert read_column(table, pa.array([b"\x00\xff", b"", None], pa.binary())).to_pylist() == [b"\x00\xff", b"", None]
+    assert read_column(table, pa.array([b"\x00\xff", None], pa.binary(2))).to_pylist() == [b"\x00\xff", None]
+
+
+def test_uuid_json_and_clob_are_text(table: Table) -> None:
+    one = uuid.UUID("12345678-1234-5678-1234-567812345678")
+    assert read_column(table, pa.array([str(one), None])).to_pylist() == [str(one), None]
+    assert read_column(table, pa.array(['{"a": [1]}', None], pa.json_())).to_pylist() == ['{"a": [1]}', None]
+    assert read_column(table, pa.array([one.bytes, None], pa.uuid())).to_pylist() == [str(one), None]
+    assert read_column(table, pa.array(["long " * 99_999, None], pa.large_string())).to_pylist() == [
+        "long " * 99_999,
+        None,
+    ]
+
+
+def test_the_timestamp_column_is_a_required_string(table: Table) -> None:
+    schema = pa.schema([pa.field("Op", pa.string()), pa.field("ts", pa.string(), nullable=False), ("id", pa.int32())])
+    rows = [{"Op": "I", "ts": "2024-03-05 10:15:00.123456", "id": 1}]
+    write(table, CHANGE, pa.Table.from_pylist(rows, schema))
+    found = table.read(CHANGE)
+    assert found.rows.schema.field("ts").type == pa.string()
+    assert found.rows["ts"].to_pylist() == ["2024-03-05 10:15:00.123456"]
+
+
+def test_the_timestamp_column_can_be_declared_a_timestamp(tmp_path: Path) -> None:
+    table = Table(tmp_path, IDS, {"Schema": "value timestamp"})
+    assert read_column(table, pa.array(["2024-03-05 10:15:00.123456"])).to_pylist() == [AT]
+
+
+@pytest.mark.parametrize("compression", ["NONE", "GZIP", "SNAPPY"])
+@pytest.mark.parametrize("version", ["1.0", "2.6"])
+@pytest.mark.parametrize("pages", ["1.0", "2.0"])
+def test_any_compression_and_version(table: Table, compression: str, version: str, pages: str) -> None:
+    options = {"compression": compression, "version": version, "data_page_version": pages}
+    assert read_column(table, pa.array(["a", None, "b"] * 99), **options).to_pylist() == ["a", None, "b"] * 99
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_dictionary": True},
+        {"use_dictionary": True, "dictionary_pagesize_limit": 10},
+        {"use_dictionary": False, "column_encoding": "PLAIN"},
+        {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"},
+        {"use_dictionary": True, "write_statistics": False, "data_page_size": 64},
+    ],
+    ids=["dictionary", "dictionary given up", "plain", "delta", "no statistics, small pages"],
+)
+def test_any_encoding(table: Table, options: dict[str, Any]) -> None:
+    values = [f"v{i % 7}" for i in range(500)]
+    assert read_column(table, pa.array(values), **options).to_pylist() == values
+
+
+def test_a_dictionary_column_of_arrow_is_read_as_its_values(table: Table) -> None:
+    path = table.raw / RAW_PREFIX / LOAD
+    pq.write_table(pa.table({"value": pa.array(["a", "b", "a", None]).dictionary_encode()}), path)
+    assert table.read(LOAD).rows["value"].to_pylist() == ["a", "b", "a", None]
+
+
+def test_row_numbers_run_on_through_row_groups(table: Table) -> None:
+    rows = pa.table({"Op": ["I"] * 25, "id": pa.array(range(25), pa.int32())})
+    write(table, CHANGE, rows, row_group_size=10)
+    found = table.read(CHANGE)
+    assert found.rows["id"].to_pylist() == list(range(25))
+    assert places(found) == list(range(25))
+
+
+def test_a_file_without_rows_gives_none(table: Table) -> None:
+    write(table, CHANGE, pa.table({"Op": pa.array(["I"]), "id": pa.array([1], pa.int32())}))
+    table.load_incremental()
+    write(
+        table, "20240305-111500123.parquet", pa.table({"Op": pa.array([], pa.string()), "id": pa.array([], pa.int32())})
+    )
+    assert table.load_incremental()["books"]["rows_after"] == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array([{"a": 1}]), pa.array([[1, 2]]), pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32()))],
+    ids=["struct", "list", "map"],
+)
+@pytest.mark.parametrize("item", [{}, {"Schema": "value string"}])
+def test_a_nested_column_is_refused(tmp_path: Path, values: pa.Array, item: dict[str, str]) -> None:
+    table = Table(tmp_path, IDS, item)
+    with pytest.raises(SchemaMismatchError, match="Column value") as caught:
+        read_column(table, values)
+    assert caught.value.details["file"] == LOAD
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"PAR1" + bytes(99) + b"PAR1", b"id,name\n"], ids=["empty", "cut", "footer", "csv"]
+)
+def test_a_damaged_parquet_file_is_refused_and_named(table: Table, content: bytes) -> None:
+    table.put(CHANGE, content)
+    with pytest.raises(UnreadableFileError) as caught:
+        table.read(CHANGE)
+    assert caught.value.details["file"] == CHANGE
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "bad"),
+    [
+        ("tinyint", pa.array([1, 300, None], pa.int32()), [1]),
+        ("int", pa.array([1.0, 1.5, None]), [1]),
+        ("int", pa.array([Decimal("7.00"), Decimal("7.50")]), [1]),
+        ("decimal(4,2)", pa.array([12, 1234], pa.int32()), [1]),
+        ("decimal(4,2)", pa.array([0.25, 0.125]), [1]),
+        ("date", pa.array([datetime(2024, 3, 5), datetime(2024, 3, 5, 1)], pa.timestamp("us")), [1]),  # noqa: DTZ001 - as in the file
+        ("boolean", pa.array([0, 1, 2], pa.int8()), [2]),
+        ("float", pa.array([0.5, 1e300, float("inf"), float("nan")]), [1]),
+        ("timestamp", pa.array([1_000, 1_001], pa.timestamp("ns")), [1]),
+        ("bigint", pa.array([1, 2**64 - 1], pa.uint64()), [1]),
+    ],
+)
+def test_a_value_that_a_declared_type_would_cut_is_a_bad_row(
+    tmp_path: Path, declared: str, values: pa.Array, bad: list[int]
+) -> None:
+    table = Table(tmp_path, IDS, {"Schema": f"value {declared}"})
+    write(table, LOAD, pa.table({"value": values}), version="2.6")
+    found = table.read(LOAD)
+    assert [one.row for one in found.bad_rows] == bad
+    assert found.rows.num_rows == len(values) - len(bad)
+    assert all("column value" in one.reason for one in found.bad_rows)

@@ -1,0 +1,157 @@
+"""Encoded ordering values sort as the values do; positions sort as the changes do."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.lake.raw.ordering import order_values
+from cdclake.model.position import NULL_ORDERING, file_ordering, position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FILE = "20240305-101500123.parquet"
+
+
+def encoded(values: list[Any], kind: pa.DataType) -> list[str]:
+    texts: list[str] = order_values(pa.array(values, kind)).to_pylist()
+    return texts
+
+
+def placed(values: list[Any], kind: pa.DataType) -> list[bytes]:
+    """Positions of change rows with these ordering values, as the bytes that are compared."""
+    return [position(FILE, 0, ordering).encode() for ordering in encoded(values, kind)]
+
+
+def assert_ordered(values: list[Any], kind: pa.DataType, key: Callable[[Any], Any] = lambda value: value) -> None:
+    for first, first_place in zip(values, placed(values, kind), strict=True):
+        for second, second_place in zip(values, placed(values, kind), strict=True):
+            assert (first_place < second_place) == (key(first) < key(second)), (first, second)
+
+
+moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(timezone.utc))  # noqa: DTZ001 - hypothesis wants bounds without zone
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8))
+def test_integers_keep_their_order(values: list[int]) -> None:
+    assert_ordered(values, pa.int64())
+
+
+@given(st.lists(st.integers(-128, 127), max_size=8))
+def test_an_integer_is_encoded_alike_in_every_width(values: list[int]) -> None:
+    assert encoded(values, pa.int8()) == encoded(values, pa.int64())
+
+
+@given(st.lists(st.booleans(), max_size=4))
+def test_booleans_keep_their_order(values: list[bool]) -> None:
+    assert_ordered(values, pa.bool_())
+
+
+@given(st.lists(st.dates(), max_size=8))
+def test_dates_keep_their_order(values: list[date]) -> None:
+    assert_ordered(values, pa.date32())
+
+
+@given(st.lists(moments, max_size=8))
+def test_timestamps_keep_their_order_to_the_microsecond(values: list[datetime]) -> None:
+    assert_ordered([*values, *(value + timedelta(microseconds=1) for value in values)], pa.timestamp("us", "UTC"))
+
+
+@given(st.lists(st.floats(allow_nan=False), max_size=8))
+def test_doubles_keep_their_order(values: list[float]) -> None:
+    assert_ordered([*values, -math.inf, -0.0, 0.0, 5e-324, math.inf], pa.float64())
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), max_size=8))
+def test_floats_are_encoded_as_doubles_are(values: list[float]) -> None:
+    assert encoded(values, pa.float32()) == encoded(values, pa.float64())
+
+
+def test_not_a_number_is_above_infinity_and_minus_zero_is_zero() -> None:
+    infinity, nan, other_nan, minus_zero, zero = encoded([math.inf, math.nan, -math.nan, -0.0, 0.0], pa.float64())
+    assert infinity < nan == other_nan
+    assert minus_zero == zero
+
+
+decimals = st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**12), max_value=10**12)
+
+
+@given(st.lists(decimals | st.integers(-20, 20).map(lambda tenths: Decimal(tenths) / 10), max_size=8))
+def test_decimals_keep_their_order(values: list[Decimal]) -> None:
+    assert_ordered(values, pa.decimal128(38, 6))
+
+
+def test_decimals_of_two_scales_are_compared_by_value() -> None:
+    coarse = encoded([Decimal("-2.0"), Decimal("-1.5"), Decimal("1.5"), Decimal("2.0")], pa.decimal128(4, 1))
+    fine = encoded([Decimal("-1.51"), Decimal("-1.50"), Decimal("1.50"), Decimal("1.51")], pa.decimal128(10, 2))
+    assert coarse[0] < fine[0] < coarse[1] == fine[1] < coarse[2] == fine[2] < fine[3] < coarse[3]
+
+
+def test_decimals_of_any_length_keep_their_order() -> None:
+    longest, next_longest = Decimal("9" * 38), Decimal("9" * 37 + "8")
+    values = [
+        longest.copy_negate(),
+        next_longest.copy_negate(),
+        Decimal(-10),
+        Decimal(-9),
+        Decimal(0),
+        Decimal(9),
+        Decimal(10),
+        Decimal(100),
+        next_longest,
+        longest,
+    ]
+    assert_ordered(values, pa.decimal128(38, 0))
+
+
+@given(st.lists(st.text(st.characters(min_codepoint=2, codec="utf-8"), max_size=4), max_size=8))
+def test_text_keeps_the_order_of_its_bytes_whatever_follows(values: list[str]) -> None:
+    assert_ordered([*values, "", "ab", "abc", "ab|", " "], pa.string(), lambda text: text.encode())
+
+
+@given(st.lists(st.binary(max_size=4), max_size=8))
+def test_bytes_keep_their_order(values: list[bytes]) -> None:
+    assert_ordered(values, pa.binary())
+
+
+@pytest.mark.parametrize(
+    ("lowest", "kind"),
+    [
+        (-(2**63), pa.int64()),
+        ("", pa.string()),
+        (" ", pa.string()),
+        (b"", pa.binary()),
+        (-math.inf, pa.float64()),
+        (Decimal("-" + "9" * 38), pa.decimal128(38, 0)),
+        (date(1, 1, 1), pa.date32()),
+        (False, pa.bool_()),
+    ],
+)
+def test_null_sorts_below_every_value(lowest: Any, kind: pa.DataType) -> None:
+    null, value = placed([None, lowest], kind)
+    assert encoded([None], kind) == [NULL_ORDERING]
+    assert null < value
+
+
+def test_a_file_with_a_change_sequence_and_one_without_sort_by_time() -> None:
+    earlier, later = "20240305-101500000.csv", "20240305-1016000009.csv"
+    sequence = "2024030510153000" + "0000000000000000007"
+    assert position(earlier, 0) < position(FILE, 0, sequence) < position(later, 0)
+
+
+def test_the_time_in_a_name_has_eighteen_digits_wherever_the_file_lies() -> None:
+    assert file_ordering("2024/03/05/20240305-101500123.csv.gz") == "202403051015001230"
+    assert file_ordering("20240305-1015001234.csv") == "202403051015001234"
+    assert file_ordering("CDC_TXN-20240305101500123.csv") == "202403051015001230"
+
+
+def test_a_change_row_without_ordering_value_is_above_every_full_load_row() -> None:
+    assert position(FILE, 0, NULL_ORDERING) > ""

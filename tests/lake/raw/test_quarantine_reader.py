@@ -1,0 +1,179 @@
+"""What makes a row bad, how it is told, and that the other rows go on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.lake.raw import csv
+from tests.lake.table import RAW_PREFIX, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHANGE = "20240305-101500123.csv"
+PARQUET = "20240305-101500123.parquet"
+PERSONS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("age", pa.int32())])
+ITEM = {"PrimaryKey": "id", "Schema": "id int, name string, age int"}
+
+
+@pytest.fixture
+def persons(tmp_path: Path) -> Table:
+    return Table(tmp_path, PERSONS, dict(ITEM))
+
+
+def bad_and_good(table: Table, relative: str = CHANGE) -> tuple[list[tuple[int | None, str]], list[Any]]:
+    found = table.read(relative)
+    assert all(bad.file == relative for bad in found.bad_rows)
+    places = [int(text.rpartition("|")[2]) for text in found.rows["_cdc_position"].to_pylist()]
+    return [(bad.row, bad.reason) for bad in found.bad_rows], list(
+        zip(places, found.rows["id"].to_pylist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"X,1,a,5", "The operation of a change row is none of I, U and D"),
+        (b"NULL,1,a,5", "The operation of a change row is none of I, U and D"),
+        (b"u,1,a,5", "The operation of a change row is none of I, U and D"),
+        (b"I,NULL,a,5", "The key column id of a row is null"),
+        (b"U,,a,5", "The key column id of a row is null"),
+        (b"D,NULL,NULL,NULL", "The key column id of a row is null"),
+        (b"I,one,a,5", "A value of column id is not a int"),
+        (b"I,99999999999,a,5", "A value of column id is not a int"),
+        (b"I,1,a,4.5", "A value of column age is not a int"),
+        (b"I,1,\xff,5", "A value of column name is not UTF-8 text"),
+        (b"\xff,1,a,5", "A value of column Op is not UTF-8 text"),
+        (b"I,1,a", "A row has 3 fields where 4 belong"),
+        (b"I,1,a,5,6", "A row has 5 fields where 4 belong"),
+        (b'I,1,"a"b,c,5', "A row has 5 fields where 4 belong"),
+        (b"I,\xff", "A row has 2 fields where 4 belong"),
+    ],
+)
+@pytest.mark.parametrize("header", [b"", b"Op,id,name,age\n"])
+def test_a_bad_row_is_numbered_as_in_the_file_and_the_others_go_on(
+    persons: Table, line: bytes, reason: str, header: bytes
+) -> None:
+    persons.put(CHANGE, header + b'I,10,"a\nb",5\n' + line + b"\nI,30,c,5\n" + line + b"\nI,50,d,5\n")
+    assert bad_and_good(persons) == ([(1, reason), (3, reason)], [(0, 10), (2, 30), (4, 50)])
+
+
+@pytest.mark.parametrize(
+    ("declared", "bad"),
+    [
+        ("timestamp", "2024-03-05 10:15:00.1234567"),
+        ("timestamp", "2024-02-30 00:00:00"),
+        ("timestamp", "0000-00-00 00:00:00"),
+        ("date", "2024-03-05 10:15:00"),
+        ("decimal(5,2)", "1.005"),
+        ("decimal(5,2)", "1234.00"),
+        ("double", "1e999"),
+        ("double", "1,5"),
+        ("float", "1e39"),
+        ("boolean", "2"),
+        ("boolean", "yes!"),
+        ("bigint", "1e3"),
+    ],
+)
+def test_a_value_that_does_not_parse_or_would_be_cut_makes_the_row_bad(tmp_path: Path, declared: str, bad: str) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": f"id int, v {declared}"})
+    table.put(CHANGE, f'I,1,NULL\nI,2,"{bad}"\nI,3,\n'.encode())
+    assert bad_and_good(table) == ([(1, f"A value of column v is not a {declared}")], [(0, 1), (2, 3)])
+
+
+def test_a_key_that_was_not_sent_makes_the_row_bad(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {**ITEM, "CsvNoSupValue": "?"})
+    table.put(CHANGE, b"U,?,a,5\nU,2,?,5\n")
+    assert bad_and_good(table) == ([(0, "The key column id of a row was not sent")], [(1, 2)])
+
+
+def test_each_part_of_a_key_must_be_there(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {**ITEM, "PrimaryKey": "id,name"})
+    table.put(CHANGE, b"I,1,a,5\nI,2,NULL,5\nD,3,,5\n")
+    assert bad_and_good(table) == ([(1, "The key column name of a row is null")], [(0, 1), (2, 3)])
+
+
+def test_a_row_is_told_by_its_values_and_one_of_the_wrong_width_as_it_lies_in_the_file(persons: Table) -> None:
+    persons.put(CHANGE, b'I,1,"a, b",five\nI,2\r\nU,\xff,NULL,5\n')
+    assert [bad.content for bad in persons.read(CHANGE).bad_rows] == [
+        {"Op": "I", "id": "1", "name": "a, b", "age": "five"},
+        "I,2",
+        {"Op": "U", "id": "\\xff", "name": None, "age": "5"},
+    ]
+
+
+def test_a_bad_row_of_a_parquet_file_is_told_by_its_values(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    columns = {
+        "Op": ["I", "?", "U", "D"],
+        "id": pa.array([1, 2, 3, None], pa.int32()),
+        "data": [b"\x00", b"\x01", b"\x02", None],
+        "at": pa.array([1_000, 1_000, 1_001, 1_000], pa.timestamp("ns")),
+        "BI_id": pa.array([None, 7, None, None], pa.int32()),
+    }
+    pq.write_table(pa.table(columns), table.raw / RAW_PREFIX / PARQUET, row_group_size=1, version="2.6")
+    found = table.read(PARQUET)
+    at = "1970-01-01 00:00:00.000001000"
+    assert [(bad.row, bad.content) for bad in found.bad_rows] == [
+        (1, {"Op": "?", "id": "2", "data": "01", "at": at, "BI_id": "7"}),
+        (2, {"Op": "U", "id": "3", "data": "02", "at": "1970-01-01 00:00:00.000001001", "BI_id": None}),
+        (3, {"Op": "D", "id": None, "data": None, "at": at, "BI_id": None}),
+    ]
+    assert found.rows["id"].to_pylist() == [1]
+
+
+def test_bad_rows_are_numbered_through_all_pieces_of_a_file(persons: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
+    lines = [f"I,{i},n{i},5" for i in range(300)]
+    for i in (17, 150, 151, 299):
+        lines[i] = f"I,{i}"
+    for i in (0, 149, 250):
+        lines[i] = f"I,{i},n,x"
+    persons.put(CHANGE, ("\n".join(lines) + "\n").encode())
+    bad, good = bad_and_good(persons)
+    assert [row for row, _ in bad] == [0, 17, 149, 150, 151, 250, 299]
+    assert good == [(i, i) for i in range(300) if i not in {0, 17, 149, 150, 151, 250, 299}]
+
+
+def test_only_the_first_fault_of_a_row_is_told(persons: Table) -> None:
+    persons.put(CHANGE, b"X,one,\xff,old\n")
+    assert bad_and_good(persons) == ([(0, "A value of column id is not a int")], [])
+
+
+def test_a_bad_before_image_makes_the_update_bad_and_is_ignored_elsewhere(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": "id int, name string, BI_id int"})
+    table.put(CHANGE, b"U,1,a,x\nI,2,b,x\nD,3,c,x\n")
+    assert bad_and_good(table) == ([(0, "A value of column BI_id is not a int")], [(1, 2), (2, 3)])
+
+
+@pytest.mark.parametrize("bad", [b"I,1,a,x\n", b"I,1,a\n"])
+def test_bad_rows_do_not_make_reading_slow(persons: Table, bad: bytes) -> None:
+    good = b"".join(b"I,%d,name %d,5\n" % (i, i) for i in range(100_000))
+    persons.put(CHANGE, good)
+    started = time.process_time()
+    persons.read(CHANGE)
+    without = time.process_time() - started
+    persons.put(CHANGE, bad + good + bad)
+    started = time.process_time()
+    assert len(persons.read(CHANGE).bad_rows) == 2
+    assert time.process_time() - started < 20 * without + 5
+
+
+def test_a_change_with_bad_rows_is_refused_by_default_and_names_the_first(persons: Table) -> None:
+    persons.put(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
+    with pytest.raises(Exception, match=r"column age is not a int.*row 1"):
+        persons.load_incremental()
+    assert persons.files() == []
+
+
+def test_allowed_bad_rows_are_put_aside_and_the_good_ones_applied(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {**ITEM, "MaxQuarantinedRows": "2"})
+    table.put(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
+    table.load_incremental()
+    assert [found.row["id"] for found in table.rows()] == [1]

@@ -1,0 +1,101 @@
+"""Many small raw files are read at once, and come in order all the same."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import FileSystemHandler, LocalFileSystem, PyFileSystem
+
+from cdclake.errors import UnreadableFileError
+from cdclake.lake.raw.read_ahead import READS_AHEAD, SMALL_BYTES, read_all
+from cdclake.lake.raw.reader import Slice
+from cdclake.lake.storage.reader import TableShape
+from cdclake.model.rawfiles import ListedObject, parse_raw_file
+from cdclake.model.schema import Column, Schema
+from cdclake.model.table import TableName, TableSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = 50
+LATENCY_S = 0.02
+SHAPE = TableShape(Schema((Column("id", "bigint"),)), ("id",), ())
+SETTINGS = TableSettings(primary_key=("id",))
+TABLE = TableName("shop", "orders")
+
+
+class Bucket:
+    """A local folder whose files take a while to open.
+
+    Attributes:
+        most_at_once: How many were being opened at the same time.
+    """
+
+    def __init__(self) -> None:
+        self.most_at_once = self._now = 0
+        self._lock = Lock()
+
+    def open(self, path: str) -> pa.NativeFile:
+        with self._lock:
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        time.sleep(LATENCY_S)
+        with self._lock:
+            self._now -= 1
+        return LocalFileSystem().open_input_file(path)
+
+    def file_system(self) -> PyFileSystem:
+        methods: dict[str, Any] = dict.fromkeys(FileSystemHandler.__abstractmethods__)
+        methods["open_input_file"] = methods["open_input_stream"] = lambda _, path: self.open(path)
+        return PyFileSystem(type("Handler", (FileSystemHandler,), methods)())
+
+
+def slices(folder: Path, size_bytes: int | None = None) -> list[Slice]:
+    """Change files of one row each, whose key is the file's number; `size_bytes` is what they are said to have."""
+    found = []
+    for number in range(FILES):
+        path = folder / f"20240305-1015{number:02d}000.parquet"
+        pq.write_table(pa.table({"Op": ["I"], "id": pa.array([number], pa.int64())}), path)
+        entry = ListedObject(str(path), path.stat().st_size, datetime(2024, 3, 5, tzinfo=timezone.utc))
+        file = parse_raw_file(entry, f"{folder}/")
+        assert file is not None
+        found.append(Slice(file, size_bytes or file.size_bytes))
+    return found
+
+
+def keys(bucket: Bucket, parts: list[Slice]) -> list[int]:
+    batches = read_all(bucket.file_system(), parts, SHAPE, SETTINGS, TABLE)
+    return [key for batch in batches for key in batch.rows["id"].to_pylist()]
+
+
+def test_small_files_are_read_at_once_and_come_in_order(tmp_path: Path) -> None:
+    bucket = Bucket()
+    assert keys(bucket, slices(tmp_path)) == list(range(FILES))
+    assert READS_AHEAD / 2 < bucket.most_at_once <= READS_AHEAD
+
+
+def test_large_ones_are_read_when_they_have_their_turn(tmp_path: Path) -> None:
+    bucket = Bucket()
+    assert keys(bucket, slices(tmp_path, SMALL_BYTES + 1)) == list(range(FILES))
+    assert bucket.most_at_once == 1
+
+
+def test_a_large_one_among_small_ones_keeps_its_place(tmp_path: Path) -> None:
+    parts = slices(tmp_path)
+    parts[7] = Slice(parts[7].file, SMALL_BYTES + 1)
+    assert keys(Bucket(), parts) == list(range(FILES))
+
+
+def test_rows_before_a_damaged_file_come_and_then_the_error_that_names_it(tmp_path: Path) -> None:
+    parts = slices(tmp_path)
+    (tmp_path / parts[20].file.relative).write_bytes(b"no Parquet")
+    batches = read_all(LocalFileSystem(), parts, SHAPE, SETTINGS, TABLE)
+    assert [next(batches).rows["id"].to_pylist() for _ in range(20)] == [[number] for number in range(20)]
+    with pytest.raises(UnreadableFileError, match=parts[20].file.relative):
+        next(batches)

@@ -1,0 +1,206 @@
+"""A table as of a change, as Spark sees it: columns, types, instants, and what happens to it meanwhile."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from cdclake.errors import ConfigurationError, PastRetentionError
+from cdclake.lake.read.dataframe import read_table
+from cdclake.lake.read.diff import read_diff
+from cdclake.lake.spark.task_errors import raising_ours
+from tests.lake.operations.adopt.adopting import Adoptee
+from tests.lake.over_time import START, TABLE, TableOverTime
+from tests.lake.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark compares the version of pandas with it whenever Arrow is mapped over.
+    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
+]
+
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("city", pa.string()),
+        ("flag", pa.bool_()),
+        ("tiny", pa.int8()),
+        ("small", pa.int16()),
+        ("n", pa.int32()),
+        ("ratio", pa.float32()),
+        ("exact", pa.float64()),
+        ("amount", pa.decimal128(38, 9)),
+        ("raw", pa.binary()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+NULLS: dict[str, Any] = dict.fromkeys(COLUMNS.names)
+IN_THE_GAP = datetime(2024, 3, 10, 2, 30, 0, 123456, timezone.utc)
+"""A local time that New York skips: an instant taken for one would not come back."""
+FULL: dict[str, Any] = {
+    "id": 1,
+    "city": "né ü",
+    "flag": True,
+    "tiny": -128,
+    "small": 32767,
+    "n": -5,
+    "ratio": 0.25,
+    "exact": 1e300,
+    "amount": Decimal("12345678901234567890123456789.123456789"),
+    "raw": b"\x00\xff",
+    "day": date(1700, 1, 1),
+    "at": IN_THE_GAP,
+}
+
+
+@pytest.fixture
+def session(spark: SparkContext) -> SparkSession:
+    return SparkSession(spark).newSession()
+
+
+@pytest.fixture(params=["null", "city", "day", "at"])
+def table(tmp_path: Path, request: pytest.FixtureRequest) -> TableOverTime:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id", "PartitionKey": request.param})
+    table.load([FULL, {**NULLS, "id": 2}])
+    table.apply(("U", {**FULL, "n": 6, "city": "a/b", "day": None, "at": None}), ("D", {**NULLS, "id": 2}))
+    return table
+
+
+def micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
+
+
+def rows(frame: DataFrame) -> list[dict[str, Any]]:
+    """By id; instants as microseconds, as Spark gives them as local times of this machine."""
+    found = frame.withColumn("at", F.unix_micros("at")) if "at" in frame.columns else frame
+    return [row.asDict() for row in found.orderBy("id").collect()]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
+def test_values_come_back_exactly_in_any_session_time_zone(
+    table: TableOverTime, session: SparkSession, zone: str
+) -> None:
+    session.conf.set("spark.sql.session.timeZone", zone)
+    frame = read_table(session, table.location, TABLE, change=1)
+    added = {"Op": "I", "_cdc_position": ""}
+    assert rows(frame) == [{**FULL, **added, "at": micros(IN_THE_GAP)}, {**NULLS, **added, "id": 2}]
+    (row,) = rows(read_table(session, table.location, TABLE, change=2))
+    assert (row["n"], row["city"], row["day"], row["at"], row["Op"]) == (6, "a/b", None, None, "U")
+    assert row["_cdc_position"].endswith("20240305-100100000.parquet|0000000000")
+
+
+def test_columns_come_in_the_sources_order_with_their_own_types(table: TableOverTime, session: SparkSession) -> None:
+    frame = read_table(session, table.location, TABLE)
+    kinds = "bigint string boolean tinyint smallint int float double decimal(38,9) binary date timestamp string string"
+    assert frame.columns == [*COLUMNS.names, "Op", "_cdc_position"]
+    assert [kind for _, kind in frame.dtypes] == kinds.split()
+
+
+def small(tmp_path: Path, *rows: dict[str, Any]) -> TableOverTime:
+    columns = pa.schema([("id", pa.int32()), ("n", pa.int32())])
+    table = TableOverTime(tmp_path, columns, {"PrimaryKey": "id", "TargetFileBytes": "1"})
+    table.load(list(rows))
+    return table
+
+
+def test_each_state_has_the_columns_it_had(tmp_path: Path, session: SparkSession) -> None:
+    table = small(tmp_path, {"id": 1, "n": 1}, {"id": 2, "n": 2})
+    wider = pa.schema([("id", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
+    table.apply(("I", {"id": 3, "n": 1 << 40, "note": "new"}), schema=wider)
+    table.apply(("I", {"id": 4, "n": 4, "more": True}), schema=pa.schema([*table.columns, ("more", pa.bool_())]))
+    first, second, third = (
+        read_table(session, table.location, TABLE, change=change).drop("Op", "_cdc_position") for change in (1, 2, 3)
+    )
+    assert first.dtypes == [("id", "int"), ("n", "int")]
+    assert second.dtypes == [("id", "int"), ("n", "bigint"), ("note", "string")]
+    assert third.dtypes == [*second.dtypes, ("more", "boolean")]
+    assert rows(first) == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
+    assert rows(second)[1:] == [{"id": 2, "n": 2, "note": None}, {"id": 3, "n": 1 << 40, "note": "new"}]
+    assert rows(third)[2:] == [
+        {"id": 3, "n": 1 << 40, "note": "new", "more": None},
+        {"id": 4, "n": 4, "note": None, "more": True},
+    ]
+
+
+def test_a_dataframe_shows_its_change_whatever_runs_do_before_it_is_used(tmp_path: Path, session: SparkSession) -> None:
+    table = small(tmp_path, {"id": 1, "n": 1}, {"id": 2, "n": 2})
+    newest = read_table(session, table.location, TABLE).drop("Op", "_cdc_position")
+    for n in (10, 20):
+        table.apply(("U", {"id": 1, "n": n}), ("U", {"id": 2, "n": n}))
+        assert rows(newest) == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
+    table.roll_back(1)
+    assert rows(newest) == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
+
+
+def test_a_time_names_the_state_at_that_time(tmp_path: Path, session: SparkSession) -> None:
+    table = small(tmp_path, {"id": 1, "n": 1})
+    table.apply(("I", {"id": 2, "n": 2}))
+    table.roll_back(1)
+    counts = [
+        read_table(session, table.location, TABLE, at=START + timedelta(hours=hours, minutes=1)).count()
+        for hours in (1, 2, 3)
+    ]
+    assert counts == [1, 2, 1]
+
+
+def test_an_empty_table_has_columns_and_no_rows(tmp_path: Path, session: SparkSession) -> None:
+    table = small(tmp_path, {"id": 1, "n": 1})
+    table.apply(("D", {"id": 1, "n": 1}))
+    frame = read_table(session, table.location, TABLE)
+    assert (frame.columns, frame.count()) == (["id", "n", "Op", "_cdc_position"], 0)
+
+
+def test_a_table_all_of_whose_changes_were_undone_is_refused(tmp_path: Path, session: SparkSession) -> None:
+    table = small(tmp_path, {"id": 1, "n": 1})
+    table.roll_back(0)
+    with pytest.raises(ConfigurationError, match="held nothing after change 2"):
+        read_table(session, table.location, TABLE)
+    assert read_table(session, table.location, TABLE, change=1).count() == 1
+
+
+def test_a_file_that_is_gone_by_the_time_it_is_read_is_an_error_of_its_own(
+    tmp_path: Path, session: SparkSession
+) -> None:
+    table = small(tmp_path, {"id": 1, "n": 1})
+    table.apply(("U", {"id": 1, "n": 2}))
+    frame = read_table(session, table.location, TABLE, change=1)
+    for path in (table.lake / table.layout.control_prefix / "retired").rglob("*.parquet"):
+        path.unlink()
+    with pytest.raises(PastRetentionError, match="no longer kept"), raising_ours():
+        frame.collect()
+
+
+def test_an_adopted_table_is_read_with_operations_positions_and_times_of_its_own(
+    tmp_path: Path, session: SparkSession
+) -> None:
+    far = datetime(9999, 12, 31, tzinfo=timezone.utc)
+    columns = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("at", pa.timestamp("us", tz="UTC"))])
+    schema = "id bigint, n int, at timestamp"
+    adoptee = Adoptee(Table(tmp_path, columns, {"PrimaryKey": "id", "PartitionKey": "n", "Schema": schema}))
+    foreign = pa.table({"at": pa.array([far, None], pa.timestamp("us")), "ID": pa.array([1, 2], pa.int64())})
+    adoptee.write("n=7/part-0.parquet", foreign, int96=True)
+    adoptee.adopt()
+    adoptee.table.write_changes("20240305-101500000.parquet", [("U", {"id": 2, "n": 8, "at": far})])
+    assert adoptee.table.load_incremental()["change"] == 2
+    lake = adoptee.table.lake.as_uri()
+    first = read_table(session, lake, TABLE, change=1).selectExpr("id", "n", "at", "Op", "_cdc_position")
+    loaded = {"n": 7, "Op": "I", "_cdc_position": ""}
+    assert rows(first) == [{"id": 1, "at": micros(far), **loaded}, {"id": 2, "at": None, **loaded}]
+    found = read_diff(session, lake, TABLE, 1, 2).selectExpr("change_type", "id", "n", "unix_micros(at) as at")
+    assert sorted(tuple(row) for row in found.collect()) == [
+        ("update_after", 2, 8, micros(far)),
+        ("update_before", 2, 7, None),
+    ]

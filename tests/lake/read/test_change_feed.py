@@ -1,0 +1,128 @@
+"""The feed of a table's changes: each by itself, from where a job was, to the newest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from cdclake.commit.takeover import take_over
+from cdclake.errors import ConfigurationError, PastRetentionError
+from cdclake.lake.operations.direct.input_tables import given_ids
+from cdclake.lake.read.change_feed import read_changes
+from cdclake.lake.read.diff import read_diff
+from tests.lake.over_time import START, TABLE, TableOverTime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark compares the version of pandas with it whenever Arrow is mapped over.
+    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
+]
+
+COLUMNS = pa.schema([("id", pa.int32()), ("a.b", pa.int32()), ("day", pa.date32())])
+DAY, NEXT = date(2024, 3, 5), date(2024, 3, 6)
+TARGET = {"TargetFileBytes": "1"}
+
+
+def row(number: int, n: int = 0, day: date | None = DAY) -> dict[str, Any]:
+    return {"id": number, "a.b": n, "day": day}
+
+
+def feed(
+    session: SparkSession, table: TableOverTime, after: int, through: int | None = None
+) -> Counter[tuple[Any, ...]]:
+    """The feed's rows without the time of the change, which is checked."""
+    found = [tuple(one) for one in read_changes(session, table.location, TABLE, after, through).collect()]
+    assert all(one[1].astimezone(timezone.utc) == START + timedelta(hours=one[0]) for one in found)
+    return Counter((one[0], *one[2:]) for one in found)
+
+
+def test_each_change_tells_its_own_rows_and_together_they_lead_through(tmp_path: Path, session: SparkSession) -> None:
+    item = {"PrimaryKey": "id", "PartitionKey": "day", **TARGET}
+    table = TableOverTime(tmp_path, COLUMNS, item)
+    table.load([row(1), row(2)])
+    table.apply(("U", row(1, 5)), ("I", row(3)), ("I", row(4)), ("D", row(4)))
+    table.apply(("U", row(1, 5)))  # nothing differs
+    run = table.run()
+    take_over(run.log, run.run_id, run.fencing_token, "a run died", table.next_time)
+    table.apply(("U", row(2, 0, NEXT)), ("D", row(3)))
+    table.direct("D", given_ids([1], ["id"]))
+    table.roll_back(5)
+    first = [(1, "insert", 1, 0, DAY), (1, "insert", 2, 0, DAY)]
+    rest = [
+        (2, "update_before", 1, 0, DAY),
+        (2, "update_after", 1, 5, DAY),
+        (2, "insert", 3, 0, DAY),
+        (5, "update_before", 2, 0, DAY),
+        (5, "update_after", 2, 0, NEXT),
+        (5, "delete", 3, 0, DAY),
+        (6, "delete", 1, 5, DAY),
+        (7, "insert", 1, 5, DAY),
+    ]
+    assert feed(session, table, 0) == Counter(first + rest)
+    assert feed(session, table, 1, 5) == Counter(one for one in rest if one[0] < 6)
+    assert feed(session, table, 2, 4) == Counter()
+    columns = ["change", "committed", "change_type", *COLUMNS.names]
+    assert read_changes(session, table.location, TABLE, 7).columns == columns
+    assert read_diff(session, table.location, TABLE, 5, 7).columns == columns[2:]
+
+
+def test_columns_that_came_and_widened_between_are_those_of_the_last(tmp_path: Path, session: SparkSession) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, TARGET)  # without a key rows are told by all their values
+    table.load([row(1)])
+    wider = pa.schema([("id", pa.int64()), ("a.b", pa.int32()), ("day", pa.date32()), ("note", pa.string())])
+    table.apply(("I", {**row(1 << 40), "note": "new"}), ("I", {**row(1), "note": None}), schema=wider)
+    assert feed(session, table, 0) == Counter(
+        [(1, "insert", 1, 0, DAY, None), (2, "insert", 1 << 40, 0, DAY, "new"), (2, "insert", 1, 0, DAY, None)]
+    )
+
+
+def test_a_table_that_was_emptied_and_loaded_with_another_key_is_followed(
+    tmp_path: Path, session: SparkSession
+) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id", **TARGET})
+    table.load([row(1)])
+    table.roll_back(0)
+    table.item = {"PrimaryKey": "id,day", "PartitionKey": "day", **TARGET}
+    table.load_initial()
+    table.apply(("I", row(1, 0, NEXT)))
+    assert feed(session, table, 0) == Counter(
+        [
+            (1, "insert", 1, 0, DAY),
+            (2, "delete", 1, 0, DAY),
+            (3, "insert", 1, 0, DAY),
+            (4, "insert", 1, 0, NEXT),
+        ]
+    )
+
+
+@pytest.mark.parametrize(("after", "through"), [(3, None), (-1, None), (2, 1), (0, 3)])
+def test_changes_that_are_not_there_are_an_error(
+    tmp_path: Path, session: SparkSession, after: int, through: int | None
+) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    table.load([row(1)])
+    table.roll_back(0)
+    with pytest.raises(ConfigurationError, match="from 0 to 2"):
+        read_changes(session, table.location, TABLE, after, through)
+
+
+def test_a_job_that_was_away_for_too_long_is_told_where_to_go_on(tmp_path: Path, session: SparkSession) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    table.load([row(1)])
+    for number in (2, 3):
+        table.apply(("I", row(number)))
+    table.log.mark_first_retained(2)
+    for before in (0, 1):
+        with pytest.raises(PastRetentionError, match=r"as of change 3, and go on after that.*begin after is 2"):
+            read_changes(session, table.location, TABLE, before)
+    assert feed(session, table, 2) == Counter([(3, "insert", 3, 0, DAY)])

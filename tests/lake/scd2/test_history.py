@@ -1,0 +1,407 @@
+"""The history of a table: what its versions tell, which files a change touches, and when there can be none."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import re
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.commit.clean_up import clean_up, plan_clean_up
+from cdclake.commit.table_files import compare, repair
+from cdclake.commit.undo import apply_undo, plan_reapply
+from cdclake.errors import ConfigurationError, LakeFilesError
+from cdclake.lake.scd2.plan import MOST_SMALL_FILES
+from cdclake.lake.scd2.versions import times_of
+from cdclake.model.layout import LakeLayout
+from cdclake.model.snapshot import Snapshot
+from cdclake.model.table import TableName
+from tests.lake.merge.published_scd import CHANGES, TYPE_1
+from tests.lake.over_time import TableOverTime
+from tests.lake.scd2.versions import check_newest_are_the_table, version_files, version_rows, versions
+from tests.lake.table import RAW_PREFIX, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cdclake.oracle import Version
+
+KEY = ("id",)
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seen", pa.timestamp("us", tz="UTC"))])
+ITEM = {"PrimaryKey": "id", "History": "true"}
+JANUARY, FEBRUARY, MARCH = (datetime(2024, month, 10, tzinfo=timezone.utc) for month in (1, 2, 3))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path, COLUMNS, dict(ITEM))
+
+
+def row(number: int, name: str | None = None, seen: datetime | None = None) -> dict[str, Any]:
+    return {"id": number, "name": name, "seen": seen}
+
+
+def load(table: Table, when: datetime, rows: list[dict[str, Any]]) -> int:
+    table.write_load(rows)
+    os.utime(table.raw / RAW_PREFIX / "LOAD00000001.parquet", (when.timestamp(), when.timestamp()))
+    change: int = table.load_initial()["change"]
+    return change
+
+
+def change(table: Table, when: datetime, *rows: tuple[str, dict[str, Any]]) -> int:
+    table.write_changes(f"{when:%Y%m%d-%H%M%S}000.parquet", list(rows))
+    made: int = table.load_incremental()["change"]
+    return made
+
+
+def told(found: Sequence[Version]) -> list[tuple[Any, ...]]:
+    return [(one.row["id"], one.row["name"], one.operation, one.valid_from, one.valid_to) for one in found]
+
+
+PUBLISHED_TYPE_2 = {
+    (123, "Isabel", "Monterrey", 1, 5),
+    (123, "Isabel", "Chihuahua", 5, 6),
+    (124, "Raul", "Oaxaca", 1, None),
+    (125, "Mercedes", "Tijuana", 2, 5),
+    (125, "Mercedes", "Mexicali", 5, 6),
+    (125, "Mercedes", "Guadalajara", 6, None),
+    (126, "Lily", "Cancun", 2, None),
+}
+
+
+@pytest.mark.parametrize("runs", [1, 2, 8])
+@pytest.mark.parametrize("step", [1, 3, 5, 7])
+def test_the_published_example_gives_its_tables_in_whatever_order_it_comes(
+    tmp_path: Path, runs: int, step: int
+) -> None:
+    columns = pa.schema([("userId", pa.int64()), ("name", pa.string()), ("city", pa.string())])
+    users = Table(tmp_path, columns, {"PrimaryKey": "userId", "History": "true"})
+    for place in range(len(CHANGES)):
+        user, name, city, op, number = CHANGES[place * step % len(CHANGES)]
+        path = f"20240101-00000{number}00{place}.parquet"
+        users.write_changes(path, [(op, {"userId": user, "name": name, "city": city})])
+        if place % (len(CHANGES) // runs) == 0:
+            users.load_incremental()
+    users.load_incremental()
+
+    def number_of(when: datetime | None) -> int | None:
+        return when.second if when else None
+
+    assert {tuple(one.row.values()) for one in users.rows()} == TYPE_1
+    found = versions(users, ("userId",))
+    kept = [one for one in found if one.operation != "delete"]
+    type_2 = {(*one.row.values(), number_of(one.valid_from), number_of(one.valid_to)) for one in kept}
+    assert type_2 == PUBLISHED_TYPE_2
+    assert [tuple(one.row.values()) for one in found if one.operation == "delete"] == [(123, "Isabel", "Chihuahua")]
+
+
+def test_a_key_that_comes_back_after_its_delete_is_inserted_again(table: Table) -> None:
+    change(table, JANUARY, ("I", row(1, "a")), ("U", row(1, "b")))
+    change(table, FEBRUARY, ("D", row(1)))
+    change(table, MARCH, ("U", row(1, "c")))
+    assert told(versions(table, KEY)) == [
+        (1, "a", "insert", JANUARY, JANUARY),  # two changes in one file: the time is the same, and the order is not
+        (1, "b", "update", JANUARY, FEBRUARY),
+        (1, "b", "delete", FEBRUARY, MARCH),
+        (1, "c", "insert", MARCH, None),
+    ]
+
+
+def test_a_late_row_goes_between_its_neighbours_and_touches_no_file_but_theirs(table: Table) -> None:
+    table.item["LateWindowHours"] = "9999"
+    change(table, JANUARY, ("I", row(1, "a")), ("I", row(2, "a")), ("I", row(3, "z")))
+    change(table, FEBRUARY, ("U", row(1, "c")), ("U", row(2, "c")))
+    change(table, FEBRUARY + timedelta(days=1), ("U", row(3, "y")))
+    change(table, MARCH, ("U", row(1, "d")))
+    before = version_files(table)
+    late = JANUARY + timedelta(days=1)
+    change(table, late, ("U", row(1, "b")))
+    found = [one for one in told(versions(table, KEY)) if one[0] == 1]
+    assert found == [
+        (1, "a", "insert", JANUARY, late),
+        (1, "b", "update", late, FEBRUARY),
+        (1, "c", "update", FEBRUARY, MARCH),
+        (1, "d", "update", MARCH, None),
+    ]
+    after = version_files(table)
+    gone = before.keys() - after.keys()
+    assert len(gone) == 1
+    assert {name: data for name, data in before.items() if name not in gone}.items() <= after.items()
+
+
+def test_closed_files_of_past_months_stay_as_they_are(table: Table) -> None:
+    """A change adds to the month that a version was opened in, and leaves what lies there alone."""
+    load(table, JANUARY, [row(number, "loaded") for number in range(20)])
+    for days in range(10):
+        when = FEBRUARY + timedelta(days=5 * days)
+        closed = closed_files(table)
+        change(table, when, ("U", row(days, "first")), ("U", row(days, "second")), ("D", row(19 - days)))
+        assert closed.items() <= closed_files(table).items()
+
+
+def closed_files(table: Table) -> dict[str, bytes]:
+    history = table.log.snapshot(table.log.head()).history
+    closed = {file.path.partition("/")[2] for file in history.closed} if history else set()
+    return {name: data for name, data in version_files(table).items() if name in closed}
+
+
+def test_small_files_of_a_month_become_one_before_they_are_many(table: Table) -> None:
+    load(table, JANUARY, [row(1, "loaded")])
+    for hours in range(2 * MOST_SMALL_FILES):
+        change(table, FEBRUARY + timedelta(hours=hours), ("U", row(1, str(hours))))
+        assert len(closed_files(table)) <= MOST_SMALL_FILES + 1
+    assert len(version_rows(table)) == 2 * MOST_SMALL_FILES + 1
+
+
+def test_rollback_and_reapply_give_the_very_same_files(tmp_path: Path) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, ITEM)
+    table.load([row(1, "a"), row(2, "b")])
+    seen = [version_files(table)]
+    for changes in ([("U", row(1, "c"))], [("D", row(2)), ("I", row(3, "d"))], [("U", row(3, "e"))]):
+        table.apply(*changes)
+        seen.append(version_files(table))
+    table.roll_back(1)
+    assert version_files(table) == seen[0]
+    for files in seen[1:]:
+        apply_undo(table.log, plan_reapply(table.log), "by hand", table.runs, table.next_time)
+        assert version_files(table) == files
+        check_newest_are_the_table(table, KEY)
+    table.roll_back(0)
+    assert version_files(table) == {}
+    table.load_incremental()
+    check_newest_are_the_table(table, KEY)
+
+
+def test_a_clean_up_takes_what_no_retained_change_needs_of_the_history_too(tmp_path: Path) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, ITEM)
+    table.load([row(1, "a")])
+    for name in "bcd":
+        table.apply(("U", row(1, name)))
+    before = version_files(table)
+    retired = {path for record in table.log.records(1, 4) for path in record.retired}
+    plan = plan_clean_up(table.log, timedelta(0), table.next_time())
+    assert set(plan.data_files) == retired
+    assert any(path.startswith("_history/") for path in retired)
+    clean_up(table.log, plan)
+    assert version_files(table) == before
+    assert not any((table.lake / table.layout.retired_key(path)).exists() for path in retired)
+
+
+def test_a_reload_writes_what_differs_and_nothing_else(table: Table) -> None:
+    load(table, JANUARY, [row(1, "same"), row(2, "old"), row(3, "gone"), row(4, None)])
+    change(table, FEBRUARY, ("D", row(4)), ("I", row(5, "same")))
+    first = load(table, MARCH, [row(1, "same"), row(2, "new"), row(4, None), row(5, "same"), row(6, "more")])
+    assert told(versions(table, KEY, (1, first))) == [
+        (1, "same", "insert", JANUARY, None),
+        (2, "old", "insert", JANUARY, MARCH),
+        (2, "new", "update", MARCH, None),
+        (3, "gone", "insert", JANUARY, MARCH),
+        (3, "gone", "delete", MARCH, None),
+        (4, None, "insert", JANUARY, FEBRUARY),
+        (4, None, "delete", FEBRUARY, MARCH),
+        (4, None, "insert", MARCH, None),
+        (5, "same", "insert", FEBRUARY, None),
+        (6, "more", "insert", MARCH, None),
+    ]
+    files = version_files(table)
+    load(table, MARCH + timedelta(days=1), [row(1, "same"), row(2, "new"), row(4), row(5, "same"), row(6, "more")])
+    assert version_files(table) == files
+
+
+def test_turned_on_later_it_begins_with_the_rows_of_the_table(table: Table) -> None:
+    table.item["History"] = "false"
+    load(table, JANUARY, [row(1, "loaded"), row(2, "loaded"), row(3, "loaded")])
+    change(table, FEBRUARY, ("U", row(2, "changed")), ("D", row(3)))
+    assert version_files(table) == {}
+    table.item["History"] = "true"
+    change(table, MARCH, ("U", row(1, "new")))
+    assert told(versions(table, KEY)) == [
+        (1, "loaded", "insert", JANUARY, MARCH),
+        (1, "new", "update", MARCH, None),
+        (2, "changed", "insert", FEBRUARY, None),
+    ]
+
+
+def test_a_row_older_than_a_delete_before_the_history_began_does_not_come_back(table: Table) -> None:
+    table.item |= {"History": "false", "LateWindowHours": "9999"}
+    change(table, JANUARY, ("I", row(1, "a")))
+    change(table, MARCH, ("D", row(1)))
+    table.item["History"] = "true"
+    change(table, FEBRUARY, ("U", row(1, "late")))
+    assert table.rows() == []
+    assert told(versions(table, KEY)) == [(1, "late", "insert", FEBRUARY, MARCH), (1, "late", "delete", MARCH, None)]
+
+
+def test_turned_off_it_stays_as_it_is_and_on_again_it_catches_up(table: Table) -> None:
+    load(table, JANUARY, [row(1, "a"), row(2, "b"), row(3, "c")])
+    files = version_files(table)
+    table.item["History"] = "false"
+    change(table, FEBRUARY, ("U", row(1, "unseen")), ("D", row(2)))
+    change(table, FEBRUARY + timedelta(days=1), ("U", row(1, "seen")))
+    assert version_files(table) == files
+    table.item["History"] = "true"
+    change(table, MARCH, ("U", row(3, "d")))
+    now = datetime(2024, 3, 5, tzinfo=timezone.utc)  # when the delete was found
+    assert told(versions(table, KEY)) == [
+        (1, "a", "insert", JANUARY, FEBRUARY + timedelta(days=1)),
+        (1, "seen", "update", FEBRUARY + timedelta(days=1), None),
+        (2, "b", "insert", JANUARY, now),
+        (2, "b", "delete", now, None),
+        (3, "c", "insert", JANUARY, MARCH),
+        (3, "d", "update", MARCH, None),
+    ]
+
+
+def test_times_are_those_of_the_column_then_the_change_sequence_then_the_file(table: Table) -> None:
+    table.item["HistoryTimeColumn"] = "seen"
+    change(table, MARCH, ("I", row(1, "told", JANUARY)), ("I", row(2, "not told")))
+    assert [one.valid_from for one in versions(table, KEY)] == [JANUARY, MARCH]
+    sequence = "2024031010203045" + "7" * 19
+    positions = [
+        f"{sequence}|20240311-000000000.parquet|0000000000",
+        f"{'0' * 34}7|20240311-000000123.parquet|0000000000",
+        "0042|20240311-0000001234/2024/03/11/20240311-0000001234.parquet|0000000001",
+        "",
+    ]
+    times = times_of(pa.chunked_array([positions])).to_pylist()
+    assert [str(time)[:23] for time in times] == [
+        "2024-03-10 10:20:30.450",
+        "2024-03-11 00:00:00.123",
+        "2024-03-11 00:00:00.123",
+        "None",
+    ]
+
+
+def test_a_type_that_grows_is_the_same_in_all_files(table: Table) -> None:
+    narrow = pa.schema([("id", pa.int32()), ("name", pa.string()), ("seen", pa.timestamp("us", tz="UTC"))])
+    table.columns = narrow
+    change(table, JANUARY, ("I", row(1, "a")), ("I", row(2, "b")))
+    change(table, FEBRUARY, ("U", row(1, "c")))
+    table.columns = COLUMNS
+    change(table, MARCH, ("U", row(1, "d")))
+    assert [one[1] for one in told(versions(table, KEY))] == ["a", "c", "d", "b"]
+    folder = table.lake / table.layout.history_prefix
+    assert {pq.read_schema(folder / name).field("id").type for name in version_files(table)} == {pa.int64()}
+
+
+def test_files_of_the_history_that_vanish_or_appear_are_noticed_and_put_right(table: Table) -> None:
+    load(table, JANUARY, [row(1, "a")])
+    folder, before = table.lake / table.layout.history_prefix, version_files(table)
+    (name,) = before
+    kept = table.lake / table.layout.retired_key(f"_history/{name}")
+    kept.parent.mkdir(parents=True)
+    (folder / name).rename(kept)
+    (folder / "stranger.parquet").write_bytes(b"")
+    table.write_changes("20240310-000000000.parquet", [("I", row(2, "b"))])
+    with pytest.raises(LakeFilesError, match=r"Files appeared .* _history/stranger\.parquet"):
+        table.load_incremental()
+    snapshot = table.log.snapshot(1)
+    repair(table.log, compare(table.log, snapshot.all_files))
+    assert version_files(table) == before
+    table.load_incremental()
+    check_newest_are_the_table(table, KEY)
+
+
+def test_a_vanished_file_of_the_history_stops_a_reload_as_well(table: Table) -> None:
+    load(table, JANUARY, [row(1, "a")])
+    (name,) = version_files(table)
+    (table.lake / table.layout.history_prefix / name).unlink()
+    with pytest.raises(LakeFilesError, match="vanished"):
+        load(table, FEBRUARY, [row(1, "b")])
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({"PrimaryKey": "null"}, "has no primary key"),
+        ({"CsvNoSupValue": "?"}, "CsvNoSupValue"),
+        ({"HistoryTimeColumn": "name"}, "no timestamp column name"),
+        ({"HistoryTimeColumn": "nowhere"}, "no timestamp column nowhere"),
+    ],
+)
+def test_a_table_that_cannot_have_a_history_is_refused(table: Table, item: dict[str, str], message: str) -> None:
+    table.item |= item
+    with pytest.raises(ConfigurationError, match=message):
+        change(table, JANUARY, ("I", row(1, "a")))
+    assert table.log.head() == 0
+
+
+def test_a_column_named_as_one_of_the_history_is_refused(tmp_path: Path) -> None:
+    columns = pa.schema([("id", pa.int64()), ("Operation", pa.string())])
+    table = Table(tmp_path, columns, ITEM)
+    with pytest.raises(ConfigurationError, match="has a column operation"):
+        change(table, JANUARY, ("I", {"id": 1, "Operation": "x"}))
+
+
+def test_another_key_is_refused_while_there_is_a_history(table: Table) -> None:
+    load(table, JANUARY, [row(1, "a")])
+    table.item["PrimaryKey"] = "name"
+    with pytest.raises(ConfigurationError, match="was made with PrimaryKey 'id'"):
+        load(table, FEBRUARY, [row(1, "a")])
+    table.item["History"] = "false"
+    load(table, FEBRUARY, [row(1, "a")])
+
+
+def test_two_tables_never_share_the_folder_of_a_history(table: Table) -> None:
+    other = "orders_history"
+    table.item["History"] = "false"
+    load(table, JANUARY, [row(1, "a")])
+    log = table.log
+    neighbour = LakeLayout("lake", "", TableName("shop", other))
+    log.store.put(neighbour.change_key(1), log.store.get(table.layout.change_key(1)) or b"")
+    table.item["History"] = "true"
+    with pytest.raises(ConfigurationError, match=r"would lie in the folder of shop\.orders_history"):
+        change(table, FEBRUARY, ("I", row(2, "b")))
+    log.store.delete([neighbour.change_key(1)])
+    (table.lake / neighbour.table_prefix).mkdir()
+    (table.lake / neighbour.table_prefix / "theirs.parquet").write_bytes(b"")
+    with pytest.raises(LakeFilesError, match="holds files that cdclake did not write"):
+        table.load_incremental()
+
+
+def test_a_table_that_lies_where_a_history_is_is_refused(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(table, JANUARY, [row(1, "a")])
+    table.item["History"] = "false"
+    monkeypatch.setattr("tests.lake.table.NAME", TableName("shop", "orders_history"))
+    with pytest.raises(ConfigurationError, match=r"is that of the history of shop\.orders"):
+        change(table, FEBRUARY, ("I", row(2, "b")))
+    with pytest.raises(ConfigurationError, match="history"):  # what repair and adopt look at
+        compare(table.log, ())
+
+
+def test_snapshots_from_before_there_were_histories_can_be_read() -> None:
+    now = Snapshot(change=3)
+    data = json.loads(gzip.decompress(now.to_bytes()))
+    del data["history"]
+    assert Snapshot.from_bytes(gzip.compress(json.dumps(data).encode())) == now
+    assert now.all_files == ()
+
+
+def test_months_are_those_of_the_folders(table: Table) -> None:
+    load(table, JANUARY, [row(number, "a") for number in range(3)])
+    change(table, MARCH, ("U", row(1, "b")))
+    folders = {re.sub(r"/[^/]+$", "", name) for name in version_files(table)}
+    assert folders == {"year=2024/month=01", "year=2024/month=03"}
+
+
+@pytest.mark.spark
+def test_on_spark_it_is_the_same(tmp_path: Path, spark: Any) -> None:
+    made = []
+    for name, place in (("spark", spark), ("here", None)):
+        (tmp_path / name).mkdir()
+        table = Table(tmp_path / name, COLUMNS, {**ITEM, "TargetFileBytes": "2000"})
+        table.spark = place or table.spark
+        load(table, JANUARY, [row(number, "loaded") for number in range(400)])
+        change(table, FEBRUARY, *(("U", row(number, "new")) for number in range(0, 400, 3)))
+        first = load(table, MARCH, [row(number, "loaded") for number in range(200)])
+        made.append(versions(table, KEY, (1, first)))
+    assert made[0] == made[1]
+    assert len(list(itertools.groupby(made[0], lambda one: one.row["id"]))) == 400

@@ -1,0 +1,148 @@
+"""The history equals the reference history, whatever the rows, and however they come and are cut into runs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.oracle import Load, history, merge
+from tests.examples import examples
+from tests.lake.merge.test_against_oracle import COLUMNS, SECOND_HALF, feeds, run_that_may_die, small_changes
+from tests.lake.scd2.versions import check_newest_are_the_table, file_time, versions
+from tests.lake.table import RAW_PREFIX, Table, by_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cdclake.oracle import ChangeRow, Row
+
+TIME_COLUMNS = st.sampled_from([None, "at"])
+
+
+class _Feeding:
+    """A table that gets one feed after the other, each of a full load or none and change files, a day apart."""
+
+    def __init__(self, folder: str, item: dict[str, str], key: tuple[str, ...], spark: Any) -> None:
+        self.table = Table(Path(folder), COLUMNS, item, spark)
+        self.key = key
+        self.fed: list[Load] = []
+        self.loads: list[int] = []
+        self.days = 0
+
+    def feed(self, feed: dict[str, Any]) -> None:
+        self.days += 1
+        day, table = 5 + self.days, self.table
+        full_load = list({tuple(row[name] for name in self.key): row for row in feed["full_load"]}.values())
+        loaded_utc = datetime(2024, 3, day, tzinfo=timezone.utc)
+        if full_load:
+            self._load(full_load, loaded_utc, feed)
+        known = len(table.changes)
+        for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
+            name = f"202403{day:02}-1{i}1500000.parquet"
+            table.write_key_changes(name, feed["files"][i], feed["types"][i])
+            _written_at(table, name, loaded_utc.replace(hour=20))
+            if run_now:
+                run_that_may_die(table, table.load_incremental, death)
+        table.load_incremental()
+        changes = table.changes[known:]
+        if full_load or not self.fed:
+            self.fed.append(Load(full_load or None, loaded_utc, changes))
+        else:  # the same load goes on
+            self.fed[-1] = replace(self.fed[-1], changes=[*self.fed[-1].changes, *changes])
+
+    def _load(self, rows: Sequence[Row], loaded_utc: datetime, feed: dict[str, Any]) -> None:
+        middle = len(rows) // 2
+        for number, part in enumerate((rows[:middle], rows[middle:]), 1):
+            self.table.write_load([dict(row) for row in part], number)
+            _written_at(self.table, f"LOAD{number:08X}.parquet", loaded_utc)
+        run_that_may_die(self.table, self.table.load_initial, feed["load_death"])
+        self.table.load_initial()
+        self.loads.append(self.table.log.head())
+
+    def table_expected(self) -> tuple[Sequence[Row], list[ChangeRow]]:
+        """The rows of the last full load, and the changes since."""
+        return self.fed[-1].rows or [], list(self.fed[-1].changes)
+
+
+def _written_at(table: Table, relative: str, when: datetime) -> None:
+    os.utime(table.raw / RAW_PREFIX / relative, (when.timestamp(), when.timestamp()))
+
+
+def _item(feed: dict[str, Any], time_column: str | None) -> dict[str, str]:
+    item = {
+        "PrimaryKey": ",".join(feed["key"]),
+        "PartitionKey": ",".join(feed["partition"]) or "null",
+        "TargetFileBytes": feed["target"],
+        "DeleteMode": feed["delete_mode"],
+        "History": "true",
+    }
+    return {
+        **item,
+        **({"OrderColumn": feed["order"]} if feed["order"] else {}),
+        **({"HistoryTimeColumn": time_column} if time_column else {}),
+    }
+
+
+def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Any) -> None:
+    first = fed[0]
+    with tempfile.TemporaryDirectory() as folder, small_changes(first["small"]):
+        feeding = _Feeding(folder, _item(first, time_column), first["key"], spark)
+        for feed in fed:
+            feeding.feed(feed)
+        table, key = feeding.table, feeding.key
+
+        def time_of(row: Row, position: str) -> datetime | None:
+            return (row.get(time_column) if time_column else None) or file_time(position)
+
+        expected = history(key, feeding.fed, COLUMNS.names, time_of)
+        found = versions(table, key, tuple(feeding.loads))
+        assert [(one.row, one.operation, one.position) for one in found] == [
+            (one.row, one.operation, one.position) for one in expected
+        ]
+        assert found == expected
+        soft = first["delete_mode"] == "soft"
+        assert by_key(table.rows(), key) == merge(key, *feeding.table_expected(), soft_delete=soft)
+        check_newest_are_the_table(table, key)
+
+
+@SECOND_HALF
+@examples(every_day=30, thorough=3_000)
+@given(fed=st.lists(feeds(most_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS)
+def test_any_feed_gives_the_history_of_the_oracle(fed: list[dict[str, Any]], time_column: str | None) -> None:
+    check(fed, time_column, InProcessSpark())
+
+
+@SECOND_HALF
+@examples(every_day=15, thorough=1_000)
+@given(feed=feeds(most_files=4), reload=feeds(most_files=2), kept=st.lists(st.booleans(), min_size=8, max_size=8))
+def test_a_history_that_is_turned_on_and_off_ends_with_the_rows_of_the_table(
+    feed: dict[str, Any], reload: dict[str, Any], kept: list[bool]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):
+        feeding = _Feeding(folder, _item(feed, None), feed["key"], InProcessSpark())
+        table, turns = feeding.table, iter([*kept, *[True] * 100])
+        run = table.run
+
+        def toggled() -> Any:
+            table.item["History"] = str(next(turns)).lower()
+            return run()
+
+        table.run = toggled  # type: ignore[method-assign]
+        feeding.feed(feed)
+        feeding.feed(reload)
+        turns = iter([True] * 100)
+        table.write_changes("20240309-101500000.parquet", [("U", feed_row(9)), ("D", feed_row(5))])
+        table.load_incremental()
+        check_newest_are_the_table(table, feeding.key)
+
+
+def feed_row(number: int) -> dict[str, Any]:
+    return {**dict.fromkeys(COLUMNS.names), "id": number, "code": "a"}

@@ -1,0 +1,123 @@
+"""Bloom filters name every row group that holds a key, and hardly another; files without them are read whole."""
+
+from __future__ import annotations
+
+import uuid
+from random import Random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.lake.storage.bloom import filter_options, filtered_column, groups_that_may_hold
+from cdclake.lake.storage.key_ranges import overlapping
+from cdclake.lake.storage.reader import TableShape
+from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import DataFile
+from tests.examples import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GROUP_ROWS = 1000
+SHAPE = TableShape(Schema((Column("id", "string"), Column("n", "bigint"))), ("id",), ())
+
+
+def uuids(count: int, seed: int) -> list[str]:
+    dice = Random(seed)
+    return [str(uuid.UUID(int=dice.getrandbits(128))) for _ in range(count)]
+
+
+def write(path: Path, values: pa.Array, *, filtered: bool = True) -> Path:
+    options = {"id": {"ndv": GROUP_ROWS, "fpp": 0.001}} if filtered else None
+    pq.write_table(pa.table({"id": values}), path, row_group_size=GROUP_ROWS, bloom_filter_options=options)
+    return path
+
+
+def named(path: Path, routes: pa.Array) -> list[int]:
+    with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as parquet:
+        return list(groups_that_may_hold(source, parquet, "ID", routes))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int16(), pa.int32(), pa.int64()])
+def test_every_value_is_found_in_its_row_group(tmp_path: Path, kind: pa.DataType) -> None:
+    numbers = [number if number % 2 else -number for number in range(3 * GROUP_ROWS)]
+    values = pa.array([f"né {number}" for number in numbers] if kind == pa.string() else numbers, kind)
+    path = write(tmp_path / "file.parquet", values)
+    for i in range(0, len(values), 17):
+        value = values.slice(i, 1)
+        assert i // GROUP_ROWS in named(path, value if kind == pa.string() else value.cast(pa.int64()))
+
+
+def test_other_values_are_hardly_ever_found(tmp_path: Path) -> None:
+    path = write(tmp_path / "file.parquet", pa.array(uuids(4 * GROUP_ROWS, 1)))
+    assert sum(len(named(path, pa.array([value]))) for value in uuids(500, 2)) <= 10  # of 2,000; 2 expected
+
+
+def test_several_values_name_all_their_row_groups(tmp_path: Path) -> None:
+    values = uuids(4 * GROUP_ROWS, 3)
+    path = write(tmp_path / "file.parquet", pa.array(values))
+    assert named(path, pa.array([values[0], values[-1]])) == [0, 3]
+
+
+def test_without_filters_every_row_group_may_hold_anything(tmp_path: Path) -> None:
+    path = write(tmp_path / "file.parquet", pa.array(uuids(2 * GROUP_ROWS, 4)), filtered=False)
+    assert named(path, pa.array(["other"])) == [0, 1]
+
+
+def test_a_filter_of_a_kind_unknown_is_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "file.parquet", pa.array(uuids(GROUP_ROWS, 5)))
+    assert named(path, pa.array(["other"])) == []
+    content = bytearray(path.read_bytes())
+    content[pq.read_metadata(path).row_group(0).column(0).bloom_filter_offset + 6] ^= 0x0F
+    path.write_bytes(content)
+    assert named(path, pa.array(["other"])) == [0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, 2], pa.timestamp("ms")),  # routes are microseconds
+        pa.array([b"a", b"b"]),  # routes are the bytes in hexadecimal digits
+    ],
+)
+def test_values_that_are_hashed_otherwise_than_routes_are_passed_over(tmp_path: Path, values: pa.Array) -> None:
+    path = write(tmp_path / "file.parquet", values)
+    assert named(path, pa.array([5])) == [0]
+    assert named(path, pa.array(["5"])) == [0]
+
+
+@pytest.mark.parametrize(
+    ("key", "partition", "column"),
+    [
+        (("id",), (), "id"),
+        (("n",), (), None),  # numbers ascend
+        (("n",), ("id",), "n"),  # but may lie in each partition
+        (("id",), ("id",), None),  # it is in the folder's name
+        (("N", "id"), ("id",), "n"),
+        ((), (), None),
+    ],
+)
+def test_filters_are_written_where_ranges_do_not_do(
+    key: tuple[str, ...], partition: tuple[str, ...], column: str | None
+) -> None:
+    shape = TableShape(SHAPE.schema, key, partition)
+    assert filtered_column(shape) == column
+    assert (filter_options(shape, 5) or {}).keys() == ({column} if column else set())
+
+
+@examples(300, 3000)
+@given(st.lists(st.none() | st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=8))
+def test_files_overlap_as_their_ranges_do(ranges: list[tuple[int, int] | None]) -> None:
+    bounds = [(one[0], one[0] + one[1]) if one else None for one in ranges]
+    files = [DataFile("f", 1, 1, (), *(one or (None, None))) for one in bounds]
+    expected = {
+        i
+        for i, one in enumerate(bounds)
+        if one is None
+        or any(other and i != j and one[0] <= other[1] and other[0] <= one[1] for j, other in enumerate(bounds))
+    }
+    assert overlapping(files) == expected

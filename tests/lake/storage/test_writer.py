@@ -1,0 +1,111 @@
+"""How the lake's data files are laid out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
+
+from cdclake.lake.storage import writer as file_writer
+from cdclake.lake.storage.reader import ENCODED_TEXT, TableShape, read_batches
+from cdclake.lake.storage.writer import DataFileWriter
+from cdclake.model.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+SHAPE = TableShape(Schema((Column("id", "bigint"), Column("city", "string"), Column("note", "string"))), ("id",), ())
+
+
+def rows(first: int, count: int, cities: list[str] | None = None) -> pa.Table:
+    ids = range(first, first + count)
+    names = cities or ["Ulm", "Köln"]
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "city": [names[i % len(names)] for i in ids],
+            "note": [f"note {i}" for i in ids],
+            "Op": ["I"] * count,
+            "_cdc_position": [""] * count,
+        }
+    )
+
+
+def write(folder: Path, tables: list[pa.Table], name: str = "a.parquet") -> pq.ParquetFile:
+    writer = DataFileWriter(LocalFileSystem(), [str(folder / name)], SHAPE, (), 10**9)
+    for table in tables:
+        writer.write(table)
+    writer.close()
+    return pq.ParquetFile(folder / name)
+
+
+def encoded_batches(path: Path) -> list[pa.Table]:
+    return list(read_batches(LocalFileSystem(), str(path), SHAPE, encoded=True))
+
+
+def test_small_pieces_become_one_row_group(tmp_path: Path) -> None:
+    written = write(tmp_path, [rows(0, 1000), rows(1000, 1), rows(1001, 10)])
+    assert written.num_row_groups == 1
+    assert written.read()["id"].to_pylist() == list(range(1011))
+
+
+def test_a_row_group_has_a_bounded_number_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", 100)
+    written = write(tmp_path, [rows(0, 250), rows(250, 30)])
+    assert [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)] == [100, 100, 80]
+    assert written.read()["id"].to_pylist() == list(range(280))
+
+
+def test_only_columns_that_repeat_are_written_with_a_dictionary(tmp_path: Path) -> None:
+    group = write(tmp_path, [rows(0, 20_000)]).metadata.row_group(0)
+    with_dictionary = {
+        group.column(i).path_in_schema for i in range(group.num_columns) if group.column(i).has_dictionary_page
+    }
+    assert with_dictionary == {"city", "Op", "_cdc_position"}
+
+
+def test_texts_that_repeat_go_through_a_rewrite_as_they_are(tmp_path: Path) -> None:
+    write(tmp_path, [rows(0, 20_000)])
+    (batch,) = encoded_batches(tmp_path / "a.parquet")
+    assert {field.name for field in batch.schema if field.type == ENCODED_TEXT} == {"city", "Op", "_cdc_position"}
+    again = write(tmp_path, [batch.slice(5), rows(20_000, 3, ["Bonn"])], "b.parquet")
+    assert again.num_row_groups == 1
+    assert again.schema_arrow.field("city").type == pa.string()
+    expected = pa.concat_tables([rows(5, 19_995), rows(20_000, 3, ["Bonn"])])
+    assert again.read().to_pylist() == expected.to_pylist()
+    plain_bytes = write(tmp_path, [expected], "c.parquet").metadata.row_group(0).total_byte_size
+    assert again.metadata.row_group(0).total_byte_size <= 1.01 * plain_bytes  # still by dictionary
+
+
+def test_texts_that_were_plain_before_may_be_encoded_after_and_the_other_way_round(tmp_path: Path) -> None:
+    write(tmp_path, [rows(0, 5_000)])
+    (batch,) = encoded_batches(tmp_path / "a.parquet")
+    both = write(tmp_path, [rows(5_000, 10), batch, rows(5_010, 10)], "b.parquet").read()
+    expected = pa.concat_tables([rows(5_000, 10), rows(0, 5_000), rows(5_010, 10)])
+    assert both.to_pylist() == expected.to_pylist()
+
+
+def test_nulls_survive_encoded_or_not(tmp_path: Path) -> None:
+    table = rows(0, 6_000).set_column(1, "city", pa.array([None, "Ulm", ""] * 2_000))
+    write(tmp_path, [table])
+    (batch,) = encoded_batches(tmp_path / "a.parquet")
+    assert write(tmp_path, [batch, table], "b.parquet").read()["city"].to_pylist() == [None, "Ulm", ""] * 4_000
+
+
+def test_a_text_whose_rows_are_gone_does_not_stay_in_the_file(tmp_path: Path) -> None:
+    cities: list[str | None] = ["Ulm", "Köln", None, "Zwickau-Süd"]
+    table = rows(0, 8_000).set_column(1, "city", pa.array(cities * 2_000, pa.string()))
+    write(tmp_path, [table])
+    (batch,) = encoded_batches(tmp_path / "a.parquet")
+    assert batch.schema.field("city").type == ENCODED_TEXT
+    kept = [city for city in cities if city != "Zwickau-Süd"]
+    again = write(tmp_path, [batch.filter(pc.fill_null(pc.not_equal(batch["city"], "Zwickau-Süd"), True))], "b.parquet")
+    assert again.read()["city"].to_pylist() == kept * 2_000
+    content = (tmp_path / "b.parquet").read_bytes()
+    assert "Köln".encode() in content
+    assert b"Zwickau" not in content
