@@ -89,16 +89,16 @@ MAY_IMPORT = {
         "cdclake.ports",
         "cdclake.loopback",
     },
-    "cdclake.devkit.local": ANYTHING,
+    "cdclake.devkit": ANYTHING,
     "cdclake.cli": ANYTHING,
 }
 """Each room's own dependencies. What lies below a name counts as the name."""
 ONLY_IN = {
-    "boto3": ("cdclake.adapters", "cdclake.devkit.local", "cdclake.cli"),
-    "botocore": ("cdclake.adapters", "cdclake.devkit.local", "cdclake.cli"),
+    "boto3": ("cdclake.adapters", "cdclake.devkit", "cdclake.cli"),
+    "botocore": ("cdclake.adapters", "cdclake.devkit", "cdclake.cli"),
     "aws_lambda_powertools": ("lambdas",),
     "pyspark": ("cdclake.lake", "cdclake.lake_table", *SPARK_SCRIPTS),
-    "pymysql": ("cdclake.devkit.replicate", "cdclake.devkit.local"),
+    "pymysql": ("cdclake.devkit",),
     "pymysqlreplication": ("cdclake.devkit.replicate",),
     "pyarrow": (
         "cdclake.lake",
@@ -107,11 +107,11 @@ ONLY_IN = {
         "cdclake.devkit.feed",
         "cdclake.devkit.replicate",
         "cdclake.doctor",
-        "cdclake.devkit.local",
+        "cdclake.devkit",
         "cdclake.cli",
     ),
-    "flask": ("cdclake.console", "cdclake.devkit.local"),
-    "werkzeug": ("cdclake.console", "cdclake.devkit.local"),
+    "flask": ("cdclake.console", "cdclake.devkit"),
+    "werkzeug": ("cdclake.console", "cdclake.devkit"),
     "cdclake.cli": ("cdclake.cli",),
     "cdclake.console": ("cdclake.console", "cdclake.cli"),
     # What plays the source's side is no part of what runs on AWS.
@@ -122,12 +122,13 @@ ONLY_IN = {
         "cdclake.devkit.feed",
         "cdclake.devkit.replicate",
         "cdclake.doctor",
-        "cdclake.devkit.local",
+        "cdclake.devkit",
         "cdclake.cli",
     ),
     "cdclake.doctor": ("cdclake.doctor", "cdclake.cli"),
-    "cdclake.devkit.replicate": ("cdclake.devkit.replicate", "cdclake.devkit.local", "cdclake.cli"),
-    "cdclake.devkit.local": ("cdclake.devkit.local", "cdclake.cli"),
+    "cdclake.devkit.replicate": ("cdclake.devkit.replicate", "cdclake.devkit", "cdclake.cli"),
+    "cdclake.devkit.local": ("cdclake.devkit.local", "cdclake.devkit.shop", "cdclake.cli"),
+    "cdclake.devkit.shop": ("cdclake.devkit.shop", "cdclake.cli"),
 }
 """Who alone may import these."""
 
