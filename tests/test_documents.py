@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RESULTS, QUOTING = ROOT / "docs" / "performance.md", ROOT / "docs" / "migrate-from-table-formats.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -43,6 +45,22 @@ def test_quoted_seconds_are_those_of_the_results() -> None:
         for contestant, seconds in zip(heading[1:], cells[1:], strict=True)
     }
     assert quoted == {key: measured[key] for key in quoted}
+
+
+def test_where_is_what_names_25_functions_that_exist() -> None:
+    _, _, section = ARCHITECTURE.read_text(encoding="utf-8").partition("## Where is what\n")
+    rows = re.findall(r"^\| .+ \| `([\w/]+\.py)` \| `([\w.]+)` \|$", section.partition("\n## ")[0], re.MULTILINE)
+    assert len(rows) == len(set(rows)) == 25
+    assert [row for row in rows if row[1] not in functions_of(ROOT / "glue_jobs" / "cdclake" / row[0])] == []
+
+
+def functions_of(module: Path) -> set[str]:
+    """Functions of a module, and methods as `Class.method`; none if there is no such file."""
+    if not module.is_file():
+        return set()
+    body = ast.parse(module.read_text(encoding="utf-8")).body
+    scopes = [("", body), *((f"{node.name}.", node.body) for node in body if isinstance(node, ast.ClassDef))]
+    return {prefix + node.name for prefix, nodes in scopes for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
 def rows_of(document: Path) -> list[list[str]]:
