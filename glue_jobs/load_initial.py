@@ -9,7 +9,7 @@ from pyspark import SparkContext
 
 from cdclake import logs
 from cdclake.control.jobs.entry import job_run_id, run_job
-from cdclake.lake.operations.job import each_table, table_run
+from cdclake.lake.operations.job import load_tables, table_run
 from cdclake.lake.operations.load import load_initial
 from cdclake.model.names import Argument
 
@@ -26,4 +26,4 @@ def load(argv: Sequence[str]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     logs.configure(run_id=job_run_id(sys.argv))
-    run_job(lambda: each_table(sys.argv, load, SparkContext.getOrCreate))
+    run_job(lambda: load_tables(sys.argv, load, SparkContext.getOrCreate))

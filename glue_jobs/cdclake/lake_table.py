@@ -26,10 +26,10 @@ from cdclake.commit.report import newest_changes
 from cdclake.control.admin.installation import Installation
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.lake.operations.direct.apply import DirectChange, DirectResult, change_directly
-from cdclake.lake.operations.direct.input_tables import given_ids, given_rows, given_updates
+from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
-from cdclake.lake.read.as_of import KeptFile, TablePlace
+from cdclake.lake.read.as_of import RetainedFile, TableLocation
 from cdclake.lake.read.dataframe import frame, quoted, read_table
 from cdclake.lake.read.history_dataframe import read_history
 from cdclake.lake.storage.reader import TableShape
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from cdclake.lake.operations.direct.apply import GiveRows
+    from cdclake.lake.operations.direct.apply import ReadInput
     from cdclake.model.change import ChangeRecord
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Catalog, Clock, StateStore
@@ -118,7 +118,7 @@ class LakeTable:
             raw_prefix=raw_prefix,
             state_table=state_table,
         )
-        self._place = TablePlace.at(self._installation.lake_bucket, name, self._installation.lake_prefix)
+        self._place = TableLocation.at(self._installation.lake_bucket, name, self._installation.lake_prefix)
         self._given_spark, self._given_user, self._given_states = spark, user, states
         self._clock = clock
 
@@ -154,7 +154,7 @@ class LakeTable:
                 column, a value does not fit its column's type, or a later change of a key is known.
             LeaseHeldError: A run is working on the table.
         """
-        return self._change(INSERT, lambda _: given_rows(rows), reason)
+        return self._change(INSERT, lambda _: input_rows(rows), reason)
 
     def update(self, changes: object, reason: str = "") -> DirectResult:
         """Set columns of rows; their other columns stay. The key cannot be changed; the partition can.
@@ -169,7 +169,7 @@ class LakeTable:
             ConfigurationError: The table has no key.
             LeaseHeldError: A run is working on the table.
         """
-        return self._change(UPDATE, lambda before: given_updates(changes, before.primary_key), reason)
+        return self._change(UPDATE, lambda before: input_updates(changes, before.primary_key), reason)
 
     def delete(self, what: object, reason: str = "") -> DirectResult:
         """Delete rows.
@@ -187,7 +187,7 @@ class LakeTable:
         """
         if isinstance(what, (str, Column)):
             return self._change(DELETE, lambda before: self._keys_where(what, before), reason)
-        return self._change(DELETE, lambda before: given_ids(what, before.primary_key), reason)
+        return self._change(DELETE, lambda before: input_keys(what, before.primary_key), reason)
 
     def as_of(self, when: int | date | str | None = None, *, with_deleted: bool = False) -> DataFrame:
         """The table as it was after a change or at a time, or as it is now; see `cdclake.lake.read.dataframe`.
@@ -280,7 +280,7 @@ class LakeTable:
             self.user,
         )
 
-    def _change(self, op: str, rows: GiveRows, reason: str) -> DirectResult:
+    def _change(self, op: str, rows: ReadInput, reason: str) -> DirectResult:
         table = self._open()
         wanted = DirectChange(op, rows, reason, self.user)
         applied_before = table.state.checked_watermark
@@ -307,7 +307,7 @@ class LakeTable:
 
     def _keys_where(self, condition: str | Column, before: Snapshot) -> DataFrame:
         shape = TableShape(before.schema, before.primary_key, before.partition_key)
-        rows = frame(self._spark, self._place, shape, [KeptFile(file) for file in before.files])
+        rows = frame(self._spark, self._place, shape, [RetainedFile(file) for file in before.files])
         return rows.where(condition).select(*(F.col(quoted(name)) for name in before.primary_key))
 
 

@@ -14,14 +14,14 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.control.run import process_table as control
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
-from cdclake.lake.operations.direct.input_tables import given_ids
-from cdclake.lake.operations.erase.erase import Erased, Erasure, erase
+from cdclake.lake.operations.direct.input_tables import input_keys
+from cdclake.lake.operations.erase.erase import Erasure, ErasureResult, erase
 from cdclake.lake.operations.erase.progress import Progress
 from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
-from cdclake.lake.read.as_of import TablePlace
-from cdclake.lake.read.key_filter import Keys
+from cdclake.lake.read.as_of import TableLocation
+from cdclake.lake.read.key_filter import RowKeys
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument
@@ -51,13 +51,13 @@ FOR_EVER = timedelta(days=36500)
 
 
 @dataclass(frozen=True)
-class _Place(TablePlace):
+class _Place(TableLocation):
     """A place whose object store is the one that is struck."""
 
     struck: ObjectStore
 
     def store(self) -> ObjectStore:
-        """See `TablePlace.store`."""
+        """See `TableLocation.store`."""
         return self.struck
 
 
@@ -126,18 +126,18 @@ class Actor:
     def delete_directly(self, *ids: int) -> DirectResult:
         """A person's delete by ids."""
         table = self._lake_table()
-        wanted = DirectChange("D", lambda before: given_ids(ids, before.primary_key))
+        wanted = DirectChange("D", lambda before: input_keys(ids, before.primary_key))
         item, run_id = self._task.item, self._task.run_id
         return table.change(lambda token: change_directly(self._table_run(item, token, run_id), SPARK, wanted))
 
-    def erase(self, *ids: int) -> Erased:
+    def erase(self, *ids: int) -> ErasureResult:
         """An operator's erasure by ids."""
         table = self._lake_table()
         lake = self.log.snapshot(self.log.head())
         erasure = Erasure(
             place=_Place(LAKE, LAYOUT, self._outside.lake_fs, self._outside.lake),
             log=self.log,
-            keys=Keys.parse([str(number) for number in ids], lake.primary_key, lake.schema),
+            keys=RowKeys.parse([str(number) for number in ids], lake.primary_key, lake.schema),
             raw=None,
             run_id=self._task.run_id,
             reason="a request",

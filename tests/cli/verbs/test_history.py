@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.read.as_of import TablePlace
-from cdclake.lake.read.key_history import versions_of
+from cdclake.lake.read.as_of import TableLocation
+from cdclake.lake.read.key_history import find_versions
 from tests.lake.operations.erase.erasing import COLUMNS, ErasableTable, row
 from tests.lake.over_time import START, TABLE
 from tests.lake.table import RAW_PREFIX
@@ -61,7 +61,7 @@ def test_a_person_sees_a_table(history: Callable[..., Any]) -> None:
 
 
 def test_several_keys_come_one_after_the_other(table: ErasableTable) -> None:
-    found = versions_of(TablePlace.at(table.location, TABLE), ["3", "1"])
+    found = find_versions(TableLocation.at(table.location, TABLE), ["3", "1"])
     assert [one["id"] for one in found.rows] == [1, 1, 3]
     assert found.columns[5:] == ("id", "city", "name", "amount")
 
@@ -70,7 +70,7 @@ def test_a_table_without_a_history_says_how_to_keep_one(tmp_path: Path, cdclake:
     table = ErasableTable(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     table.load([row(1)])
     with pytest.raises(ConfigurationError, match=r"keeps no history.*--history"):
-        versions_of(TablePlace.at(table.location, TABLE), ["1"])
+        find_versions(TableLocation.at(table.location, TABLE), ["1"])
     result = cdclake("history", TABLE, "--lake-bucket", table.location, "--key", "1")
     assert (result.exit_code, "Traceback" in result.output) == (2, False)
 

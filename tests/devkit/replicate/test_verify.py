@@ -14,7 +14,7 @@ from cdclake.cli.main import app
 from cdclake.cli.source import PASSWORD_VARIABLE
 from cdclake.devkit.replicate import compare_parts
 from cdclake.devkit.replicate.verify import Verified, verify
-from cdclake.lake.read.as_of import TablePlace
+from cdclake.lake.read.as_of import TableLocation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,9 +49,9 @@ def orders(source: Source) -> Source:
 
 
 def compared(source: Source, table: TableOverTime, **options: Any) -> Verified:
-    def place_of(name: TableName) -> TablePlace:
+    def place_of(name: TableName) -> TableLocation:
         assert str(name) == f"{source.schema}.orders"
-        return TablePlace.at(table.location, TABLE)
+        return TableLocation.at(table.location, TABLE)
 
     (found,) = verify(source.account, source.schema, place_of, ["orders"], **options)
     return found
@@ -100,7 +100,7 @@ def test_rows_that_were_deleted_softly_do_not_count(orders: Source, table: Table
 
 def test_a_table_that_is_not_in_the_lake_is_told(orders: Source, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    place = TablePlace.at((tmp_path / "nothing").as_uri(), TABLE)
+    place = TableLocation.at((tmp_path / "nothing").as_uri(), TABLE)
     (found,) = verify(orders.account, orders.schema, lambda _: place)
     assert (found.change, found.source_rows, found.differences) == (None, 2, ("there is no lake table",))
 

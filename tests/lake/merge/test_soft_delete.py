@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cdclake.control.catalog.plan import listing_of, live_view
 from cdclake.errors import RefusedChangeError
-from cdclake.lake.operations.direct.input_tables import given_ids, given_rows
+from cdclake.lake.operations.direct.input_tables import input_keys, input_rows
 from cdclake.model.catalog import CatalogName
 from cdclake.oracle import merge
 from tests.examples import examples
@@ -128,13 +128,13 @@ def test_an_update_of_the_key_leaves_the_old_one_as_deleted(table: Table) -> Non
 
 def test_direct_changes_take_deleted_rows_for_none(table: Table) -> None:
     def ids(number: int) -> DirectResult:
-        return table.direct("D", given_ids([number], ["id"]))
+        return table.direct("D", input_keys([number], ["id"]))
 
     assert (ids(2).deleted, ids(2).deleted) == (1, 0)
     assert held(table)[2] == ("Bonn", 2, "D")
     with pytest.raises(RefusedChangeError):
-        table.direct("U", given_rows([row(2, "Rom")]))
-    assert table.direct("I", given_rows([row(2, "Rom", 5)])).inserted == 1
+        table.direct("U", input_rows([row(2, "Rom")]))
+    assert table.direct("I", input_rows([row(2, "Rom", 5)])).inserted == 1
     assert held(table)[2] == ("Rom", 5, "I")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cdclake.adapters.stores import store
 from cdclake.control.run.spark_batch import batch_key, read_progress, work_through, write_batch
-from cdclake.lake.operations.job import spark_works
+from cdclake.lake.operations.job import is_spark_alive
 from cdclake.model.names import Argument
 from cdclake.oracle import merge
 from tests.lake.table import Table, by_key
@@ -39,7 +39,7 @@ def test_of_three_tables_in_one_spark_session_the_broken_one_fails_alone(tmp_pat
     def load(arguments: Mapping[str, str]) -> dict[str, Any]:
         return tables[arguments[Argument.PREFIX].split("/")[1]].load_incremental()
 
-    summary = work_through(lake, key, load, lambda: spark_works(spark))
+    summary = work_through(lake, key, load, lambda: is_spark_alive(spark))
     assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
     progress = read_progress(lake, key)
     assert progress is not None
@@ -48,4 +48,4 @@ def test_of_three_tables_in_one_spark_session_the_broken_one_fails_alone(tmp_pat
     for name in "ac":
         assert by_key(tables[name].rows(), ("id",)) == merge(("id",), tables[name].loads, tables[name].changes)
     assert [row.row["n"] for row in by_key(tables["b"].rows(), ("id",))] == list(range(100))  # as it was
-    assert spark_works(spark)
+    assert is_spark_alive(spark)

@@ -12,7 +12,7 @@ from awsglue.utils import getResolvedOptions
 from cdclake import logs
 from cdclake.control.jobs.arguments import item_json, parse_arguments
 from cdclake.errors import ConfigurationError
-from cdclake.lake.operations.job import each_table, relative_file, table_run
+from cdclake.lake.operations.job import load_tables, relative_file, table_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ def test_a_load_writes_a_line_before_and_one_after_each_table_and_all_between_ar
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     logs.configure(run_id="jr_1")
-    each_table(command_line("raw-bucket", "s3://lake-bucket/shop"), load, lambda: pytest.fail("no Spark is needed"))
+    load_tables(command_line("raw-bucket", "s3://lake-bucket/shop"), load, lambda: pytest.fail("no Spark is needed"))
     root.handlers[:] = handlers
     root.setLevel(level)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]

@@ -12,9 +12,9 @@ import pytest
 
 from cdclake.commit.publish import publish
 from cdclake.errors import ConfigurationError, LakeFilesError, PastRetentionError
-from cdclake.lake.read.as_of import KeptFile, TablePlace, find_change, table_as_of
-from cdclake.lake.read.dataframe import MarkedFile, file_groups, lake_rows
-from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.lake.read.as_of import RetainedFile, TableLocation, find_change, table_as_of
+from cdclake.lake.read.dataframe import FileScan, lake_rows, scan_groups
+from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.storage.reader import TableShape
 from cdclake.model.schema import parse_columns
 from cdclake.model.snapshot import DataFile
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 
 
-def place_of(table: TableOverTime) -> TablePlace:
-    return TablePlace.at(table.location, TABLE)
+def place_of(table: TableOverTime) -> TableLocation:
+    return TableLocation.at(table.location, TABLE)
 
 
 def ids(table: TableOverTime, change: int | None = None) -> list[int]:
-    files = KeptFiles(place_of(table))
+    files = RetainedFileReader(place_of(table))
     kept = table_as_of(table.log, change).files
     return sorted(number for file in kept for rows in files.row_groups(file) for number in rows["id"].to_pylist())
 
@@ -94,7 +94,7 @@ def test_a_change_and_a_time_together_are_refused(table: TableOverTime) -> None:
 
 def test_a_table_without_a_change_is_refused(table: TableOverTime) -> None:
     with pytest.raises(ConfigurationError, match=r"no change of shop\.nothing"):
-        find_change(TablePlace.at(table.location, "shop.nothing").log())
+        find_change(TableLocation.at(table.location, "shop.nothing").log())
 
 
 def test_what_is_past_retention_is_refused_with_the_first_that_is_kept(table: TableOverTime) -> None:
@@ -161,16 +161,16 @@ def test_a_file_without_operation_and_position_counts_as_loaded() -> None:
 
 
 def test_files_are_grouped_for_all_cores_in_order() -> None:
-    def kept(size_bytes: int) -> MarkedFile:
-        return MarkedFile(KeptFile(DataFile(str(size_bytes), 1, size_bytes)), ())
+    def kept(size_bytes: int) -> FileScan:
+        return FileScan(RetainedFile(DataFile(str(size_bytes), 1, size_bytes)), ())
 
-    assert file_groups([], 4) == []
-    assert file_groups([kept(1000)] * 9, 4) == [[kept(1000)] * 9]  # too small to be worth more tasks
+    assert scan_groups([], 4) == []
+    assert scan_groups([kept(1000)] * 9, 4) == [[kept(1000)] * 9]  # too small to be worth more tasks
     big = [kept((9 << 20) + i) for i in range(20)]
-    groups = file_groups(big, 4)
+    groups = scan_groups(big, 4)
     assert [file for group in groups for file in group] == big
     assert len(groups) == 8
-    assert len(file_groups([kept(1 << 30)] * 40, 4)) == 40
+    assert len(scan_groups([kept(1 << 30)] * 40, 4)) == 40
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_a_file_retired_while_it_is_read_is_read_to_its_end(tmp_path: Path, lake
     store.put(key, content)
     kept = replace(kept, file=replace(kept.file, rows=len(numbers), bytes=len(content)))
 
-    groups = KeptFiles(place_of(table)).row_groups(kept)
+    groups = RetainedFileReader(place_of(table)).row_groups(kept)
     first = next(groups)
     store.retire(key, table.layout.retired_key(kept.file.path))
     rest = list(groups)

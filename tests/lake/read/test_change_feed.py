@@ -11,7 +11,7 @@ import pytest
 
 from cdclake.commit.takeover import take_over
 from cdclake.errors import ConfigurationError, PastRetentionError
-from cdclake.lake.operations.direct.input_tables import given_ids
+from cdclake.lake.operations.direct.input_tables import input_keys
 from cdclake.lake.read.change_feed import read_changes
 from cdclake.lake.read.diff import read_diff
 from tests.lake.over_time import START, TABLE, TableOverTime
@@ -55,7 +55,7 @@ def test_each_change_tells_its_own_rows_and_together_they_lead_through(tmp_path:
     run = table.run()
     take_over(run.log, run.run_id, run.fencing_token, "a run died", table.next_time)
     table.apply(("U", row(2, 0, NEXT)), ("D", row(3)))
-    table.direct("D", given_ids([1], ["id"]))
+    table.direct("D", input_keys([1], ["id"]))
     table.roll_back(5)
     first = [(1, "insert", 1, 0, DAY), (1, "insert", 2, 0, DAY)]
     rest = [

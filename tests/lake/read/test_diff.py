@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.errors import ConfigurationError, PastRetentionError
-from cdclake.lake.read.as_of import TablePlace, table_as_of
+from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.diff import plan_diff, read_diff
 from cdclake.lake.read.diff_report import report
 from cdclake.oracle import ChangeRow, merge
@@ -147,8 +147,8 @@ def test_any_two_changes_differ_as_the_oracle_says(
         assert difference(session, table, before, after) == expected(key, states[before], states[after])
 
 
-def place_and_plan(table: TableOverTime, before: int, after: int) -> tuple[TablePlace, DiffPlan]:
-    place = TablePlace.at(table.location, TABLE)
+def place_and_plan(table: TableOverTime, before: int, after: int) -> tuple[TableLocation, DiffPlan]:
+    place = TableLocation.at(table.location, TABLE)
     return place, plan_diff(table_as_of(table.log, before), table_as_of(table.log, after))
 
 

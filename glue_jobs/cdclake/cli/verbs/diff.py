@@ -37,13 +37,13 @@ def diff(
     Example: cdclake diff shop.orders 3 5
     """
     from cdclake.cli.aws.environment import aws_environment, spark_environment_here  # slow, and --help needs none
-    from cdclake.lake.read.as_of import TablePlace, table_as_of
+    from cdclake.lake.read.as_of import TableLocation, table_as_of
     from cdclake.lake.read.diff import plan_diff
     from cdclake.lake.read.diff_report import report
     from cdclake.lake.spark.session import local_session
 
     with aws_environment(target), progress(f"Looking for changes of {table}") as bar:
-        place = TablePlace.at(target.lake_bucket, table, target.lake_prefix)
+        place = TableLocation.at(target.lake_bucket, table, target.lake_prefix)
         log = place.log()
         sides = [table_as_of(log, *change_or_time(text)) for text in (before, after)]
         plan = plan_diff(*sides)

@@ -17,7 +17,7 @@ from cdclake.errors import ConfigurationError
 if TYPE_CHECKING:
     from cdclake.cli.output import Output, ProgressBar
     from cdclake.control.admin.table_admin import RegisteredTable
-    from cdclake.lake.operations.erase.erase import Erased, Erasure, Touched
+    from cdclake.lake.operations.erase.erase import Erasure, ErasureCounts, ErasureResult
 
 _COLUMNS = (
     Column("place", "Where"),
@@ -34,7 +34,7 @@ _PLACES = (
     ("Raw bucket: full load", "full_load_rows", "full_load_files", "deleted, the whole full load"),
     ("Raw bucket: changes", "change_rows", "change_files", "written anew"),
 )
-"""Of each place its name, what counts its rows and its files in `Touched`, and what becomes of these files."""
+"""Of each place its name, what counts its rows and its files in `ErasureCounts`, and what becomes of these files."""
 
 
 @with_target
@@ -99,15 +99,15 @@ def _erasure(
     from cdclake.cli.aws.services import connect
     from cdclake.lake.operations.erase.erase import Erasure
     from cdclake.lake.operations.erase.progress import Progress
-    from cdclake.lake.operations.erase.raw_files import RawPlace
-    from cdclake.lake.read.as_of import TablePlace
-    from cdclake.lake.read.key_filter import Keys
+    from cdclake.lake.operations.erase.raw_files import RawLocation
+    from cdclake.lake.read.as_of import TableLocation
+    from cdclake.lake.read.key_filter import RowKeys
 
     state, log = lake_table.state, lake_table.log
     lake = log.snapshot(log.head())
     raw_place = None
     if raw:
-        raw_place = RawPlace(
+        raw_place = RawLocation(
             connect(target).raw,
             lake_filesystem(target.raw_bucket),
             state.raw_prefix,
@@ -116,9 +116,9 @@ def _erasure(
             state.last_listed_utc,
         )
     return Erasure(
-        place=TablePlace.at(target.lake_bucket, str(state.name), target.lake_prefix),
+        place=TableLocation.at(target.lake_bucket, str(state.name), target.lake_prefix),
         log=log,
-        keys=Keys.parse(key, lake.primary_key, lake.schema),
+        keys=RowKeys.parse(key, lake.primary_key, lake.schema),
         raw=raw_place,
         run_id=lake_table.run_id,
         reason=reason,
@@ -128,7 +128,7 @@ def _erasure(
     )
 
 
-def _show(shown: Output, title: str, touched: Touched, out_of_reach: tuple[str, ...]) -> None:
+def _show(shown: Output, title: str, touched: ErasureCounts, out_of_reach: tuple[str, ...]) -> None:
     counts = asdict(touched)
     lines = [
         {"place": place, "rows": counts[rows], "files": counts[files], "what": what if counts[files] else ""}
@@ -140,7 +140,7 @@ def _show(shown: Output, title: str, touched: Touched, out_of_reach: tuple[str, 
         shown.remark(f"- {sentence}")
 
 
-def _facts(done: Erased) -> dict[str, object]:
+def _facts(done: ErasureResult) -> dict[str, object]:
     counts = {"snapshots": done.snapshots, "object_versions": done.object_versions}
     return {
         "done": True,
@@ -151,7 +151,7 @@ def _facts(done: Erased) -> dict[str, object]:
     }
 
 
-def _tell(shown: Output, lake_table: RegisteredTable, done: Erased) -> None:
+def _tell(shown: Output, lake_table: RegisteredTable, done: ErasureResult) -> None:
     layout = lake_table.log.layout
     shown.remark(
         f"Done, as change {done.change}: {done.touched.rows:,} rows of {layout.name} are erased, and all earlier states"

@@ -76,8 +76,8 @@ def change_or_time(text: str | None) -> tuple[int | None, datetime | None]:
     Raises:
         ConfigurationError: It is none of them.
     """
-    from cdclake.lake.read.as_of import parse_moment
+    from cdclake.lake.read.as_of import parse_time
 
     if text is None:
         return None, None
-    return (int(text), None) if text.isdecimal() else (None, parse_moment(text))
+    return (int(text), None) if text.isdecimal() else (None, parse_time(text))

@@ -35,11 +35,11 @@ def history(
     Example: cdclake history shop.orders --key 1042
     """
     from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
-    from cdclake.lake.read.as_of import TablePlace
-    from cdclake.lake.read.key_history import versions_of
+    from cdclake.lake.read.as_of import TableLocation
+    from cdclake.lake.read.key_history import find_versions
 
     with aws_environment(target), progress(f"Looking up versions of rows of {table}"):
-        found = versions_of(TablePlace.at(target.lake_bucket, table, target.lake_prefix), key)
+        found = find_versions(TableLocation.at(target.lake_bucket, table, target.lake_prefix), key)
     shown = output_for(output)
     if output is OutputFormat.JSON:
         shown.records("History", (), found.rows)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cdclake.devkit.replicate.verify import Verified
-    from cdclake.lake.read.as_of import TablePlace
+    from cdclake.lake.read.as_of import TableLocation
 
 _COLUMNS = (
     Column("table", "Table"),
@@ -66,13 +66,13 @@ def verify(
     """
     from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
     from cdclake.devkit.replicate.verify import verify as compare_with
-    from cdclake.lake.read.as_of import TablePlace
+    from cdclake.lake.read.as_of import TableLocation
 
     if (database is None) == (not expect):
         raise ConfigurationError("There is nothing to compare with", remedy="Name a database, or give --expect")
 
-    def place_of(name: TableName) -> TablePlace:
-        return TablePlace.at(target.lake_bucket, str(name), target.lake_prefix)
+    def place_of(name: TableName) -> TableLocation:
+        return TableLocation.at(target.lake_bucket, str(name), target.lake_prefix)
 
     found: list[Verified] = []
     with aws_environment(target), progress("Comparing") as bar:
@@ -94,7 +94,7 @@ def verify(
         raise AttentionError(message, remedy="See whether they lag (cdclake status), then look at the rows named")
 
 
-def _expected(place_of: Callable[[TableName], TablePlace], text: str) -> Verified:
+def _expected(place_of: Callable[[TableName], TableLocation], text: str) -> Verified:
     from cdclake.devkit.replicate.verify import Verified
     from cdclake.lake.read.as_of import table_as_of
 

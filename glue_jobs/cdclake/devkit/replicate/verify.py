@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdclake.devkit.replicate.compare_parts import compare_in_parts, number_of_parts
 from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.errors import ConfigurationError
-from cdclake.lake.read.all_rows import pieces_of_rows
+from cdclake.lake.read.all_rows import row_batches
 from cdclake.lake.read.as_of import TableAsOf, table_as_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cdclake.devkit.replicate.connection import Account
     from cdclake.devkit.replicate.snapshot import Snapshot
     from cdclake.devkit.replicate.source_tables import SourceTable
-    from cdclake.lake.read.as_of import TablePlace
+    from cdclake.lake.read.as_of import TableLocation
     from cdclake.model.table import TableName
 
     Told = Callable[[str, int, int], None]
@@ -55,7 +55,7 @@ class Verified:
 def verify(
     account: Account,
     database: str,
-    place_of: Callable[[TableName], TablePlace],
+    place_of: Callable[[TableName], TableLocation],
     only: Sequence[str] = (),
     *,
     counts_only: bool = False,
@@ -98,7 +98,7 @@ def _counted(now: Snapshot, table: SourceTable, lake: TableAsOf) -> Verified:
     return Verified(str(table.name), lake.change, ours, theirs, differences)
 
 
-def _compared(now: Snapshot, table: SourceTable, place: TablePlace, lake: TableAsOf, told: Told | None) -> Verified:
+def _compared(now: Snapshot, table: SourceTable, place: TableLocation, lake: TableAsOf, told: Told | None) -> Verified:
     ours, theirs = lake.snapshot.rows, now.count(table)
     parts = number_of_parts(max(ours, theirs), sum(file.bytes for file in lake.snapshot.files))
     names = {name.lower() for name in table.schema.names}
@@ -113,6 +113,6 @@ def _compared(now: Snapshot, table: SourceTable, place: TablePlace, lake: TableA
             if told:
                 told(str(table.name), done, ours + theirs)
 
-    rows = watched(pieces_of_rows(place, lake))
+    rows = watched(row_batches(place, lake))
     found = compare_in_parts(rows, watched(now.rows(table)), table.key, surplus, parts)
     return Verified(str(table.name), lake.change, found.rows, found.source_rows, found.differences, surplus)

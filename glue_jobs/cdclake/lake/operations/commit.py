@@ -45,7 +45,7 @@ def snapshot_after(
     )
 
 
-def finish(
+def commit(
     run: TableRun,
     before: Snapshot,
     after: Snapshot,

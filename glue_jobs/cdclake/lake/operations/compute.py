@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdclake.errors import ConfigurationError
 from cdclake.lake.merge.tasks import Places
 from cdclake.lake.operations.engine import Engine, Request
-from cdclake.lake.operations.history import changes_a_type, history_after, history_work
+from cdclake.lake.operations.history import has_type_change, history_after, plan_history
 from cdclake.lake.storage.key_ranges import without_ranges
 from cdclake.lake.storage.reader import TableShape
 from cdclake.model.names import Attribute, Sentinel
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import Snapshot
 
 
-def shape_of(run: TableRun, schema: Schema) -> TableShape:
+def table_shape(run: TableRun, schema: Schema) -> TableShape:
     """Shape of a table with these columns and the keys that a person has set.
 
     Raises:
@@ -69,7 +69,7 @@ def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> Non
             raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
 
 
-def places_of(run: TableRun, before: Snapshot) -> Places:
+def locations_of(run: TableRun, before: Snapshot) -> Places:
     """Where the change that comes after a table's newest reads and writes."""
     layout, change = run.layout, before.change + 1
     return Places(
@@ -90,7 +90,7 @@ def compute(
     parts: Sequence[Slice],
     *,
     loaded_utc: datetime | None = None,
-    tells_time: bool = True,
+    sets_history_time: bool = True,
 ) -> Result:
     """Compute the change that comes after a table's newest, and stage its files.
 
@@ -99,7 +99,7 @@ def compute(
         shape: Its rows after it.
         parts: What to read, in the place that the run has its raw files in.
         loaded_utc: For a full load, which replaces the table, since when its rows are as they are; None for changes.
-        tells_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
+        sets_history_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
 
     Raises:
         InputError: A raw file or row cannot be taken.
@@ -108,11 +108,11 @@ def compute(
     """
     full_load, change = loaded_utc is not None, before.change + 1
     files = () if full_load else before.files
-    rewrite_all = changes_a_type(before.schema, shape.schema)
+    rewrite_all = has_type_change(before.schema, shape.schema)
     if rewrite_all:
         files = without_ranges(files)
-    places = places_of(run, before)
-    work = history_work(run, before, shape, places, loaded_utc=loaded_utc, tells_time=tells_time)
+    places = locations_of(run, before)
+    work = plan_history(run, before, shape, places, loaded_utc=loaded_utc, sets_history_time=sets_history_time)
     request = Request(
         table=run.layout.name,
         parts=tuple(parts),

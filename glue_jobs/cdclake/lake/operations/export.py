@@ -22,8 +22,8 @@ from cdclake.adapters.stores import FILE, S3, parse_location, store
 from cdclake.commit.publish import in_parallel
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError, IntegrityError
-from cdclake.lake.read.as_of import TablePlace, table_as_of
-from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.lake.read.as_of import TableLocation, table_as_of
+from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.model.layout import CONTROL_FOLDER
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.read.as_of import KeptFile
+    from cdclake.lake.read.as_of import RetainedFile
 
 Progress = Callable[[int, int], None]
 """Called with the number of files copied so far, and of all."""
@@ -40,7 +40,7 @@ _CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     """What was exported.
 
     Attributes:
@@ -70,7 +70,7 @@ def export_table(
     at: datetime | str | None = None,
     with_deleted: bool = False,
     progress: Progress = lambda done, count: None,  # noqa: ARG005 - named as callers see them
-) -> Exported:
+) -> ExportResult:
     """Copy the files of a lake table as it was after a change or at a time, or as it is now.
 
     A folder appears whole or not at all. In a bucket each object does, and those of an export that fails are deleted.
@@ -91,23 +91,23 @@ def export_table(
         LakeFilesError: A file of the table vanished from its folder or was overwritten.
         RetryableError: A file could not be read.
     """
-    source = TablePlace.at(lake, table, prefix)
+    source = TableLocation.at(lake, table, prefix)
     as_of = table_as_of(source.log(), change, at)
     target = _Bucket.at(to) if to.startswith(f"{S3}://") else _Folder.at(to)
     target.check_apart_from(source)
     target.check_empty()
     files = [kept for kept in as_of.files if with_deleted or kept.file.live_rows]
-    kept_files, sizes = KeptFiles(source), dict[str, int]()
+    kept_files, sizes = RetainedFileReader(source), dict[str, int]()
 
     with target.filling() as put:
 
-        def copy(kept: KeptFile) -> None:
+        def copy(kept: RetainedFile) -> None:
             whole = with_deleted or not kept.file.deleted
             sizes[kept.file.path] = put(kept_files.fetch if whole else kept_files.fetch_live, kept)
 
         done = iter(range(1, len(files) + 1))
         in_parallel(copy, files, lambda: progress(next(done), len(files)))
-    return Exported(
+    return ExportResult(
         table=str(source.layout.name),
         change=as_of.change,
         committed_utc=as_of.committed_utc,
@@ -118,9 +118,9 @@ def export_table(
     )
 
 
-Fetch = Callable[["KeptFile", Path], None]
+Fetch = Callable[["RetainedFile", Path], None]
 """Copies a file to a new one on this machine."""
-Put = Callable[[Fetch, "KeptFile"], int]
+Put = Callable[[Fetch, "RetainedFile"], int]
 """Has a file fetched to where it belongs in the target; tells its size in bytes."""
 
 
@@ -135,7 +135,7 @@ class _Folder:
         path = Path(parse_location(text).root) if urlsplit(text).scheme == FILE else Path(text).expanduser()
         return cls(path.resolve())
 
-    def check_apart_from(self, source: TablePlace) -> None:
+    def check_apart_from(self, source: TableLocation) -> None:
         if source.fs.scheme == FILE:
             root = Path(source.fs.root).resolve()
             _check_apart(source, self.path.relative_to(root).as_posix() if self.path.is_relative_to(root) else None)
@@ -153,7 +153,7 @@ class _Folder:
         partial = self.path.with_name(f".{self.path.name}-{uuid.uuid4().hex}")
         partial.mkdir()
 
-        def put(fetch: Fetch, file: KeptFile) -> int:
+        def put(fetch: Fetch, file: RetainedFile) -> int:
             path = partial / file.file.path
             path.parent.mkdir(parents=True, exist_ok=True)
             fetch(file, path)
@@ -187,7 +187,7 @@ class _Bucket:
         bucket, _, folder = text.removeprefix(f"{S3}://").partition("/")
         return cls(f"{S3}://{bucket}", folder_prefix(folder))
 
-    def check_apart_from(self, source: TablePlace) -> None:
+    def check_apart_from(self, source: TableLocation) -> None:
         if source.fs.scheme == S3 and parse_location(self.location).root == source.fs.root:
             _check_apart(source, self.prefix.rstrip("/"))
 
@@ -203,7 +203,7 @@ class _Bucket:
 
         with tempfile.TemporaryDirectory(prefix="cdclake-export-") as folder:
 
-            def put(fetch: Fetch, file: KeptFile) -> int:
+            def put(fetch: Fetch, file: RetainedFile) -> int:
                 key, path = self.prefix + file.file.path, Path(folder, uuid.uuid4().hex)
                 fetch(file, path)
                 sizes[key] = path.stat().st_size
@@ -228,7 +228,7 @@ class _Bucket:
             raise IntegrityError(message, remedy="Export to another folder", bucket=self.location, file=wrong[0])
 
 
-def _check_apart(source: TablePlace, target: str | None) -> None:
+def _check_apart(source: TableLocation, target: str | None) -> None:
     """Refuse to put files among those of the table, where its readers would see them, or into the control area.
 
     Args:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 log = logs.bind(__name__)
 
 
-def history_work(
+def plan_history(
     run: TableRun,
     before: Snapshot,
     shape: TableShape,
     places: Places,
     *,
     loaded_utc: datetime | None,
-    tells_time: bool,
+    sets_history_time: bool,
 ) -> HistoryWork | None:
     """What the next change of a table does to its history; None if none is kept.
 
@@ -47,7 +47,7 @@ def history_work(
         shape: Its rows after it.
         places: Where the table's own files lie.
         loaded_utc: Since when the rows of a full load are as they are; None if the change is no full load.
-        tells_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
+        sets_history_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
 
     Raises:
         ConfigurationError: The table cannot have a history, or not with these settings.
@@ -70,7 +70,7 @@ def history_work(
     since = change if compares or not now else now.since
     has_gap = since is not None and since > max(loads, default=0)
     clock = run.clock()
-    rewrite_all = now is not None and changes_a_type(now.schema, shape.schema)
+    rewrite_all = now is not None and has_type_change(now.schema, shape.schema)
     opened, closed = (_relative(files, rewrite_all) for files in ((now.open, now.closed) if now else ((), ())))
     return HistoryWork(
         change=change,
@@ -80,7 +80,7 @@ def history_work(
         compares=compares,
         tombstones=before.tombstones if has_gap and not full_load else (),
         time_column=run.settings.history_time_column,
-        change_time_column=run.settings.history_time_column if tells_time else "",
+        change_time_column=run.settings.history_time_column if sets_history_time else "",
         loaded_utc=loaded_utc or _last_load(before) or clock,
         now_utc=clock,
         rewrite_all=rewrite_all,
@@ -119,7 +119,7 @@ def history_after(
     )
 
 
-def columns_before(run: TableRun, before: Snapshot, *, reloads: bool) -> Schema:
+def base_schema(run: TableRun, before: Snapshot, *, reloads: bool) -> Schema:
     """Columns that the table has after a change, whatever comes with it.
 
     A table that keeps its history keeps every column of it in a type as wide, a full load or not: both have the same.
@@ -136,7 +136,7 @@ def columns_before(run: TableRun, before: Snapshot, *, reloads: bool) -> Schema:
     return columns
 
 
-def changes_a_type(before: Schema, after: Schema) -> bool:
+def has_type_change(before: Schema, after: Schema) -> bool:
     """Whether a column there was has another type now: readers want one type in all files of a table."""
     return any((now := after.find(was.name)) is not None and now.type != was.type for was in before)
 

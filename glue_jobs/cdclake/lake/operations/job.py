@@ -27,7 +27,7 @@ _REQUIRED = (Argument.BUCKET, Argument.PREFIX, Argument.FOLDER, Argument.OUT_PAT
 _OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentinel.NONE, Argument.FENCING_TOKEN: "0"}
 
 
-def each_table(
+def load_tables(
     argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], spark: Callable[[], SparkContext]
 ) -> dict[str, Any]:
     """Load the table that a Spark job's arguments name, or one after the other those of the batch that they name.
@@ -53,7 +53,7 @@ def each_table(
     def load_one(table: Mapping[str, str]) -> dict[str, Any]:
         return _with_lines(load, [*as_words(table), *run_id])
 
-    return work_through(store(bucket), key, load_one, lambda: spark_works(spark()))
+    return work_through(store(bucket), key, load_one, lambda: is_spark_alive(spark()))
 
 
 def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[
         return summary
 
 
-def spark_works(spark: SparkContext) -> bool:
+def is_spark_alive(spark: SparkContext) -> bool:
     """Whether Spark still carries out jobs: if its JVM is gone, no table after this one can be loaded."""
     try:
         return spark.parallelize([0], 1).collect() == [0]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from cdclake.commit.timeline import line
 from cdclake.errors import InputError, RawFilesLostError
 from cdclake.lake.merge.rewrite_plan import files_that_stay
-from cdclake.lake.operations.commit import finish, snapshot_after
-from cdclake.lake.operations.compute import compute, require_same_keys, shape_of
-from cdclake.lake.operations.history import columns_before
+from cdclake.lake.operations.commit import commit, snapshot_after
+from cdclake.lake.operations.compute import compute, require_same_keys, table_shape
+from cdclake.lake.operations.history import base_schema
 from cdclake.lake.raw import reader
 from cdclake.model.change import ChangeKind
 from cdclake.model.late import applied_after, begin_after, first_batch, full_load_facts, passed_over, pending_changes
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import Snapshot
 
-CONCURRENT_LOOKS = 16
+CONCURRENT_INSPECTIONS = 16
 
 
 def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = None) -> dict[str, Any]:
@@ -66,14 +66,14 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
         return _nothing(run, before, "this full load is in the lake already")
 
     looks = _inspect(run, full_load)
-    shape = shape_of(run, _merged(columns_before(run, before, reloads=True), full_load, looks))
+    shape = table_shape(run, _merged(base_schema(run, before, reloads=True), full_load, looks))
     # A change file written since then may not be in what was loaded, and is applied.
     loaded_utc = min(file.modified_utc for file in full_load)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(looks), loaded_utc=loaded_utc).after_listing(listed_seconds)
     begun = begin_after(before, passed_over(full_load, changes) if before.made else "")
     after = replace(snapshot_after(run, begun, shape, result, kept=()), full_load_files=names, full_load_utc=newest)
-    return finish(run, before, after, result, ChangeKind.FULL_LOAD, full_load)
+    return commit(run, before, after, result, ChangeKind.FULL_LOAD, full_load)
 
 
 def load_incremental(
@@ -117,18 +117,18 @@ def load_incremental(
         return {**nothing, "too_late": [file.relative for file in too_late]}
 
     looks = _inspect(run, due)
-    shape = shape_of(run, _merged(columns_before(run, before, reloads=False), due, looks))
+    shape = table_shape(run, _merged(base_schema(run, before, reloads=False), due, looks))
     require_same_keys(run, before, shape)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(looks)).after_listing(listed_seconds)
     after = snapshot_after(run, known, shape, result, files_that_stay(before.files, result.rewritten))
     after = applied_after(after, due, run.settings.late_window_hours)
-    return finish(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)
+    return commit(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)
 
 
 def _inspect(run: TableRun, files: Sequence[RawFile]) -> list[reader.Inspection]:
     fs = run.raw_fs.open()
-    with ThreadPoolExecutor(CONCURRENT_LOOKS) as pool:
+    with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
         return list(pool.map(lambda file: reader.inspect(fs, file, run.settings), files))
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from cdclake.commit.put_aside import put_aside
 from cdclake.errors import InputError
 from cdclake.lake.merge.rewrite_plan import files_that_stay
-from cdclake.lake.operations.commit import finish, snapshot_after
-from cdclake.lake.operations.compute import compute, require_same_keys, shape_of
-from cdclake.lake.operations.history import columns_before
+from cdclake.lake.operations.commit import commit, snapshot_after
+from cdclake.lake.operations.compute import compute, require_same_keys, table_shape
+from cdclake.lake.operations.history import base_schema
 from cdclake.lake.raw.reader import Slice, inspect
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.change import ChangeKind
@@ -65,16 +65,16 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     _check_numbers(run, before, put_aside_in)
     fs = run.raw_fs.open()
     looks = [inspect(fs, file, run.settings) for file in files]
-    schema = columns_before(run, before, reloads=False)
+    schema = base_schema(run, before, reloads=False)
     for file, look in zip(files, looks, strict=True):
         schema = merge_schemas(schema, look.schema, file.relative)
-    shape = shape_of(run, schema)
+    shape = table_shape(run, schema)
     require_same_keys(run, before, shape)
     parts = [Slice(file, file.size_bytes, only=frozenset(numbers[file.relative])) for file in files]
     spark = cast("SparkContext", InProcessSpark())
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, files_that_stay(before.files, result.rewritten))
-    return finish(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
+    return commit(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
 
 
 def _raw_files(run: TableRun, before: Snapshot, names: Collection[str]) -> list[RawFile]:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.storage.reader import TableShape, as_full_load, is_deleted
 from cdclake.lake.storage.types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.lake.read.as_of import TableAsOf, TablePlace
+    from cdclake.lake.read.as_of import TableAsOf, TableLocation
 
 
-def pieces_of_rows(place: TablePlace, as_of: TableAsOf) -> Iterator[pa.Table]:
+def row_batches(place: TableLocation, as_of: TableAsOf) -> Iterator[pa.Table]:
     """The source's columns of all rows of a table as it was after a change, in no order; the first piece is empty.
 
     Raises:
@@ -26,7 +26,7 @@ def pieces_of_rows(place: TablePlace, as_of: TableAsOf) -> Iterator[pa.Table]:
     """
     snapshot = as_of.snapshot
     shape = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
-    kept_files = KeptFiles(place)
+    kept_files = RetainedFileReader(place)
     yield arrow_schema(snapshot.schema).empty_table()
     for kept in as_of.files:
         for group in kept_files.row_groups(kept):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TablePlace:
+class TableLocation:
     """Where a lake table is; small, without secrets, and can be pickled.
 
     Attributes:
@@ -39,7 +39,7 @@ class TablePlace:
     fs: FileSystemSpec
 
     @classmethod
-    def at(cls, lake: str, table: str, prefix: str = "") -> TablePlace:
+    def at(cls, lake: str, table: str, prefix: str = "") -> TableLocation:
         """The table of that name in a lake.
 
         Args:
@@ -63,7 +63,7 @@ class TablePlace:
 
 
 @dataclass(frozen=True)
-class KeptFile:
+class RetainedFile:
     """A data file of some change, in sight of the table's readers or retired.
 
     Attributes:
@@ -92,14 +92,14 @@ class TableAsOf:
     added: tuple[StagedFile, ...] = ()
 
     @property
-    def files(self) -> tuple[KeptFile, ...]:
+    def files(self) -> tuple[RetainedFile, ...]:
         """Its data files, in the snapshot's order."""
         return self.kept(self.snapshot.files)
 
-    def kept(self, files: Iterable[DataFile]) -> tuple[KeptFile, ...]:
+    def kept(self, files: Iterable[DataFile]) -> tuple[RetainedFile, ...]:
         """Some of the files of its snapshot, or of its history, to be read."""
         staged = {added.path: added.staged_key for added in self.added}
-        return tuple(KeptFile(file, staged.get(file.path, "")) for file in files)
+        return tuple(RetainedFile(file, staged.get(file.path, "")) for file in files)
 
 
 def table_as_of(log: ChangeLog, change: int | None = None, at: date | str | None = None) -> TableAsOf:
@@ -140,7 +140,7 @@ def find_change(log: ChangeLog, change: int | None = None, at: date | str | None
     return number
 
 
-def parse_moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Read a time in ISO 8601; without a zone it is UTC.
 
     Raises:
@@ -154,7 +154,7 @@ def parse_moment(text: str) -> datetime:
 
 
 def _at(log: ChangeLog, at: date | str, head: int) -> int:
-    moment = _in_utc(at) if isinstance(at, datetime) else parse_moment(str(at))
+    moment = _in_utc(at) if isinstance(at, datetime) else parse_time(str(at))
     found = newest_before(log, moment, head)
     if not found:
         message = f"{log.layout.name} had no change yet at {moment.isoformat()}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.log import CONCURRENT_READS
 from cdclake.errors import ConfigurationError, PastRetentionError
-from cdclake.lake.read.as_of import TableAsOf, TablePlace, table_as_of
-from cdclake.lake.read.diff import compared, plan_diff, steps_frame
+from cdclake.lake.read.as_of import TableAsOf, TableLocation, table_as_of
+from cdclake.lake.read.diff import comparison_schema, diffs_frame, plan_diff
 from cdclake.model.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ def read_changes(
         ConfigurationError: There are no such changes, or columns have types that cannot be compared.
         PastRetentionError: What the table was after `from_change` is no longer kept; says from where to go on.
     """
-    source = TablePlace.at(lake, table, prefix)
+    source = TableLocation.at(lake, table, prefix)
     states = _states(source.log(), from_change, to_change)
-    schema = compared(states)
+    schema = comparison_schema(states)
     pairs = [pair for pair in pairwise(states) if any(one.snapshot.made for one in pair)]
     steps = [(plan_diff(before, after), _marks(after)) for before, after in pairs]
-    return steps_frame(spark, source, schema, [step for step in steps if not step[0].is_empty], _MARKS)
+    return diffs_frame(spark, source, schema, [step for step in steps if not step[0].is_empty], _MARKS)
 
 
 def _states(log: ChangeLog, from_change: int, to_change: int | None) -> list[TableAsOf]:

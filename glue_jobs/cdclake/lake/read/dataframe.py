@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark_types
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.read.as_of import TablePlace, table_as_of
-from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.lake.read.as_of import TableLocation, table_as_of
+from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.spark.task_errors import Carried
 from cdclake.lake.storage.reader import TableShape, as_full_load, conform, is_deleted
 from cdclake.lake.storage.types import arrow_schema
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cdclake.lake.merge.resolve import Partition
-    from cdclake.lake.read.as_of import KeptFile
+    from cdclake.lake.read.as_of import RetainedFile
 
 BYTES_PER_TASK = 128 << 20
 MIN_BYTES_PER_TASK = 4 << 20
@@ -87,7 +87,7 @@ def read_table(
         ConfigurationError: There is no such table or change.
         PastRetentionError: What the table was then is no longer kept.
     """
-    source = TablePlace.at(lake, table, prefix)
+    source = TableLocation.at(lake, table, prefix)
     as_of = table_as_of(source.log(), change, at)
     snapshot = as_of.snapshot
     if not snapshot.made:
@@ -98,7 +98,7 @@ def read_table(
 
 
 @dataclass(frozen=True)
-class MarkedFile:
+class FileScan:
     """A data file to read, and what to say of each of its rows.
 
     Attributes:
@@ -107,14 +107,19 @@ class MarkedFile:
         with_deleted: Whether rows that were deleted softly are read too.
     """
 
-    kept: KeptFile
+    kept: RetainedFile
     partition_key: tuple[str, ...]
     marks: tuple[Any, ...] = ()
     with_deleted: bool = False
 
 
 def frame(
-    spark: SparkSession, table: TablePlace, shape: TableShape, files: Sequence[KeptFile], *, with_deleted: bool = False
+    spark: SparkSession,
+    table: TableLocation,
+    shape: TableShape,
+    files: Sequence[RetainedFile],
+    *,
+    with_deleted: bool = False,
 ) -> DataFrame:
     """Rows of some data files of a table, read when the DataFrame is used.
 
@@ -123,12 +128,12 @@ def frame(
         files: The files; may be none.
         with_deleted: Whether rows that were deleted softly are read too.
     """
-    marked = [MarkedFile(kept, shape.partition_key, with_deleted=with_deleted) for kept in files]
-    return marked_frame(spark, table, shape.schema, marked)
+    marked = [FileScan(kept, shape.partition_key, with_deleted=with_deleted) for kept in files]
+    return scan_frame(spark, table, shape.schema, marked)
 
 
-def marked_frame(
-    spark: SparkSession, table: TablePlace, schema: Schema, files: Sequence[MarkedFile], marks: Schema = _NO_MARKS
+def scan_frame(
+    spark: SparkSession, table: TableLocation, schema: Schema, files: Sequence[FileScan], marks: Schema = _NO_MARKS
 ) -> DataFrame:
     """Rows of some data files with marks, which come after all other columns; read when the DataFrame is used.
 
@@ -137,7 +142,7 @@ def marked_frame(
         files: The files; may be none.
         marks: Columns of the files' marks.
     """
-    groups = file_groups(files, spark.sparkContext.defaultParallelism)
+    groups = scan_groups(files, spark.sparkContext.defaultParallelism)
     read = partial(_read_files, table=table, schema=schema, groups=groups, marks=arrow_schema(marks))
     numbers = spark.range(len(groups), numPartitions=max(1, len(groups)))  # one task a group
     return numbers.mapInArrow(Carried(read), spark_schema(schema, marks))
@@ -157,12 +162,12 @@ def spark_schema(schema: Schema, marks: Schema = _NO_MARKS) -> spark_types.Struc
     return spark_types.StructType([*columns, *added, *after])
 
 
-def file_groups(files: Sequence[MarkedFile], cores: int) -> list[list[MarkedFile]]:
+def scan_groups(files: Sequence[FileScan], cores: int) -> list[list[FileScan]]:
     """Neighbouring files in groups of about equal bytes, each for one task: enough for all cores, none too large."""
     total = sum(one.kept.file.bytes for one in files)
     wanted = max(cores * TASKS_PER_CORE, ceil(total / BYTES_PER_TASK))
     count = min(len(files), wanted, max(1, ceil(total / MIN_BYTES_PER_TASK)))
-    groups: list[list[MarkedFile]] = [[] for _ in range(count)]
+    groups: list[list[FileScan]] = [[] for _ in range(count)]
     done = 0
     for one in files:
         groups[min(count - 1, done * count // total) if total else 0].append(one)
@@ -178,13 +183,13 @@ def _spark_type(kind: str) -> spark_types.DataType:
 def _read_files(
     batches: Iterable[pa.RecordBatch],
     *,
-    table: TablePlace,
+    table: TableLocation,
     schema: Schema,
-    groups: Sequence[Sequence[MarkedFile]],
+    groups: Sequence[Sequence[FileScan]],
     marks: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
     """A task: the rows of the groups of files whose numbers it gets."""
-    files = KeptFiles(table)
+    files = RetainedFileReader(table)
     for batch in batches:
         for one in chain.from_iterable(groups[number] for number in batch.column(0).to_pylist()):
             shape = TableShape(schema, (), one.partition_key)

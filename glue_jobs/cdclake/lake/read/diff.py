@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.read.as_of import TablePlace, table_as_of
-from cdclake.lake.read.dataframe import MarkedFile, marked_frame
+from cdclake.lake.read.as_of import TableLocation, table_as_of
+from cdclake.lake.read.dataframe import FileScan, scan_frame
 from cdclake.model.schema import Column, Schema, wider_type
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import SparkSession
 
-    from cdclake.lake.read.as_of import KeptFile, TableAsOf
+    from cdclake.lake.read.as_of import RetainedFile, TableAsOf
     from cdclake.model.snapshot import Snapshot
 
 CHANGE_TYPE = "change_type"
@@ -43,7 +43,7 @@ class Side:
     """
 
     partition_key: tuple[str, ...]
-    files: tuple[KeptFile, ...]
+    files: tuple[RetainedFile, ...]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def read_diff(
         ConfigurationError: There is no such table or change, or columns have types that cannot be compared.
         PastRetentionError: What the table was then is no longer kept.
     """
-    source = TablePlace.at(lake, table, prefix)
+    source = TableLocation.at(lake, table, prefix)
     log = source.log()
     return diff_frame(spark, source, plan_diff(table_as_of(log, from_change), table_as_of(log, to_change)))
 
@@ -105,7 +105,7 @@ def plan_diff(before: TableAsOf, after: TableAsOf) -> DiffPlan:
     Raises:
         ConfigurationError: A column's types cannot be compared, or there was no table either time.
     """
-    schema = compared((before, after))
+    schema = comparison_schema((before, after))
     live_before, live_after = ({file.path for file in one.snapshot.files} for one in (before, after))
     return DiffPlan(
         schema,
@@ -115,14 +115,14 @@ def plan_diff(before: TableAsOf, after: TableAsOf) -> DiffPlan:
     )
 
 
-def diff_frame(spark: SparkSession, table: TablePlace, plan: DiffPlan) -> DataFrame:
+def diff_frame(spark: SparkSession, table: TableLocation, plan: DiffPlan) -> DataFrame:
     """The difference that a plan describes; see `read_diff`."""
-    return steps_frame(spark, table, plan.schema, [(plan, ())], Schema())
+    return diffs_frame(spark, table, plan.schema, [(plan, ())], Schema())
 
 
-def steps_frame(
+def diffs_frame(
     spark: SparkSession,
-    table: TablePlace,
+    table: TableLocation,
     schema: Schema,
     steps: Sequence[tuple[DiffPlan, tuple[Any, ...]]],
     marks: Schema,
@@ -146,7 +146,7 @@ def steps_frame(
 
 def _with_key(
     spark: SparkSession,
-    table: TablePlace,
+    table: TableLocation,
     schema: Schema,
     steps: Sequence[tuple[DiffPlan, tuple[Any, ...]]],
     marks: Schema,
@@ -156,11 +156,11 @@ def _with_key(
     columns, told = [f"c{i}" for i in range(len(schema))], [f"m{i}" for i in range(len(marks))]
     sides = ([(plan.before, values) for plan, values in steps], [(plan.after, values) for plan, values in steps])
     before, after = (
-        marked_frame(
+        scan_frame(
             spark,
             table,
             schema,
-            [MarkedFile(kept, side.partition_key, values) for side, values in few for kept in side.files],
+            [FileScan(kept, side.partition_key, values) for side, values in few for kept in side.files],
             marks,
         )
         .toDF(*columns, "op", "position", *told)
@@ -205,7 +205,7 @@ def _by_rows(before: DataFrame, after: DataFrame, columns: Sequence[str], marks:
     return sums.select(*marks, F.explode(copies).alias(CHANGE_TYPE), *columns)
 
 
-def compared(states: Sequence[TableAsOf]) -> Schema:
+def comparison_schema(states: Sequence[TableAsOf]) -> Schema:
     """The latest table's columns, then those that only earlier ones had, each wide enough for all.
 
     Raises:
@@ -240,5 +240,5 @@ def _common_key(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     return after.primary_key if next(keys) == next(keys) else ()
 
 
-def _without(files: Sequence[KeptFile], paths: set[str]) -> tuple[KeptFile, ...]:
+def _without(files: Sequence[RetainedFile], paths: set[str]) -> tuple[RetainedFile, ...]:
     return tuple(kept for kept in files if kept.file.path not in paths)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
-    from cdclake.lake.read.as_of import TablePlace
+    from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.diff import DiffPlan
 
 _TIMESTAMP_PATTERN = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
@@ -49,7 +49,7 @@ class DiffReport:
         return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
 
 
-def report(spark: SparkSession, table: TablePlace, plan: DiffPlan, limit: int) -> DiffReport:
+def report(spark: SparkSession, table: TableLocation, plan: DiffPlan, limit: int) -> DiffReport:
     """Compute a difference.
 
     Args:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.read.as_of import TablePlace, table_as_of
+from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.dataframe import frame, quoted
 from cdclake.lake.storage.reader import TableShape
 from cdclake.model.position import COLUMN as POSITION
@@ -53,7 +53,7 @@ def read_history(
         ConfigurationError: There is no such table or change, it kept no history, or its key has more or fewer columns.
         PastRetentionError: What the table was then is no longer kept.
     """
-    source = TablePlace.at(lake, table, prefix)
+    source = TableLocation.at(lake, table, prefix)
     as_of = table_as_of(source.log(), change, at)
     history = as_of.snapshot.history
     if history is None:

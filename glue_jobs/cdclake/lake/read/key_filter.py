@@ -33,7 +33,7 @@ _BINARY = "binary"
 
 
 @dataclass(frozen=True)
-class Keys:
+class RowKeys:
     """Keys of rows.
 
     Attributes:
@@ -45,7 +45,7 @@ class Keys:
     values: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def parse(cls, texts: Sequence[str], primary_key: Sequence[str], schema: Schema) -> Keys:
+    def parse(cls, texts: Sequence[str], primary_key: Sequence[str], schema: Schema) -> RowKeys:
         """Read keys as a person writes them.
 
         Args:
@@ -85,7 +85,7 @@ class Keys:
     def _cast(self, i: int, kind: str) -> pa.Array:
         return _cast([value[i] for value in self.values], kind)
 
-    def wanted(self, shape: TableShape) -> Wanted | None:
+    def wanted(self, shape: TableShape) -> KeyFilter | None:
         """What to look for in files of a shape; None if no row of theirs can have one of the keys.
 
         Args:
@@ -99,7 +99,7 @@ class Keys:
         if not pc.any(fit).as_py():
             return None
         routes, keys = row_keys([values.filter(fit) for values in cast])
-        return Wanted(replace(shape, primary_key=self.names), routes, keys, shape.primary_key[:1] == self.names[:1])
+        return KeyFilter(replace(shape, primary_key=self.names), routes, keys, shape.primary_key[:1] == self.names[:1])
 
     def are_in_words_of(self, text: str, schema: Schema) -> bool:
         """Whether some key's values are all among the words of a text, in whatever way they are written there.
@@ -141,7 +141,7 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KeyFilter:
     """Keys as the files of one shape hold them.
 
     Attributes:

@@ -14,8 +14,8 @@ import pyarrow as pa
 from cdclake.commit.publish import in_parallel, no_lease
 from cdclake.errors import ConfigurationError
 from cdclake.lake.read.as_of import table_as_of
-from cdclake.lake.read.key_filter import Keys
-from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.lake.read.key_filter import RowKeys
+from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.scd2.versions import keyed_shape
 from cdclake.lake.storage.reader import TableShape
 from cdclake.model.position import COLUMN as POSITION
@@ -24,13 +24,13 @@ from cdclake.model.versions import CHANGE_ID, MONTH, OPERATION, VALID_FROM, VALI
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.read.as_of import KeptFile, TablePlace
+    from cdclake.lake.read.as_of import RetainedFile, TableLocation
 
 _SHOWN_FIRST = (OPERATION, VALID_FROM, VALID_TO, VALIDITY_FLAG, CHANGE_ID)
 
 
 @dataclass(frozen=True)
-class Versions:
+class KeyVersions:
     """Versions of a few rows.
 
     Attributes:
@@ -43,12 +43,12 @@ class Versions:
     rows: tuple[dict[str, Any], ...]
 
 
-def versions_of(place: TablePlace, texts: Sequence[str]) -> Versions:
+def find_versions(place: TableLocation, texts: Sequence[str]) -> KeyVersions:
     """Look the versions of some keys up.
 
     Args:
         place: Where the table is.
-        texts: The keys, as `Keys.parse` reads them.
+        texts: The keys, as `RowKeys.parse` reads them.
 
     Raises:
         ConfigurationError: There is no such table, it keeps no history, or a key is none of its.
@@ -60,12 +60,12 @@ def versions_of(place: TablePlace, texts: Sequence[str]) -> Versions:
         message = f"{place.layout.name} keeps no history"
         raise ConfigurationError(message, remedy="cdclake tables set --history turns it on; see docs/history.md")
     shape = keyed_shape(TableShape(history.schema, history.primary_key, ()))
-    keys = Keys.parse(texts, history.primary_key, history.schema)
+    keys = RowKeys.parse(texts, history.primary_key, history.schema)
     wanted = keys.wanted(shape)
     found: list[dict[str, Any]] = []
-    kept_files = KeptFiles(place)
+    kept_files = RetainedFileReader(place)
 
-    def look(kept: KeptFile) -> None:
+    def look(kept: RetainedFile) -> None:
         if wanted and wanted.may_be_in(kept.file):
             with kept_files.open(kept) as source:
                 for rows in wanted.rows(source, shape, kept.file.partition):
@@ -75,7 +75,7 @@ def versions_of(place: TablePlace, texts: Sequence[str]) -> Versions:
     found.sort(key=itemgetter(*history.primary_key, VALIDITY_FLAG, VALID_FROM, POSITION))
     own = {*_SHOWN_FIRST, YEAR, MONTH, POSITION}
     columns = (*_SHOWN_FIRST, *(name for name in history.schema.names if name not in own))
-    return Versions(columns, tuple({name: _printable(row[name]) for name in columns} for row in found))
+    return KeyVersions(columns, tuple({name: _printable(row[name]) for name in columns} for row in found))
 
 
 def _with_short_floats(rows: pa.Table) -> pa.Table:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from cdclake.lake.read.as_of import KeptFile, TablePlace
+    from cdclake.lake.read.as_of import RetainedFile, TableLocation
     from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore
 
@@ -33,20 +33,20 @@ _TRIES = 2
 _CHUNK_BYTES = 8 << 20
 
 
-class KeptFiles:
+class RetainedFileReader:
     """The data files of one lake table. Safe to share between threads.
 
     Args:
         table: The table.
     """
 
-    def __init__(self, table: TablePlace) -> None:
+    def __init__(self, table: TableLocation) -> None:
         self._table = table
         self._fs = table.fs.open()
         self._store: ObjectStore | None = None
         self._lock = Lock()
 
-    def row_groups(self, file: KeptFile) -> Iterator[pa.Table]:
+    def row_groups(self, file: RetainedFile) -> Iterator[pa.Table]:
         """A file's rows with all its columns, a row group at a time.
 
         Raises:
@@ -66,7 +66,7 @@ class KeptFiles:
                     yield rows
                 return
 
-    def fetch_live(self, file: KeptFile, path: Path) -> None:
+    def fetch_live(self, file: RetainedFile, path: Path) -> None:
         """Copy a file to a new file on this machine, without the rows that were deleted softly.
 
         Raises:
@@ -81,7 +81,7 @@ class KeptFiles:
             if writer:
                 writer.close()
 
-    def fetch(self, file: KeptFile, path: Path) -> None:
+    def fetch(self, file: RetainedFile, path: Path) -> None:
         """Copy a file to a new file on this machine, byte for byte.
 
         Raises:
@@ -99,7 +99,7 @@ class KeptFiles:
                 message = f"{written} of {file.file.bytes} bytes came"
                 raise OSError(message)
 
-    def open(self, kept: KeptFile) -> pa.NativeFile:
+    def open(self, kept: RetainedFile) -> pa.NativeFile:
         """A file of the size it was written with, to be read while no run works on the table.
 
         Raises:
@@ -138,7 +138,7 @@ class KeptFiles:
             return self._store
 
     @contextmanager
-    def _read_again_if(self, may_try_again: bool, file: KeptFile) -> Iterator[None]:
+    def _read_again_if(self, may_try_again: bool, file: RetainedFile) -> Iterator[None]:
         """Let a failed read pass if there is another try: the file may just have been retired."""
         try:
             yield

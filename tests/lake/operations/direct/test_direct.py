@@ -13,7 +13,7 @@ import pytest
 
 from cdclake.errors import CdclakeError, ConfigurationError, RefusedChangeError
 from cdclake.lake.merge import join_by_key
-from cdclake.lake.operations.direct.input_tables import given_ids, given_rows, given_updates
+from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.model.change import ChangeKind
 from cdclake.model.rawfiles import file_order
 from tests.lake.scd2.versions import check_newest_are_the_table, versions
@@ -47,15 +47,15 @@ def table(tmp_path: Path) -> Table:
 
 
 def insert(table: Table, *rows: Row) -> DirectResult:
-    return table.direct("I", given_rows(list(rows)))
+    return table.direct("I", input_rows(list(rows)))
 
 
 def update(table: Table, changes: dict[Any, Row]) -> DirectResult:
-    return table.direct("U", given_updates(changes, ["id"]))
+    return table.direct("U", input_updates(changes, ["id"]))
 
 
 def delete(table: Table, *ids: object) -> DirectResult:
-    return table.direct("D", given_ids(list(ids), ["id"]))
+    return table.direct("D", input_keys(list(ids), ["id"]))
 
 
 def state(table: Table) -> dict[int, tuple[object, ...]]:
@@ -91,32 +91,32 @@ def test_nothing_to_do_makes_no_change(table: Table) -> None:
     nothing = table.direct("I", [COLUMNS.empty_table()])
     assert (nothing.change, nothing.inserted) == (None, 0)
     assert (delete(table).change, delete(table, 99).absent) == (None, 1)
-    for empty in (given_rows([]), given_rows(pd.DataFrame())):
+    for empty in (input_rows([]), input_rows(pd.DataFrame())):
         assert table.direct("I", empty).change is None
-    assert table.direct("U", given_updates({}, ["id"])).change is None
+    assert table.direct("U", input_updates({}, ["id"])).change is None
     assert table.log.head() == 1
 
 
 @pytest.mark.parametrize(
     ("op", "rows", "message"),
     [
-        ("I", given_rows([row(1), row(8)]), "1 keys are in the table already"),
-        ("I", given_rows([row(8), row(8), row(8)]), "2 rows have a key that came before"),
-        ("I", given_rows([{"city": "Bonn"}]), "key column is missing"),
-        ("I", given_rows([row(8), {**row(9), "id": None}]), "In 1 rows the key is null"),
-        ("I", given_rows([{**row(8), "colour": "red"}]), r"no such column \(column colour\)"),
-        ("I", given_rows([{**row(8), "ID": 8}]), r"comes twice \(column id\)"),
-        ("I", given_rows([{"id": 8, "n": 2**31}, {"id": 9, "n": 1}]), r"not of the type of their column \(n: 1\)"),
-        ("I", given_rows([{"id": 8, "n": 1.5}]), r"\(n: 1\)"),
-        ("I", given_rows([{"id": 8, "n": ""}]), r"\(n: 1\).*column n\b"),
-        ("I", given_rows([{"id": 8, "day": "soon"}]), r"\(day: 1\)"),
-        ("I", given_rows([{"id": 8, "city": ["Ulm"]}]), "does not keep.*column city"),
-        ("U", given_updates({1: {"n": 1}, 98: {"n": 1}, 99: {"city": "x"}}, ["id"]), "2 keys are not in the table"),
-        ("U", given_rows([{"id": 1, "n": 1}, {"id": 1, "n": 2}]), "1 rows have a key that came before"),
-        ("U", given_rows([{"id": 1}]), "sets no column"),
-        ("U", given_rows([{"n": 1}]), "key column is missing"),
-        ("D", given_ids(["one"], ["id"]), r"\(id: 1\)"),
-        ("D", given_ids([None], ["id"]), "the key is null"),
+        ("I", input_rows([row(1), row(8)]), "1 keys are in the table already"),
+        ("I", input_rows([row(8), row(8), row(8)]), "2 rows have a key that came before"),
+        ("I", input_rows([{"city": "Bonn"}]), "key column is missing"),
+        ("I", input_rows([row(8), {**row(9), "id": None}]), "In 1 rows the key is null"),
+        ("I", input_rows([{**row(8), "colour": "red"}]), r"no such column \(column colour\)"),
+        ("I", input_rows([{**row(8), "ID": 8}]), r"comes twice \(column id\)"),
+        ("I", input_rows([{"id": 8, "n": 2**31}, {"id": 9, "n": 1}]), r"not of the type of their column \(n: 1\)"),
+        ("I", input_rows([{"id": 8, "n": 1.5}]), r"\(n: 1\)"),
+        ("I", input_rows([{"id": 8, "n": ""}]), r"\(n: 1\).*column n\b"),
+        ("I", input_rows([{"id": 8, "day": "soon"}]), r"\(day: 1\)"),
+        ("I", input_rows([{"id": 8, "city": ["Ulm"]}]), "does not keep.*column city"),
+        ("U", input_updates({1: {"n": 1}, 98: {"n": 1}, 99: {"city": "x"}}, ["id"]), "2 keys are not in the table"),
+        ("U", input_rows([{"id": 1, "n": 1}, {"id": 1, "n": 2}]), "1 rows have a key that came before"),
+        ("U", input_rows([{"id": 1}]), "sets no column"),
+        ("U", input_rows([{"n": 1}]), "key column is missing"),
+        ("D", input_keys(["one"], ["id"]), r"\(id: 1\)"),
+        ("D", input_keys([None], ["id"]), "the key is null"),
     ],
 )
 def test_what_cannot_be_done_changes_nothing_and_leaves_nothing(table: Table, op: str, rows: Any, message: str) -> None:
@@ -134,20 +134,20 @@ def test_a_key_column_cannot_be_set(table: Table) -> None:
 @pytest.mark.parametrize("bad", [{1: {}}, {1: 2}, {(1, 2): {"n": 1}}])
 def test_updates_that_are_not_understood_are_refused(bad: Any) -> None:
     with pytest.raises(RefusedChangeError):
-        given_updates(bad, ["id"])
+        input_updates(bad, ["id"])
 
 
 @pytest.mark.parametrize("bad", [7, "id = 7", {"id": 7}, [(7, 8)], [[1, "x"], 3]])
 def test_ids_that_are_not_understood_are_refused(bad: Any) -> None:
     with pytest.raises(RefusedChangeError):
-        given_ids(bad, ["id"])
+        input_keys(bad, ["id"])
 
 
 def test_values_without_a_common_type_are_refused() -> None:
     with pytest.raises(RefusedChangeError, match=r"no type in common.*column n"):
-        given_rows([{"n": 1}, {"n": "x"}])
+        input_rows([{"n": 1}, {"n": "x"}])
     with pytest.raises(RefusedChangeError, match=r"no type in common.*column n"):
-        given_rows([{"n": 2**64}])
+        input_rows([{"n": 2**64}])
 
 
 def test_texts_and_wider_numbers_are_taken_where_nothing_is_lost(table: Table) -> None:
@@ -164,8 +164,8 @@ def test_a_key_of_several_columns_is_a_tuple(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "city,id", "PartitionKey": "city"})
     table.write_load([row(1), row(1, "Bonn"), row(2, "Bonn")])
     table.load_initial()
-    table.direct("U", given_updates({("Bonn", 1): {"n": 5}}, ["city", "id"]))
-    done = table.direct("D", given_ids([("Ulm", 1), ("Ulm", 2)], ["city", "id"]))
+    table.direct("U", input_updates({("Bonn", 1): {"n": 5}}, ["city", "id"]))
+    done = table.direct("D", input_keys([("Ulm", 1), ("Ulm", 2)], ["city", "id"]))
     assert (done.deleted, done.absent) == (1, 1)
     assert sorted((one.row["city"], one.row["id"], one.row["n"]) for one in table.rows()) == [
         ("Bonn", 1, 5),
@@ -181,7 +181,7 @@ def test_a_table_without_a_key_takes_inserts_alone(tmp_path: Path) -> None:
     assert sorted(one.row["id"] for one in table.rows()) == [1, 1, 1, 2]
     for op in "UD":
         with pytest.raises(ConfigurationError, match="has no key"):
-            table.direct(op, given_rows([{"id": 1, "n": 1}]))
+            table.direct(op, input_rows([{"id": 1, "n": 1}]))
 
 
 def test_a_first_insert_makes_the_table(tmp_path: Path) -> None:

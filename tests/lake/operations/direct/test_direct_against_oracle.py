@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.errors import RefusedChangeError
-from cdclake.lake.operations.direct.input_tables import given_ids, given_rows, given_updates
+from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.lake.raw.ordering import order_values
 from cdclake.model.change import ChangeKind
 from cdclake.model.position import position
@@ -187,15 +187,15 @@ def as_changes(op: str, expected: list[tuple[Row, str | None]], relative: str) -
 
 def as_given(model: Model, op: str, asked: list[Any]) -> Rows:
     if op == "I":
-        return given_rows(asked)
+        return input_rows(asked)
     if op == "U":
         given: list[pa.Table] = []
         for row, changes in asked:  # one at a time, as a dict cannot hold a key twice
             identity = model.of(row)
-            given.extend(given_updates({identity if len(identity) > 1 else identity[0]: changes}, model.key))  # type: ignore[arg-type]  # of a dict these are tables
+            given.extend(input_updates({identity if len(identity) > 1 else identity[0]: changes}, model.key))  # type: ignore[arg-type]  # of a dict these are tables
         return given
     ids = [model.of(row) for row in asked]
-    return given_ids([one[0] for one in ids] if len(model.key) == 1 else ids, model.key)
+    return input_keys([one[0] for one in ids] if len(model.key) == 1 else ids, model.key)
 
 
 def catch_up(table: Table, model: Model) -> None:

@@ -14,12 +14,12 @@ from pyarrow import fs as pyarrow_fs
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
-from cdclake.lake.operations.erase.erase import Erased, Erasure, erase
+from cdclake.lake.operations.erase.erase import Erasure, ErasureResult, erase
 from cdclake.lake.operations.erase.progress import Progress
-from cdclake.lake.operations.erase.raw_files import RawPlace
-from cdclake.lake.read.as_of import TablePlace, table_as_of
-from cdclake.lake.read.key_filter import Keys
-from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.lake.operations.erase.raw_files import RawLocation
+from cdclake.lake.read.as_of import TableLocation, table_as_of
+from cdclake.lake.read.key_filter import RowKeys
+from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.storage import reader, tombstones, writer
 from cdclake.model.table import TableSettings
 from tests.lake.over_time import TABLE, TableOverTime
@@ -73,11 +73,11 @@ class ErasableTable(TableOverTime):
         run = self.run()
         lake = run.log.snapshot(run.log.head())
         settings, raw_fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri())
-        raw_place = RawPlace(store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc)
+        raw_place = RawLocation(store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc)
         return Erasure(
-            place=TablePlace.at(self.location, TABLE),
+            place=TableLocation.at(self.location, TABLE),
             log=run.log,
-            keys=Keys.parse(keys, lake.primary_key, lake.schema),
+            keys=RowKeys.parse(keys, lake.primary_key, lake.schema),
             raw=raw_place if raw else None,
             run_id=run.run_id,
             reason=reason,
@@ -86,14 +86,14 @@ class ErasableTable(TableOverTime):
             progress=Progress(),
         )
 
-    def erase(self, *keys: str, raw: bool = False) -> Erased:
+    def erase(self, *keys: str, raw: bool = False) -> ErasureResult:
         erasure = self.erasure(*keys, raw=raw)
         return erase(erasure, self.runs)
 
     def kept_rows(self, change: int) -> list[dict[str, Any]]:
         """Rows of the table as of a change, by key, however often a key comes."""
-        place = TablePlace.at(self.location, TABLE)
-        kept, found = KeptFiles(place), table_as_of(self.log, change)
+        place = TableLocation.at(self.location, TABLE)
+        kept, found = RetainedFileReader(place), table_as_of(self.log, change)
         rows = [
             {
                 **values,

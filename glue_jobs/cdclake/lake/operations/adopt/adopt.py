@@ -14,8 +14,8 @@ import pyarrow as pa
 from cdclake.commit.adopt import require_no_table
 from cdclake.commit.table_files import visible_files
 from cdclake.errors import ConfigurationError, LakeFilesError
-from cdclake.lake.operations.adopt.foreign_file import MEND, FoundFile, common_schema, look
-from cdclake.lake.operations.adopt.foreign_rows import FoundRows
+from cdclake.lake.operations.adopt.foreign_file import MEND, ForeignFile, common_schema, look
+from cdclake.lake.operations.adopt.foreign_rows import ForeignRows
 from cdclake.lake.raw import reader
 from cdclake.lake.storage.reader import TableShape
 from cdclake.lake.storage.types import partition_column, partition_text
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
     from cdclake.ports import ObjectReader
 
-CONCURRENT_LOOKS = 16
+CONCURRENT_INSPECTIONS = 16
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def plan_adoption(places: Places, say: Callable[[str], None] = lambda _: None) -
         remedy = "Check the lake bucket and prefix; a table without files is made by its first run"
         raise ConfigurationError(message, remedy=remedy, folder=prefix)
     say(f"Looking at {len(listed)} files")
-    with ThreadPoolExecutor(CONCURRENT_LOOKS) as pool:
+    with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
         found = list(pool.map(lambda entry: look(places.lake_fs, prefix, entry, settings.partition_key), listed))
     stored = common_schema(found)
     full_load, changes = list_raw_files(places.raw, state.raw_prefix, settings.cdc_path)
@@ -127,7 +127,7 @@ def plan_adoption(places: Places, say: Callable[[str], None] = lambda _: None) -
     _require_keys(shape, found)
     files = [DataFile(file.path, file.rows, file.bytes, _partition(file, folders)) for file in found]
     say(f"Checking the keys of {sum(file.rows for file in files)} rows")
-    routes = FoundRows(places.lake_fs, prefix, files, shape).check()
+    routes = ForeignRows(places.lake_fs, prefix, files, shape).check()
     full_load_utc, warnings = _last_full_load(state, full_load)
     table = Snapshot(
         schema=shape.schema,
@@ -159,7 +159,7 @@ def _partition_columns(places: Places, newest: RawFile | None) -> tuple[Column, 
     return tuple(columns)
 
 
-def _require_keys(shape: TableShape, found: Sequence[FoundFile]) -> None:
+def _require_keys(shape: TableShape, found: Sequence[ForeignFile]) -> None:
     folders = {name.lower() for name in shape.partition_key}
     for name in shape.primary_key:
         if shape.schema.find(name) is None:
@@ -172,7 +172,7 @@ def _require_keys(shape: TableShape, found: Sequence[FoundFile]) -> None:
             raise LakeFilesError(message, remedy=f"Correct {Attribute.PRIMARY_KEY}. {MEND}", file=lacking.path)
 
 
-def _partition(file: FoundFile, columns: Sequence[Column]) -> Partition:
+def _partition(file: ForeignFile, columns: Sequence[Column]) -> Partition:
     """A file's partition values, each in the one text that cdclake has for it."""
     values: list[str | None] = []
     for column, text in zip(columns, file.partition, strict=True):

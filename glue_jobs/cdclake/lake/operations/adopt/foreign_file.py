@@ -38,7 +38,7 @@ _INT96 = "INT96"
 
 
 @dataclass(frozen=True)
-class FoundFile:
+class ForeignFile:
     """A Parquet file in a table's folder.
 
     Attributes:
@@ -54,7 +54,7 @@ class FoundFile:
     schema: Schema
 
 
-def look(fs: FileSystem, table_prefix: str, entry: ListedObject, partition_key: Sequence[str]) -> FoundFile:
+def look(fs: FileSystem, table_prefix: str, entry: ListedObject, partition_key: Sequence[str]) -> ForeignFile:
     """Look at a file's folders and footer.
 
     Args:
@@ -74,7 +74,7 @@ def look(fs: FileSystem, table_prefix: str, entry: ListedObject, partition_key: 
     partition = _partition(path, partition_key)
     with reading(path), open_parquet(fs, entry.key) as parquet:
         rows, schema = parquet.metadata.num_rows, _source_columns(parquet, path, partition_key)
-    return FoundFile(path, rows, entry.size_bytes, partition, schema)
+    return ForeignFile(path, rows, entry.size_bytes, partition, schema)
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def reading(path: str) -> Iterator[None]:
         raise LakeFilesError(message, remedy=remedy, file=path) from error
 
 
-def common_schema(files: Sequence[FoundFile]) -> Schema:
+def common_schema(files: Sequence[ForeignFile]) -> Schema:
     """All columns of some files: those of the first, then what others add.
 
     Raises:

@@ -61,7 +61,7 @@ class KeyRange:
         return (low is None or last >= low) and (high is None or first < high)  # type: ignore[operator]  # one kind
 
 
-class FoundRows:
+class ForeignRows:
     """The rows of a table's files.
 
     Args:

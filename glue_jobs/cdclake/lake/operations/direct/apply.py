@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Callable
 from cdclake.commit.timeline import line
 from cdclake.errors import ConfigurationError, RefusedChangeError
 from cdclake.lake.merge.rewrite_plan import files_that_stay
-from cdclake.lake.operations.commit import finish, snapshot_after
-from cdclake.lake.operations.compute import compute, places_of, require_same_keys, shape_of
-from cdclake.lake.operations.direct.input_columns import columns_of, given_columns, schema_of_rows
-from cdclake.lake.operations.direct.input_tables import nothing_given
-from cdclake.lake.operations.direct.prepare import Asked, prepare
+from cdclake.lake.operations.commit import commit, snapshot_after
+from cdclake.lake.operations.compute import compute, locations_of, require_same_keys, table_shape
+from cdclake.lake.operations.direct.input_columns import columns_of, input_columns, schema_of_rows
+from cdclake.lake.operations.direct.input_tables import is_empty_input
+from cdclake.lake.operations.direct.prepare import PrepareRequest, prepare
 from cdclake.lake.raw.reader import Slice
 from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
 from cdclake.model.change import ChangeKind
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.reader import TableShape
     from cdclake.model.snapshot import Snapshot
 
-GiveRows = Callable[["Snapshot"], "Rows"]
+ReadInput = Callable[["Snapshot"], "Rows"]
 """Gives the rows of a change, knowing the table as it is before."""
 
 
@@ -53,7 +53,7 @@ class DirectChange:
     """
 
     op: str
-    rows: GiveRows
+    rows: ReadInput
     reason: str = ""
     made_by: str = ""
 
@@ -100,7 +100,7 @@ def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, ap
         _require_key(run, before)
     try:
         rows = wanted.rows(before)
-        if nothing_given(rows):
+        if is_empty_input(rows):
             return DirectResult()
         shape = _shape(run, before, rows)
         prepared = _prepare(run, spark, before, shape, wanted.op, rows)
@@ -108,15 +108,15 @@ def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, ap
             return DirectResult(absent=prepared.found.absent)
         parts = _slices(run, before, prepared)
         seconds = time.perf_counter() - started
-        tells_time = _sets(run.settings.history_time_column, wanted.op, rows)
-        result = compute(run, spark, before, shape, parts, tells_time=tells_time).after_listing(seconds)
+        sets_history_time = _sets(run.settings.history_time_column, wanted.op, rows)
+        result = compute(run, spark, before, shape, parts, sets_history_time=sets_history_time).after_listing(seconds)
         _check_applied(run, wanted.op, prepared.rows, result)
     except BaseException:
         _remove_staged(run, before)
         raise
     after = snapshot_after(run, known, shape, result, files_that_stay(before.files, result.rewritten))
     whole = replace(parts[0].file, size_bytes=sum(part.size_bytes for part in parts))
-    finish(run, before, after, result, ChangeKind.DIRECT, [whole], reason=wanted.reason, made_by=wanted.made_by)
+    commit(run, before, after, result, ChangeKind.DIRECT, [whole], reason=wanted.reason, made_by=wanted.made_by)
     counts = result.decision.counts
     absent = prepared.found.absent if wanted.op == DELETE else 0
     return DirectResult(after.change, counts.inserted, counts.updated, counts.deleted, absent)
@@ -124,13 +124,13 @@ def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, ap
 
 def _sets(column: str, op: str, rows: Rows) -> bool:
     """Whether a change sets a column in all its rows. What it does not set is what the lake has, and is older."""
-    given = ({one.name.lower() for one in columns} for columns in given_columns(rows))
+    given = ({one.name.lower() for one in columns} for columns in input_columns(rows))
     return op != DELETE and all(column.lower() in names for names in given)
 
 
 def _shape(run: TableRun, before: Snapshot, rows: Rows) -> TableShape:
     schema = before.schema if before.made else schema_of_rows(rows, run.settings.schema or Schema())
-    shape = shape_of(run, schema)
+    shape = table_shape(run, schema)
     require_same_keys(run, before, shape)
     return shape
 
@@ -147,8 +147,8 @@ def _require_key(run: TableRun, before: Snapshot) -> None:
 
 
 def _prepare(run: TableRun, spark: SparkContext, before: Snapshot, shape: TableShape, op: str, rows: Rows) -> Prepared:
-    columns = [columns_of(op, given, shape.schema, shape.primary_key) for given in given_columns(rows)]
-    asked = Asked(op, shape, run.settings.order_column, before.files, places_of(run, before))
+    columns = [columns_of(op, given, shape.schema, shape.primary_key) for given in input_columns(rows)]
+    asked = PrepareRequest(op, shape, run.settings.order_column, before.files, locations_of(run, before))
     prepared = prepare(spark, asked, rows, columns)
     fault = next(_faults(op, prepared, shape.primary_key), None)
     if fault:
@@ -219,7 +219,7 @@ def _count(op: str, counts: Counts) -> int:
 
 def _remove_staged(run: TableRun, before: Snapshot) -> None:
     """Delete what this run staged, which is a copy of rows; nothing of it was committed."""
-    places = places_of(run, before)
+    places = locations_of(run, before)
     store = run.log.store
     staged = [entry.key for prefix in (places.staging, places.tombstones) for entry in store.list(prefix)]
     if staged:

@@ -24,7 +24,7 @@ _LEFT_OUT = frozenset({OP_COLUMN.lower(), POSITION})
 _SPARK_ONLY = {"timestamp_ntz": "timestamp", "void": "string"}
 
 
-class GivenColumn(NamedTuple):
+class InputColumn(NamedTuple):
     """A column as it was given.
 
     Attributes:
@@ -37,22 +37,22 @@ class GivenColumn(NamedTuple):
     told: str
 
 
-def given_columns(rows: Rows) -> list[list[GivenColumn]]:
+def input_columns(rows: Rows) -> list[list[InputColumn]]:
     """The columns of each table, or of the DataFrame."""
     if isinstance(rows, DataFrame):
         return [[_of_spark(field.name, field.dataType.simpleString()) for field in rows.schema]]
-    return [[GivenColumn(f.name, from_arrow(f.type), str(f.type)) for f in table.schema] for table in rows]
+    return [[InputColumn(f.name, from_arrow(f.type), str(f.type)) for f in table.schema] for table in rows]
 
 
-def _of_spark(name: str, told: str) -> GivenColumn:
+def _of_spark(name: str, told: str) -> InputColumn:
     try:
-        return GivenColumn(name, parse_type(_SPARK_ONLY.get(told, told)), told)
+        return InputColumn(name, parse_type(_SPARK_ONLY.get(told, told)), told)
     except ConfigurationError:  # that is how a type says that it is none of the lake's
-        return GivenColumn(name, None, told)
+        return InputColumn(name, None, told)
 
 
 def columns_of(
-    op: str, given: Sequence[GivenColumn], schema: Schema, primary_key: Sequence[str]
+    op: str, given: Sequence[InputColumn], schema: Schema, primary_key: Sequence[str]
 ) -> list[Column | None]:
     """The table's column that each given one is; None for one to leave out.
 
@@ -78,7 +78,7 @@ def columns_of(
     return found
 
 
-def _column(op: str, given: GivenColumn, schema: Schema, key: set[str]) -> Column | None:
+def _column(op: str, given: InputColumn, schema: Schema, key: set[str]) -> Column | None:
     lower = given.name.lower()
     if lower in _LEFT_OUT or (op == DELETE and lower not in key):
         return None
@@ -103,7 +103,7 @@ def schema_of_rows(rows: Rows, declared: Schema) -> Schema:
     if declared:
         return declared
     columns: dict[str, Column] = {}
-    for given in chain.from_iterable(given_columns(rows)):
+    for given in chain.from_iterable(input_columns(rows)):
         lower = given.name.lower()
         if lower in _LEFT_OUT:
             continue
@@ -116,6 +116,6 @@ def schema_of_rows(rows: Rows, declared: Schema) -> Schema:
     return Schema(tuple(columns.values()))
 
 
-def _no_such_type(given: GivenColumn) -> RefusedChangeError:
+def _no_such_type(given: InputColumn) -> RefusedChangeError:
     message = f"A column has the type {given.told}, which the lake does not keep"
     return RefusedChangeError(message, remedy="Give it as text, or leave it out", column=given.name)

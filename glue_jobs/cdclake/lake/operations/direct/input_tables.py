@@ -17,12 +17,12 @@ Rows = Union[Sequence[pa.Table], DataFrame]
 """Rows. Several tables may have different columns; none has rows of another kind of change."""
 
 
-def nothing_given(rows: Rows) -> bool:
+def is_empty_input(rows: Rows) -> bool:
     """Whether there is not even a column, as in an empty list or an empty DataFrame of pandas."""
     return not isinstance(rows, DataFrame) and not any(table.num_columns for table in rows)
 
 
-def given_rows(data: object) -> Rows:
+def input_rows(data: object) -> Rows:
     """Rows given as a Spark or pandas DataFrame, an Arrow table or batch, or a list of dicts.
 
     Raises:
@@ -43,18 +43,18 @@ def given_rows(data: object) -> Rows:
     raise _not_understood(data, remedy)
 
 
-def given_updates(data: object, key: Sequence[str]) -> Rows:
+def input_updates(data: object, key: Sequence[str]) -> Rows:
     """Rows to update: the key columns, and those to set.
 
     Args:
-        data: As for `given_rows`, or values by key and column.
+        data: As for `input_rows`, or values by key and column.
         key: Key columns of the table.
 
     Raises:
         RefusedChangeError: It is none of these.
     """
     if not isinstance(data, Mapping):
-        return given_rows(data)
+        return input_rows(data)
     by_columns: dict[tuple[Hashable, ...], list[dict[str, Any]]] = {}
     for identity, values in data.items():
         if not (isinstance(values, Mapping) and values):
@@ -67,11 +67,11 @@ def given_updates(data: object, key: Sequence[str]) -> Rows:
     return [_columns({str(name): [row[name] for row in rows] for name in rows[0]}) for rows in by_columns.values()]
 
 
-def given_ids(data: object, key: Sequence[str]) -> Rows:
+def input_keys(data: object, key: Sequence[str]) -> Rows:
     """Keys of rows to delete.
 
     Args:
-        data: As for `given_rows`, of which the key columns count, or ids: a list, set, range or the like, an Arrow
+        data: As for `input_rows`, of which the key columns count, or ids: a list, set, range or the like, an Arrow
             array or a pandas Series; of a key of several columns each is a tuple.
         key: Key columns of the table.
 
@@ -79,7 +79,7 @@ def given_ids(data: object, key: Sequence[str]) -> Rows:
         RefusedChangeError: It is none of these.
     """
     if isinstance(data, (DataFrame, pa.Table, pa.RecordBatch)) or _is_of_pandas(data, "DataFrame"):
-        return given_rows(data)
+        return input_rows(data)
     if isinstance(data, (pa.Array, pa.ChunkedArray)):
         ids: Sequence[Any] = data.to_pylist() if len(key) > 1 else data
     elif isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):

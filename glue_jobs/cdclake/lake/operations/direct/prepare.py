@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from cdclake.adapters.filesystem import open_output
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.join_by_key import KEPT, attempt_id, together, told
-from cdclake.lake.operations.direct.rows import Found, GivenStats, change_rows, take_given
+from cdclake.lake.operations.direct.rows import Found, InputStats, change_rows, convert_input
 from cdclake.lake.raw.rows import INSERT
 from cdclake.lake.spark.in_process import InProcessRdd
 from cdclake.lake.spark.task_errors import Carried, raising_ours
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PrepareRequest:
     """A direct change as it is asked for, the rows left out.
 
     Attributes:
@@ -84,7 +84,7 @@ class Prepared:
         files: The change files.
     """
 
-    given: GivenStats
+    given: InputStats
     found: Found = Found()  # noqa: RUF009 - frozen
     files: tuple[WrittenFile, ...] = ()
 
@@ -94,7 +94,9 @@ class Prepared:
         return sum(file.rows for file in self.files)
 
 
-def prepare(spark: SparkContext, asked: Asked, rows: Rows, columns_of: Sequence[Sequence[Column | None]]) -> Prepared:
+def prepare(
+    spark: SparkContext, asked: PrepareRequest, rows: Rows, columns_of: Sequence[Sequence[Column | None]]
+) -> Prepared:
     """Write the change files of a direct change.
 
     Args:
@@ -102,7 +104,7 @@ def prepare(spark: SparkContext, asked: Asked, rows: Rows, columns_of: Sequence[
         columns_of: Of each table given, or of the DataFrame, which column of the lake each of its columns is; None for
             one to leave out.
     """
-    take = partial(take_given, primary_key=asked.primary_key)
+    take = partial(convert_input, primary_key=asked.primary_key)
     with raising_ours():
         if isinstance(rows, DataFrame):
             batches = _of_frame(rows, partial(take, columns=columns_of[0])).persist(KEPT)
@@ -115,8 +117,8 @@ def prepare(spark: SparkContext, asked: Asked, rows: Rows, columns_of: Sequence[
             batches.unpersist()
 
 
-def _written(spark: SparkContext, asked: Asked, batches: RDD[Any]) -> Prepared:
-    given: GivenStats = told(batches, GivenStats())
+def _written(spark: SparkContext, asked: PrepareRequest, batches: RDD[Any]) -> Prepared:
+    given: InputStats = told(batches, InputStats())
     if given.unfit or given.no_key or not given.rows:
         return Prepared(given)
     if asked.shape.primary_key:
@@ -129,13 +131,13 @@ def _written(spark: SparkContext, asked: Asked, batches: RDD[Any]) -> Prepared:
     return Prepared(given, reduce(add, (found for found, _ in written), Found()), files)
 
 
-def _of_frame(frame: DataFrame, take: partial[tuple[GivenStats, bytes]]) -> RDD[Any]:
+def _of_frame(frame: DataFrame, take: partial[tuple[InputStats, bytes]]) -> RDD[Any]:
     places = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may hold anything
     return places.mapInArrow(Carried(partial(_take_batches, take=take)), "batch binary").rdd.map(_unpickled)
 
 
 def _take_batches(
-    batches: Iterable[pa.RecordBatch], *, take: partial[tuple[GivenStats, bytes]]
+    batches: Iterable[pa.RecordBatch], *, take: partial[tuple[InputStats, bytes]]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
@@ -148,7 +150,7 @@ def _unpickled(row: Sequence[Any]) -> Any:  # noqa: ANN401 - what `_take_batches
 
 
 def _write_file(
-    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, asked: Asked
+    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, asked: PrepareRequest
 ) -> Iterator[tuple[Found, WrittenFile | None]]:
     """A task: the change rows of a range of keys."""
     blobs: dict[bool, list[bytes]] = {True: [], False: []}
@@ -169,5 +171,5 @@ def _write_file(
     yield found, WrittenFile(key, size_bytes, rows.num_rows)
 
 
-def _as_entry(batch: tuple[GivenStats, bytes]) -> tuple[int, tuple[bool, bytes]]:
+def _as_entry(batch: tuple[InputStats, bytes]) -> tuple[int, tuple[bool, bytes]]:
     return 0, (False, batch[1])

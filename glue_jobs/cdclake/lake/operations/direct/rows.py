@@ -32,7 +32,7 @@ _PARTS_OF_POSITION = r"(?s)^(?P<ordering>.*)\|(?P<order>\d{8}-[^|]*)\|\d+$"
 
 
 @dataclass(frozen=True)
-class GivenStats:
+class InputStats:
     """What some given rows are like.
 
     Attributes:
@@ -47,9 +47,9 @@ class GivenStats:
     unfit: Mapping[str, int] = field(default_factory=dict)
     no_key: int = 0
 
-    def __add__(self, other: GivenStats) -> GivenStats:
+    def __add__(self, other: InputStats) -> InputStats:
         names = [*self.unfit, *(name for name in other.unfit if name not in self.unfit)]
-        return GivenStats(
+        return InputStats(
             self.rows + other.rows,
             tuple(sorted(self.samples + other.samples)),  # type: ignore[type-var]  # one kind in a table
             {name: self.unfit.get(name, 0) + other.unfit.get(name, 0) for name in names},
@@ -57,9 +57,9 @@ class GivenStats:
         )
 
 
-def take_given(
+def convert_input(
     rows: pa.Table, columns: Sequence[Column | None], primary_key: Sequence[Column]
-) -> tuple[GivenStats, bytes]:
+) -> tuple[InputStats, bytes]:
     """Given rows in the table's types, sorted by route if it has a key.
 
     Args:
@@ -82,13 +82,13 @@ def take_given(
             unfit[column.name] = lost
     result = pa.table(taken)
     if not primary_key:
-        return GivenStats(rows.num_rows, unfit=unfit), to_blob(result.slice(0, 0) if unfit else result)
+        return InputStats(rows.num_rows, unfit=unfit), to_blob(result.slice(0, 0) if unfit else result)
     route, key = row_keys([taken[column.name] for column in primary_key])
     if unfit or key.null_count:
-        return GivenStats(rows.num_rows, unfit=unfit, no_key=key.null_count), to_blob(result.slice(0, 0))
+        return InputStats(rows.num_rows, unfit=unfit, no_key=key.null_count), to_blob(result.slice(0, 0))
     result = result.append_column(ROUTE, route).append_column(KEY, key)
     result = result.take(pc.sort_indices(result, [(ROUTE, "ascending")])).combine_chunks()
-    return GivenStats(rows.num_rows, tuple(sample(result[ROUTE], SAMPLES_PER_BATCH))), to_blob(result)
+    return InputStats(rows.num_rows, tuple(sample(result[ROUTE], SAMPLES_PER_BATCH))), to_blob(result)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def change_rows(
 
     Args:
         op: The operation; of an update or delete only rows that are in the lake count.
-        given: Rows of `take_given`; all rows of each key, and no others.
+        given: Rows of `convert_input`; all rows of each key, and no others.
         lake: The lake's rows of these keys: key, position, whether they are dead, and all source columns unless they
             are inserts. A dead row is none, but the change must come after it.
         shape: Shape of the table.

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from cdclake.commit.erasure import Replacement, retained_snapshots
 from cdclake.commit.publish import in_parallel
 from cdclake.errors import IntegrityError, PastRetentionError
-from cdclake.lake.read.as_of import KeptFile
-from cdclake.lake.read.retained_files import KeptFiles
+from cdclake.lake.read.as_of import RetainedFile
+from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.scd2.versions import file_shape, keyed_shape
 from cdclake.lake.storage.keys import KEY
 from cdclake.lake.storage.reader import TableShape
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.operations.erase.progress import Progress
-    from cdclake.lake.read.as_of import TablePlace
-    from cdclake.lake.read.key_filter import Keys, Wanted
+    from cdclake.lake.read.as_of import TableLocation
+    from cdclake.lake.read.key_filter import KeyFilter, RowKeys
     from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
 
 
 @dataclass(frozen=True)
-class HeldFile:
+class MatchedFile:
     """A data file that holds rows to erase, or may.
 
     Attributes:
@@ -43,10 +43,10 @@ class HeldFile:
         rows: How many of its rows are to be erased.
     """
 
-    kept: KeptFile
+    kept: RetainedFile
     live: bool
     shape: TableShape
-    wanted: Wanted
+    wanted: KeyFilter
     rows: int = 0
 
     @property
@@ -61,16 +61,16 @@ class HeldFile:
 
 
 @dataclass(frozen=True)
-class HeldTombstones:
+class MatchedTombstones:
     """A file of remembered deletes that holds some to erase, or may."""
 
     file: TombstoneFile
-    wanted: Wanted
+    wanted: KeyFilter
     rows: int = 0
 
 
 @dataclass
-class Held:
+class Matches:
     """Everything in which rows to erase were found.
 
     Attributes:
@@ -80,13 +80,13 @@ class Held:
         unlike: Paths of data files that lack a column of the key, so that nothing can be found in them.
     """
 
-    files: list[HeldFile] = field(default_factory=list)
+    files: list[MatchedFile] = field(default_factory=list)
     gone: list[DataFile] = field(default_factory=list)
-    tombstones: list[HeldTombstones] = field(default_factory=list)
+    tombstones: list[MatchedTombstones] = field(default_factory=list)
     unlike: list[str] = field(default_factory=list)
 
 
-def search(place: TablePlace, log: ChangeLog, head: int, keys: Keys, progress: Progress) -> Held:
+def search(place: TableLocation, log: ChangeLog, head: int, keys: RowKeys, progress: Progress) -> Matches:
     """Look for rows in every data file and remembered delete of the changes that one can go back to.
 
     Retired files may be gone already, by a rule of the bucket for example.
@@ -95,11 +95,11 @@ def search(place: TablePlace, log: ChangeLog, head: int, keys: Keys, progress: P
         LakeFilesError: A live file vanished or was overwritten.
     """
     may_hold = _that_may_hold(log, head, keys)
-    held = Held(unlike=may_hold.unlike)
-    kept, lock = KeptFiles(place), Lock()
+    held = Matches(unlike=may_hold.unlike)
+    kept, lock = RetainedFileReader(place), Lock()
     fs = place.fs.open()
 
-    def look(one: HeldFile) -> None:
+    def look(one: MatchedFile) -> None:
         try:
             source = kept.open(one.kept)
         except PastRetentionError:
@@ -123,13 +123,13 @@ def search(place: TablePlace, log: ChangeLog, head: int, keys: Keys, progress: P
     return held
 
 
-def _that_may_hold(log: ChangeLog, head: int, keys: Keys) -> Held:
+def _that_may_hold(log: ChangeLog, head: int, keys: RowKeys) -> Matches:
     """By what the snapshots say of files."""
-    found, seen = Held(), set[str]()
+    found, seen = Matches(), set[str]()
     for record, snapshot in retained_snapshots(log, head):
         staged = {file.path: file.staged_key for file in record.added}
         table = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
-        kinds: list[tuple[tuple[DataFile, ...], TableShape, Wanted | None]] = [
+        kinds: list[tuple[tuple[DataFile, ...], TableShape, KeyFilter | None]] = [
             (snapshot.files, table, keys.wanted(table))
         ]
         if snapshot.history:
@@ -143,18 +143,18 @@ def _that_may_hold(log: ChangeLog, head: int, keys: Keys) -> Held:
                 if wanted is None:
                     found.unlike.append(file.path)
                 elif wanted.may_be_in(file):
-                    kept = KeptFile(file, staged.get(file.path, "") if record.change == head else "")
-                    found.files.append(HeldFile(kept, record.change == head, shape, wanted))
+                    kept = RetainedFile(file, staged.get(file.path, "") if record.change == head else "")
+                    found.files.append(MatchedFile(kept, record.change == head, shape, wanted))
         wanted = kinds[0][2]
         for tombstones in snapshot.tombstones:
             if tombstones.key not in seen and wanted and wanted.may_be_in(tombstones):
-                found.tombstones.append(HeldTombstones(tombstones, wanted))
+                found.tombstones.append(MatchedTombstones(tombstones, wanted))
             seen.add(tombstones.key)
     return found
 
 
 def rewrite(
-    place: TablePlace, before: Snapshot, held: Held, staging: str, tombstones: str, progress: Progress
+    place: TableLocation, before: Snapshot, held: Matches, staging: str, tombstones: str, progress: Progress
 ) -> Replacement:
     """Write each of the files anew without the rows: what takes the place of live ones is staged.
 
@@ -166,7 +166,7 @@ def rewrite(
     Raises:
         As `search`.
     """
-    fs, kept, layout = place.fs.open(), KeptFiles(place), place.layout
+    fs, kept, layout = place.fs.open(), RetainedFileReader(place), place.layout
     files: dict[str, DataFile | None] = {file.path: replace(file, key_min=None, key_max=None) for file in held.gone}
     staged: dict[str, str] = {}
     progress.expect("Writing data files without the rows", len(held.files))
@@ -188,7 +188,7 @@ def rewrite(
     return Replacement(files, buried, staged)
 
 
-def _without_rows(fs: FileSystem, kept: KeptFiles, one: HeldFile, target: str) -> DataFile | None:
+def _without_rows(fs: FileSystem, kept: RetainedFileReader, one: MatchedFile, target: str) -> DataFile | None:
     """The new file, if a row is left; its path is where it was written."""
     old = one.kept.file
     shape = replace(one.shape, soft_delete=bool(old.deleted))  # so that deleted rows that stay are counted as such
@@ -204,7 +204,7 @@ def _without_rows(fs: FileSystem, kept: KeptFiles, one: HeldFile, target: str) -
     return writer.written[0] if writer.written else None
 
 
-def _without_tombstones(fs: FileSystem, one: HeldTombstones, key: str) -> TombstoneFile | None:
+def _without_tombstones(fs: FileSystem, one: MatchedTombstones, key: str) -> TombstoneFile | None:
     rows = read_tombstones(fs, one.file.key)
     rows = rows.filter(pc.invert(one.wanted.are_tombstones(rows[KEY])))
     if not rows.num_rows:

@@ -13,17 +13,17 @@ from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
 from cdclake.errors import ConfigurationError
 from cdclake.lake.operations.erase import data_files, quarantine, raw_files
-from cdclake.lake.operations.erase.raw_files import HeldRaw
+from cdclake.lake.operations.erase.raw_files import RawMatches
 from cdclake.model.change import ChangeKind
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
-    from cdclake.lake.operations.erase.data_files import Held
+    from cdclake.lake.operations.erase.data_files import Matches
     from cdclake.lake.operations.erase.progress import Progress
     from cdclake.lake.operations.erase.quarantine import BadRowsFile
-    from cdclake.lake.operations.erase.raw_files import RawPlace
-    from cdclake.lake.read.as_of import TablePlace
-    from cdclake.lake.read.key_filter import Keys
+    from cdclake.lake.operations.erase.raw_files import RawLocation
+    from cdclake.lake.read.as_of import TableLocation
+    from cdclake.lake.read.key_filter import RowKeys
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Clock
 
@@ -46,10 +46,10 @@ class Erasure:
         progress: Is told how far it is.
     """
 
-    place: TablePlace
+    place: TableLocation
     log: ChangeLog
-    keys: Keys
-    raw: RawPlace | None
+    keys: RowKeys
+    raw: RawLocation | None
     run_id: str
     reason: str
     made_by: str
@@ -58,7 +58,7 @@ class Erasure:
 
 
 @dataclass(frozen=True)
-class Touched:
+class ErasureCounts:
     """What an erasure touches, in counts. Nothing here tells of the rows themselves.
 
     Attributes:
@@ -102,7 +102,7 @@ class Touched:
 
 
 @dataclass(frozen=True)
-class Erased:
+class ErasureResult:
     """An erasure that is done.
 
     Attributes:
@@ -114,13 +114,13 @@ class Erased:
     """
 
     change: int | None
-    touched: Touched
+    touched: ErasureCounts
     out_of_reach: tuple[str, ...]
     snapshots: int = 0
     object_versions: int = 0
 
 
-def look(erasure: Erasure) -> tuple[Touched, tuple[str, ...]]:
+def look(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
     """Find the rows: what an erasure would touch, and what it would not reach, a sentence each.
 
     Changes nothing, but that retired files are copied to be read. Right only while no run works on the table.
@@ -136,7 +136,7 @@ def look(erasure: Erasure) -> tuple[Touched, tuple[str, ...]]:
     return _touched(held, bad_rows, raw), _out_of_reach(erasure, lake, held, raw)
 
 
-def erase(erasure: Erasure, fencing_token: int) -> Erased:
+def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
     """Take the rows out of everything, for good. One that died is finished by the same call made once more.
 
     The table's lease must be held.
@@ -158,7 +158,7 @@ def erase(erasure: Erasure, fencing_token: int) -> Erased:
     held, bad_rows = _look_at_lake(erasure, before)
     touched, out_of_reach = _touched(held, bad_rows, raw), _out_of_reach(erasure, before, held, raw)
     if not touched.anything:
-        return _finish(erasure, Erased(None, touched, out_of_reach), before.change)
+        return _finish(erasure, ErasureResult(None, touched, out_of_reach), before.change)
 
     change = before.change + 1
     replacement = data_files.rewrite(
@@ -185,10 +185,10 @@ def erase(erasure: Erasure, fencing_token: int) -> Erased:
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
     snapshots = tell_snapshots(log, change, replacement)
     quarantine.rewrite(log.store, bad_rows)
-    return _finish(erasure, Erased(change, touched, out_of_reach, snapshots), change)
+    return _finish(erasure, ErasureResult(change, touched, out_of_reach, snapshots), change)
 
 
-def _finish(erasure: Erasure, done: Erased, head: int) -> Erased:
+def _finish(erasure: Erasure, done: ErasureResult, head: int) -> ErasureResult:
     """Delete what is not named any more, and note that it is done; also for an erasure that died before it had."""
     log = erasure.log
     done = replace(done, object_versions=forget(log, head))
@@ -221,16 +221,16 @@ def _shut_out_others(erasure: Erasure, fencing_token: int) -> int:
     return take_over(log, erasure.run_id, fencing_token, reason, erasure.clock)
 
 
-def _look_at_raw(erasure: Erasure, lake: Snapshot) -> HeldRaw | None:
+def _look_at_raw(erasure: Erasure, lake: Snapshot) -> RawMatches | None:
     return raw_files.search(erasure.raw, lake, erasure.keys, erasure.progress) if erasure.raw else None
 
 
-def _look_at_lake(erasure: Erasure, lake: Snapshot) -> tuple[Held, list[BadRowsFile]]:
+def _look_at_lake(erasure: Erasure, lake: Snapshot) -> tuple[Matches, list[BadRowsFile]]:
     held = data_files.search(erasure.place, erasure.log, lake.change, erasure.keys, erasure.progress)
     return held, quarantine.search(erasure.log, erasure.keys, lake.schema)
 
 
-def _prepare_raw(log: ChangeLog, held: HeldRaw) -> None:
+def _prepare_raw(log: ChangeLog, held: RawMatches) -> None:
     if held.pending:
         message = f"{len(held.pending)} raw files that are not in the lake yet hold rows to erase"
         remedy = "Let the table be run, then erase once more; nothing was changed"
@@ -244,12 +244,12 @@ def _prepare_raw(log: ChangeLog, held: HeldRaw) -> None:
         log.mark_first_retained(first)
 
 
-def _touched(held: Held, bad_rows: list[BadRowsFile], raw: HeldRaw | None) -> Touched:
+def _touched(held: Matches, bad_rows: list[BadRowsFile], raw: RawMatches | None) -> ErasureCounts:
     live = [one for one in held.files if one.live and not one.of_history]
     versions = [one for one in held.files if one.live and one.of_history]
     retired = [one for one in held.files if not one.live]
-    raw = raw or HeldRaw()
-    return Touched(
+    raw = raw or RawMatches()
+    return ErasureCounts(
         rows=sum(one.rows for one in live),
         files=len(live),
         versions=sum(one.rows for one in versions),
@@ -268,7 +268,7 @@ def _touched(held: Held, bad_rows: list[BadRowsFile], raw: HeldRaw | None) -> To
     )
 
 
-def _out_of_reach(erasure: Erasure, lake: Snapshot, held: Held, raw: HeldRaw | None) -> tuple[str, ...]:
+def _out_of_reach(erasure: Erasure, lake: Snapshot, held: Matches, raw: RawMatches | None) -> tuple[str, ...]:
     log = erasure.log
     foreign = sum(1 for _ in log.store.list(log.layout.foreign_folder))
     places = {
@@ -289,7 +289,7 @@ def _out_of_reach(erasure: Erasure, lake: Snapshot, held: Held, raw: HeldRaw | N
     return tuple(sentence for sentence, applies in places.items() if applies)
 
 
-def _note(erasure: Erasure, done: Erased) -> bytes:
+def _note(erasure: Erasure, done: ErasureResult) -> bytes:
     """That it is done, and what it touched: for whoever must show it later. Nothing in it tells of the rows."""
     note: dict[str, Any] = {
         "table": str(erasure.log.layout.name),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
-    from cdclake.lake.read.key_filter import Keys
+    from cdclake.lake.read.key_filter import RowKeys
     from cdclake.model.schema import Schema
     from cdclake.ports import ObjectStore
 
@@ -26,7 +26,7 @@ class BadRowsFile(NamedTuple):
     left: bytes
 
 
-def search(log: ChangeLog, keys: Keys, schema: Schema) -> list[BadRowsFile]:
+def search(log: ChangeLog, keys: RowKeys, schema: Schema) -> list[BadRowsFile]:
     """Look for rows in the quarantine, that of changes long gone included.
 
     A bad row of which no columns are known is taken for one of them if all values of a key are among its words.
@@ -43,7 +43,7 @@ def search(log: ChangeLog, keys: Keys, schema: Schema) -> list[BadRowsFile]:
     return found
 
 
-def is_one(content: dict[str, str | None] | str, keys: Keys, schema: Schema) -> bool:
+def is_one(content: dict[str, str | None] | str, keys: RowKeys, schema: Schema) -> bool:
     """Whether a bad row has one of the keys, see `search`."""
     if isinstance(content, str):
         return keys.are_in_words_of(content, schema)

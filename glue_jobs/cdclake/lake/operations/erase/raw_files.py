@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.lake.operations.erase.progress import Progress
-    from cdclake.lake.read.key_filter import Keys
+    from cdclake.lake.read.key_filter import RowKeys
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableName, TableSettings
     from cdclake.ports import ObjectStore
 
 
 @dataclass(frozen=True)
-class RawPlace:
+class RawLocation:
     """Where a table's raw files are.
 
     Attributes:
@@ -61,7 +61,7 @@ class RawPlace:
 
 
 @dataclass(frozen=True)
-class HeldRawFile:
+class MatchedRawFile:
     """A raw file that holds rows to erase.
 
     Attributes:
@@ -73,7 +73,7 @@ class HeldRawFile:
 
 
 @dataclass
-class HeldRaw:
+class RawMatches:
     """Everything in the raw bucket in which rows to erase were found.
 
     Attributes:
@@ -88,7 +88,7 @@ class HeldRaw:
 
     full_load: list[RawFile] = field(default_factory=list)
     full_load_rows: int = 0
-    changes: list[HeldRawFile] = field(default_factory=list)
+    changes: list[MatchedRawFile] = field(default_factory=list)
     too_late: frozenset[str] = frozenset()
     pending: list[str] = field(default_factory=list)
     renamed: int = 0
@@ -105,7 +105,7 @@ class HeldRaw:
         return tuple(held.file.relative for held in self.changes if held.file.relative not in self.too_late)
 
 
-def search(raw: RawPlace, lake: Snapshot, keys: Keys, progress: Progress) -> HeldRaw:
+def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) -> RawMatches:
     """Look for rows in all raw files of the table.
 
     Args:
@@ -116,7 +116,7 @@ def search(raw: RawPlace, lake: Snapshot, keys: Keys, progress: Progress) -> Hel
     not_in_lake = {file.relative for file in due}
     if full_load and full_load_facts(full_load) != (lake.full_load_files, lake.full_load_utc):
         not_in_lake.update(file.relative for file in full_load)
-    found, fs = HeldRaw(too_late=frozenset(file.relative for file in too_late)), raw.fs.open()
+    found, fs = RawMatches(too_late=frozenset(file.relative for file in too_late)), raw.fs.open()
     progress.expect("Looking through raw files", len(full_load) + len(changes))
     for file in (*full_load, *changes):
         try:
@@ -131,12 +131,12 @@ def search(raw: RawPlace, lake: Snapshot, keys: Keys, progress: Progress) -> Hel
         if rows and file.kind is RawKind.FULL_LOAD:
             found.full_load, found.full_load_rows = full_load, found.full_load_rows + len(rows)
         elif rows:
-            found.changes.append(HeldRawFile(file, frozenset(rows)))
+            found.changes.append(MatchedRawFile(file, frozenset(rows)))
         progress.step()
     return found
 
 
-def _rows_of(fs: FileSystem, raw: RawPlace, file: RawFile, lake: Snapshot, keys: Keys) -> tuple[set[int], int]:
+def _rows_of(fs: FileSystem, raw: RawLocation, file: RawFile, lake: Snapshot, keys: RowKeys) -> tuple[set[int], int]:
     """Numbers of the rows that have one of the keys, and how many others tell that a row had it before."""
     shape = TableShape(lake.schema, raw.settings.primary_key, raw.settings.partition_key)
     wanted = keys.wanted(shape)
@@ -161,7 +161,7 @@ def _numbers(positions: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_slice_codeunits(positions, -ROW_DIGITS).cast(pa.int64())
 
 
-def rewrite(raw: RawPlace, held: HeldRaw, progress: Progress) -> None:
+def rewrite(raw: RawLocation, held: RawMatches, progress: Progress) -> None:
     """Write change files anew without the rows, and delete a full load, each with what is held of it out of sight.
 
     A CSV file of which nothing is left is deleted, as an empty one cannot be read.
@@ -185,13 +185,13 @@ def _purge(store: ObjectStore, key: str) -> None:
     store.purge(key, lambda other: other != key)
 
 
-def _without_rows(fs: FileSystem, one: HeldRawFile, settings: TableSettings) -> bytes:
+def _without_rows(fs: FileSystem, one: MatchedRawFile, settings: TableSettings) -> bytes:
     if one.file.format is RawFormat.PARQUET:
         return _parquet_without(fs, one)
     return csv.without_rows(fs, one.file, settings, one.rows)
 
 
-def _parquet_without(fs: FileSystem, one: HeldRawFile) -> bytes:
+def _parquet_without(fs: FileSystem, one: MatchedRawFile) -> bytes:
     with fs.open_input_file(one.file.key) as source:
         parquet = pq.ParquetFile(source)
         compression = {column.compression for column in _chunks(parquet)} or {"UNCOMPRESSED"}
