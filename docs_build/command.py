@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cdclake.cli.main import app
-from cdclake.cli.options import Target
+from cdclake.cli.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import pytest
 from docs_build import attributes, command
 from docs_build.reference import FOLDER, pages
 
-from cdclake.cli.verbs.tables import SETTABLE
+from cdclake.cli.settings import SETTABLE
 from cdclake.model.names import Attribute
 
 

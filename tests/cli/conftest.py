@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.cli.main import app
-from cdclake.cli.options import Target
+from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE

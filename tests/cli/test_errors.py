@@ -72,7 +72,7 @@ def test_a_region_or_bucket_that_cannot_be_one_is_told(cdclake, state, arguments
 @pytest.mark.parametrize(
     ("verb", "told"),
     [
-        ("feed", "Error: The folder {folder} cannot be made: Not a directory"),
+        ("local feed", "Error: The folder {folder} cannot be made: Not a directory"),
         ("local sample", "Error: The system says of a file or folder: Not a directory"),
     ],
 )

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
-from cdclake.cli.options import Target
+from cdclake.cli.aws.job_history import StartedRun
 from cdclake.cli.output import OutputFormat
-from cdclake.cli.pipeline import Pipeline, StartedRun
-from cdclake.cli.verbs.run import failure, show
+from cdclake.cli.pipeline import Pipeline
+from cdclake.cli.target import Target
+from cdclake.cli.verbs.run import show
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Action, Plan, PlannedTable
 from cdclake.control.plan.decision import Decision, DecisionKind
@@ -96,7 +97,7 @@ class World:
         return ChangeLog(self.lake, TARGET.installation.layout(name))
 
     @property
-    def history(self):
+    def job_history(self):
         return self
 
     def since(self, controller_run_id):
@@ -175,7 +176,7 @@ def test_a_table_that_is_frozen_or_cannot_be_planned_is_not_said_to_have_nothing
     assert told.failed
     assert [table.outcome for table in told.tables] == ["failed", "failed"]
     assert "3 change files vanished. Bring them back" in told.tables[0].error
-    assert "LastIncrementalFile is 'x'" in str(failure(told))
+    assert "LastIncrementalFile is 'x'" in str(told.error())
 
 
 def test_a_table_that_the_controller_registers_is_reported_as_inactive():
@@ -218,7 +219,7 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
     outcome = world.run()
     assert outcome.failed
     assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "changed"), (STORE, "failed")]
-    error = failure(outcome)
+    error = outcome.error()
     assert "1 of 2 tables failed: shop.store: BadRowError: row 7 of file x" in str(error)
     assert error.exit_code != 0
 
@@ -242,7 +243,7 @@ def test_a_run_of_several_tables_that_fails_for_one_does_not_fail_the_others():
     world.since = lambda _: [StartedRun(one, world.jobs.started[0].run_id) for one in paths]  # type: ignore[method-assign]  # one run, two tables
     outcome = world.run()
     assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "changed"), (STORE, "failed")]
-    assert "1 of 2 tables failed: shop.store: BadRowError: row 7" in str(failure(outcome))
+    assert "1 of 2 tables failed: shop.store: BadRowError: row 7" in str(outcome.error())
 
 
 def test_a_failed_controller_fails_the_run_even_if_all_tables_are_well():
@@ -251,7 +252,7 @@ def test_a_failed_controller_fails_the_run_even_if_all_tables_are_well():
     )
     outcome = world.run()
     assert outcome.failed
-    assert "the raw location is empty" in str(failure(outcome))
+    assert "the raw location is empty" in str(outcome.error())
 
 
 def test_a_run_can_be_limited_to_tables():

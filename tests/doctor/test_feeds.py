@@ -57,7 +57,7 @@ ALIKE = frozenset(
 def fed(folder: Path, *arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the doctor says of a feed, and the feed's manifest."""
     raw, expected = folder / "raw", folder / "expected"
-    made = CliRunner().invoke(app, ("feed", str(raw), "--expected", str(expected), *arguments))
+    made = CliRunner().invoke(app, ("local", "feed", str(raw), "--expected", str(expected), *arguments))
     assert made.exit_code == 0, made.output
     prefix = ("--raw-prefix", "dms") if "BucketFolder=dms" in arguments else ()
     item = str(expected / "table.json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,12 +14,9 @@ from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from cdclake.cli.options import Target
     from cdclake.cli.output import Output
+    from cdclake.cli.target import Target
     from cdclake.control.admin.table_admin import RegisteredTable
-
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 
 
 def open_table(target: Target, table: str) -> RegisteredTable:

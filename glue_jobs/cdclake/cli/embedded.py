@@ -35,9 +35,8 @@ def kept_on_failure(prefix: str) -> Iterator[Path]:
 def hourly_run(aws: EmbeddedAws, deployment: Deployment) -> Callable[[], None]:
     """What the hourly workflow does, waiting for the end of it. It raises `JobRunError` if a run fails."""
     from cdclake.cli.aws.services import Services
-    from cdclake.cli.options import Target
     from cdclake.cli.pipeline import Pipeline
-    from cdclake.cli.verbs.run import failure
+    from cdclake.cli.target import Target
 
     target = Target(
         endpoint_url=aws.endpoint,
@@ -53,7 +52,7 @@ def hourly_run(aws: EmbeddedAws, deployment: Deployment) -> Callable[[], None]:
     def run_hourly() -> None:
         outcome = pipeline.run()
         if outcome.failed:
-            raise failure(outcome)
+            raise outcome.error()
 
     return run_hourly
 

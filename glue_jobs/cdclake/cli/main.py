@@ -11,6 +11,7 @@ from cdclake.cli.errors import ErrorReportingGroup
 from cdclake.cli.verbs import (
     adopt,
     changes,
+    clean_up,
     console,
     demo,
     diff,
@@ -20,16 +21,17 @@ from cdclake.cli.verbs import (
     history,
     plan,
     quarantine,
+    reapply,
+    repair,
+    rollback,
     run,
     status,
     tables,
-    undo,
-    upkeep,
     verify,
 )
-from cdclake.cli.verbs.local import feed, group, replicate, sample_db
+from cdclake.cli.verbs.local import group
 
-_TRY, _EVERY_DAY, _LOOK_BACK, _MEND = "Try it out", "Every day", "Look back and undo", "Mend and clean up"
+_TRY, _DAILY, _HISTORY, _FIX = "Try it out", "Daily use", "History and undo", "Fix and clean up"
 
 app = typer.Typer(
     name="cdclake",
@@ -58,31 +60,28 @@ def _options(
     """Take what is asked of no verb."""
 
 
-app.command(rich_help_panel=_EVERY_DAY)(run.run)
-app.command(rich_help_panel=_EVERY_DAY)(plan.plan)
-app.command(rich_help_panel=_EVERY_DAY)(status.status)
-app.add_typer(tables.app, name="tables", rich_help_panel=_EVERY_DAY)
-app.command(rich_help_panel=_EVERY_DAY)(console.console)
-app.command(rich_help_panel=_EVERY_DAY)(verify.verify)
+app.command(rich_help_panel=_DAILY)(run.run)
+app.command(rich_help_panel=_DAILY)(plan.plan)
+app.command(rich_help_panel=_DAILY)(status.status)
+app.add_typer(tables.app, name="tables", rich_help_panel=_DAILY)
+app.command(rich_help_panel=_DAILY)(console.console)
+app.command(rich_help_panel=_DAILY)(verify.verify)
 
-app.add_typer(changes.app, name="changes", rich_help_panel=_LOOK_BACK)
-app.command(rich_help_panel=_LOOK_BACK)(history.history)
-app.command(rich_help_panel=_LOOK_BACK)(diff.diff)
-app.command(rich_help_panel=_LOOK_BACK)(export.export)
-app.command(rich_help_panel=_LOOK_BACK)(undo.rollback)
-app.command(rich_help_panel=_LOOK_BACK)(undo.reapply)
+app.add_typer(changes.app, name="changes", rich_help_panel=_HISTORY)
+app.command(rich_help_panel=_HISTORY)(history.history)
+app.command(rich_help_panel=_HISTORY)(diff.diff)
+app.command(rich_help_panel=_HISTORY)(export.export)
+app.command(rich_help_panel=_HISTORY)(rollback.rollback)
+app.command(rich_help_panel=_HISTORY)(reapply.reapply)
 
-app.command(rich_help_panel=_MEND)(doctor.doctor)
-app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_MEND)
-app.command(rich_help_panel=_MEND)(upkeep.repair)
-app.command("clean-up", rich_help_panel=_MEND)(upkeep.clean_up)
-app.command(rich_help_panel=_MEND)(erase.erase)
-app.command(rich_help_panel=_MEND)(adopt.adopt)
+app.command(rich_help_panel=_FIX)(doctor.doctor)
+app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_FIX)
+app.command(rich_help_panel=_FIX)(repair.repair)
+app.command("clean-up", rich_help_panel=_FIX)(clean_up.clean_up)
+app.command(rich_help_panel=_FIX)(erase.erase)
+app.command(rich_help_panel=_FIX)(adopt.adopt)
 
 app.command(rich_help_panel=_TRY)(demo.demo)
-app.command(rich_help_panel=_TRY)(feed.feed)
-group.app.command()(replicate.replicate)
-group.app.command("sample-db")(sample_db.sample_db)
 app.add_typer(group.app, name="local", rich_help_panel=_TRY)
 
 

@@ -1,21 +1,39 @@
-"""What a command works on: the account or endpoint, the buckets, the state table."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import wraps
-from typing import Annotated, Any, Callable, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Callable, Union, get_type_hints
 
 import typer
 
-from cdclake.control.admin.installation import Installation, variable
+from cdclake.cli.target import Target
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Argument
 
-STACK_VARIABLE = "CDCLAKE_STACK"
-_AWS = "AWS"
-_PLACES = "Places"
+if TYPE_CHECKING:
+    from datetime import datetime
+
+TableArgument = Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", help="The table.")]
+TablesOption = Annotated[
+    Union[list[str], None],
+    typer.Option("--table", metavar="SCHEMA.TABLE", help="Only this table; may be repeated."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why: kept in the change log.")]
+KeyOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="VALUE|JSON",
+        help='Key of a row; of several columns: {"id": 5, "region": "EU"}. Binary: as hex digits. Repeat.',
+    ),
+]
+LateAfterOption = Annotated[
+    int, typer.Option("--late-after-minutes", min=1, help="After how long a raw file that no run has taken is late.")
+]
+
 _OUTPUTS = {
     "RawBucket": "raw_bucket",
     "RawPrefix": "raw_prefix",
@@ -26,54 +44,9 @@ _OUTPUTS = {
 """Outputs of the deployed stack, and the options that they stand for."""
 
 
-def _place(name: str, what: str) -> Any:  # noqa: ANN401 - Typer's own type for an option
-    return typer.Option(f"--{name.replace('_', '-')}", envvar=variable(name), help=what, rich_help_panel=_PLACES)
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where the raw files, the lake and the state are. Each field is an option of every command that works on them."""
-
-    endpoint_url: Annotated[
-        str | None,
-        typer.Option(help="Use this URL in place of AWS's own; also AWS_ENDPOINT_URL.", rich_help_panel=_AWS),
-    ] = None
-    region: Annotated[str | None, typer.Option(help="Region; also AWS_DEFAULT_REGION.", rich_help_panel=_AWS)] = None
-    profile: Annotated[
-        str | None, typer.Option(help="Profile of the AWS configuration; also AWS_PROFILE.", rich_help_panel=_AWS)
-    ] = None
-    stack: Annotated[
-        str | None,
-        typer.Option(
-            envvar=STACK_VARIABLE,
-            help="Take the places that are not given from this CloudFormation stack, such as CdclakePipeline.",
-            rich_help_panel=_PLACES,
-        ),
-    ] = None
-    raw_bucket: Annotated[str, _place("raw_bucket", "Bucket that DMS writes to.")] = Installation.raw_bucket
-    raw_prefix: Annotated[str, _place("raw_prefix", "Folder of the schemas in it.")] = Installation.raw_prefix
-    lake_bucket: Annotated[str, _place("lake_bucket", "Bucket of the lake.")] = Installation.lake_bucket
-    lake_prefix: Annotated[str, _place("lake_prefix", "Folder of the lake in it.")] = Installation.lake_prefix
-    state_table: Annotated[str, _place("state_table", "DynamoDB table of the state.")] = Installation.state_table
-
-    @property
-    def installation(self) -> Installation:
-        """The same without the account."""
-        return Installation(self.raw_bucket, self.raw_prefix, self.lake_bucket, self.lake_prefix, self.state_table)
-
-    @property
-    def job_arguments(self) -> dict[str, str]:
-        """Arguments that point the Controller job to the same raw files and state."""
-        return {
-            Argument.BUCKET: self.raw_bucket,
-            Argument.PREFIX: self.installation.raw_folder,
-            Argument.STATE_TABLE: self.state_table,
-        }
-
-
 def _of_stack(target: Target) -> Target:
     """The target with the places that its stack tells in place of the defaults."""
-    from cdclake.cli.aws.services import stack_outputs  # boto3 takes a while, and who names no stack needs none
+    from cdclake.cli.aws.session import stack_outputs  # boto3 takes a while, and who names no stack needs none
 
     told = stack_outputs(target)
     named = {output: told[output] for output in _OUTPUTS if output in told}
@@ -110,3 +83,16 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
     vars(with_options)["__signature__"] = inspect.Signature(parameters)
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options
+
+
+def change_or_time(text: str | None) -> tuple[int | None, datetime | None]:
+    """What a person wrote to name a state of a table: a number, a time, or neither.
+
+    Raises:
+        ConfigurationError: It is none of them.
+    """
+    from cdclake.lake.read.as_of import parse_time
+
+    if text is None:
+        return None, None
+    return (int(text), None) if text.isdecimal() else (None, parse_time(text))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Callable, Protocol
 
 from cdclake.commit.report import ChangeSummary, summaries
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.summary import NOT_STARTED
+from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.cli.options import Target
+    from cdclake.cli.aws.job_history import StartedRun
+    from cdclake.cli.target import Target
     from cdclake.commit.log import ChangeLog
     from cdclake.control.controller import Plan, PlannedTable
     from cdclake.model.table import TableName, TableState
@@ -29,14 +31,7 @@ Say = Callable[[str], None]
 """Takes a short text on what is going on now."""
 
 
-class StartedRun(NamedTuple):
-    """A ProcessTable run: the path of its table, and its id."""
-
-    path: str
-    run_id: str
-
-
-class History(Protocol):
+class JobHistory(Protocol):
     """Knows the ProcessTable runs."""
 
     def since(self, controller_run_id: str) -> Sequence[StartedRun]:
@@ -44,7 +39,7 @@ class History(Protocol):
         ...
 
 
-class Services(Protocol):
+class PipelineServices(Protocol):
     """What the pipeline works with."""
 
     @property
@@ -58,7 +53,7 @@ class Services(Protocol):
         ...
 
     @property
-    def history(self) -> History:
+    def job_history(self) -> JobHistory:
         """Their runs."""
         ...
 
@@ -103,6 +98,17 @@ class PipelineOutcome:
     def failed(self) -> bool:
         """Whether anything went wrong."""
         return self.controller.state is not JobState.SUCCEEDED or any(t.outcome == "failed" for t in self.tables)
+
+    def error(self) -> JobRunError:
+        """The error for a run in which something went wrong."""
+        failed = [table for table in self.tables if table.outcome == "failed"]
+        if failed:
+            text = "; ".join(f"{table.name}: {table.error}" for table in failed)
+            return JobRunError(f"{len(failed)} of {len(self.tables)} tables failed: {text}")
+        controller = self.controller
+        message = f"The Controller job did not end well: {controller.error or controller.detail}"
+        remedy = "" if controller.error else "Look at the run's log"  # the job's own error says what to do
+        return JobRunError(message, remedy=remedy, run=controller.run_id)
 
     @property
     def idle(self) -> list[str]:
@@ -149,7 +155,11 @@ class Pipeline:
     """
 
     def __init__(
-        self, services: Services, target: Target, say: Say = lambda _: None, sleep: Callable[[float], None] = time.sleep
+        self,
+        services: PipelineServices,
+        target: Target,
+        say: Say = lambda _: None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._services = services
         self._target = target
@@ -199,7 +209,7 @@ class Pipeline:
         that an event started are waited for as well, as they do what the Controller found to do.
         """
         ended: dict[str, JobRun] = {}
-        for path, run_id in self._services.history.since(controller_run_id):
+        for path, run_id in self._services.job_history.since(controller_run_id):
             if path.startswith(self._target.installation.state_prefix):
                 self._say(f"ProcessTable works on {path}")
                 ended.setdefault(path, self._wait(JOB_PROCESS_TABLE, run_id))

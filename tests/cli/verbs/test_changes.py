@@ -5,7 +5,7 @@ import json
 import boto3
 import pytest
 
-from cdclake.cli.options import Target
+from cdclake.cli.target import Target
 from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.table import TableName
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from cdclake.cli.aws.environment import aws_environment, environment
-from cdclake.cli.options import Target
 from cdclake.cli.output import OutputFormat
+from cdclake.cli.target import Target
 from cdclake.cli.verbs.diff import show
 from cdclake.lake.read.diff_report import DiffReport
 from tests.lake.over_time import TABLE, TableOverTime

@@ -10,7 +10,7 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.cli.options import Target
+from cdclake.cli.target import Target
 from cdclake.model.names import STATE_TABLE, Attribute
 from tests.lake.operations.erase.erasing import (
     COLUMNS,

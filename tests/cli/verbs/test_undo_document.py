@@ -5,7 +5,7 @@ import shlex
 import boto3
 
 from cdclake.adapters.s3 import S3Store
-from cdclake.cli.options import Target
+from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute

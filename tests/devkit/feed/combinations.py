@@ -1,4 +1,4 @@
-"""Combinations of DMS settings and of what happens at a source, as arguments of `cdclake feed`."""
+"""Combinations of DMS settings and of what happens at a source, as arguments of `cdclake local feed`."""
 
 from __future__ import annotations
 

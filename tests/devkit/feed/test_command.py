@@ -1,4 +1,4 @@
-"""`cdclake feed` and `cdclake run` themselves, on the embedded AWS with real Spark: many tables in one run."""
+"""`cdclake local feed` and `cdclake run` themselves, on the embedded AWS with real Spark: many tables in one run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_one_run_makes_every_table_as_its_feed_expects(aws: EmbeddedAws, tmp_pat
         place = (f"s3://{RAW}", "--expected", str(tmp_path / name), "--table", f"feed.{name}")
         # The other tests look at histories.
         arguments = [argument for argument in COMBINATIONS[name] if argument != "--history"]
-        cdclake("feed", *place, *SMALL, "--files", "4", *arguments)
+        cdclake("local", "feed", *place, *SMALL, "--files", "4", *arguments)
     cdclake("run")  # it registers them, inactive
     states = DynamoState(aws.client("dynamodb"), STATE_TABLE)
     for name in NAMES:

@@ -25,7 +25,7 @@ def test_the_table_is_what_the_document_says_it_must_be(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     plant = Plant(tmp_path, "raw/shop/orders/")
-    (command,) = re.findall(r"^cdclake (feed s3://cdclake-raw .*)$", DOCUMENT, re.MULTILINE)
+    (command,) = re.findall(r"^cdclake (local feed s3://cdclake-raw .*)$", DOCUMENT, re.MULTILINE)
     arguments = shlex.split(command.replace("s3://cdclake-raw", "raw"))
     assert CliRunner().invoke(app, arguments).exit_code == 0
     plant.hour()
@@ -41,7 +41,7 @@ def test_the_table_is_what_the_document_says_it_must_be(
 
 def test_the_first_example_writes_the_files_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    command = next(iter(re.findall(r"^cdclake (feed raw .*)$", DOCUMENT, re.MULTILINE)))
+    command = next(iter(re.findall(r"^cdclake (local feed raw .*)$", DOCUMENT, re.MULTILINE)))
     assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
     shown = re.findall(r"^((?:raw|expected)/\S+)", DOCUMENT, re.MULTILINE)
     assert len(shown) == 6

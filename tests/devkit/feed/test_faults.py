@@ -28,7 +28,7 @@ class Fed:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.plant, self._expected = Plant(folder, "raw/shop/orders/"), folder / "expected"
-        self._arguments = ("feed", str(self.plant.raw), "--expected", str(self._expected), *SMALL, *arguments)
+        self._arguments = ("local", "feed", str(self.plant.raw), "--expected", str(self._expected), *SMALL, *arguments)
 
     def feed(self, *more: str) -> list[dict[str, Any]]:
         """Write the feed, or a round; the faults in its manifest."""

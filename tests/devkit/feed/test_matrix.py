@@ -1,4 +1,4 @@
-"""`cdclake feed`, then the hourly run: the lake is what the feed says it must be, whatever the settings of DMS."""
+"""`cdclake local feed`, then the hourly run: the lake equals the expectation, whatever the DMS settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_lake_is_as_the_feed_expects_after_each_round(tmp_path: Path, name: 
     folder = "dms/" if "BucketFolder=dms" in COMBINATIONS[name] else ""
     plant, expected = Plant(tmp_path, f"raw/{folder}feed/{name}/"), tmp_path / "expected"
     for number in range(1, ROUNDS + 1):
-        place = ("feed", str(plant.raw), "--expected", str(expected), "--table", f"feed.{name}")
+        place = ("local", "feed", str(plant.raw), "--expected", str(expected), "--table", f"feed.{name}")
         arguments = (*place, *SMALL, *COMBINATIONS[name], "--rounds", str(ROUNDS), "--only-round", str(number))
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, done.output

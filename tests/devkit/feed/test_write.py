@@ -70,7 +70,8 @@ def test_what_cannot_be_made_is_refused_before_anything_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bytes").write_bytes(b"\xff\xfe")
-    done = CliRunner().invoke(app, ("feed", "raw", "--rows", "5", "--changes", "5", "--files", "1", *arguments))
+    size = ("--rows", "5", "--changes", "5", "--files", "1")
+    done = CliRunner().invoke(app, ("local", "feed", "raw", *size, *arguments))
     assert done.exit_code == ConfigurationError.exit_code
     assert why in done.output
     assert not list(Path().rglob("*.parquet"))

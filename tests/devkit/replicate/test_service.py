@@ -19,7 +19,7 @@ from tests.lake.dying_store import Death, DiedError, DyingStore
 
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
-from cdclake.cli.source import PASSWORD_VARIABLE
+from cdclake.cli.source_database import PASSWORD_VARIABLE
 from cdclake.devkit.replicate.connection import Account, connect
 from cdclake.devkit.replicate.position import ProgressFile
 from cdclake.devkit.replicate.snapshot import snapshot

@@ -11,7 +11,7 @@ from tests.lake.over_time import TABLE, TableOverTime
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
-from cdclake.cli.source import PASSWORD_VARIABLE
+from cdclake.cli.source_database import PASSWORD_VARIABLE
 from cdclake.devkit.replicate import compare_parts
 from cdclake.devkit.replicate.verify import Verified, verify
 from cdclake.lake.read.as_of import TableLocation

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import boto3
 
-from cdclake.cli.aws.services import endpoint_of, session_of
+from cdclake.cli.aws.session import endpoint_of, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cdclake.cli.options import Target
+    from cdclake.cli.target import Target
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _QUIET = """\

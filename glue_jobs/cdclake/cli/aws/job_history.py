@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.cli.pipeline import StartedRun
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 
@@ -16,8 +15,15 @@ if TYPE_CHECKING:
     from mypy_boto3_glue.type_defs import JobRunTypeDef
 
 
-class GlueHistory:
-    """A `History` of Glue's job runs.
+class StartedRun(NamedTuple):
+    """A ProcessTable run: the path of its table, and its id."""
+
+    path: str
+    run_id: str
+
+
+class GlueJobHistory:
+    """A `JobHistory` of Glue's job runs.
 
     Args:
         client: Glue client.
@@ -27,7 +33,7 @@ class GlueHistory:
         self._client = client
 
     def since(self, controller_run_id: str) -> list[StartedRun]:
-        """See `History.since`."""
+        """See `JobHistory.since`."""
         controller = self._client.get_job_run(JobName=JOB_CONTROLLER, RunId=controller_run_id)["JobRun"]
         found = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
         return [StartedRun(path, run["Id"]) for run in found for path in _paths(run.get("Arguments", {}))]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.cli.confirm import DryRunOption, YesOption, ask, open_table
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.confirm import ask, open_table
+from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+from cdclake.cli.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.change_columns import LIST_COLUMNS
+from cdclake.cli.options import TableArgument, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+from cdclake.cli.target import Target
 from cdclake.commit.describe import as_after, entry_line, time_text, what_it_did
 from cdclake.errors import ConfigurationError
 from cdclake.model.change import ChangeKind
@@ -29,25 +30,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_LAST = 30
 _LIST = "list"
-
-LIST_COLUMNS = (
-    Column("change", "Change", number=True),
-    Column("time", "Time (UTC)"),
-    Column("what", "Kind"),
-    Column("raw_files", "Raw\nfiles", number=True),
-    Column("rows_read", "Rows\nread", number=True),
-    Column("inserted", "Inserted", number=True),
-    Column("updated", "Updated", number=True),
-    Column("deleted", "Deleted", number=True),
-    Column("rows", "Rows\nafter", number=True),
-    Column("files_added", "Files\nadded", number=True),
-    Column("files_retired", "Files\nretired", number=True),
-    Column("files_restored", "Files\nrestored", number=True),
-    Column("bytes_added", "Bytes\nadded", number=True),
-    Column("seconds", "Secs", number=True),
-    Column("note", "Note"),
-)
-"""Columns for `cdclake.commit.describe.entry_line`; the note is last."""
 
 _PAIR = (Column("name", ""), Column("value", ""))
 _COUNTS = (Column("name", ""), Column("value", "", number=True))

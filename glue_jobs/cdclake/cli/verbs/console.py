@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import LateAfterOption, with_target
+from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ def console(
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Let pages turn tables on and off, roll back and reapply.")
     ] = False,
-    late_after_minutes: Annotated[
-        int, typer.Option(min=1, help="After how long a raw file that no run has taken is late.")
-    ] = LATE_AFTER_MINUTES,
+    late_after_minutes: LateAfterOption = LATE_AFTER_MINUTES,
     target: Target,
 ) -> None:
     """Show tables and their changes in a browser, until Ctrl-C. Read-only, unless told otherwise.
@@ -65,7 +64,7 @@ def console(
 
 def _where(target: Target, services: Services) -> str:
     """The AWS that is looked at, for people. Makes the adapters, so that what is wrong with the settings shows now."""
-    from cdclake.cli.aws.services import endpoint_of, session_of
+    from cdclake.cli.aws.session import endpoint_of, session_of
 
     _ = services.source, services.lake
     endpoint = endpoint_of(target)

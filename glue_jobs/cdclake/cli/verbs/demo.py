@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.cli.change_columns import STEP_COLUMNS, step_record
 from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.run import STEP_COLUMNS, step_record
 from cdclake.errors import CdclakeError, IntegrityError
 
 if TYPE_CHECKING:

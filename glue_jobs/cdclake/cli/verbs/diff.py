@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import TableArgument, change_or_time, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.export import change_or_time
-from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+from cdclake.cli.target import Target
 
 if TYPE_CHECKING:
     from cdclake.lake.read.diff_report import DiffReport

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdclake.cli.errors import print_error
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import TableArgument, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.tables import TableArgument, parse_settings, settings_of
+from cdclake.cli.settings import parse_settings, settings_of
+from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName

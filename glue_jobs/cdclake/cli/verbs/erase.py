@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.confirm import DryRunOption, YesOption, ask, open_table, person, tell_of_catalog, warn_if_at_work
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.confirm import ask, open_table, person, tell_of_catalog, warn_if_at_work
+from cdclake.cli.options import DryRunOption, KeyOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.history import KeyOption  # noqa: TC001 - Typer reads the annotations
-from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+from cdclake.cli.target import Target
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import TableArgument, change_or_time, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from cdclake.cli.target import Target
 
 _COLUMNS = (
     Column("table", "Table"),
@@ -68,16 +65,3 @@ def export(
             progress=say,
         )
     output_for(output).records("Exported", _COLUMNS, [asdict(exported)])
-
-
-def change_or_time(text: str | None) -> tuple[int | None, datetime | None]:
-    """What a person wrote to name a state of a table: a number, a time, or neither.
-
-    Raises:
-        ConfigurationError: It is none of them.
-    """
-    from cdclake.lake.read.as_of import parse_time
-
-    if text is None:
-        return None, None
-    return (int(text), None) if text.isdecimal() else (None, parse_time(text))

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import KeyOption, TableArgument, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
-
-KeyOption = Annotated[
-    list[str],
-    typer.Option(
-        metavar="VALUE|JSON",
-        help='Key of a row; of several columns: {"id": 5, "region": "EU"}. Binary: as hex digits. Repeat.',
-    ),
-]
+from cdclake.cli.target import Target
 
 
 @with_target

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Annotated
 
-import typer
-
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import TablesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, RetryableError
 
 _COLUMNS = (
@@ -25,9 +23,7 @@ _COLUMNS = (
 @with_target
 def plan(
     *,
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="SCHEMA.TABLE", help="Only this table; may be repeated.")
-    ] = None,
+    table: TablesOption = None,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:

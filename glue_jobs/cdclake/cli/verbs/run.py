@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.change_columns import STEP_COLUMNS, step_record
+from cdclake.cli.options import TablesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.errors import JobRunError
+from cdclake.cli.target import Target
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from cdclake.cli.pipeline import PipelineOutcome, TableOutcome
     from cdclake.commit.report import ChangeSummary
-
-STEP_COLUMNS = (
-    Column("rows", "Rows", number=True),
-    Column("inserted", "Inserted", number=True),
-    Column("updated", "Updated", number=True),
-    Column("deleted", "Deleted", number=True),
-    Column("files", "Files\nrewritten", number=True),
-    Column("seconds", "Secs", number=True),
-)
-"""Columns for `step_record`."""
 
 _COLUMNS = (Column("table", "Table"), Column("what", "What"), *STEP_COLUMNS)
 _PHASES = ("list", "read", "route", "load", "rewrite", "commit", "publish")
@@ -43,9 +32,7 @@ _COST_COLUMNS = (
 @with_target
 def run(
     *,
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="SCHEMA.TABLE", help="Only this table; may be repeated.")
-    ] = None,
+    table: TablesOption = None,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
@@ -65,7 +52,7 @@ def run(
             outcome = outcome.with_plan(plan(services.source, datetime.now(timezone.utc), outcome.idle))
     show(outcome, output)
     if outcome.failed:
-        raise failure(outcome)
+        raise outcome.error()
 
 
 def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
@@ -104,11 +91,6 @@ def table_record(table: TableOutcome) -> dict[str, object]:
     }
 
 
-def step_record(change: Mapping[str, object]) -> dict[str, object]:
-    """A change's figures as printed: with `files`, e.g. `3 of 90`."""
-    return {**change, "files": f"{change['files_rewritten']} of {change['files_before']}"}
-
-
 def _lines(table: TableOutcome) -> Iterable[dict[str, object]]:
     """A line for each change, and one for an outcome that the changes do not tell."""
     name = str(table.name)
@@ -134,15 +116,3 @@ def _left_out(name: TableName, change: ChangeSummary) -> Iterable[str]:
     if change.too_late_files:
         told_by = f"cdclake changes show {name.typed} {change.change}"
         yield f"{name}, change {change.change}: {change.too_late_files:,} files left out as too late: {told_by}"
-
-
-def failure(outcome: PipelineOutcome) -> JobRunError:
-    """The error for a run in which something went wrong."""
-    failed = [table for table in outcome.tables if table.outcome == "failed"]
-    if failed:
-        text = "; ".join(f"{table.name}: {table.error}" for table in failed)
-        return JobRunError(f"{len(failed)} of {len(outcome.tables)} tables failed: {text}")
-    controller = outcome.controller
-    message = f"The Controller job did not end well: {controller.error or controller.detail}"
-    remedy = "" if controller.error else "Look at the run's log"  # the job's own error says what to do
-    return JobRunError(message, remedy=remedy, run=controller.run_id)

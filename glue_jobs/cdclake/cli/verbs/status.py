@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import LateAfterOption, TablesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES, Standing
 from cdclake.errors import AttentionError
 
@@ -38,12 +39,8 @@ _COLUMNS = (
 @with_target
 def status(
     *,
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="SCHEMA.TABLE", help="Only this table; may be repeated.")
-    ] = None,
-    late_after_minutes: Annotated[
-        int, typer.Option(min=1, help="After how long a raw file that no run has taken is late.")
-    ] = LATE_AFTER_MINUTES,
+    table: TablesOption = None,
+    late_after_minutes: LateAfterOption = LATE_AFTER_MINUTES,
     ignore_new: Annotated[bool, typer.Option("--ignore-new", help="New tables do not need a person.")] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,

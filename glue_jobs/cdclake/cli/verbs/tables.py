@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdclake.adapters.state_rules import KEPT_BY_STORE
-from cdclake.cli.confirm import DryRunOption, YesOption, ask, open_table
-from cdclake.cli.json_file import json_object
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.confirm import ask, open_table
+from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.settings import SETTABLE, parse_settings, settings_of
+from cdclake.cli.target import Target
 from cdclake.control.admin.settings import change_settings
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
@@ -25,25 +25,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_OF_THE_JOBS = KEPT_BY_STORE | {
-    Attribute.BUCKET,
-    Attribute.PREFIX,
-    Attribute.FOLDER,
-    Attribute.LAST_RUN_STATE,
-    Attribute.LAST_RUN_ID,
-    Attribute.LAST_RUN_UTC,
-    Attribute.LAST_LISTED_UTC,
-    Attribute.LAST_PENDING,
-    Attribute.LAST_LOOK_FROM,
-    Attribute.LAST_PAGE_END,
-    Attribute.LAST_ERROR,
-    Attribute.LAST_CHANGE_ID,
-    Attribute.LAST_CATALOG_TABLE,
-    Attribute.LAST_CATALOG_ERROR,
-}
-SETTABLE = tuple(value for name, value in vars(Attribute).items() if name.isupper() and value not in _OF_THE_JOBS)
-"""Attributes that a person sets, or sets back to have something done again."""
-
 _COLUMNS = (
     Column("table", "Table"),
     Column("active", "Active"),
@@ -56,8 +37,6 @@ _COLUMNS = (
 )
 
 _PAIR = (Column("name", ""), Column("value", ""))
-
-TableArgument = Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", help="The table.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -198,36 +177,6 @@ def unfreeze(
     ask(f"Let {table} go on without those that vanished, and lose what was in them?", yes=yes, output=output)
     after = change_settings(found.states, found.state, {Attribute.LAST_PENDING: Sentinel.NONE})
     shown.records("Tables", _COLUMNS, [state_record(after)])
-
-
-def parse_settings(settings: list[str]) -> dict[str, str]:
-    """Read `Attribute=Value` texts.
-
-    Raises:
-        ConfigurationError: There is no `=`, or no such setting.
-    """
-    attributes = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or name not in SETTABLE:
-            message = f"'{setting}' does not set anything"
-            raise ConfigurationError(message, remedy=f"Write ATTRIBUTE=VALUE with one of {', '.join(SETTABLE)}")
-        attributes[name] = value
-    return attributes
-
-
-def settings_of(file: Path | None) -> dict[str, str]:
-    """Settings in a JSON file, `{"PrimaryKey": "id"}`.
-
-    Raises:
-        ConfigurationError: It does not hold settings and nothing else, each a text.
-    """
-    settings = json_object(file) if file else {}
-    for name, value in settings.items():
-        if not isinstance(value, str):
-            message = f"{name} in {file} is not a text"
-            raise ConfigurationError(message, remedy='Write every value in quotes, as in {"History": "true"}')
-    return parse_settings([f"{name}={value}" for name, value in settings.items()])
 
 
 def state_record(state: TableState) -> dict[str, object]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.source import (
+from cdclake.cli.source_database import (
     HostOption,
     OptionFileOption,
     PortOption,
@@ -17,6 +17,7 @@ from cdclake.cli.source import (
     UserOption,
     account_of,
 )
+from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.table import TableName
 

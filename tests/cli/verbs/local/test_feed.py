@@ -1,8 +1,9 @@
-"""`cdclake feed`: the same seed gives the same bytes, to a folder or a bucket, and what cannot be made is refused."""
+"""`cdclake local feed`: the same seed gives the same bytes, in a folder or a bucket; impossible feeds are refused."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -15,20 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Cdclake = Callable[..., Any]
+    Command = Callable[..., Any]
 
 SMALL = ("--rows", "30", "--changes", "40", "--files", "4")
+
+
+@pytest.fixture
+def feed(cdclake: Command) -> Command:
+    return partial(cdclake, "local", "feed")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_one_others(cdclake: Cdclake, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(feed: Command, tmp_path: Path) -> None:
     made = []
     for number, seed in enumerate(("1", "1", "2")):
         raw, expected = tmp_path / f"raw-{number}", tmp_path / f"expected-{number}"
-        done = cdclake("feed", str(raw), "--expected", str(expected), "--seed", seed, "--history", *SMALL)
+        done = feed(str(raw), "--expected", str(expected), "--seed", seed, "--history", *SMALL)
         assert done.exit_code == 0, done.output
         made.append((contents(raw), contents(expected)))
     assert made[0] == made[1]
@@ -36,12 +42,12 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(cdclake: Cdcl
     assert not made[0][0].items() & made[2][0].items()
 
 
-def test_rounds_written_one_by_one_are_the_feed_written_at_once(cdclake: Cdclake, tmp_path: Path) -> None:
-    feed = ("--rounds", "2", "--late", "1", "--repeated", "1", *SMALL)
+def test_rounds_written_one_by_one_are_the_feed_written_at_once(feed: Command, tmp_path: Path) -> None:
+    options = ("--rounds", "2", "--late", "1", "--repeated", "1", *SMALL)
     for folder, rounds in (("whole", [()]), ("parts", [("--only-round", "1"), ("--only-round", "2")])):
         for one in rounds:
             place = (str(tmp_path / folder), "--expected", str(tmp_path / f"{folder}-expected"))
-            assert cdclake("feed", *place, *feed, *one).exit_code == 0
+            assert feed(*place, *options, *one).exit_code == 0
     assert contents(tmp_path / "whole") == contents(tmp_path / "parts")
     whole, parts = (contents(tmp_path / f"{one}-expected") for one in ("whole", "parts"))
     assert whole["table/part-00000.parquet"] == parts["table/part-00000.parquet"]
@@ -51,9 +57,9 @@ def test_rounds_written_one_by_one_are_the_feed_written_at_once(cdclake: Cdclake
     assert special == ["again", "full load", "late", "repeated"]
 
 
-def test_the_answer_tells_what_was_written_and_what_to_set(cdclake: Cdclake, tmp_path: Path) -> None:
+def test_the_answer_tells_what_was_written_and_what_to_set(feed: Command, tmp_path: Path) -> None:
     place = (str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"))
-    done = cdclake("feed", *place, *SMALL, "--fault", "bad-rows", "--output", "json")
+    done = feed(*place, *SMALL, "--fault", "bad-rows", "--output", "json")
     answer = json.loads(done.stdout)
     sizes = [len(data) for data in contents(tmp_path / "raw").values()]
     assert (answer["files"], answer["bytes"]) == (len(sizes), sum(sizes)) == (5, sum(sizes))
@@ -61,15 +67,15 @@ def test_the_answer_tells_what_was_written_and_what_to_set(cdclake: Cdclake, tmp
     assert answer["expected_rows"] == pq.read_table(tmp_path / "expected" / "table").num_rows
     assert answer["faults"] == json.loads((tmp_path / "expected" / "feed.json").read_text())["faults"]
     assert answer["attributes"][Attribute.MAX_QUARANTINED_ROWS] == "5"
-    assert "shop.orders" in cdclake("feed", *place, *SMALL).stdout
+    assert "shop.orders" in feed(*place, *SMALL).stdout
 
 
-def test_a_bucket_gets_the_files_below_its_prefix(cdclake: Cdclake, aws: None, tmp_path: Path) -> None:
+def test_a_bucket_gets_the_files_below_its_prefix(feed: Command, aws: None, tmp_path: Path) -> None:
     client = boto3.client("s3")
     client.create_bucket(Bucket="raw", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     small = (*SMALL, "--fault", "bad-rows")
-    assert cdclake("feed", "s3://raw/dms/", "--expected", str(tmp_path / "bucket"), *small).exit_code == 0
-    assert cdclake("feed", str(tmp_path / "raw"), "--expected", str(tmp_path / "folder"), *small).exit_code == 0
+    assert feed("s3://raw/dms/", "--expected", str(tmp_path / "bucket"), *small).exit_code == 0
+    assert feed(str(tmp_path / "raw"), "--expected", str(tmp_path / "folder"), *small).exit_code == 0
     keys = [entry["Key"] for entry in client.list_objects_v2(Bucket="raw")["Contents"]]
     found = {key: client.get_object(Bucket="raw", Key=key)["Body"].read() for key in keys}
     assert found == {f"dms/{path}": data for path, data in contents(tmp_path / "raw").items()}
@@ -78,20 +84,13 @@ def test_a_bucket_gets_the_files_below_its_prefix(cdclake: Cdclake, aws: None, t
     assert {one["key"] for one in json.loads((tmp_path / "bucket" / "feed.json").read_text())["faults"]} < set(keys)
 
 
-def test_settings_come_from_a_file_and_one_by_one(cdclake: Cdclake, tmp_path: Path) -> None:
+def test_settings_come_from_a_file_and_one_by_one(feed: Command, tmp_path: Path) -> None:
     (tmp_path / "dms.json").write_text('{"DataFormat": "csv", "CsvDelimiter": ";", "AddColumnName": true}')
     (tmp_path / "columns.txt").write_text("key bigint, city string, at time\n")
-    done = cdclake(
-        *("feed", str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"), *SMALL, "--primary-key", "key"),
-        *(
-            "--settings",
-            str(tmp_path / "dms.json"),
-            "--set",
-            "CsvDelimiter=|",
-            "--schema",
-            str(tmp_path / "columns.txt"),
-        ),
-    )
+    place = (str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"))
+    settings = ("--settings", str(tmp_path / "dms.json"), "--set", "CsvDelimiter=|")
+    columns = ("--schema", str(tmp_path / "columns.txt"), "--primary-key", "key")
+    done = feed(*place, *SMALL, *settings, *columns)
     assert done.exit_code == 0, done.output
     load = (tmp_path / "raw" / "shop" / "orders" / "LOAD00000001.csv").read_text()
     assert load.startswith("key|city|at\n1|")
@@ -128,28 +127,26 @@ def test_settings_come_from_a_file_and_one_by_one(cdclake: Cdclake, tmp_path: Pa
         (("--transaction-rows", "0"), "transaction_rows is 0"),
     ],
 )
-def test_what_cannot_be_made_is_refused(
-    cdclake: Cdclake, tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    done = cdclake("feed", str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"), *SMALL, *arguments)
+def test_what_cannot_be_made_is_refused(feed: Command, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    done = feed(str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"), *SMALL, *arguments)
     assert done.exit_code == 2, done.output
     assert words in done.stderr
     assert not (tmp_path / "raw").exists()
 
 
-def test_names_that_go_backwards_need_a_sequence(cdclake: Cdclake, tmp_path: Path) -> None:
+def test_names_that_go_backwards_need_a_sequence(feed: Command, tmp_path: Path) -> None:
     zone = ("--set", "DatePartitionEnabled=true", "--set", "DatePartitionTimezone=Europe/Berlin")
     arguments = (*SMALL, *zone, "--start", "2024-10-27T00:57:00", "--expected", str(tmp_path / "expected"))
-    done = cdclake("feed", str(tmp_path / "raw"), *arguments)
+    done = feed(str(tmp_path / "raw"), *arguments)
     assert done.exit_code == 2
     assert "AR_H_CHANGE_SEQ" in done.stderr
-    assert cdclake("feed", str(tmp_path / "raw"), *arguments, "--set", "HeaderColumns=AR_H_CHANGE_SEQ").exit_code == 0
+    assert feed(str(tmp_path / "raw"), *arguments, "--set", "HeaderColumns=AR_H_CHANGE_SEQ").exit_code == 0
 
 
-def test_two_files_of_one_name_are_refused(cdclake: Cdclake, tmp_path: Path) -> None:
+def test_two_files_of_one_name_are_refused(feed: Command, tmp_path: Path) -> None:
     zone = ("--set", "DatePartitionEnabled=true", "--set", "DatePartitionTimezone=Europe/Berlin")
     more = ("--set", "HeaderColumns=AR_H_CHANGE_SEQ", "--files", "80", "--changes", "80", "--rows", "5")
     place = (str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"), "--start", "2024-10-27T00:00:00")
-    done = cdclake("feed", *place, *zone, *more)
+    done = feed(*place, *zone, *more)
     assert done.exit_code == 2
     assert "Two change files would be named" in done.stderr

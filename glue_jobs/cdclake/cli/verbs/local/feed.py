@@ -1,4 +1,4 @@
-"""`cdclake feed`: made-up DMS files, and what a table must hold after them."""
+"""`cdclake local feed`: made-up DMS files, and what a table must hold after them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import typer
 
 from cdclake.cli.json_file import json_object
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.options import with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.target import Target
 from cdclake.devkit.dms.settings import DmsSettings, settings_from
 from cdclake.devkit.feed.options import STANDARD, DeleteImage, Fault, FeedOptions, Shares
 from cdclake.errors import ConfigurationError
@@ -101,7 +102,7 @@ def feed(
     Files are Parquet unless DataFormat is set. The expectation is Parquet as well; with it come the table's attributes
     (for cdclake tables set --from) and a list of the files and of the faults in them.
 
-    Example: cdclake feed raw --rows 100000 --changes 20000 --set TimestampColumnName=ts
+    Example: cdclake local feed raw --rows 100000 --changes 20000 --set TimestampColumnName=ts
     """
     asked = FeedOptions(
         table=TableName.parse(table),

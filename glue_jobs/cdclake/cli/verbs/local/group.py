@@ -1,61 +1,17 @@
-"""`cdclake local`: the embedded AWS as a service on this machine."""
+"""`cdclake local`: puts the verbs of the group together."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from pathlib import Path  # noqa: TC003 - Typer reads the annotations
-from typing import Annotated
-
 import typer
 
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
-
-_COLUMNS = (Column("folder", "Folder"), Column("files", "Files", number=True), Column("bytes", "Bytes", number=True))
+from cdclake.cli.verbs.local import feed, replicate, sample, sample_db, serve
 
 app = typer.Typer(
     no_args_is_help=True,
     help="An AWS of one's own on this machine, and a sample shop to try it with. Example: cdclake local serve",
 )
-
-
-@app.command()
-def serve(
-    *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 for any free one.")] = 5555,
-    data_dir: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Folder for logs; a temporary one if not given.")
-    ] = None,
-) -> None:
-    """Run the embedded AWS until Ctrl-C. Prints its endpoint and names as one line of JSON when it is ready.
-
-    Example: cdclake local serve --port 5555
-    """
-    from cdclake.devkit.local.service import serve as serve_until_stopped  # heavy, and --help needs none of it
-
-    serve_until_stopped(port, data_dir)
-
-
-@app.command()
-def sample(
-    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to; made if it is not there.")],
-    *,
-    orders: Annotated[int, typer.Option(min=1_000, help="Orders in the sample shop.")] = 10_000,
-    output: OutputOption = OutputFormat.TABLE,
-) -> None:
-    """Write the sample shop's raw files, as AWS DMS would, to folders full-load, round-one and round-two.
-
-    Example: cdclake local sample sample-files --orders 10000
-    """
-    from cdclake.devkit.shop.source import Shop  # heavy, and --help needs none of it
-
-    shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
-    written = []
-    for name, make in (("full-load", shop.full_load), ("round-one", shop.round_one), ("round-two", shop.round_two)):
-        files = make()
-        sizes = [len(file.data) for file in files]
-        written.append({"folder": str(folder / name), "files": len(files), "bytes": sum(sizes)})
-        for file in files:
-            path = folder / name / file.key
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file.data)
-    output_for(output).records("Raw files of the sample shop", _COLUMNS, written)
+app.command()(serve.serve)
+app.command()(sample.sample)
+app.command()(feed.feed)
+app.command()(replicate.replicate)
+app.command("sample-db")(sample_db.sample_db)

@@ -8,15 +8,15 @@ import sys
 import threading
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.confirm import YesOption, ask
-from cdclake.cli.options import Target, with_target
+from cdclake.cli.confirm import ask
+from cdclake.cli.options import YesOption, with_target
 from cdclake.cli.output import OutputFormat
-from cdclake.cli.source import (
+from cdclake.cli.source_database import (
     HostOption,
     OptionFileOption,
     PortOption,
@@ -24,6 +24,7 @@ from cdclake.cli.source import (
     UserOption,
     account_of,
 )
+from cdclake.cli.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

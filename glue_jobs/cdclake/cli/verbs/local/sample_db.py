@@ -9,7 +9,7 @@ import typer
 
 from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.source import PASSWORD_VARIABLE
+from cdclake.cli.source_database import PASSWORD_VARIABLE
 from cdclake.errors import CdclakeError, IntegrityError
 
 if TYPE_CHECKING:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Callable
+from typing import TYPE_CHECKING, Callable
 
-import typer
-
-from cdclake.cli.confirm import DryRunOption, YesOption, ask, open_table, person, tell_of_catalog
-from cdclake.cli.options import Target, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.verbs.changes import LIST_COLUMNS
-from cdclake.cli.verbs.tables import TableArgument  # noqa: TC001 - Typer reads the annotations
+from cdclake.cli.change_columns import LIST_COLUMNS
+from cdclake.cli.confirm import ask, person, tell_of_catalog
+from cdclake.cli.output import Column, OutputFormat, output_for, progress
 from cdclake.commit.describe import as_after, change_line, undo_facts, undone_records
 from cdclake.commit.timeline import next_to_reapply
 from cdclake.model.change import ChangeKind
 
 if TYPE_CHECKING:
     from cdclake.cli.output import Output
+    from cdclake.cli.target import Target
     from cdclake.commit.undo import UndoPlan
     from cdclake.control.admin.table_admin import RegisteredTable
     from cdclake.model.change import ChangeRecord
@@ -25,60 +22,8 @@ if TYPE_CHECKING:
 _MOST_LISTED = 30
 _COLUMNS = (Column("what", ""), Column("now", "Now"), Column("then", "Then"))
 
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why: kept in the change log.")]
 
-
-@with_target
-def rollback(
-    table: TableArgument,
-    *,
-    to: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="CHANGE", help="Go back to this change; 0: to before any. Else: undo the last."),
-    ] = None,
-    reason: ReasonOption = "",
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    output: OutputOption = OutputFormat.TABLE,
-    target: Target,
-) -> None:
-    """Undo the last change of a table, or go back to an earlier change, and turn the table off.
-
-    The same files come back, byte for byte.
-
-    The watermark goes back too, and a run would apply the same files again: so the table stays off until turned on.
-
-    Example: cdclake rollback shop.orders --to 3
-    """
-    lake_table = open_table(target, table)
-    with progress(f"Looking for what to undo of {lake_table.state.name}"):
-        plan = lake_table.plan_rollback(to)
-    _carry_out(target, lake_table, plan, lambda one: one.rollback(to, reason, plan), output, yes=yes, dry_run=dry_run)
-
-
-@with_target
-def reapply(
-    table: TableArgument,
-    *,
-    reason: ReasonOption = "",
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    output: OutputOption = OutputFormat.TABLE,
-    target: Target,
-) -> None:
-    """Do again what a rollback undid, one change at a time, without computing anything.
-
-    Possible until something else changes the table.
-
-    Example: cdclake reapply shop.orders
-    """
-    lake_table = open_table(target, table)
-    with progress(f"Looking for what to apply again to {lake_table.state.name}"):
-        plan = lake_table.plan_reapply()
-    _carry_out(target, lake_table, plan, lambda one: one.reapply(reason, plan), output, yes=yes, dry_run=dry_run)
-
-
-def _carry_out(
+def carry_out_plan(
     target: Target,
     lake_table: RegisteredTable,
     plan: UndoPlan,

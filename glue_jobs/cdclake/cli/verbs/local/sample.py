@@ -1,0 +1,38 @@
+"""`cdclake local sample`: the sample shop's raw files, in folders."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import Annotated
+
+import typer
+
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+
+_COLUMNS = (Column("folder", "Folder"), Column("files", "Files", number=True), Column("bytes", "Bytes", number=True))
+
+
+def sample(
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to; made if it is not there.")],
+    *,
+    orders: Annotated[int, typer.Option(min=1_000, help="Orders in the sample shop.")] = 10_000,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Write the sample shop's raw files, as AWS DMS would, to folders full-load, round-one and round-two.
+
+    Example: cdclake local sample sample-files --orders 10000
+    """
+    from cdclake.devkit.shop.source import Shop  # heavy, and --help needs none of it
+
+    shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
+    written = []
+    for name, make in (("full-load", shop.full_load), ("round-one", shop.round_one), ("round-two", shop.round_two)):
+        files = make()
+        sizes = [len(file.data) for file in files]
+        written.append({"folder": str(folder / name), "files": len(files), "bytes": sum(sizes)})
+        for file in files:
+            path = folder / name / file.key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.data)
+    output_for(output).records("Raw files of the sample shop", _COLUMNS, written)
