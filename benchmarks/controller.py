@@ -29,8 +29,9 @@ from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.memory import MemoryJobs
 from cdclake.adapters.s3 import S3Store
-from cdclake.control.controller import CONCURRENT_LISTINGS, Action, Source, execute, plan
+from cdclake.control.controller import CONCURRENT_LISTINGS, Source, execute, plan
 from cdclake.control.plan.plan_table import plan_table
+from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS
 from cdclake.model.late import applied_after, first_batch, pending_changes
 from cdclake.model.rawfiles import ListedObject, raw_files

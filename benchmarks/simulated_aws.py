@@ -24,7 +24,7 @@ from botocore.compat import HTTPHeaders
 
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
@@ -106,8 +106,8 @@ class Lake:
                 Attribute.LAST_CHANGE_ID: "42",
                 Attribute.LAST_RUN_STATE: "SUCCEEDED",
                 Attribute.LAST_RUN_ID: "jr_" + "0" * 64,
-                Attribute.LAST_RUN_UTC: utc_text(NEWEST),
-                Attribute.LAST_LISTED_UTC: utc_text(NEWEST + timedelta(minutes=1)),
+                Attribute.LAST_RUN_UTC: iso_utc(NEWEST),
+                Attribute.LAST_LISTED_UTC: iso_utc(NEWEST + timedelta(minutes=1)),
                 Attribute.LAST_ERROR: "",
                 Attribute.LAST_PENDING: "",
                 Attribute.FENCING_TOKEN: "42",

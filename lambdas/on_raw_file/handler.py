@@ -25,7 +25,6 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.control.jobs.arguments import folder_prefix, parse_new_table
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.item_sync import last_change
 from cdclake.control.run.trigger import wake_table
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import NAMESPACE, Unit
@@ -181,7 +180,7 @@ def _see_to(mention: Mention, surroundings: Surroundings, now: datetime) -> str:
         outcome = "seen"
     else:
         outcome = wake_table(states, surroundings.jobs, path, now, job=surroundings.process_table_job).wake.value
-    log.info(outcome, extra={"change": (last_change(state) or None) if state else None})
+    log.info(outcome, extra={"change": (state.last_change or None) if state else None})
     return outcome
 
 

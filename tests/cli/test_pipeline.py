@@ -14,8 +14,9 @@ from cdclake.cli.pipeline import Pipeline
 from cdclake.cli.target import Target
 from cdclake.cli.verbs.run import show
 from cdclake.commit.log import ChangeLog
-from cdclake.control.controller import Action, Plan, PlannedTable
+from cdclake.control.controller import Plan
 from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.snapshot import DataFile

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.controller import Action, execute, plan
+from cdclake.control.controller import execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.packing import PackLimits
+from cdclake.control.plan.planned_table import Action
 from cdclake.errors import JobRunError, UnknownTableError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
 from tests.control.world import ORDERS, RAW

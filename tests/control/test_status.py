@@ -1,4 +1,4 @@
-"""How tables stand."""
+"""The status of tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from cdclake.adapters.memory import ManualClock
-from cdclake.control.controller import Action, PlannedTable
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.status import NEEDS_A_PERSON, Standing, TableStatus, table_status
+from cdclake.control.plan.planned_table import Action, PlannedTable
+from cdclake.control.status import NEEDS_ACTION, Health, TableStatus, table_status
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.table import TableState
 
@@ -33,74 +33,77 @@ def due(minutes: float, kind: DecisionKind = DecisionKind.INCREMENTAL) -> Decisi
     return Decision(kind, "2 change files", files=2, left=5, oldest_utc=NOW - timedelta(minutes=minutes))
 
 
-def stands(state: TableState, decision: Decision | None, error: str = "", problem: str = "") -> TableStatus:
+def status_of(state: TableState, decision: Decision | None, error: str = "", problem: str = "") -> TableStatus:
     planned = PlannedTable(state, Action.NONE, decision, error)
     return table_status(planned, RECORD, problem, NOW, late_after_minutes=180)
 
 
 @pytest.mark.parametrize(
-    ("state", "decision", "standing"),
+    ("state", "decision", "health"),
     [
-        (NEW, INACTIVE, Standing.NEW),
-        (NEW.with_attributes(PrimaryKey="id"), INACTIVE, Standing.INACTIVE),
-        (NEW.with_attributes(LastChangeId="3"), INACTIVE, Standing.INACTIVE),
-        (FAILED.with_attributes(ActiveFlag="false"), INACTIVE, Standing.INACTIVE),
-        (ACTIVE, FROZEN, Standing.FROZEN),
-        (FAILED, FROZEN, Standing.FROZEN),
-        (FAILED, NOTHING_NEW, Standing.FAILED),
-        (FAILED.with_attributes(**LEASED), due(1), Standing.FAILED),
-        (ACTIVE.with_attributes(**LEASED), due(1000, DecisionKind.BUSY), Standing.WORKING),
-        (ACTIVE.with_attributes(**LEASED), NOTHING_NEW, Standing.WORKING),
-        (ACTIVE, due(1000, DecisionKind.WAITING), Standing.WAITING),
-        (ACTIVE, due(179), Standing.BEHIND),
-        (ACTIVE, due(181), Standing.LATE),
-        (ACTIVE, due(181, DecisionKind.FULL_LOAD), Standing.LATE),
-        (ACTIVE, NOTHING_NEW, Standing.UP_TO_DATE),
-        (STALE, Decision(DecisionKind.LOOK, "the catalog"), Standing.STALE_CATALOG),
-        (STALE, due(1), Standing.STALE_CATALOG),
-        (STALE, due(181), Standing.LATE),
-        (STALE.with_attributes(ActiveFlag="false"), INACTIVE, Standing.STALE_CATALOG),
+        (NEW, INACTIVE, Health.NEW),
+        (NEW.with_attributes(PrimaryKey="id"), INACTIVE, Health.INACTIVE),
+        (NEW.with_attributes(LastChangeId="3"), INACTIVE, Health.INACTIVE),
+        (FAILED.with_attributes(ActiveFlag="false"), INACTIVE, Health.INACTIVE),
+        (ACTIVE, FROZEN, Health.FROZEN),
+        (FAILED, FROZEN, Health.FROZEN),
+        (FAILED, NOTHING_NEW, Health.FAILED),
+        (FAILED.with_attributes(**LEASED), due(1), Health.FAILED),
+        (ACTIVE.with_attributes(**LEASED), due(1000, DecisionKind.BUSY), Health.WORKING),
+        (ACTIVE.with_attributes(**LEASED), NOTHING_NEW, Health.WORKING),
+        (ACTIVE, due(1000, DecisionKind.WAITING), Health.WAITING),
+        (ACTIVE, due(179), Health.BEHIND),
+        (ACTIVE, due(181), Health.LATE),
+        (ACTIVE, due(181, DecisionKind.FULL_LOAD), Health.LATE),
+        (ACTIVE, NOTHING_NEW, Health.UP_TO_DATE),
+        (STALE, Decision(DecisionKind.LOOK, "the catalog"), Health.STALE_CATALOG),
+        (STALE, due(1), Health.STALE_CATALOG),
+        (STALE, due(181), Health.LATE),
+        (STALE.with_attributes(ActiveFlag="false"), INACTIVE, Health.STALE_CATALOG),
     ],
 )
-def test_a_table_stands_as_the_first_that_fits(state: TableState, decision: Decision, standing: Standing):
-    found = stands(state, decision)
-    assert found.standing is standing
-    assert bool(found.to_do) >= found.needs_a_person
+def test_the_health_is_the_first_that_applies(state: TableState, decision: Decision, health: Health):
+    found = status_of(state, decision)
+    assert found.health is health
+    assert bool(found.to_do) >= found.needs_action
 
 
 def test_a_lease_that_ran_out_is_no_lease():
     over = ACTIVE.with_attributes(LeaseHolder="run-9", LeaseExpiresUtc="2024-03-05T09:59:59Z")
-    found = stands(over, due(1))
-    assert (found.standing, found.leased_by, found.leased_until_utc) == (Standing.BEHIND, "", "")
+    found = status_of(over, due(1))
+    assert (found.health, found.leased_by, found.leased_until_utc) == (Health.BEHIND, "", "")
 
 
 def test_a_table_that_cannot_be_planned_or_whose_change_cannot_be_read_is_broken_and_says_why():
-    for found in (stands(ACTIVE, None, error="ConfigurationError: no"), stands(FAILED, NOTHING_NEW, problem="no")):
-        assert found.standing is Standing.BROKEN
+    for found in (
+        status_of(ACTIVE, None, error="ConfigurationError: no"),
+        status_of(FAILED, NOTHING_NEW, problem="no"),
+    ):
+        assert found.health is Health.BROKEN
         assert found.reason == found.to_do != ""
-    assert stands(ACTIVE, None, error="no").lag_files is None
+    assert status_of(ACTIVE, None, error="no").lag_files is None
 
 
 def test_the_lag_counts_what_later_runs_will_take_as_well_and_is_not_known_of_an_inactive_table():
-    found = stands(ACTIVE, due(2))
+    found = status_of(ACTIVE, due(2))
     assert (found.lag_seconds, found.lag_files) == (120, 7)
-    found = stands(NEW, INACTIVE)
+    found = status_of(NEW, INACTIVE)
     assert (found.lag_seconds, found.lag_files) == (None, None)
 
 
 def test_what_failed_tells_its_error_and_what_is_late_where_to_look():
-    assert stands(FAILED, due(1)).to_do == "BadRowError: a row. Correct it"
-    assert "Controller" in stands(ACTIVE, due(181)).to_do
-    assert stands(ACTIVE, FROZEN).to_do == "thaw it"
+    assert status_of(FAILED, due(1)).to_do == "BadRowError: a row. Correct it"
+    assert "Controller" in status_of(ACTIVE, due(181)).to_do
+    assert status_of(ACTIVE, FROZEN).to_do == "thaw it"
 
 
 def test_a_person_is_needed_where_nothing_goes_on_by_itself():
-    by_itself = {Standing.INACTIVE, Standing.WORKING, Standing.WAITING, Standing.BEHIND, Standing.UP_TO_DATE}
-    assert set(Standing) - NEEDS_A_PERSON == by_itself
+    by_itself = {Health.INACTIVE, Health.WORKING, Health.WAITING, Health.BEHIND, Health.UP_TO_DATE}
+    assert set(Health) - NEEDS_ACTION == by_itself
 
 
 def test_a_status_is_good_for_json():
-    found = json.loads(json.dumps(stands(ACTIVE.with_attributes(**LEASED), NOTHING_NEW).to_json()))
+    found = json.loads(json.dumps(status_of(ACTIVE.with_attributes(**LEASED), NOTHING_NEW).to_json()))
     assert found == {
         "table": "shop.orders",
         "path": "raw-bucket/dms/shop/orders/",
@@ -128,6 +131,6 @@ def test_a_status_is_good_for_json():
 
 
 def test_what_is_wrong_with_the_catalog_is_what_a_person_must_see_to():
-    found = stands(STALE, NOTHING_NEW)
+    found = status_of(STALE, NOTHING_NEW)
     assert (found.to_do, found.catalog_error) == ("ConfigurationError: no. Grant it",) * 2
-    assert (found.catalog_table, found.needs_a_person) == ("lake.shop_orders", True)
+    assert (found.catalog_table, found.needs_action) == ("lake.shop_orders", True)

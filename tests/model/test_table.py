@@ -8,7 +8,7 @@ import pytest
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName, TableSettings, TableState
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 
 TRANSACTIONS = "CDC_TXN-20240305101500123.csv"
 
@@ -54,7 +54,7 @@ def test_transaction_files_lie_below_the_raw_prefix(prefix: str, folder: str) ->
 def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
     listed = table(LastListedUtc="2024-03-05T10:00:00Z").last_listed_utc
     assert listed is not None
-    assert utc_text(listed) == "2024-03-05T10:00:00Z"
+    assert iso_utc(listed) == "2024-03-05T10:00:00Z"
     assert table().last_listed_utc is None
 
 

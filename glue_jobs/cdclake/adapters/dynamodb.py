@@ -20,7 +20,7 @@ from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_t
 from cdclake.errors import LeaseHeldError, RetryableError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableState
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 from cdclake.ports import Acquired
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def lease_is_free_for(holder: str, now: datetime) -> Condition:
     #          B is refused: 10:01:00 is after now
     return Condition(
         "attribute_not_exists(#LeaseHolder) OR #LeaseHolder = :holder OR #LeaseExpiresUtc <= :now",
-        {":holder": {"S": holder}, ":now": {"S": utc_text(now)}},
+        {":holder": {"S": holder}, ":now": {"S": iso_utc(now)}},
     )
 
 
@@ -164,8 +164,8 @@ class DynamoState:
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
         """See `StateStore.request_work`."""
-        stale_utc = utc_text(now - timedelta(seconds=stale_after_seconds))
-        mark: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": utc_text(now)}}
+        stale_utc = iso_utc(now - timedelta(seconds=stale_after_seconds))
+        mark: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": iso_utc(now)}}
         return self._update(path, "SET #WorkRequestedUtc = :now", mark, nobody_waits_since(stale_utc)).applied
 
     def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> Acquired:

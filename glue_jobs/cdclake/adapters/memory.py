@@ -12,7 +12,7 @@ from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject
 from cdclake.model.table import TableState
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 from cdclake.ports import Acquired, JobRun, JobState
 
 if TYPE_CHECKING:
@@ -186,12 +186,12 @@ class MemoryState:
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
         """See `StateStore.request_work`."""
-        stale = utc_text(now - timedelta(seconds=stale_after_seconds))
+        stale = iso_utc(now - timedelta(seconds=stale_after_seconds))
         with self._lock:
             item = self._registered(path)
             if item.get(Attribute.WORK_REQUESTED_UTC, "") > stale:
                 return False
-            item[Attribute.WORK_REQUESTED_UTC] = utc_text(now)
+            item[Attribute.WORK_REQUESTED_UTC] = iso_utc(now)
             return True
 
     def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> Acquired:
@@ -199,7 +199,7 @@ class MemoryState:
         with self._lock:
             item = self._registered(path)
             held_by = item.get(Attribute.LEASE_HOLDER, holder)
-            if held_by != holder and item[Attribute.LEASE_EXPIRES_UTC] > utc_text(now):
+            if held_by != holder and item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now):
                 raise LeaseHeldError(
                     "Another run is writing the table",
                     path=path,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, UnknownTableError
 from cdclake.model.names import Attribute
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,7 +32,7 @@ _NAME = re.compile(r"\w+", re.ASCII)
 def expiry_text(now: datetime, seconds: int) -> str:
     """When something that lasts `seconds` from `now` is over, rounded up: never a moment too early."""
     end = now + timedelta(seconds=seconds)
-    return utc_text(end + timedelta(seconds=1) if end.microsecond else end)
+    return iso_utc(end + timedelta(seconds=1) if end.microsecond else end)
 
 
 def check_outcome(attributes: Collection[str]) -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from cdclake.cli.aws.job_history import StartedRun
     from cdclake.cli.target import Target
     from cdclake.commit.log import ChangeLog
-    from cdclake.control.controller import Plan, PlannedTable
+    from cdclake.control.controller import Plan
+    from cdclake.control.plan.planned_table import PlannedTable
     from cdclake.model.table import TableName, TableState
     from cdclake.ports import JobRunner, StateStore
 

@@ -15,9 +15,8 @@ from cdclake.console.paging import Window, whole_number
 from cdclake.console.text import NONE
 from cdclake.control import controller
 from cdclake.control.admin.settings import set_active
-from cdclake.control.controller import Action
-from cdclake.control.health import table_standings
-from cdclake.control.status import Standing
+from cdclake.control.plan.planned_table import Action
+from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnknownTableError
 from cdclake.model.names import Sentinel
 from cdclake.model.table import TableName
@@ -61,8 +60,8 @@ def index() -> str:
     looked = _look()
     wanted, standing = request.args.get("q", "").strip(), request.args.get("standing", "")
     named = [row for row in looked.rows if wanted.lower() in row.status.table.lower()]
-    shown = [row for row in named if standing in ("", row.status.standing.value)]
-    counts = Counter(row.status.standing for row in named)
+    shown = [row for row in named if standing in ("", row.status.health.value)]
+    counts = Counter(row.status.health for row in named)
     window = Window(len(shown), TABLES_A_PAGE, whole_number("from", 0))
     return render_template(
         "tables.html",
@@ -70,8 +69,8 @@ def index() -> str:
         window=window,
         all_tables=len(looked.rows),
         named=len(named),
-        counts=[(one, counts[one]) for one in Standing if counts[one]],
-        needing=sum(row.status.needs_a_person for row in looked.rows),
+        counts=[(one, counts[one]) for one in Health if counts[one]],
+        needing=sum(row.status.needs_action for row in looked.rows),
         errors=looked.errors,
         q=wanted,
         standing=standing,
@@ -121,7 +120,7 @@ def activate(name: str) -> Response:
 def _look(only: Collection[str] = ()) -> Looked:
     about, now = console(), console().clock()
     planned = controller.plan(about.lake.source, now, only)
-    found = table_standings(planned.tables, about.lake.log, now, about.late_after_minutes)
+    found = table_statuses(planned.tables, about.lake.log, now, about.late_after_minutes)
     registered = {one.state.path: one.state for one in planned.tables if one.action is not Action.REGISTER}
     return Looked([Row(status, registered.get(status.path)) for status in found], planned.errors)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,12 +17,12 @@ from cdclake.control.plan.discovery import has_raw_data, table_folders
 from cdclake.control.plan.full_load_gate import task_word
 from cdclake.control.plan.packing import PackLimits, Work, packs
 from cdclake.control.plan.plan_table import plan_table, to_activate
+from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.control.plan.raw_scan import Look, look_at_all, look_at_raw, transactions_begin
 from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
-from cdclake.control.run.item_sync import last_change
 from cdclake.control.run.trigger import wake_table, wake_tables
-from cdclake.errors import ConfigurationError, NoRoomError, RawFilesLostError, UnknownTableError
+from cdclake.errors import ConfigurationError, NoRoomError, UnknownTableError
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
@@ -41,54 +40,6 @@ CONCURRENT_WRITES = 16
 
 
 DEFAULT_LIMITS = PackLimits()
-
-
-class Action(Enum):
-    """What the Controller does about a table."""
-
-    REGISTER = "register"
-    """Add it to the state table, inactive: a person looks first."""
-    START = "start"
-    """Start a ProcessTable run."""
-    ASK = "ask"
-    """Ask the run that is working on the table to look again before it ends."""
-    NONE = "none"
-    """Leave it alone."""
-
-
-@dataclass(frozen=True)
-class PlannedTable:
-    """The plan for one table: a decision, or the error that prevented one.
-
-    Attributes:
-        state: The item as read; for a new table, the item to register.
-        page_end: What to remember of the look at the raw folder, see `cdclake.control.plan.raw_scan`.
-    """
-
-    state: TableState
-    action: Action
-    decision: Decision | None = None
-    error: str = ""
-    page_end: str = ""
-
-    @property
-    def looked_on(self) -> bool:
-        """Whether the next look begins elsewhere. While there is something to do it sees what this one saw."""
-        nothing_new = self.decision is not None and self.decision.kind is DecisionKind.NOTHING_NEW
-        return nothing_new and self.page_end != self.state.last_page_end
-
-    @property
-    def failure(self) -> str:
-        """What a run must report as failed: the error, or that the table is frozen; empty if neither."""
-        if self.decision and self.decision.kind is DecisionKind.FROZEN:
-            return error_line(RawFilesLostError(self.decision.reason, remedy=self.decision.to_do))
-        return self.error
-
-    def to_json(self) -> dict[str, object]:
-        """Good for JSON: `table`, `path`, `action`, `error`, and the decision's own fields if there is one."""
-        decision = self.decision.to_json() if self.decision else {}
-        names = {"table": str(self.state.name), "path": self.state.path}
-        return {**names, "action": self.action.value, "error": self.error, **decision}
 
 
 @dataclass(frozen=True)
@@ -235,7 +186,7 @@ def execute(
     forgotten = _remember_pages(plan, states)
     woken = _start_runs(plan, states, jobs, now, limits)
     for table in plan.tables:
-        log = logs.bind(__name__, table=str(table.state.name), change=last_change(table.state) or None)
+        log = logs.bind(__name__, table=str(table.state.name), change=table.state.last_change or None)
         result = TableResult(table, error=table.error)
         try:
             if table.state.path in forgotten:
@@ -262,9 +213,9 @@ def _remember_pages(plan: Plan, states: StateStore) -> dict[str, Exception]:
             return error
         return None
 
-    looked_on = [table for table in plan.tables if table.looked_on]
+    moved = [table for table in plan.tables if table.page_moved]
     with ThreadPoolExecutor(CONCURRENT_WRITES) as pool:
-        errors = zip(looked_on, pool.map(remember, looked_on))
+        errors = zip(moved, pool.map(remember, moved))
         return {table.state.path: error for table, error in errors if error}
 
 

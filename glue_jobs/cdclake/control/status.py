@@ -1,86 +1,92 @@
-"""How a table stands, for people and for programs: made of its plan, its item and its newest change. Pure."""
+"""Computes the status of tables from their plan, their item and their newest change.
+
+`cdclake status` and the console both show it, so they agree.
+"""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 from cdclake.control.plan.decision import DecisionKind
-from cdclake.control.run.item_sync import last_change
 from cdclake.control.run.metrics import lag_seconds
+from cdclake.errors import CdclakeError
 from cdclake.model.names import Attribute, RunState, Sentinel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
-    from cdclake.control.controller import PlannedTable
+    from cdclake.commit.log import ChangeLog
     from cdclake.control.plan.decision import Decision
+    from cdclake.control.plan.planned_table import PlannedTable
     from cdclake.model.change import ChangeRecord
-    from cdclake.model.table import TableState
+    from cdclake.model.table import TableName, TableState
 
 LATE_AFTER_MINUTES = 180
-"""The Controller comes by every hour; who has waited for three has been passed over more than once."""
+"""The Controller runs every hour. A file that waits for three hours was passed over more than once."""
+CONCURRENT_READS = 32
+"""The number of connections that a client keeps."""
 
 
-class Standing(Enum):
-    """How a table stands. The first that fits, in this order."""
+class Health(Enum):
+    """The health of a table: the first of these that applies."""
 
     BROKEN = "broken"
-    """Its settings, its item, its raw files or its change log cannot be read as they are."""
+    """Its settings, item, raw files or change log cannot be read."""
     NEW = "new"
-    """No person has looked at it yet."""
+    """No operator has configured it yet."""
     INACTIVE = "inactive"
-    """A person, or a rollback, has turned it off."""
+    """An operator or a rollback turned it off."""
     FROZEN = "frozen"
     """Change files vanished before they were applied."""
     FAILED = "failed"
     """Its last run failed."""
     WORKING = "working"
-    """A run is at work on it."""
+    """A run is working on it."""
     WAITING = "waiting"
     """Its full load is still arriving."""
     LATE = "late"
-    """Raw files have been due for too long, and no run is at work."""
+    """Raw files have been due for too long, and no run is working on it."""
     STALE_CATALOG = "stale catalog"
-    """Its rows are right, and the catalog could not be brought in line with them."""
+    """Its rows are right, but updating the catalog failed."""
     BEHIND = "behind"
     """Raw files are due; the next run applies them."""
     UP_TO_DATE = "up to date"
     """Every raw file is accounted for."""
 
 
-NEEDS_A_PERSON = frozenset(
-    {Standing.BROKEN, Standing.NEW, Standing.FROZEN, Standing.FAILED, Standing.LATE, Standing.STALE_CATALOG}
-)
+NEEDS_ACTION = frozenset({Health.BROKEN, Health.NEW, Health.FROZEN, Health.FAILED, Health.LATE, Health.STALE_CATALOG})
 
 
 @dataclass(frozen=True)
 class TableStatus:
-    """How one table stands. Times are as they stand in the item or the change record, UTC.
+    """The status of one table. Times are UTC, in the form of the item or the change record.
 
     Attributes:
-        reason: Why it stands so, for people.
-        to_do: What a person must do; empty if nothing.
-        lag_seconds: How long the oldest raw file that is due has been waiting; None if it is not known.
-        lag_files: How many are due; None if it is not known.
+        reason: Why it has this health, for people.
+        to_do: The action needed from an operator; empty if none.
+        lag_seconds: How long the oldest due raw file has been waiting; None if unknown.
+        lag_files: Number of due raw files; None if unknown.
         change: Number of the newest change that the item knows; None if there is none.
-        change_kind: What made it.
+        change_kind: Kind of that change.
         change_utc: When it was made.
-        rows: Rows of the lake table after it; None if it is not known.
+        rows: Rows of the lake table after it; None if unknown.
         run_state: `SUCCEEDED` or `FAILED`: how the last run ended; empty if there was none.
-        run_id: That run.
+        run_id: Id of that run.
         run_utc: When it ended.
-        error: What went wrong in it; empty if nothing did.
-        leased_by: Run that may write the table now; empty if none.
-        leased_until_utc: Until when.
-        catalog_table: `<database>.<table>` that shows it in the catalog; empty if none does.
-        catalog_error: Why the catalog could not be brought in line; empty if it was.
+        error: Its error; empty if it had none.
+        leased_by: Run that holds the table's lease; empty if none.
+        leased_until_utc: When the lease expires.
+        catalog_table: `<database>.<table>` that shows the table in the catalog; empty if none.
+        catalog_error: Why the last update of the catalog failed; empty if it did not.
     """
 
     table: str
     path: str
-    standing: Standing
+    health: Health
     reason: str
     to_do: str
     lag_seconds: float | None
@@ -99,42 +105,70 @@ class TableStatus:
     catalog_error: str
 
     @property
-    def needs_a_person(self) -> bool:
-        """Whether nothing goes on until somebody does something."""
-        return self.standing in NEEDS_A_PERSON
+    def needs_action(self) -> bool:
+        """Whether the table waits for an operator."""
+        return self.health in NEEDS_ACTION
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON."""
-        return {**asdict(self), "standing": self.standing.value, "needs_a_person": self.needs_a_person}
+        """JSON data. `health` is under the key `standing`, and `needs_action` under `needs_a_person`."""
+        data = {("standing" if name == "health" else name): value for name, value in asdict(self).items()}
+        return {**data, "standing": self.health.value, "needs_a_person": self.needs_action}
+
+
+def table_statuses(
+    planned: Iterable[PlannedTable], log_of: Callable[[TableName], ChangeLog], now: datetime, late_after_minutes: int
+) -> list[TableStatus]:
+    """Compute the status of each table. Tables that need action come first, else the order is kept.
+
+    Args:
+        planned: The Controller's plan for each table.
+        log_of: Opens a table's change log.
+        now: The time.
+        late_after_minutes: A raw file that has been due for longer is late.
+    """
+
+    def read(table: PlannedTable) -> TableStatus:
+        record, problem = None, ""
+        number = table.state.last_change
+        if number:
+            try:
+                record = log_of(table.state.name).record(number)
+            except CdclakeError as error:  # reported in the table's status
+                problem = str(error)
+        return table_status(table, record, problem, now, late_after_minutes)
+
+    with ThreadPoolExecutor(CONCURRENT_READS) as pool:
+        statuses = list(pool.map(read, planned))
+    return sorted(statuses, key=lambda status: not status.needs_action)
 
 
 def table_status(
     planned: PlannedTable, newest: ChangeRecord | None, problem: str, now: datetime, late_after_minutes: int
 ) -> TableStatus:
-    """Tell how a table stands.
+    """Compute the status of one table. Pure.
 
     Args:
-        planned: What the Controller would do about it.
+        planned: The Controller's plan for it.
         newest: The newest change that its item knows; None if there is none or it cannot be read.
         problem: Why the change cannot be read; empty if it can.
         now: The time.
-        late_after_minutes: After how long a raw file that is due is late.
+        late_after_minutes: A raw file that has been due for longer is late.
     """
     state, decision = planned.state, planned.decision
     error = planned.error or problem
-    standing = Standing.BROKEN if error or decision is None else _standing(state, decision, now, late_after_minutes)
+    health = Health.BROKEN if error or decision is None else _health(state, decision, now, late_after_minutes)
     known = decision is not None and decision.kind is not DecisionKind.INACTIVE
     leased = state.leased(now)
     item = state.item
     return TableStatus(
         table=str(state.name),
         path=state.path,
-        standing=standing,
+        health=health,
         reason=error or (decision.reason if decision else ""),
-        to_do=_to_do(standing, error, state, decision),
+        to_do=_to_do(health, error, state, decision),
         lag_seconds=lag_seconds(decision, now) if decision and known else None,
         lag_files=decision.files + decision.left if decision and known else None,
-        change=last_change(state) or None,
+        change=state.last_change or None,
         change_kind=newest.kind.value if newest else "",
         change_utc=newest.created_utc if newest else "",
         rows=newest.books.rows_after if newest else None,
@@ -149,40 +183,40 @@ def table_status(
     )
 
 
-def _standing(state: TableState, decision: Decision, now: datetime, late_after_minutes: int) -> Standing:
-    catalog = state.item.get(Attribute.LAST_CATALOG_ERROR)
+def _health(state: TableState, decision: Decision, now: datetime, late_after_minutes: int) -> Health:
+    catalog_error = state.item.get(Attribute.LAST_CATALOG_ERROR)
     if decision.kind is DecisionKind.INACTIVE:
-        off = Standing.STALE_CATALOG if catalog else Standing.INACTIVE
-        return Standing.NEW if _untouched(state) else off
+        off = Health.STALE_CATALOG if catalog_error else Health.INACTIVE
+        return Health.NEW if _never_configured(state) else off
     if decision.kind is DecisionKind.FROZEN:
-        return Standing.FROZEN
+        return Health.FROZEN
     if state.item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED:
-        return Standing.FAILED
+        return Health.FAILED
     if state.leased(now):
-        return Standing.WORKING
+        return Health.WORKING
     if decision.kind is DecisionKind.WAITING:
-        return Standing.WAITING
+        return Health.WAITING
     if lag_seconds(decision, now) > late_after_minutes * 60:
-        return Standing.LATE
-    if catalog:
-        return Standing.STALE_CATALOG
-    return Standing.BEHIND if decision.work else Standing.UP_TO_DATE
+        return Health.LATE
+    if catalog_error:
+        return Health.STALE_CATALOG
+    return Health.BEHIND if decision.work else Health.UP_TO_DATE
 
 
-def _untouched(state: TableState) -> bool:
-    """Whether a table that is off is as it was registered: without a key, and no run has ever been at it."""
-    worked_on = (Attribute.LAST_RUN_STATE, Attribute.LAST_CHANGE_ID, Attribute.FENCING_TOKEN)
+def _never_configured(state: TableState) -> bool:
+    """Whether an inactive table is as it was registered: it has no key, and no run ever worked on it."""
+    run_attributes = (Attribute.LAST_RUN_STATE, Attribute.LAST_CHANGE_ID, Attribute.FENCING_TOKEN)
     key = state.item.get(Attribute.PRIMARY_KEY, Sentinel.NONE)
-    return key == Sentinel.NONE and not any(state.item.get(name) for name in worked_on)
+    return key == Sentinel.NONE and not any(state.item.get(name) for name in run_attributes)
 
 
-def _to_do(standing: Standing, error: str, state: TableState, decision: Decision | None) -> str:
-    if standing is Standing.BROKEN:
+def _to_do(health: Health, error: str, state: TableState, decision: Decision | None) -> str:
+    if health is Health.BROKEN:
         return error
-    if standing is Standing.FAILED:
+    if health is Health.FAILED:
         return state.item.get(Attribute.LAST_ERROR, "")
-    if standing is Standing.STALE_CATALOG:
+    if health is Health.STALE_CATALOG:
         return state.item[Attribute.LAST_CATALOG_ERROR]
-    if standing is Standing.LATE:
-        return "see whether the Controller runs, and what its last run says (cdclake run starts it)"
+    if health is Health.LATE:
+        return "check that the Controller runs, and read the log of its last run (cdclake run starts it)"
     return decision.to_do if decision else ""

@@ -12,7 +12,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
-from cdclake.model.times import utc_text, utc_time
+from cdclake.model.times import iso_utc, parse_iso_utc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,7 +134,7 @@ class TableState:
 
     def leased(self, now: datetime) -> bool:
         """Whether some run has the right to write the table at that moment."""
-        return Attribute.LEASE_HOLDER in self.item and self.item[Attribute.LEASE_EXPIRES_UTC] > utc_text(now)
+        return Attribute.LEASE_HOLDER in self.item and self.item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now)
 
     @property
     def settings(self) -> TableSettings:
@@ -219,11 +219,17 @@ class TableState:
         """
         text = _value(self.item, Attribute.LAST_LISTED_UTC)
         try:
-            return utc_time(text) if text else None
+            return parse_iso_utc(text) if text else None
         except ValueError as error:
             message = f"{Attribute.LAST_LISTED_UTC} is '{text}'"
             remedy = "Remove it: the next run looks at every change file of the late window and sets it again"
             raise ConfigurationError(message, remedy=remedy, table=self.name) from error
+
+    @property
+    def last_change(self) -> int:
+        """Number of the newest change that the item knows of; 0 if none."""
+        text = self.item.get(Attribute.LAST_CHANGE_ID, "")
+        return int(text) if text.isdigit() else 0
 
     @property
     def last_look_from(self) -> str:

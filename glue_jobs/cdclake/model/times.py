@@ -1,28 +1,53 @@
-"""How moments are written in the state table."""
+"""Formats times: one format for stored data and JSON, one for people."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 
-_UTC_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_ISO_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_DISPLAY_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
 
-def utc_text(moment: datetime) -> str:
-    """Write a time as `yyyy-mm-ddTHH:MM:SSZ`, fractions cut off; the order of such texts is the order of the times.
+def iso_utc(moment: datetime) -> str:
+    """Format a time for storage and JSON: `yyyy-mm-ddTHH:MM:SSZ`, without fractions. Such texts sort by time.
 
     Raises:
         ValueError: The time has no time zone.
     """
+    return _in_utc(moment).strftime(_ISO_FORMAT)
+
+
+def parse_iso_utc(text: str) -> datetime:
+    """Inverse of `iso_utc`.
+
+    Raises:
+        ValueError: The text has another format.
+    """
+    return datetime.strptime(text, _ISO_FORMAT).replace(tzinfo=timezone.utc)
+
+
+def display_utc(moment: datetime | str) -> str:
+    """Format a time for people: `2026-11-22 10:15:00 UTC`, without fractions.
+
+    Args:
+        moment: A time, or its ISO 8601 text as items and change records hold it. An empty text stays empty.
+
+    Raises:
+        ValueError: The time has no time zone, or the text is not ISO 8601.
+
+    Example:
+        >>> display_utc("2026-11-22T10:15:00.250+00:00")
+        '2026-11-22 10:15:00 UTC'
+    """
+    if isinstance(moment, str):
+        if not moment:
+            return ""
+        moment = datetime.fromisoformat(f"{moment[:-1]}+00:00" if moment.endswith("Z") else moment)
+    return _in_utc(moment).strftime(_DISPLAY_FORMAT)
+
+
+def _in_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         message = f"{moment.isoformat()} has no time zone"
         raise ValueError(message)
-    return moment.astimezone(timezone.utc).strftime(_UTC_FORMAT)
-
-
-def utc_time(text: str) -> datetime:
-    """Read what `utc_text` writes.
-
-    Raises:
-        ValueError: It is not of that form.
-    """
-    return datetime.strptime(text, _UTC_FORMAT).replace(tzinfo=timezone.utc)
+    return moment.astimezone(timezone.utc)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.controller import Action, execute, plan
+from cdclake.control.controller import execute, plan
 from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.plan.planned_table import Action
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 from tests.control.world import ORDERS
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.controller import Action, execute, plan
+from cdclake.control.controller import execute, plan
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.lost_files import PendingNote, note_of, vanished
+from cdclake.control.plan.planned_table import Action
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError, RawFilesLostError
 from cdclake.model.metrics import Measure

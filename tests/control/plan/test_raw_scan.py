@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdclake.control.controller import Action, execute, plan
+from cdclake.control.controller import execute, plan
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.packing import PackLimits
+from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import HOURS, LOOK_BACK_FILES, PAGE_OBJECTS, look_at_raw, look_from
 from cdclake.control.run.metrics import of_controller
-from cdclake.control.status import Standing, table_status
+from cdclake.control.status import Health, table_status
 from cdclake.errors import NoRoomError, RetryableError
 from cdclake.model.metrics import Measure
 from cdclake.model.names import Attribute
@@ -447,7 +448,7 @@ def test_when_glue_has_no_room_what_did_not_start_is_said_and_comes_next_time(wo
     assert [metric.value for metric in measured if metric.measure is Measure.NOT_STARTED] == [3]
     assert not [metric for metric in measured if metric.measure is Measure.FAILURES]
     for planned in plan(world.source, world.clock()).tables[2:]:
-        assert table_status(planned, None, "", world.clock(), late_after_minutes=180).standing is Standing.BEHIND
+        assert table_status(planned, None, "", world.clock(), late_after_minutes=180).health is Health.BEHIND
     world.before_start = lambda _job, _arguments: None
     again = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock(), EACH_ALONE)
     assert {table.outcome for table in again.tables[2:]} == {"started"}

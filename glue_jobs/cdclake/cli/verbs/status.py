@@ -11,7 +11,7 @@ import typer
 from cdclake.cli.options import LateAfterOption, TablesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
-from cdclake.control.status import LATE_AFTER_MINUTES, Standing
+from cdclake.control.status import LATE_AFTER_MINUTES, Health
 from cdclake.errors import AttentionError
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def status(
     """
     from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
     from cdclake.control import controller
-    from cdclake.control.health import table_standings
+    from cdclake.control.status import table_statuses
 
     services, now = connect(target), datetime.now(timezone.utc)
     planned = controller.plan(services.source, now, table)
-    found = table_standings(planned.tables, services.log, now, late_after_minutes)
+    found = table_statuses(planned.tables, services.log, now, late_after_minutes)
     shown = output_for(output)
     rows = found[:MOST_ROWS] if output is OutputFormat.TABLE else found
     shown.records("Status", _COLUMNS, [one.to_json() for one in rows])
@@ -63,24 +63,24 @@ def status(
         shown.remark(_summary(found, left_out=len(found) - len(rows)))
     for error in planned.errors:
         shown.remark(f"A folder of the raw bucket could not be looked at: {error}")
-    needing = [one for one in found if one.needs_a_person and not (ignore_new and one.standing is Standing.NEW)]
+    needing = [one for one in found if one.needs_action and not (ignore_new and one.health is Health.NEW)]
     if needing or planned.errors:
         raise AttentionError(_in_short(needing, len(planned.errors)), remedy=_first_remedy(needing))
 
 
 def _summary(found: list[TableStatus], left_out: int) -> str:
-    counts = Counter(one.standing for one in found)
-    text = f"{len(found):,} tables" + "".join(f", {counts[one]:,} {one.value}" for one in Standing if counts[one])
+    counts = Counter(one.health for one in found)
+    text = f"{len(found):,} tables" + "".join(f", {counts[one]:,} {one.value}" for one in Health if counts[one])
     return f"{text}. {left_out:,} are not shown: --output json tells of all" if left_out else text
 
 
 def _in_short(needing: list[TableStatus], folders: int) -> str:
     names = {
-        standing: [one.table for one in needing if one.standing is standing]
-        for standing in Standing
-        if any(one.standing is standing for one in needing)
+        health: [one.table for one in needing if one.health is health]
+        for health in Health
+        if any(one.health is health for one in needing)
     }
-    parts = [f"{len(tables)} {standing.value} ({_names(tables)})" for standing, tables in names.items()]
+    parts = [f"{len(tables)} {health.value} ({_names(tables)})" for health, tables in names.items()]
     if folders:
         parts.append(f"{folders} folders that could not be looked at")
     return f"Something needs a person: {'; '.join(parts)}"

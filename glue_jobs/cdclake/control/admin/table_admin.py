@@ -13,7 +13,7 @@ from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import UndoPlan, apply_undo, check_kept, plan_reapply, plan_rollback
 from cdclake.control.catalog.sync import catalog_news
-from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, last_change
+from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes
 from cdclake.control.run.lease import Lease
 from cdclake.errors import CommitConflictError
 from cdclake.model.catalog import CatalogName
@@ -231,7 +231,7 @@ class RegisteredTable:
             change = roll_forward(self.log, lease.keep)
             check_not_ahead(self.state, change, adopts=adopts)
             lease.shut_out_earlier_runs(self.log, lease.keep)
-            if last_change(self.state) < change or lease.taken_over_from:
+            if self.state.last_change < change or lease.taken_over_from:
                 self._bring_item_in_line()
             yield lease
             self._bring_catalog_in_line(lease)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.model.rawfiles import file_order
 from cdclake.model.table import TableState
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -107,6 +107,6 @@ class Decision:
             "files": self.files,
             "bytes": self.bytes,
             "left": self.left,
-            "oldest_utc": utc_text(self.oldest_utc) if self.oldest_utc else None,
+            "oldest_utc": iso_utc(self.oldest_utc) if self.oldest_utc else None,
             "too_late": self.too_late,
         }

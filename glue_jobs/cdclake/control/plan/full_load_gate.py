@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import missing_loads
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +97,6 @@ def waiting(state: TableState, files: Sequence[RawFile], now: datetime, word: st
         )
         return Waiting(reason, to_do if settled else "")
     if not settled:
-        since = f"the newest LOAD file was written at {utc_text(newest)}"
-        return Waiting(f"full load still arriving: {since}, and no other must come until {utc_text(newest + quiet)}")
+        since = f"the newest LOAD file was written at {iso_utc(newest)}"
+        return Waiting(f"full load still arriving: {since}, and no other must come until {iso_utc(newest + quiet)}")
     return None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import due_loads, newest_load, waiting
 from cdclake.control.plan.lost_files import note_of, vanished
-from cdclake.control.run.item_sync import last_change
 from cdclake.model.late import begin_after, first_batch, passed_over, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
@@ -186,7 +185,7 @@ def _work(
 ) -> _Work:
     settings = state.settings
     # The first full load passes over nothing, as no change file is known to be older than what it reads.
-    made = last_change(state) > 0 if lake is None else lake.made
+    made = state.last_change > 0 if lake is None else lake.made
     reload = bool(loads) and (made or _loaded_before(state))
     base = begin_after(known, passed_over(loads, change_files) if reload else "") if loads else known
     pending = pending_changes(base, change_files, settings.late_window_hours, state.last_listed_utc)
@@ -204,7 +203,7 @@ def _work(
 def _known(state: TableState, lake: Snapshot | None) -> Snapshot:
     """The lake table as far as it is known. While there is none, the item says where the changes begin."""
     if lake is None:
-        return Snapshot(change=last_change(state), watermark=state.checked_watermark)
+        return Snapshot(change=state.last_change, watermark=state.checked_watermark)
     return lake if lake.made else begin_after(lake, state.checked_watermark)
 
 

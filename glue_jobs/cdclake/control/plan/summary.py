@@ -11,7 +11,7 @@ from cdclake.errors import RetryableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.control.controller import PlannedTable
+    from cdclake.control.plan.planned_table import PlannedTable
 
 NOT_STARTED = "not started"
 """Outcome of a table for whose run there was no room."""

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import Snapshot
 
 
-def last_change(state: TableState) -> int:
-    """Number of the newest change the item knows of; 0 if none."""
-    text = state.item.get(Attribute.LAST_CHANGE_ID, "")
-    return int(text) if text.isdigit() else 0
-
-
 def is_emptied(log: ChangeLog, snapshot: Snapshot) -> bool:
     """Whether there was a lake table and a rollback undid all of it, so that it is to be loaded from the beginning."""
     return not snapshot.made and any(record.as_of is None for record in log.newest_first(snapshot.change))
@@ -61,8 +55,8 @@ def check_not_ahead(state: TableState, change: int, *, adopts: bool = False) -> 
         IntegrityError: The item is ahead.
     """
     loaded = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
-    if last_change(state) > change:
-        what = f"change {last_change(state)}"
+    if state.last_change > change:
+        what = f"change {state.last_change}"
     elif change == 0 and loaded != Sentinel.NEVER_LOADED and not adopts:
         what = f"a full load of {loaded}"
     else:

@@ -18,10 +18,10 @@ from cdclake.control.plan.full_load_gate import task_word
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.raw_scan import look_from
 from cdclake.control.run import metrics
-from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, last_change
+from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes
 from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, UnknownTableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, RunState, Sentinel
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class TableWork:
         if not state.active:
             self.report.rounds.append(Round(plan_table(state, (), (), self._outside.clock())))
             return
-        change = last_change(state)
+        change = state.last_change
         self._change = change or None
         state, lake = self._in_line_with_lake(state)
         listed_utc = self._outside.clock()
@@ -291,7 +291,7 @@ class TableWork:
             Attribute.LAST_LOOK_FROM: look_from(self._look.files[1], lake.watermark),
         }
         if decision.kind is DecisionKind.NOTHING_NEW:  # else not all that was listed is seen to
-            outcome[Attribute.LAST_LISTED_UTC] = utc_text(self._look.listed_utc)
+            outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._look.listed_utc)
         self._record_end(RunState.SUCCEEDED, "", outcome)
         if self.report.catalog_error:
             self._outside.metrics.put(metrics.of_catalog_failure(self.report.table))
@@ -350,7 +350,7 @@ class TableWork:
         check_not_ahead(state, change)
         self.lease.shut_out_earlier_runs(self._changes, self._keep)
         lake = self._changes.snapshot(self._changes.head())
-        state = self._record_lake(state, lake, full_load_date=last_change(state) < change)
+        state = self._record_lake(state, lake, full_load_date=state.last_change < change)
         return self._show(state, lake), lake
 
     def _note_pending(self, state: TableState, note: str) -> TableState:
@@ -376,7 +376,7 @@ class TableWork:
             self._keep()
             self._states.record_run(self.path, news)
             self._log.info("the item is in line with the lake")
-            new = range(max(last_change(state), lake.change - MOST_CHANGES_MEASURED) + 1, lake.change + 1)
+            new = range(max(state.last_change, lake.change - MOST_CHANGES_MEASURED) + 1, lake.change + 1)
             self._outside.metrics.put(metrics.of_changes(self.report.table, map(self._changes.record, new)))
         return state.with_attributes(**news)
 
@@ -395,7 +395,7 @@ class TableWork:
             {
                 Attribute.LAST_RUN_STATE: outcome,
                 Attribute.LAST_RUN_ID: self.report.run_id,
-                Attribute.LAST_RUN_UTC: utc_text(self._outside.clock()),
+                Attribute.LAST_RUN_UTC: iso_utc(self._outside.clock()),
                 Attribute.LAST_ERROR: error,
                 **(more or {}),
             },

@@ -22,7 +22,7 @@ from cdclake.lake.operations.release import release
 from cdclake.lake.raw.csv import batches
 from cdclake.model.schema import parse_columns
 from cdclake.model.table import TableName, TableSettings, TableState
-from cdclake.model.times import utc_text
+from cdclake.model.times import iso_utc
 from tests.lake.dying_store import Death, DiedError, DyingStore
 from tests.lake.operations.erase.erasing import (
     COLUMNS,
@@ -289,7 +289,7 @@ def test_files_written_anew_behind_the_late_window_are_not_taken_for_late_ones(t
     table.erase(KEY, raw=True)
     assert not is_in_raw(table)
     state = TableState.new("raw", "shop/", "orders/").with_attributes(
-        **table.item, ActiveFlag="true", LastListedUtc=utc_text(table.last_listed_utc)
+        **table.item, ActiveFlag="true", LastListedUtc=iso_utc(table.last_listed_utc)
     )
     files = [table.raw_file(name) for name in raw_names(table) if name.startswith("2024")]
     now = START + timedelta(minutes=20)
