@@ -97,7 +97,14 @@ ONLY_IN = {
     "boto3": ("cdclake.adapters", "cdclake.devkit", "cdclake.cli"),
     "botocore": ("cdclake.adapters", "cdclake.devkit", "cdclake.cli"),
     "aws_lambda_powertools": ("lambdas",),
-    "pyspark": ("cdclake.lake", "cdclake.lake_table", *SPARK_SCRIPTS),
+    # `direct` only names the type of a DataFrame.
+    "pyspark": (
+        "cdclake.lake.spark",
+        "cdclake.lake.read",
+        "cdclake.lake.operations.direct",
+        "cdclake.lake_table",
+        *SPARK_SCRIPTS,
+    ),
     "pymysql": ("cdclake.devkit",),
     "pymysqlreplication": ("cdclake.devkit.replicate",),
     "pyarrow": (

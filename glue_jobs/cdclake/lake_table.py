@@ -28,12 +28,12 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.lake.operations.direct.apply import DirectChange, DirectResult, change_directly
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.lake.operations.table_run import TableRun
-from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
 from cdclake.lake.read.as_of import RetainedFile, TableLocation
 from cdclake.lake.read.dataframe import frame, quoted, read_table
 from cdclake.lake.read.history_dataframe import read_history
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.schema import DELETE, INSERT, UPDATE
 from cdclake.model.table import TableName, TableSettings
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
 from cdclake.commit.log import ChangeLog
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from pyspark import SparkContext
-
     from cdclake.commit.clean_up import CleanUpPlan
     from cdclake.control.run.process_table import Report
     from cdclake.lake.operations.direct.apply import DirectResult
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 
 PATH = f"{RAW}/{RAW_PREFIX}"
 LAYOUT = LakeLayout(LAKE, "", NAME)
-SPARK = cast("SparkContext", InProcessSpark())
+SPARK = InProcessSpark()
 FOR_EVER = timedelta(days=36500)
 
 

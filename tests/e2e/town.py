@@ -46,15 +46,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pyspark import SparkContext
-
     from cdclake.model.change import ChangeRecord
     from cdclake.ports import ObjectStore
 
 RAW, LAKE, PREFIX = "raw", "lake", "dms/"
 KEY = ("id",)
 COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int64())])
-SPARK = cast("SparkContext", InProcessSpark())
+SPARK = InProcessSpark()
 
 
 class KilledError(BaseException):

@@ -18,9 +18,10 @@ from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.raw.ordering import order_values
-from cdclake.lake.raw.reader import ReadBatch, inspect, read
+from cdclake.lake.raw.reader import inspect, read
+from cdclake.lake.raw.rows import ReadBatch
 from cdclake.lake.spark.in_process import InProcessSpark
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import position

@@ -9,9 +9,8 @@ from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import s3_settings, tables_set, task_settings
 from cdclake.doctor.tally import KILOBYTE, LOAD
 from cdclake.lake.raw.reader import ADDED_PREFIXES
-from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
 from cdclake.model.names import Attribute
-from cdclake.model.schema import OP_COLUMN, wider_type
+from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE, wider_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

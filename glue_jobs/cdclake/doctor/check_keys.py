@@ -8,8 +8,7 @@ from cdclake.devkit.dms.files import BEFORE_PREFIX
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.mend import before_image_rule, s3_settings, tables_set
-from cdclake.lake.raw.rows import DELETE, UPDATE
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

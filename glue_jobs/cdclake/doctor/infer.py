@@ -12,9 +12,8 @@ from cdclake.devkit.dms.files import BEFORE_PREFIX
 from cdclake.devkit.dms.names import date_folder
 from cdclake.devkit.dms.settings import DateDelimiter, DateSequence, DmsSettings, Encoding
 from cdclake.doctor.times import name_offsets, seconds_between_files, usual_offset
-from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
 from cdclake.model.rawfiles import RawFormat, RawKind, read_time
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
 from cdclake.lake.raw.normalize import normalise
 from cdclake.lake.raw.reader import Inspection, Slice, inspect, read_raw, reading
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.rawfiles import RawFormat, RawKind
 

@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
 from cdclake.lake.raw.reader import ADDED_PREFIXES
-from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
 from cdclake.lake.storage.keys import KEY
 from cdclake.lake.storage.types import as_text
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawKind
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

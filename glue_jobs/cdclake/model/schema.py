@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OP_COLUMN = "Op"
+INSERT, UPDATE, DELETE = "I", "U", "D"
+"""Values of `Op`."""
 INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _PLAIN_TYPES = frozenset({*INTEGER_TYPES, "boolean", "float", "double", "string", "binary", "date", "timestamp"})

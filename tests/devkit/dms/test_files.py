@@ -33,7 +33,7 @@ from cdclake.lake.storage.keys import UNSENT
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from cdclake.lake.raw.reader import ReadBatch
+    from cdclake.lake.raw.rows import ReadBatch
 
 WHEN = datetime(2024, 3, 5, 10, 15, tzinfo=timezone.utc)
 COLUMNS = pa.schema(

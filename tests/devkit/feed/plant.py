@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pyspark import SparkContext
-
     from cdclake.model.table import TableState
     from cdclake.ports import ObjectStore
 
 RAW, LAKE = "raw", "lake"
-SPARK = cast("SparkContext", InProcessSpark())
+SPARK = InProcessSpark()
 
 
 class Plant:

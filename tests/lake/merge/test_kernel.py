@@ -17,7 +17,7 @@ from cdclake.lake.merge.resolve import DEAD, FILE, PARTITION_ID, Counts, Decided
 from cdclake.lake.merge.tasks import found_schema, leaving, tombstone_schema
 from cdclake.lake.storage.arrow_ipc import to_blob
 from cdclake.lake.storage.keys import KEY, ROUTE
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import Column, Schema
 from tests.examples import examples
 

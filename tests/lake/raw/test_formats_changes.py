@@ -16,7 +16,7 @@ from tests.lake.table import RAW_PREFIX, Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.lake.raw.reader import ReadBatch
+    from cdclake.lake.raw.rows import ReadBatch
 
 LOAD, CHANGE = "LOAD00000001.csv", "20240305-101500123.csv"
 PERSONS = pa.schema([("id", pa.int32()), ("name", pa.string())])

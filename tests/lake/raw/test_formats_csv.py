@@ -23,7 +23,7 @@ from tests.lake.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.lake.raw.reader import ReadBatch
+    from cdclake.lake.raw.rows import ReadBatch
 
 LOAD, CHANGE, TRANSACTIONS = "LOAD00000001.csv", "20240305-101500123.csv", "CDC_TXN-20240305101500123.csv"
 PERSONS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("city", pa.string())])

@@ -15,7 +15,7 @@ from pyarrow.fs import FileSystemHandler, LocalFileSystem, PyFileSystem
 from cdclake.errors import UnreadableFileError
 from cdclake.lake.raw.read_ahead import READS_AHEAD, SMALL_BYTES, read_all
 from cdclake.lake.raw.reader import Slice
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableName, TableSettings

@@ -15,7 +15,7 @@ from cdclake.errors import ConfigurationError, LakeFilesError, PastRetentionErro
 from cdclake.lake.read.as_of import RetainedFile, TableLocation, find_change, table_as_of
 from cdclake.lake.read.dataframe import FileScan, lake_rows, scan_groups
 from cdclake.lake.read.retained_files import RetainedFileReader
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import parse_columns
 from cdclake.model.snapshot import DataFile
 from tests.lake.dying_store import Death, DiedError

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.lake.read.dataframe import read_table
 from cdclake.lake.read.diff import read_diff
-from cdclake.lake.spark.task_errors import raising_ours
+from cdclake.lake.spark.task_errors import raising_task_errors
 from tests.lake.operations.adopt.adopting import Adoptee
 from tests.lake.over_time import START, TABLE, TableOverTime
 from tests.lake.table import Table
@@ -179,7 +179,7 @@ def test_a_file_that_is_gone_by_the_time_it_is_read_is_an_error_of_its_own(
     frame = read_table(session, table.location, TABLE, change=1)
     for path in (table.lake / table.layout.control_prefix / "retired").rglob("*.parquet"):
         path.unlink()
-    with pytest.raises(PastRetentionError, match="no longer kept"), raising_ours():
+    with pytest.raises(PastRetentionError, match="no longer kept"), raising_task_errors():
         frame.collect()
 
 

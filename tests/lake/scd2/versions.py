@@ -13,7 +13,7 @@ from cdclake.model.versions import CHANGE_ID, OPERATION, VALID_FROM, VALID_TO, V
 from cdclake.oracle import Version
 
 if TYPE_CHECKING:
-    from cdclake.lake.merge.resolve import Partition
+    from cdclake.lake.storage.partitions import Partition
     from tests.lake.table import Table
 
 _FOLDER = re.compile(r"year=(\d{4})/month=(\d\d)/\d{12}-\d{5}\.parquet")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cdclake.lake.storage.bloom import filter_options, filtered_column, groups_that_may_hold
 from cdclake.lake.storage.key_ranges import overlapping
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile
 from tests.examples import examples

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from cdclake.lake.storage import writer as file_writer
-from cdclake.lake.storage.reader import ENCODED_TEXT, TableShape, read_batches
+from cdclake.lake.storage.reader import read_batches
+from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.schema import Column, Schema
 

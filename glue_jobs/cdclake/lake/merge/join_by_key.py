@@ -5,39 +5,33 @@ from __future__ import annotations
 from functools import partial, reduce
 from math import ceil
 from operator import add
-from typing import TYPE_CHECKING, Any, cast
-
-from pyspark import StorageLevel, TaskContext
+from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
 from cdclake.lake.spark.in_process import InProcessRdd
-from cdclake.lake.spark.task_errors import Carried
+from cdclake.lake.spark.task_errors import SparkTask
 from cdclake.lake.storage.key_ranges import quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark import RDD, SparkContext
-
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.spark.backend import Backend, DistributedRows
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
 
 ROWS_PER_BUCKET = 250_000
 PROBES_PER_CORE = 2
-KEPT = StorageLevel.DISK_ONLY
-"""How rows that are gone through twice are kept. In memory they would crowd out the tasks: large byte arrays fragment
-the heap, and Spark runs out of it long before it begins to spill."""
 
 
 def together(
-    spark: SparkContext,
-    batches: RDD[Any],
+    spark: Backend,
+    batches: DistributedRows,
     rows: int,
     samples: Sequence[KeyValue],
     files: Sequence[DataFile],
     shape: TableShape,
     places: tasks.Places,
-) -> RDD[Any]:
+) -> DistributedRows:
     """Rows, and the lake's rows of the same keys, partitioned by range of key.
 
     Args:
@@ -72,8 +66,8 @@ def bucket_bounds(rows: int, samples: Sequence[KeyValue]) -> list[KeyValue]:
 
 
 def looked_up(
-    spark: SparkContext, batches: RDD[Any], files: Sequence[DataFile], find: Callable[..., Iterator[Any]]
-) -> RDD[Any]:
+    spark: Backend, batches: DistributedRows, files: Sequence[DataFile], find: Callable[..., Iterator[Any]]
+) -> DistributedRows:
     """What data files hold of the keys of some rows.
 
     Args:
@@ -82,48 +76,42 @@ def looked_up(
         find: A task, given pairs of the index of a file and a blob of routes and keys.
     """
     wanted = batches.flatMap(partial(tasks.route_to_files, files=files)).partitionBy(probes(spark, files), int)
-    found = handed_out(spark, wanted).mapPartitions(Carried(find))
-    return cast("RDD[Any]", InProcessRdd([found.collect()])) if isinstance(wanted, InProcessRdd) else found
+    found = handed_out(spark, wanted).mapPartitions(SparkTask(find))
+    return InProcessRdd([found.collect()]) if isinstance(wanted, InProcessRdd) else found
 
 
-def probes(spark: SparkContext, files: Sequence[Any]) -> int:
+def probes(spark: Backend, files: Sequence[Any]) -> int:
     """How many tasks look into so many files."""
     return min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
 
 
-def handed_out(spark: SparkContext, rows: RDD[Any]) -> RDD[Any]:
+def handed_out(spark: Backend, rows: DistributedRows) -> DistributedRows:
     """Rows that the driver holds, in tasks as they are partitioned; others as they are."""
     if not isinstance(rows, InProcessRdd):
         return rows
     return spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
 
 
-def summed(values: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
+def summed(values: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
     """Sum of values, of which each task adds up its own."""
     return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
 
 
-def told(batches: RDD[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
+def told(batches: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
     """Sum of what batches tell of their rows: the first of each pair."""
     return summed(batches.map(_first), zero)
 
 
-def united(parts: Sequence[RDD[Any]]) -> RDD[Any]:
+def united(parts: Sequence[DistributedRows]) -> DistributedRows:
     """All rows of one or more parts. Parts that are partitioned alike are not shuffled again."""
     return reduce(_union, parts)
-
-
-def attempt_id() -> str:
-    """What tells apart the files of several attempts at one task."""
-    context = TaskContext.get()
-    return str(context.taskAttemptId()) if context else "0"
 
 
 def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +
     yield reduce(add, values, zero)
 
 
-def _union(one: RDD[Any], other: RDD[Any]) -> RDD[Any]:
+def _union(one: DistributedRows, other: DistributedRows) -> DistributedRows:
     return one.union(other)
 
 

@@ -11,20 +11,21 @@ import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
-from cdclake.lake.raw.rows import DELETE, BadRow
-from cdclake.lake.storage.keys import KEY
-from cdclake.lake.storage.reader import TableShape, conform, is_deleted, matches, read_batches
+from cdclake.lake.raw.rows import BadRow
+from cdclake.lake.storage.keys import KEY, matches
+from cdclake.lake.storage.reader import read_batches
+from cdclake.lake.storage.shape import TableShape, conform, is_deleted
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import DELETE, OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.merge.resolve import Partition
+    from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile
 
 

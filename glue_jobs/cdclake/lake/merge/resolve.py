@@ -9,23 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import ConfigurationError, IntegrityError
-from cdclake.lake.raw.rows import DELETE, INSERT
-from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT
-from cdclake.lake.storage.reader import matches
-from cdclake.lake.storage.types import partition_text
-from cdclake.model.names import Attribute
+from cdclake.errors import IntegrityError
+from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT, matches
+from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from cdclake.lake.storage.reader import TableShape
-
-Partition = tuple[str | None, ...]
+    from cdclake.lake.storage.partitions import Partition
+    from cdclake.lake.storage.shape import TableShape
 
 FILE = "_file"
 """Index of the data file in the snapshot that holds a key."""
@@ -105,7 +101,7 @@ def decide(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape)
         dead = _last_known(rows.filter(news), buried.filter(news), found, shape)
         stored = in_order(pa.concat_tables([stored, dead]))
     place = _matching(found, stored[KEY])
-    same_partition = pc.equal(_partition_ids(stored, shape.partition_key), place[PARTITION_ID])
+    same_partition = pc.equal(partition_ids(stored, shape.partition_key), place[PARTITION_ID])
     in_place = pc.fill_null(same_partition, False)
     return Decided(
         counts,
@@ -161,50 +157,6 @@ def decide_without_key(rows: pa.Table, partition_key: Sequence[str]) -> Decided:
     inserts = rows.filter(pc.equal(rows[OP_COLUMN], INSERT))
     counts = Counts(applied=inserts.num_rows, inserted=inserts.num_rows, ignored=rows.num_rows - inserts.num_rows)
     return Decided(counts, inserts=dict(by_partition(inserts, partition_key)))
-
-
-def by_partition(rows: pa.Table, partition_key: Sequence[str]) -> Iterator[tuple[Partition, pa.Table]]:
-    """Split rows by the text of their partition columns' values; the order within a partition stays."""
-    if not partition_key:
-        if rows.num_rows:
-            yield (), rows
-        return
-    identities = pc.dictionary_encode(_partition_ids(rows, partition_key).combine_chunks())
-    for code in range(len(identities.dictionary)):
-        part = rows.filter(pc.equal(identities.indices, code))
-        first = part.slice(0, 1)
-        yield tuple(partition_text(_one(first[name]))[0].as_py() for name in partition_key), part
-
-
-def partition_id(partition: Partition) -> str:
-    """A partition's values as one text; different partitions give different texts."""
-    return "|".join("-" if value is None else f"{len(value)}:{value}" for value in partition)
-
-
-def _partition_ids(rows: pa.Table, partition_key: Sequence[str]) -> pa.ChunkedArray:
-    """`partition_id` of each row."""
-    if not partition_key:
-        return pa.chunked_array([pa.repeat("", rows.num_rows)])
-    texts = [_folder_names(rows, name) for name in partition_key]
-    pieces = [
-        pc.fill_null(pc.binary_join_element_wise(pc.utf8_length(text).cast(pa.string()), text, ":"), "-")
-        for text in texts
-    ]
-    return pa.chunked_array([pc.binary_join_element_wise(*pieces, "|")])
-
-
-def _folder_names(rows: pa.Table, name: str) -> pa.Array:
-    """`partition_text` of a column.
-
-    Raises:
-        ConfigurationError: A value is bytes that are no text, so that no folder can be named by it.
-    """
-    try:
-        return partition_text(_one(rows[name]))
-    except pa.ArrowInvalid as error:
-        message = f"Column {name} is to partition the table, and holds bytes that are no UTF-8 text"
-        remedy = f"Take another {Attribute.PARTITION_KEY}; nothing was applied"
-        raise ConfigurationError(message, remedy=remedy, column=name) from error
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

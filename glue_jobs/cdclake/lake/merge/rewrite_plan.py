@@ -12,7 +12,7 @@ from cdclake.lake.storage.key_ranges import quantiles
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from cdclake.lake.merge.resolve import Partition
+    from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile, KeyValue
 
 PARQUET_SHARE_OF_MEMORY = 0.4

@@ -1,4 +1,4 @@
-"""A full load whose raw files lie in the order of the key needs no shuffle: this finds out whether they do.
+"""Loads a full load whose raw files are sorted by key, without a shuffle.
 
 DMS unloads a table by its primary key, so that as a rule the rows of one slice of a raw file all come before those of
 the next. Then a task can make data files of a few neighbouring slices by itself, with key ranges as tight as can be.
@@ -6,14 +6,28 @@ the next. Then a task can make data files of a few neighbouring slices by itself
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+import pyarrow as pa
 
+from cdclake.lake.merge.merge_file import MergeJob, merge
+from cdclake.lake.merge.tasks import ReadStats, Written
+from cdclake.lake.raw.quarantine import BadRows, put_aside
+from cdclake.lake.raw.read_ahead import read_all
+from cdclake.lake.storage.partitions import by_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from cdclake.lake.merge.tasks import Places
     from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.rows import BadRow
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
+    from cdclake.model.table import TableName, TableSettings
 
 LEAST_BYTES_PER_TASK = 8 << 20
 MOST_TARGETS_PER_TASK = 2
@@ -69,6 +83,49 @@ def are_in_order(ranges: Sequence[Sequence[DataFile]]) -> bool:
             for before, after in zip(known, known[1:])
         )
     )
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What one task read and wrote."""
+
+    read: ReadStats
+    written: Written
+
+
+def load_slices(
+    task: int,
+    groups: Iterable[Sequence[Slice]],
+    *,
+    places: Places,
+    shape: TableShape,
+    settings: TableSettings,
+    table: TableName,
+    attempt: str,
+) -> Iterator[Loaded]:
+    """Write the rows of some slices of a full load, one data file for each partition."""
+    raw, lake = places.raw.open(), places.lake.open()
+    batches: list[pa.Table] = []
+    bad_rows = BadRows(settings.max_quarantined_rows)
+    for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
+        bad_rows.add(batch.bad_rows)
+        batches.append(batch.rows)
+    most = settings.max_quarantined_rows
+    aside = bad_rows.put_aside(lake, f"{places.quarantine}read-{task:05d}.jsonl")
+    rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()
+    stats = ReadStats(inserts=rows.num_rows, quarantine=aside)
+    if aside.rows > most:  # the change will be refused
+        yield Loaded(stats, Written())
+        return
+    files: list[DataFile] = []
+    repeated: list[BadRow] = []
+    for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
+        key = f"{places.staging}{task:05d}-{number:05d}-{attempt}.parquet"
+        merged = merge(lake, MergeJob((), 0, partition, 1, (key,), full_load=True), shape, None, part_rows)
+        files += merged.files
+        repeated += merged.repeated
+    left_out = put_aside(lake, f"{places.quarantine}write-{task:05d}.jsonl", repeated, most)
+    yield Loaded(stats, Written(tuple(files), quarantine=left_out))
 
 
 def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:

@@ -11,39 +11,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.merge.merge_file import MergeJob, merge
-from cdclake.lake.merge.resolve import (
-    DEAD,
-    FILE,
-    PARTITION_ID,
-    STAYS,
-    Counts,
-    Decided,
-    by_partition,
-    decide,
-    decide_without_key,
-    partition_id,
-)
+from cdclake.lake.merge.resolve import DEAD, FILE, PARTITION_ID, STAYS, Counts, Decided, decide, decide_without_key
 from cdclake.lake.merge.rewrite_plan import InsertRoute, InsertStats, RewritePlan
+from cdclake.lake.raw.parquet import BATCH_ROWS
 from cdclake.lake.raw.quarantine import BadRows, Quarantine, put_aside
 from cdclake.lake.raw.read_ahead import read_all
-from cdclake.lake.raw.reader import BATCH_ROWS, Slice
-from cdclake.lake.raw.rows import DELETE, UPDATE
 from cdclake.lake.storage.arrow_ipc import from_blob, from_blobs, to_blob
 from cdclake.lake.storage.bloom import filtered_column, groups_to_read
 from cdclake.lake.storage.key_ranges import candidates, cut, overlapping, sample
-from cdclake.lake.storage.keys import KEY, ROUTE
-from cdclake.lake.storage.reader import TableShape, is_deleted, matches, read_batches
+from cdclake.lake.storage.keys import KEY, ROUTE, matches
+from cdclake.lake.storage.partitions import by_partition, partition_id
+from cdclake.lake.storage.reader import read_batches
+from cdclake.lake.storage.shape import TableShape, is_deleted
 from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, write_tombstones
 from cdclake.lake.storage.types import arrow_schema
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.lake.merge.resolve import Partition
+    from cdclake.lake.raw.reader import Slice
     from cdclake.lake.raw.rows import ReadBatch
+    from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
     from cdclake.model.table import TableName, TableSettings
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.engine import Result
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import DataFile, History, Snapshot
 

@@ -10,18 +10,17 @@ from cdclake.lake.merge.tasks import Places
 from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, plan_history
 from cdclake.lake.storage.key_ranges import without_ranges
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from pyspark import SparkContext
-
     from cdclake.lake.operations.engine import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.spark.backend import Backend
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import Snapshot
 
@@ -84,7 +83,7 @@ def locations_of(run: TableRun, before: Snapshot) -> Places:
 
 def compute(
     run: TableRun,
-    spark: SparkContext,
+    spark: Backend,
     before: Snapshot,
     shape: TableShape,
     parts: Sequence[Slice],

@@ -15,32 +15,31 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from math import ceil
 from operator import add
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import KEPT, attempt_id, handed_out, summed, together, told, united
-from cdclake.lake.merge.load_tasks import load_slices
+from cdclake.lake.merge.join_by_key import handed_out, summed, together, told, united
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import plan_rewrite
-from cdclake.lake.merge.sorted_load import are_in_order, groups_in_order
+from cdclake.lake.merge.sorted_load import are_in_order, groups_in_order, load_slices
 from cdclake.lake.scd2.join_versions import woven
 from cdclake.lake.scd2.plan import plan_closed
 from cdclake.lake.scd2.tasks import NOTHING
 from cdclake.lake.scd2.versions import file_shape
+from cdclake.lake.spark.backend import attempt_id, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
-from cdclake.lake.spark.task_errors import Carried, raising_ours
+from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
 from cdclake.lake.storage.tombstones import TombstonePlan, plan_tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark import RDD, SparkContext
-
-    from cdclake.lake.merge.load_tasks import Loaded
     from cdclake.lake.merge.rewrite_plan import RewritePlan
+    from cdclake.lake.merge.sorted_load import Loaded
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.scd2.tasks import HistoryWork, Weaving
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.spark.backend import Backend, DistributedRows
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, History, TombstoneFile
     from cdclake.model.table import TableName, TableSettings
 
@@ -134,7 +133,7 @@ class Result:
 class Engine:
     """Computes changes on a Spark context."""
 
-    def __init__(self, spark: SparkContext) -> None:
+    def __init__(self, spark: Backend) -> None:
         self._spark = spark
 
     def run(self, request: Request) -> Result:
@@ -144,7 +143,7 @@ class Engine:
             InputError: A raw file or row cannot be taken.
             IntegrityError: The lake's files are not what the snapshot says.
         """
-        with raising_ours():
+        with raising_task_errors():
             return self._load_in_order(request) or self._run(request)
 
     def _load_in_order(self, request: Request) -> Result | None:
@@ -195,16 +194,16 @@ class Engine:
             batches = self._read(request)
             if takes_all and not request.history:
                 batches = batches.mapValues(taken)
-            batches.persist(KEPT)
+            batches = keep_on_disk(batches)
             read: tasks.ReadStats = told(batches, tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
-                batches = handed_out(self._spark, batches.one_each()).persist(KEPT)
+                batches = keep_on_disk(handed_out(self._spark, batches.one_per_partition()))
         with _timed(seconds, "route"):
             if takes_all:
                 decisions = (batches.mapValues(taken) if request.history else batches).map(_second)
             else:
-                decisions = self._decide(request, batches, read).persist(KEPT)
+                decisions = keep_on_disk(self._decide(request, batches, read))
             decision: tasks.Decision = summed(decisions.map(_summary), tasks.Decision(Counts()))
         persisted = [batches, decisions]
         sides = [(decisions, _plan(request, decision))]
@@ -236,30 +235,30 @@ class Engine:
             seconds=seconds,
         )
 
-    def _read(self, request: Request) -> RDD[Any]:
+    def _read(self, request: Request) -> DistributedRows:
         groups = _balanced(request.parts, self._spark.defaultParallelism * 2)
         read = _reading(tasks.read_slices, request)
-        place = cast("SparkContext", InProcessSpark()) if _is_small(request) else self._spark
+        place = InProcessSpark() if _is_small(request) else self._spark
         return place.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
-    def _decide(self, request: Request, batches: RDD[Any], read: tasks.ReadStats) -> RDD[Any]:
+    def _decide(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
         shape, places = request.shape, request.places
         entries = together(self._spark, batches, read.rows, read.samples, request.files, shape, places)
         decide = _task(tasks.decide_bucket, places=places, shape=shape, tombstones=request.tombstones)
         return entries.mapPartitions(decide)
 
     def _weave(
-        self, request: Request, work: HistoryWork, batches: RDD[Any], read: tasks.ReadStats
-    ) -> tuple[RDD[Any], list[tuple[RDD[Any], tasks.Writing]]]:
+        self, request: Request, work: HistoryWork, batches: DistributedRows, read: tasks.ReadStats
+    ) -> tuple[DistributedRows, list[tuple[DistributedRows, tasks.Writing]]]:
         """Decide what becomes of the history.
 
         Returns:
             What was decided, and what of it is to be written: of open versions, and of closed ones.
         """
         shape, files = request.shape, request.files
-        weavings = woven(
-            self._spark, batches, read, work, shape, request.places, files, full_load=request.full_load
-        ).persist(KEPT)
+        weavings = keep_on_disk(
+            woven(self._spark, batches, read, work, shape, request.places, files, full_load=request.full_load)
+        )
         weaving: Weaving = summed(weavings.map(_summary), NOTHING)
         target = request.settings.target_file_bytes
         touched = range(len(work.open_files)) if work.rewrite_all else weaving.opened.touched
@@ -271,7 +270,7 @@ class Engine:
             (weavings.map(_closed), _plan_versions(request, work, "closed-", closed, work.closed_files)),
         ]
 
-    def _write(self, sides: Sequence[tuple[RDD[Any], tasks.Writing]]) -> list[list[tasks.Written]]:
+    def _write(self, sides: Sequence[tuple[DistributedRows, tasks.Writing]]) -> list[list[tasks.Written]]:
         """Write what is to be written of each side, all in one stage."""
         counts = [len(writing.plan.tasks) + writing.tombstone_plan.needed for _, writing in sides]
         if not sum(counts):
@@ -300,11 +299,11 @@ def _is_small(request: Request) -> bool:
     return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES
 
 
-def _task(function: Callable[..., Any], **arguments: Any) -> Carried:  # noqa: ANN401 - passed on
-    return Carried(partial(function, **arguments))
+def _task(function: Callable[..., Any], **arguments: Any) -> SparkTask:  # noqa: ANN401 - passed on
+    return SparkTask(partial(function, **arguments))
 
 
-def _reading(function: Callable[..., Any], request: Request) -> Carried:
+def _reading(function: Callable[..., Any], request: Request) -> SparkTask:
     """A task that begins with slices of raw files."""
     return _task(function, places=request.places, shape=request.shape, settings=request.settings, table=request.table)
 

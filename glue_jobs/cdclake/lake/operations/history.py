@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.tasks import Places
     from cdclake.lake.operations.engine import Rewrite
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, Snapshot
 
 log = logs.bind(__name__)

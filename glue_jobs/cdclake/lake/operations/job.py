@@ -20,7 +20,7 @@ from cdclake.model.table import TableSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from pyspark import SparkContext
+    from cdclake.lake.spark.backend import Backend
 
 log = logs.bind(__name__)
 _REQUIRED = (Argument.BUCKET, Argument.PREFIX, Argument.FOLDER, Argument.OUT_PATH)
@@ -28,7 +28,7 @@ _OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentin
 
 
 def load_tables(
-    argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], spark: Callable[[], SparkContext]
+    argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], spark: Callable[[], Backend]
 ) -> dict[str, Any]:
     """Load the table that a Spark job's arguments name, or one after the other those of the batch that they name.
 
@@ -70,7 +70,7 @@ def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[
         return summary
 
 
-def is_spark_alive(spark: SparkContext) -> bool:
+def is_spark_alive(spark: Backend) -> bool:
     """Whether Spark still carries out jobs: if its JVM is gone, no table after this one can be loaded."""
     try:
         return spark.parallelize([0], 1).collect() == [0]

@@ -25,9 +25,8 @@ from cdclake.raw_listing import list_raw_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark import SparkContext
-
     from cdclake.lake.operations.table_run import TableRun
+    from cdclake.lake.spark.backend import Backend
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import Snapshot
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 CONCURRENT_INSPECTIONS = 16
 
 
-def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = None) -> dict[str, Any]:
+def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) -> dict[str, Any]:
     """Replace the lake table by the full load in the raw folder.
 
     A second call with the same arguments does nothing.
@@ -77,7 +76,7 @@ def load_initial(run: TableRun, spark: SparkContext, base_change: int | None = N
 
 
 def load_incremental(
-    run: TableRun, spark: SparkContext, last_file: str, new_file: str, listed_files: int = 0
+    run: TableRun, spark: Backend, last_file: str, new_file: str, listed_files: int = 0
 ) -> dict[str, Any]:
     """Apply the change files that the lake table lacks, late ones included, up to a given one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.put_aside import put_aside
 from cdclake.errors import InputError
@@ -21,8 +21,6 @@ from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-
-    from pyspark import SparkContext
 
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.model.rawfiles import RawFile
@@ -71,7 +69,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     shape = table_shape(run, schema)
     require_same_keys(run, before, shape)
     parts = [Slice(file, file.size_bytes, only=frozenset(numbers[file.relative])) for file in files]
-    spark = cast("SparkContext", InProcessSpark())
+    spark = InProcessSpark()
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, files_that_stay(before.files, result.rewritten))
     return commit(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)

@@ -10,19 +10,19 @@ import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.ordering import order_values
-from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE, BadRow, RawRows, ReadBatch
+from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT, row_keys
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
-from cdclake.model.schema import OP_COLUMN, Column
+from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE, Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.table import TableSettings
 
 SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"

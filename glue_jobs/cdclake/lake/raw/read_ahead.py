@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.raw.rows import ReadBatch
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.table import TableName, TableSettings
 
 READS_AHEAD = 16

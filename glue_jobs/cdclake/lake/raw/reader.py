@@ -11,21 +11,21 @@ from cdclake.errors import InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.normalize import BEFORE_PREFIX, normalise
 from cdclake.lake.raw.parquet import BATCH_ROWS
-from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE, BadRow, RawRows, ReadBatch
+from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT
 from cdclake.lake.storage.types import schema_of
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
-from cdclake.model.schema import OP_COLUMN, Schema
+from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import KeyValue
     from cdclake.model.table import TableName, TableSettings
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-INSERT, UPDATE, DELETE = "I", "U", "D"
-
 
 @dataclass(frozen=True)
 class BadRow:

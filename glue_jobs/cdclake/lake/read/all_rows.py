@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.read.retained_files import RetainedFileReader
-from cdclake.lake.storage.reader import TableShape, as_full_load, is_deleted
+from cdclake.lake.storage.reader import as_full_load
+from cdclake.lake.storage.shape import TableShape, is_deleted
 from cdclake.lake.storage.types import arrow_schema
 
 if TYPE_CHECKING:

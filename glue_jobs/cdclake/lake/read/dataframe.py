@@ -19,8 +19,9 @@ from pyspark.sql import types as spark_types
 from cdclake.errors import ConfigurationError
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.retained_files import RetainedFileReader
-from cdclake.lake.spark.task_errors import Carried
-from cdclake.lake.storage.reader import TableShape, as_full_load, conform, is_deleted
+from cdclake.lake.spark.task_errors import SparkTask
+from cdclake.lake.storage.reader import as_full_load
+from cdclake.lake.storage.shape import TableShape, conform, is_deleted
 from cdclake.lake.storage.types import arrow_schema
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN, Schema, decimal_parts
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from cdclake.lake.merge.resolve import Partition
     from cdclake.lake.read.as_of import RetainedFile
+    from cdclake.lake.storage.partitions import Partition
 
 BYTES_PER_TASK = 128 << 20
 MIN_BYTES_PER_TASK = 4 << 20
@@ -145,7 +146,7 @@ def scan_frame(
     groups = scan_groups(files, spark.sparkContext.defaultParallelism)
     read = partial(_read_files, table=table, schema=schema, groups=groups, marks=arrow_schema(marks))
     numbers = spark.range(len(groups), numPartitions=max(1, len(groups)))  # one task a group
-    return numbers.mapInArrow(Carried(read), spark_schema(schema, marks))
+    return numbers.mapInArrow(SparkTask(read), spark_schema(schema, marks))
 
 
 def quoted(name: str) -> str:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from cdclake.lake.read.diff import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER, diff_frame
-from cdclake.lake.spark.task_errors import raising_ours
+from cdclake.lake.spark.task_errors import raising_task_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ def report(spark: SparkSession, table: TableLocation, plan: DiffPlan, limit: int
     names = (CHANGE_TYPE, *plan.schema.names)
     places = [f"c{i}" for i in range(len(names))]
     found = diff_frame(spark, table, plan).toDF(*places)
-    with raising_ours():
+    with raising_task_errors():
         if not limit:
             return _report(_counts(found), names, [])
         found.persist(StorageLevel.MEMORY_AND_DISK)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from cdclake.errors import ConfigurationError
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.dataframe import frame, quoted
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN, Schema
 from cdclake.model.versions import MONTH, OWN_COLUMNS, VALID_FROM, VALIDITY_FLAG, YEAR

@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError
 from cdclake.lake.storage.bloom import groups_to_read
-from cdclake.lake.storage.keys import may_meet, row_keys
-from cdclake.lake.storage.reader import batches_of, matches
+from cdclake.lake.storage.keys import matches, may_meet, row_keys
+from cdclake.lake.storage.reader import batches_of
 from cdclake.lake.storage.types import cast_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from cdclake.lake.merge.resolve import Partition
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.partitions import Partition
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import DataFile, TombstoneFile
 

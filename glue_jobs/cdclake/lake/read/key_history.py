@@ -17,7 +17,7 @@ from cdclake.lake.read.as_of import table_as_of
 from cdclake.lake.read.key_filter import RowKeys
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.scd2.versions import keyed_shape
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.versions import CHANGE_ID, MONTH, OPERATION, VALID_FROM, VALID_TO, VALIDITY_FLAG, YEAR
 

@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.errors import IntegrityError, LakeFilesError, PastRetentionError, RetryableError
-from cdclake.lake.storage.reader import COMPRESSION, is_deleted, parquet_file
+from cdclake.lake.storage.reader import parquet_file
+from cdclake.lake.storage.shape import is_deleted
+from cdclake.lake.storage.writer import COMPRESSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

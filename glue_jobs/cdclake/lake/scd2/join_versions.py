@@ -7,23 +7,23 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import KEPT, bucket_bounds, looked_up, probes, told, united
+from cdclake.lake.merge.join_by_key import bucket_bounds, looked_up, probes, told, united
 from cdclake.lake.scd2.tasks import Source, find_open, read_live, read_open, weave_bucket
-from cdclake.lake.spark.task_errors import Carried
+from cdclake.lake.spark.backend import keep_on_disk
+from cdclake.lake.spark.task_errors import SparkTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark import RDD, SparkContext
-
     from cdclake.lake.scd2.tasks import HistoryWork
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.spark.backend import Backend, DistributedRows
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile
 
 
 def woven(
-    spark: SparkContext,
-    batches: RDD[Any],
+    spark: Backend,
+    batches: DistributedRows,
     read: tasks.ReadStats,
     work: HistoryWork,
     shape: TableShape,
@@ -31,7 +31,7 @@ def woven(
     live_files: Sequence[DataFile],
     *,
     full_load: bool,
-) -> RDD[Any]:
+) -> DistributedRows:
     """Decide what a change does to the history.
 
     Args:
@@ -61,15 +61,15 @@ def woven(
     if work.open_files and not work.compares:
         find = partial(find_open, work=work, shape=shape, bounds=bounds)
         entries.append(_from(Source.KNOWN, looked_up(spark, batches, work.open_files, find), buckets))
-    weave = Carried(partial(weave_bucket, work=work, shape=shape, full_load=full_load))
+    weave = SparkTask(partial(weave_bucket, work=work, shape=shape, full_load=full_load))
     return united(entries).mapPartitions(weave)
 
 
-def _in_tasks(spark: SparkContext, files: Sequence[Any], function: Any) -> RDD[Any]:  # noqa: ANN401 - a task
-    return spark.parallelize(files, probes(spark, files)).mapPartitions(Carried(function)).persist(KEPT)
+def _in_tasks(spark: Backend, files: Sequence[Any], function: Any) -> DistributedRows:  # noqa: ANN401 - a task
+    return keep_on_disk(spark.parallelize(files, probes(spark, files)).mapPartitions(SparkTask(function)))
 
 
-def _from(source: Source, rows: RDD[Any], buckets: int) -> RDD[Any]:
+def _from(source: Source, rows: DistributedRows, buckets: int) -> DistributedRows:
     return rows.mapValues(partial(_marked, source)).partitionBy(buckets, int)
 
 

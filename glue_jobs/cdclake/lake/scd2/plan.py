@@ -20,7 +20,7 @@ from cdclake.lake.storage.key_ranges import quantiles
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from cdclake.lake.merge.resolve import Partition
+    from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile
 
 MOST_SMALL_FILES = 16

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from cdclake.lake.merge.resolve import Counts, Decided, in_order
 from cdclake.lake.merge.tasks import SAMPLES_PER_BATCH, Decision, Places, ReadStats, packed, tombstone_schema
-from cdclake.lake.raw.rows import DELETE
 from cdclake.lake.scd2.versions import (
     PLACE,
     compared,
@@ -26,11 +25,12 @@ from cdclake.lake.scd2.versions import (
 from cdclake.lake.storage.arrow_ipc import from_blobs, to_blob
 from cdclake.lake.storage.bloom import groups_to_read
 from cdclake.lake.storage.key_ranges import candidates, cut, sample
-from cdclake.lake.storage.keys import KEY, ROUTE
-from cdclake.lake.storage.reader import is_deleted, matches, read_batches
+from cdclake.lake.storage.keys import KEY, ROUTE, matches
+from cdclake.lake.storage.reader import read_batches
+from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import DELETE, OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
 

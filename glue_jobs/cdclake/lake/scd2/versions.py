@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.merge.resolve import Partition, by_partition, in_order, is_last_of_key
-from cdclake.lake.raw.rows import DELETE
+from cdclake.lake.merge.resolve import in_order, is_last_of_key
 from cdclake.lake.storage.keys import KEY, ROUTE, row_keys
+from cdclake.lake.storage.partitions import Partition, by_partition
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
-from cdclake.model.schema import OP_COLUMN, Schema
+from cdclake.model.schema import DELETE, OP_COLUMN, Schema
 from cdclake.model.versions import (
     CHANGE_ID,
     DELETED,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
 
 PLACE = "_cdc_place"
 """Index of the data file that holds a version, those of open versions first; null for a new one."""

@@ -1,1 +1,1 @@
-"""Where lake work runs: on Spark, or in this process."""
+"""Runs tasks on Spark, or in this process alone."""

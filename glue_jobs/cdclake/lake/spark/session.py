@@ -1,4 +1,4 @@
-"""A Spark session on this machine alone."""
+"""Starts Spark on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTINGS = {
 
 @contextmanager
 def local_session(name: str) -> Iterator[SparkSession]:
-    """A session on all cores of this machine, with the time zone UTC, for as long as the `with` block lasts."""
+    """Run Spark on all cores of this machine, in UTC, until the `with` block ends."""
     builder = SparkSession.builder.master("local[*]").appName(name)
     for setting, value in _SETTINGS.items():
         builder = builder.config(setting, value)

@@ -1,7 +1,8 @@
-"""Carries our errors from Spark's tasks to the driver.
+"""Carries cdclake's errors from Spark tasks to the driver.
 
-Spark hands the driver a task's exception as text inside a Java one. The error is written into that text as one line of
-JSON, and made anew from it on the driver, so that a bad raw file ends a job with one clear error wherever it is read.
+Spark passes a task's exception to the driver as text inside a Java exception. A task writes its error into that text as
+one line of JSON, and the driver builds the error again from it. So a bad raw file ends a job with one clear error,
+whether the driver or a task reads the file.
 """
 
 from __future__ import annotations
@@ -13,51 +14,49 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
 from cdclake import errors
 from cdclake.lake.spark.worker import start_tasks_quickly
 
 _MARK = "cdclake-error:"
-_CARRIED = re.compile(re.escape(_MARK) + r"(\{.*\})$", re.MULTILINE)
+_ENCODED = re.compile(re.escape(_MARK) + r"(\{.*\})$", re.MULTILINE)
 
 
-class CarriedError(Exception):
-    """What a task raises in place of one of our errors."""
+class TaskError(Exception):
+    """A `CdclakeError` of a task, encoded as text."""
 
 
 @dataclass(frozen=True)
-class Carried:
-    """A function for a Spark task; its `CdclakeError`s reach the driver, those raised while iterating included."""
+class SparkTask:
+    """A function to run in Spark tasks. Its `CdclakeError`s reach the driver, also those of the iterator it returns."""
 
     function: Callable[..., Any]
 
-    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - whatever the function takes and gives
+    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - whatever the function takes and returns
         """Call the function."""
         start_tasks_quickly()
-        with _carrying():
+        with _encoding_errors():
             result = self.function(*arguments)
-        return _guarded(result) if isinstance(result, Iterator) else result
+        return _iterate(result) if isinstance(result, Iterator) else result
 
 
 @contextmanager
-def raising_ours() -> Iterator[None]:
-    """Around Spark's work on the driver: raises a task's error as what it was."""
+def raising_task_errors() -> Iterator[None]:
+    """Raise the `CdclakeError` of a task on the driver."""
     try:
         yield
-    except (Py4JJavaError, PySparkException, CarriedError) as error:
-        found = _CARRIED.search(str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error))
-        if found is None:
+    except Exception as error:
+        # Py4J would ask the JVM for its text, which ends with the Python traceback.
+        encoded = _ENCODED.search(str(getattr(error, "java_exception", error)))
+        if encoded is None:
             raise
-        data = json.loads(found[1])
+        data = json.loads(encoded[1])
         kind: type[errors.CdclakeError] = getattr(errors, data["kind"])
         raise kind(data["message"], remedy=data["remedy"], **data["details"]) from None
 
 
-def _guarded(items: Iterator[Any]) -> Iterator[Any]:
+def _iterate(items: Iterator[Any]) -> Iterator[Any]:
     while True:
-        with _carrying():
+        with _encoding_errors():
             try:
                 item = next(items)
             except StopIteration:
@@ -66,7 +65,7 @@ def _guarded(items: Iterator[Any]) -> Iterator[Any]:
 
 
 @contextmanager
-def _carrying() -> Iterator[None]:
+def _encoding_errors() -> Iterator[None]:
     try:
         yield
     except errors.CdclakeError as error:
@@ -74,10 +73,10 @@ def _carrying() -> Iterator[None]:
             "kind": type(error).__name__,
             "message": error.message,
             "remedy": error.remedy,
-            "details": {name: _plain(value) for name, value in error.details.items()},
+            "details": {name: _json_value(value) for name, value in error.details.items()},
         }
-        raise CarriedError(_MARK + json.dumps(data)) from error
+        raise TaskError(_MARK + json.dumps(data)) from error
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     return value if isinstance(value, (int, float)) or value is None else str(value)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
 
 FALSE_POSITIVES = 0.001
 MOST_KEYS = 200

@@ -68,3 +68,8 @@ def may_meet(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -> b
     if not (isinstance(low, type(file.key_min)) and isinstance(high, type(file.key_max))):
         return True
     return bool(file.key_min <= high and low <= file.key_max)  # type: ignore[operator]  # of one type by now
+
+
+def matches(keys: pa.Array, wanted: pa.Array) -> pa.Array:
+    """Whether each key is among the wanted ones; true or false, never null."""
+    return pc.fill_null(pc.is_in(keys, value_set=wanted), False)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
-from cdclake.lake.storage.keys import KEY, ROUTE, bounds, may_meet
-from cdclake.lake.storage.reader import COMPRESSION, matches
+from cdclake.lake.storage.keys import KEY, ROUTE, bounds, matches, may_meet
+from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.snapshot import TombstoneFile
 

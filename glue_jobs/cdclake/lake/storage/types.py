@@ -107,7 +107,7 @@ def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
         The values, and the indices of those that do not parse or fit, ascending; these are null.
     """
     try:
-        return _cast(values, kind), []
+        return cast_exactly(values, kind), []
     except _UNFIT:
         # Each different value is tried once: what is wrong with one row is often wrong with all.
         encoded = pc.dictionary_encode(_plain(values))
@@ -127,7 +127,7 @@ def as_text(values: pa.Array) -> pa.Array:
 def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Iterator[pa.Array]:
     """Halves what does not cast until the bad values stand alone."""
     try:
-        yield _cast(values, kind)
+        yield cast_exactly(values, kind)
     except _UNFIT:
         if len(values) <= 1:
             bad.extend(range(first, first + len(values)))
@@ -138,7 +138,7 @@ def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Ite
         yield from _cast_pieces(values.slice(middle), kind, first + middle, bad)
 
 
-def _cast(values: pa.Array, kind: str) -> pa.Array:
+def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
     """Cast a column as a whole.
 
     Raises:
@@ -159,11 +159,11 @@ def _cast(values: pa.Array, kind: str) -> pa.Array:
     if pa.types.is_timestamp(source):
         # A timestamp without zone is UTC already; one in nanoseconds must not lose any.
         values = values.cast(pa.timestamp("us", tz=source.tz)).cast(TIMESTAMP)
-        return values if target == TIMESTAMP else _cast_exactly(values.cast(pa.timestamp("us")), target)
+        return values if target == TIMESTAMP else _cast_number(values.cast(pa.timestamp("us")), target)
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
         # Straight, Arrow refuses whenever some integer of the type would not fit, though these may.
         return values.cast(_ANY_INTEGER).cast(target)
-    return _cast_exactly(values, target)
+    return _cast_number(values, target)
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -181,7 +181,7 @@ def _plain(values: pa.Array) -> pa.Array:
     return values
 
 
-def _cast_exactly(values: pa.Array, target: pa.DataType) -> pa.Array:
+def _cast_number(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast, and refuse what Arrow would round or cut without a word."""
     source = values.type
     result = values.cast(target)
@@ -236,16 +236,3 @@ def _require_all(fits: pa.Array) -> None:
     if not pc.all(fits, min_count=0).as_py():  # nulls count as true
         message = "a value would be cut or rounded"
         raise pa.ArrowInvalid(message)
-
-
-def partition_text(values: pa.Array) -> pa.Array:
-    """Partition values as the text of their folder, the way Spark writes them; null stays null."""
-    if not pa.types.is_timestamp(values.type):
-        return values.cast(pa.string())
-    text = values.cast(pa.timestamp("us")).cast(pa.string())  # always six decimals
-    return pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")
-
-
-def partition_column(text: str | None, kind: str, rows: int) -> pa.Array:
-    """A partition value, back from its text, for every row of a file."""
-    return pa.repeat(_cast(pa.array([text], pa.string()), kind)[0], rows)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import open_output
 from cdclake.lake.storage.bloom import filter_options
 from cdclake.lake.storage.keys import bounds
-from cdclake.lake.storage.reader import COMPRESSION, ENCODED_TEXT, TableShape, conform, is_deleted
+from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape, conform, is_deleted
 from cdclake.model.snapshot import DataFile, KeyValue
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.merge.resolve import Partition
+    from cdclake.lake.storage.partitions import Partition
 
+COMPRESSION = "snappy"  # every Parquet reader supports it
 ROW_GROUP_ROWS = 1 << 19
 SAMPLE_ROWS = 1 << 13
 MOST_DISTINCT = 1 / 3

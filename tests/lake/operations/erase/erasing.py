@@ -20,7 +20,7 @@ from cdclake.lake.operations.erase.raw_files import RawLocation
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.key_filter import RowKeys
 from cdclake.lake.read.retained_files import RetainedFileReader
-from cdclake.lake.storage import reader, tombstones, writer
+from cdclake.lake.storage import tombstones, writer
 from cdclake.model.table import TableSettings
 from tests.lake.over_time import TABLE, TableOverTime
 from tests.lake.table import NAME, RAW_PREFIX
@@ -54,7 +54,7 @@ def secret(city: str | None = "Ulm", what: str = "") -> dict[str, Any]:
 
 def write_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compress nothing, so that what a file holds can be seen in its bytes."""
-    for module in (reader, writer, tombstones):
+    for module in (writer, tombstones):
         monkeypatch.setattr(module, "COMPRESSION", "none")
 
 

@@ -17,8 +17,8 @@ from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.operations.adopt.foreign_file import MEND, ForeignFile, common_schema, look
 from cdclake.lake.operations.adopt.foreign_rows import ForeignRows
 from cdclake.lake.raw import reader
-from cdclake.lake.storage.reader import TableShape
-from cdclake.lake.storage.types import partition_column, partition_text
+from cdclake.lake.storage.partitions import partition_column, partition_text
+from cdclake.lake.storage.shape import TableShape
 from cdclake.model.late import begin_after, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import Column, Schema, partition_folder
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.lake.merge.resolve import Partition
+    from cdclake.lake.storage.partitions import Partition
     from cdclake.model.rawfiles import RawFile
     from cdclake.ports import ObjectReader
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.merge.resolve import Partition
+    from cdclake.lake.storage.partitions import Partition
     from cdclake.model.rawfiles import ListedObject
 
 MEND = "Mend it with the program that wrote it, or empty the folder and load the table anew"

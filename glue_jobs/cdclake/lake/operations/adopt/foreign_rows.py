@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 from cdclake.errors import LakeFilesError
 from cdclake.lake.merge.resolve import is_last_of_key
 from cdclake.lake.operations.adopt.foreign_file import MEND, reading
-from cdclake.lake.raw.rows import INSERT, UPDATE
 from cdclake.lake.storage.key_ranges import quantiles
-from cdclake.lake.storage.keys import bounds
-from cdclake.lake.storage.reader import TableShape, matches, read_batches
-from cdclake.model.schema import OP_COLUMN
+from cdclake.lake.storage.keys import bounds, matches
+from cdclake.lake.storage.reader import read_batches
+from cdclake.model.schema import INSERT, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
 
 CONCURRENT_READS = 8

@@ -16,25 +16,23 @@ from cdclake.lake.operations.direct.input_columns import columns_of, input_colum
 from cdclake.lake.operations.direct.input_tables import is_empty_input
 from cdclake.lake.operations.direct.prepare import PrepareRequest, prepare
 from cdclake.lake.raw.reader import Slice
-from cdclake.lake.raw.rows import DELETE, INSERT, UPDATE
 from cdclake.model.change import ChangeKind
 from cdclake.model.direct import call_stamp, direct_file
 from cdclake.model.late import begin_after
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import file_order
-from cdclake.model.schema import Schema
+from cdclake.model.schema import DELETE, INSERT, UPDATE, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from pyspark import SparkContext
 
     from cdclake.lake.merge.resolve import Counts
     from cdclake.lake.operations.direct.input_tables import Rows
     from cdclake.lake.operations.direct.prepare import Prepared
     from cdclake.lake.operations.engine import Result
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.spark.backend import Backend
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import Snapshot
 
 ReadInput = Callable[["Snapshot"], "Rows"]
@@ -75,7 +73,7 @@ class DirectResult:
     absent: int = 0
 
 
-def change_directly(run: TableRun, spark: SparkContext, wanted: DirectChange, applied_before: str = "") -> DirectResult:
+def change_directly(run: TableRun, spark: Backend, wanted: DirectChange, applied_before: str = "") -> DirectResult:
     """Make a direct change, as a whole or not at all.
 
     What is remembered of change files (watermark, files applied, horizon) stays as it is, so the next run of the jobs
@@ -146,7 +144,7 @@ def _require_key(run: TableRun, before: Snapshot) -> None:
         raise ConfigurationError(message, remedy=remedy)
 
 
-def _prepare(run: TableRun, spark: SparkContext, before: Snapshot, shape: TableShape, op: str, rows: Rows) -> Prepared:
+def _prepare(run: TableRun, spark: Backend, before: Snapshot, shape: TableShape, op: str, rows: Rows) -> Prepared:
     columns = [columns_of(op, given, shape.schema, shape.primary_key) for given in input_columns(rows)]
     asked = PrepareRequest(op, shape, run.settings.order_column, before.files, locations_of(run, before))
     prepared = prepare(spark, asked, rows, columns)

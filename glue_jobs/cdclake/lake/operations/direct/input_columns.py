@@ -5,14 +5,12 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import DataFrame
-
 from cdclake.errors import ConfigurationError, RefusedChangeError
 from cdclake.lake.raw.reader import ADDED_PREFIXES, OUR_COLUMNS
-from cdclake.lake.raw.rows import DELETE, UPDATE
+from cdclake.lake.spark.backend import is_spark_dataframe
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import OP_COLUMN, Column, Schema, parse_type
+from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE, Column, Schema, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +37,7 @@ class InputColumn(NamedTuple):
 
 def input_columns(rows: Rows) -> list[list[InputColumn]]:
     """The columns of each table, or of the DataFrame."""
-    if isinstance(rows, DataFrame):
+    if is_spark_dataframe(rows):
         return [[_of_spark(field.name, field.dataType.simpleString()) for field in rows.schema]]
     return [[InputColumn(f.name, from_arrow(f.type), str(f.type)) for f in table.schema] for table in rows]
 

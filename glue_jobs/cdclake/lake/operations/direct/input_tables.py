@@ -6,20 +6,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from cdclake.errors import RefusedChangeError
+from cdclake.lake.spark.backend import is_spark_dataframe
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-Rows = Union[Sequence[pa.Table], DataFrame]
+    from pyspark.sql import DataFrame
+
+Rows = Union[Sequence[pa.Table], "DataFrame"]
 """Rows. Several tables may have different columns; none has rows of another kind of change."""
 
 
 def is_empty_input(rows: Rows) -> bool:
     """Whether there is not even a column, as in an empty list or an empty DataFrame of pandas."""
-    return not isinstance(rows, DataFrame) and not any(table.num_columns for table in rows)
+    return not is_spark_dataframe(rows) and not any(table.num_columns for table in rows)
 
 
 def input_rows(data: object) -> Rows:
@@ -28,7 +30,7 @@ def input_rows(data: object) -> Rows:
     Raises:
         RefusedChangeError: It is none of these, or a column's values have no type in common.
     """
-    if isinstance(data, DataFrame):
+    if is_spark_dataframe(data):
         return data
     if isinstance(data, pa.RecordBatch):
         return [pa.Table.from_batches([data])]
@@ -78,7 +80,7 @@ def input_keys(data: object, key: Sequence[str]) -> Rows:
     Raises:
         RefusedChangeError: It is none of these.
     """
-    if isinstance(data, (DataFrame, pa.Table, pa.RecordBatch)) or _is_of_pandas(data, "DataFrame"):
+    if is_spark_dataframe(data) or isinstance(data, (pa.Table, pa.RecordBatch)) or _is_of_pandas(data, "DataFrame"):
         return input_rows(data)
     if isinstance(data, (pa.Array, pa.ChunkedArray)):
         ids: Sequence[Any] = data.to_pylist() if len(key) > 1 else data

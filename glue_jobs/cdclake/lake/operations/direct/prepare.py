@@ -10,29 +10,31 @@ import pickle
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import KEPT, attempt_id, together, told
+from cdclake.lake.merge.join_by_key import together, told
 from cdclake.lake.operations.direct.rows import Found, InputStats, change_rows, convert_input
-from cdclake.lake.raw.rows import INSERT
+from cdclake.lake.spark.backend import attempt_id, is_spark_dataframe, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd
-from cdclake.lake.spark.task_errors import Carried, raising_ours
+from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
 from cdclake.lake.storage.arrow_ipc import from_blob, from_blobs
-from cdclake.lake.storage.reader import COMPRESSION, TableShape
+from cdclake.lake.storage.writer import COMPRESSION
+from cdclake.model.schema import INSERT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pyspark import RDD, SparkContext
+    from pyspark.sql import DataFrame
 
     from cdclake.lake.merge.tasks import Places
     from cdclake.lake.operations.direct.input_tables import Rows
+    from cdclake.lake.spark.backend import Backend, DistributedRows
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.schema import Column
     from cdclake.model.snapshot import DataFile
 
@@ -95,7 +97,7 @@ class Prepared:
 
 
 def prepare(
-    spark: SparkContext, asked: PrepareRequest, rows: Rows, columns_of: Sequence[Sequence[Column | None]]
+    spark: Backend, asked: PrepareRequest, rows: Rows, columns_of: Sequence[Sequence[Column | None]]
 ) -> Prepared:
     """Write the change files of a direct change.
 
@@ -105,19 +107,20 @@ def prepare(
             one to leave out.
     """
     take = partial(convert_input, primary_key=asked.primary_key)
-    with raising_ours():
-        if isinstance(rows, DataFrame):
-            batches = _of_frame(rows, partial(take, columns=columns_of[0])).persist(KEPT)
+    with raising_task_errors():
+        batches: DistributedRows
+        if is_spark_dataframe(rows):
+            batches = keep_on_disk(_of_frame(rows, partial(take, columns=columns_of[0])))
         else:
             taken = [take(table, columns) for table, columns in zip(rows, columns_of, strict=True)]
-            batches = cast("RDD[Any]", InProcessRdd([taken]))
+            batches = InProcessRdd([taken])
         try:
             return _written(spark, asked, batches)
         finally:
             batches.unpersist()
 
 
-def _written(spark: SparkContext, asked: PrepareRequest, batches: RDD[Any]) -> Prepared:
+def _written(spark: Backend, asked: PrepareRequest, batches: DistributedRows) -> Prepared:
     given: InputStats = told(batches, InputStats())
     if given.unfit or given.no_key or not given.rows:
         return Prepared(given)
@@ -125,15 +128,15 @@ def _written(spark: SparkContext, asked: PrepareRequest, batches: RDD[Any]) -> P
         entries = together(spark, batches, given.rows, given.samples, asked.files, asked.probed, asked.places)
     else:
         entries = batches.map(_as_entry)
-    write = Carried(partial(_write_file, asked=asked))
+    write = SparkTask(partial(_write_file, asked=asked))
     written: list[tuple[Found, WrittenFile | None]] = entries.mapPartitionsWithIndex(write).collect()
     files = tuple(file for _, file in written if file)
     return Prepared(given, reduce(add, (found for found, _ in written), Found()), files)
 
 
-def _of_frame(frame: DataFrame, take: partial[tuple[InputStats, bytes]]) -> RDD[Any]:
+def _of_frame(frame: DataFrame, take: partial[tuple[InputStats, bytes]]) -> DistributedRows:
     places = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may hold anything
-    return places.mapInArrow(Carried(partial(_take_batches, take=take)), "batch binary").rdd.map(_unpickled)
+    return places.mapInArrow(SparkTask(partial(_take_batches, take=take)), "batch binary").rdd.map(_unpickled)
 
 
 def _take_batches(

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.resolve import DEAD
 from cdclake.lake.merge.tasks import SAMPLES_PER_BATCH
 from cdclake.lake.raw.ordering import order_values
-from cdclake.lake.raw.rows import DELETE, INSERT
 from cdclake.lake.storage.arrow_ipc import to_blob
 from cdclake.lake.storage.key_ranges import sample
 from cdclake.lake.storage.keys import KEY, ROUTE, row_keys
@@ -19,12 +18,12 @@ from cdclake.lake.storage.types import cast_column, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import NULL_ORDERING
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cdclake.lake.storage.reader import TableShape
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.schema import Column
     from cdclake.model.snapshot import KeyValue
 

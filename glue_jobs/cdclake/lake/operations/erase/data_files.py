@@ -15,7 +15,7 @@ from cdclake.lake.read.as_of import RetainedFile
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.scd2.versions import file_shape, keyed_shape
 from cdclake.lake.storage.keys import KEY
-from cdclake.lake.storage.reader import TableShape
+from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstones, store_tombstones
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.layout import HISTORY
