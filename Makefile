@@ -5,6 +5,7 @@ BENCH_VENV := .venv-bench
 DEPLOY_VENV := .venv-deploy
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -12,7 +13,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db test test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean screenshots
+.PHONY: help demo sample-db quick test test-all test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean screenshots
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,8 +24,15 @@ demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: sample shop
 sample-db: $(VENV)/.demo-ready ## The same with a private MariaDB as source, replicated while it changes (needs mariadb-server; three minutes)
 	@$(BIN)/cdclake local sample-db
 
-test: check ## Lint, types, the Python 3.9 check and all tests (what CI runs)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+quick: check ## Lint, types, and the tests that start neither Spark nor AWS nor a server (under 90 seconds)
+	@$(PYTEST) -q -m "not (spark or aws or slow or browser or database or deployment)"
+
+test: check ## The same, and the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
+	@$(PYTEST) -m "not (browser or database or deployment)"
+
+test-all: check ## Everything that CI runs: also browser, databases, documents, stacks, local deployment (under 20 minutes)
+	@$(PYTEST)
+	@$(MAKE) --jobs=2 --output-sync=target docs sample-db synth deploy-local
 
 test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (two hours or so)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \
@@ -62,7 +70,7 @@ docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a br
 reference: $(VENV)/.test-ready ## Write docs/reference from the code
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m docs_build.reference
 
-check: lint types check-39 ## Everything of `make test` but the tests
+check: lint types check-39 ## What `make quick` runs beside the tests
 
 lint: $(VENV)/.test-ready ## ruff: rules and format
 	@$(BIN)/ruff check .

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING
 
 import pytest
+from botocore.loaders import JSONFileLoader
 from hypothesis import settings
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 
 from cdclake.adapters.memory import ManualClock
 from cdclake.devkit.local.environment import QUICK_JAVA
+from tests.tiers import mark_by_fixtures, refuse_unmarked_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +42,23 @@ settings.register_profile("cdclake", deadline=None)
 settings.load_profile("cdclake")
 
 
+# A session of boto3 parses its service models anew, which takes longer than most tests; they are the same for all.
+_parse = lru_cache(maxsize=None)(partial(JSONFileLoader.load_file, JSONFileLoader()))
+setattr(JSONFileLoader, "load_file", lambda _, path: _parse(path))  # noqa: B010 - mypy refuses to assign to a method
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
-    place = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    """Mark each test by what it starts, and begin with the longest files."""
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+    for item in items:
+        mark_by_fixtures(item)
+
+
+@pytest.fixture(autouse=True)
+def _tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_unmarked_starts(request.node, monkeypatch)
 
 
 @pytest.fixture

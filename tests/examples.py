@@ -22,7 +22,7 @@ def examples(every_day: int, thorough: int) -> Callable[[Test], Test]:
     drawing = settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
     def with_settings(test: Test) -> Test:
-        marked: Test = pytest.mark.timeout(_SECONDS)(drawing(test))
+        marked: Test = pytest.mark.slow(pytest.mark.timeout(_SECONDS)(drawing(test)))
         return marked
 
     return with_settings

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore, StateStore
 
 BUCKET = "lake-of-tests"
+S3_STORES = [pytest.param(name, marks=pytest.mark.aws) for name in ("s3", "versioned_s3", "suspended_s3")]
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def suspended_s3(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> S3Client:
     return s3
 
 
-@pytest.fixture(params=["memory", "folder", "s3", "versioned_s3", "suspended_s3"])
+@pytest.fixture(params=["memory", "folder", *S3_STORES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     """Each kind of object store, empty."""
     if request.param == "memory":
@@ -72,7 +73,7 @@ def glue(aws: None) -> Iterator[GlueClient]:
     state_manager.unset_transition("glue::job_run")
 
 
-@pytest.fixture(params=["memory", "dynamodb"])
+@pytest.fixture(params=["memory", pytest.param("dynamodb", marks=pytest.mark.aws)])
 def state(request: pytest.FixtureRequest) -> StateStore:
     """Each kind of state store, empty."""
     if request.param == "memory":

@@ -33,7 +33,7 @@ def partition(shop: str, day: str = "2024-03-05", rows: int = 1) -> CatalogParti
     return CatalogPartition((shop, day), location, COLUMNS, Statistics(rows, 1, rows * 10))
 
 
-@pytest.fixture(params=["memory", "glue"])
+@pytest.fixture(params=["memory", pytest.param("glue", marks=pytest.mark.aws)])
 def catalog(request: pytest.FixtureRequest) -> Catalog:
     """Each kind of catalog, empty."""
     if request.param == "memory":

@@ -45,7 +45,7 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.aws)])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Each kind of place that pyarrow opens."""
     if request.param == "folder":

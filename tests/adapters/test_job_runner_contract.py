@@ -13,7 +13,7 @@ from cdclake.ports import JobRun, JobRunner, JobState
 STARTED = (JobState.ACTIVE, JobState.ACTIVE, JobState.SUCCEEDED)
 
 
-@pytest.fixture(params=["memory", "glue"])
+@pytest.fixture(params=["memory", pytest.param("glue", marks=pytest.mark.aws)])
 def jobs(request: pytest.FixtureRequest) -> JobRunner:
     """Each kind of job runner, with one job whose runs take a while and succeed."""
     if request.param == "memory":

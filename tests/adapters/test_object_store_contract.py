@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Callable
 import pytest
 
 from cdclake.errors import IntegrityError
+from tests.adapters.conftest import S3_STORES
 
 if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
@@ -83,7 +84,7 @@ def test_list_starts_after_a_key_that_need_not_exist(store: ObjectStore) -> None
     assert keys(store, "s/", start_after="a") == ["s/1", "s/2", "s/3"]
 
 
-@pytest.mark.parametrize("store", ["memory", "folder", "s3"], indirect=True)
+@pytest.mark.parametrize("store", ["memory", "folder", S3_STORES[0]], indirect=True)
 def test_listings_and_deletes_go_through_all_pages(store: ObjectStore) -> None:
     folders = [f"raw/{number:05d}/" for number in range(2501)]
     names = [f"{folder}x" for folder in folders]

@@ -18,6 +18,8 @@ from cdclake.control.controller import Source
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
 
+pytestmark = pytest.mark.slow
+
 LAKE = Lake([6, 4060, 2500], 1)
 
 

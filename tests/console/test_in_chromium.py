@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from cdclake.model.table import TableName
 
+pytestmark = pytest.mark.browser
+
 IMAGES = ROOT / "docs" / "images"
 TAKE_PICTURES = os.environ.get("CDCLAKE_SCREENSHOTS") == "1"
 PICTURES = {

@@ -44,6 +44,8 @@ EVERY_DAY = [
 ALL = [(store, scenario) for store in (VERSIONED, BUCKET, FOLDER) for scenario in SCENARIOS]
 
 
+@pytest.mark.slow
+@pytest.mark.aws
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("store", "scenario"), ALL if EVERYTHING else EVERY_DAY)
 def test_a_run_that_is_struck_at_any_call_is_made_good_by_the_next(

@@ -16,6 +16,8 @@ from tests.doctor.feed import GOOD
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 TABLE = "shop.orders"
 GOOD_FEED = tuple(part for name, value in GOOD.items() for part in ("--set", f"{name}={value}"))
 FAULTS = {

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute
 from tests.e2e.town import Town
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 TABLES, ROUNDS, CALM_ROUNDS = 50, 10, 4
 TRUNCATED, WRONG_KEY, STRANGER = 7, 19, 33

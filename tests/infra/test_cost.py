@@ -13,6 +13,8 @@ from tests import ROOT
 if TYPE_CHECKING:
     from tests.infra.stacks import Deployed
 
+pytestmark = pytest.mark.deployment
+
 DOCUMENT = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 WORK = Workload(tables=100, changed_an_hour=50, bursts_an_hour=6, lake_gb=100)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+pytestmark = pytest.mark.deployment
+
 
 def test_cfn_lint_finds_nothing(checked: Checked, checked_tailored: Checked):
     lint(checked)

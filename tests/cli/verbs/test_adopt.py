@@ -22,6 +22,8 @@ from tests import ROOT
 from tests.cli.lake import SampleTable
 from tests.cli.test_docs import commands
 
+pytestmark = pytest.mark.aws
+
 ORDERS = TableName("shop", "orders")
 APPLIED = "20240305-090000000.parquet"
 PART = "shop/orders/part-00000-9f1c.c000.snappy.parquet"

@@ -78,6 +78,7 @@ def test_a_table_without_files_and_a_wrong_name_are_errors(cdclake: Cdclake, raw
     assert cdclake("doctor", "orders", "--folder", str(raw.root)).exit_code == 2
 
 
+@pytest.mark.aws
 def test_a_bucket_is_read_and_its_versions_are_noted(
     cdclake: Cdclake, raw: RawFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

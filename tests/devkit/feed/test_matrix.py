@@ -19,6 +19,8 @@ from cdclake.model.names import Attribute, RunState
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 2
 
 

@@ -21,6 +21,8 @@ from cdclake.errors import ConfigurationError
 if TYPE_CHECKING:
     from cdclake.devkit.replicate.connection import Account
 
+pytestmark = pytest.mark.database
+
 _STARTS_ONE = """
 from cdclake.devkit.shop.mariadb import PrivateMariadb
 with PrivateMariadb() as server:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from cdclake.devkit.shop.mariadb import PrivateMariadb
 
+pytestmark = pytest.mark.database
+
 TABLES = ("product", "productorder", "stock", "store")
 
 

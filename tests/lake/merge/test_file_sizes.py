@@ -14,6 +14,8 @@ from tests.lake.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = pa.schema([("id", pa.int64()), ("text", pa.string())])
 TARGET_BYTES = 60_000
 

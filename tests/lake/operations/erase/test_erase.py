@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 KEY = str(SECRET_ID)
 
 
-@pytest.fixture(params=["folder", "versioned bucket"])
+@pytest.fixture(params=["folder", pytest.param("versioned bucket", marks=pytest.mark.aws)])
 def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErasableTable]:
     write_plainly(monkeypatch)
     if request.param == "folder":
@@ -132,6 +132,7 @@ def test_it_says_before_what_it_does_and_keeps_a_note_without_the_data(in_folder
     assert in_folder.erase(KEY).change is None
 
 
+@pytest.mark.slow
 def test_an_erasure_that_dies_anywhere_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_plainly(monkeypatch)
     folders = (tmp_path / f"{number}" for number in count())

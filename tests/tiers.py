@@ -1,0 +1,67 @@
+"""Tiers of tests: what a test starts decides when it runs. See CONTRIBUTING.
+
+A test that starts something slow has a marker for it, from its fixtures or by hand. A test without the marker fails as
+soon as it starts the thing, so `make quick` stays quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from moto.core.models import MockAWS
+from moto.server import ThreadedMotoServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MARKER_OF_FIXTURE = {
+    "aws": "aws",
+    "bench": "aws",
+    "s3_server": "aws",
+    "lake_bucket": "aws",
+    "spark": "spark",
+    "session": "spark",
+    "checked": "deployment",
+    "checked_tailored": "deployment",
+    "mariadb": "database",
+}
+"""Fixtures that start something, and the marker of each test that uses one."""
+_STARTERS = (
+    (MockAWS, "start", "aws"),
+    (ThreadedMotoServer, "start", "aws"),
+    ("cdclake.devkit.local.server.EmbeddedAws", "__enter__", "aws"),
+    ("cdclake.devkit.shop.mariadb.PrivateMariadb", "__enter__", "database"),
+    ("pyspark.SparkContext", "__init__", "spark"),
+    ("playwright.sync_api.PlaywrightContextManager", "__enter__", "browser"),
+)
+"""Methods that start something, each with the marker that a test needs to call it."""
+
+
+def mark_by_fixtures(item: pytest.Item) -> None:
+    """Give a test the markers of the fixtures that it uses."""
+    for fixture in getattr(item, "fixturenames", ()):
+        if fixture in MARKER_OF_FIXTURE:
+            item.add_marker(MARKER_OF_FIXTURE[fixture])
+
+
+def refuse_unmarked_starts(item: pytest.Item, patch: pytest.MonkeyPatch) -> None:
+    """Let whatever a test starts without the marker for it fail."""
+    for owner, method, marker in _STARTERS:
+        starter = _loaded(owner) if isinstance(owner, str) else owner
+        if starter is not None and item.get_closest_marker(marker) is None:
+            patch.setattr(starter, method, _refusal(marker))
+
+
+def _loaded(name: str) -> Any:
+    """The class of that name; None if nothing has imported its module, so that no test can use it."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(sys.modules.get(module), attribute, None)
+
+
+def _refusal(marker: str) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail(f"This test needs the marker {marker}: see tests/tiers.py")
+
+    return refuse
