@@ -1,143 +1,79 @@
-"""Who may import whom, held by reading the source."""
+"""Which module may import which, checked by reading the source."""
 
 from __future__ import annotations
 
 import ast
-from pathlib import Path
-from typing import NamedTuple
+from collections import defaultdict
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 JOBS = ROOT / "glue_jobs"
 PACKAGE = JOBS / "cdclake"
 ENTRY_SCRIPTS = sorted(JOBS.glob("*.py"))
 SPARK_SCRIPTS = {"load_initial", "load_incremental"}
 MOST_LINES_OF_A_SCRIPT = 45
 
-EVERYWHERE = {"cdclake", "cdclake.errors"}
-"""What all may import; `cdclake` alone is the package's own module, which holds the version."""
-ANYTHING = {"cdclake"}
-MAY_IMPORT = {
-    "cdclake.errors": set(),
-    "cdclake.logs": set(),
-    "cdclake.model": {"cdclake.model"},
-    "cdclake.ports": {"cdclake.model"},
-    "cdclake.raw_listing": {"cdclake.model", "cdclake.ports"},
-    "cdclake.commit": {"cdclake.commit", "cdclake.model", "cdclake.ports", "cdclake.logs"},
-    "cdclake.control": {
-        "cdclake.control",
-        "cdclake.model",
-        "cdclake.ports",
-        "cdclake.commit",
-        "cdclake.raw_listing",
-        "cdclake.logs",
-    },
-    "cdclake.adapters": {"cdclake.adapters", "cdclake.model", "cdclake.ports", "cdclake.logs"},
-    "cdclake.lake": {
-        "cdclake.lake",
-        "cdclake.model",
-        "cdclake.ports",
-        "cdclake.commit",
-        "cdclake.adapters",
-        "cdclake.control.jobs.entry",
-        "cdclake.control.jobs.arguments",
-        "cdclake.control.run.spark_batch",
-        "cdclake.raw_listing",
-        "cdclake.logs",
-    },
-    "cdclake.lake_table": {
-        "cdclake.lake",
-        "cdclake.control",
-        "cdclake.commit",
-        "cdclake.adapters",
-        "cdclake.model",
-        "cdclake.ports",
-    },
-    "cdclake.oracle": {"cdclake.model"},
-    "cdclake.devkit.dms": {"cdclake.devkit.dms", "cdclake.model", "cdclake.ports", "cdclake.lake.storage.types"},
-    "cdclake.devkit.feed": {
-        "cdclake.devkit.feed",
-        "cdclake.devkit.dms",
-        "cdclake.model",
-        "cdclake.ports",
-        "cdclake.lake.storage.types",
-    },
-    "cdclake.devkit.replicate": {
-        "cdclake.devkit.replicate",
-        "cdclake.devkit.dms",
-        "cdclake.model",
-        "cdclake.ports",
-        "cdclake.lake.storage.types",
-        "cdclake.lake.read.all_rows",
-        "cdclake.lake.read.as_of",
-    },
-    "cdclake.doctor": {
-        "cdclake.doctor",
-        "cdclake.devkit.dms",
-        "cdclake.lake",
-        "cdclake.control.plan.lost_files",
-        "cdclake.model",
-        "cdclake.ports",
-    },
-    "cdclake.loopback": set(),
-    "cdclake.console": {
-        "cdclake.console",
-        "cdclake.control",
-        "cdclake.commit",
-        "cdclake.model",
-        "cdclake.ports",
-        "cdclake.loopback",
-    },
-    "cdclake.devkit": ANYTHING,
-    "cdclake.cli": ANYTHING,
+LAYERS = {
+    "cdclake": [
+        ["errors", "logs"],
+        ["loopback", "model"],
+        ["ports"],
+        ["adapters", "commit", "raw_listing"],
+        ["control", "oracle"],
+        ["console", "lake"],
+        ["devkit", "lake_table"],
+        ["doctor"],
+        ["cli"],
+    ],
+    "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
+    "cdclake.lake": [["spark", "storage"], ["raw"], ["merge"], ["scd2"], ["read"], ["operations"]],
+    "cdclake.devkit": [["dms", "local"], ["feed", "replicate"], ["shop"]],
 }
-"""Each room's own dependencies. What lies below a name counts as the name."""
+"""What each package consists of, lowest first: a part imports only parts in layers below its own."""
+NOT_IN = {
+    "cdclake.model": ("cdclake.logs",),
+    "cdclake.commit": ("cdclake.adapters",),
+    "cdclake.control": ("cdclake.adapters",),
+    "cdclake.console": ("cdclake.adapters", "cdclake.lake"),
+    "cdclake.oracle": ("cdclake.commit", "cdclake.adapters", "cdclake.ports", "cdclake.raw_listing"),
+    "cdclake.lake": (
+        "cdclake.control.admin",
+        "cdclake.control.catalog",
+        "cdclake.control.controller",
+        "cdclake.control.plan",
+        "cdclake.control.status",
+    ),
+    "cdclake.devkit.dms": ("cdclake.control", "cdclake.commit"),
+    "cdclake.devkit.feed": ("cdclake.control", "cdclake.commit"),
+    "cdclake.devkit.replicate": ("cdclake.control", "cdclake.commit"),
+}
+"""What a part must not import, although it lies below."""
 ONLY_IN = {
     "boto3": ("cdclake.adapters", "cdclake.devkit", "cdclake.cli"),
     "botocore": ("cdclake.adapters", "cdclake.devkit", "cdclake.cli"),
     "aws_lambda_powertools": ("lambdas",),
-    # `direct` only names the type of a DataFrame.
-    "pyspark": (
-        "cdclake.lake.spark",
-        "cdclake.lake.read",
-        "cdclake.lake.operations.direct",
-        "cdclake.lake_table",
-        *SPARK_SCRIPTS,
-    ),
     "pymysql": ("cdclake.devkit",),
     "pymysqlreplication": ("cdclake.devkit.replicate",),
-    "pyarrow": (
-        "cdclake.lake",
-        "cdclake.adapters.filesystem",
-        "cdclake.devkit.dms",
-        "cdclake.devkit.feed",
-        "cdclake.devkit.replicate",
-        "cdclake.doctor",
-        "cdclake.devkit",
-        "cdclake.cli",
-    ),
-    "flask": ("cdclake.console", "cdclake.devkit"),
-    "werkzeug": ("cdclake.console", "cdclake.devkit"),
-    "cdclake.cli": ("cdclake.cli",),
-    "cdclake.console": ("cdclake.console", "cdclake.cli"),
-    # What plays the source's side is no part of what runs on AWS.
-    "cdclake.devkit.feed": ("cdclake.devkit.feed", "cdclake.cli"),
+    "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake.devkit", "cdclake.doctor", "cdclake.cli"),
+    "flask": ("cdclake.console", "cdclake.devkit.local"),
+    "werkzeug": ("cdclake.console", "cdclake.devkit.local"),
     "faker": ("cdclake.devkit.feed",),
-    "cdclake.devkit.dms": (
-        "cdclake.devkit.dms",
-        "cdclake.devkit.feed",
-        "cdclake.devkit.replicate",
-        "cdclake.doctor",
-        "cdclake.devkit",
-        "cdclake.cli",
-    ),
-    "cdclake.doctor": ("cdclake.doctor", "cdclake.cli"),
-    "cdclake.devkit.replicate": ("cdclake.devkit.replicate", "cdclake.devkit", "cdclake.cli"),
-    "cdclake.devkit.local": ("cdclake.devkit.local", "cdclake.devkit.shop", "cdclake.cli"),
-    "cdclake.devkit.shop": ("cdclake.devkit.shop", "cdclake.cli"),
+    "cdclake.devkit": ("cdclake.devkit", "cdclake.doctor", "cdclake.cli"),
 }
 """Who alone may import these."""
+STARTS_SPARK = ("cdclake.lake.spark", "cdclake.lake.read", "cdclake.lake_table", *SPARK_SCRIPTS)
+"""What may import pyspark when it runs. For types alone, the rest of `cdclake.lake` may."""
+MOST_MODULES = 17
+"""Of a package, without its subpackages."""
+HAS_MORE_MODULES = {"cdclake.cli.verbs"}
+"""Packages with a module for each of many things that users know by name."""
 
 
 class Import(NamedTuple):
@@ -146,6 +82,7 @@ class Import(NamedTuple):
     importer: str
     imported: str
     place: str
+    types_only: bool = False
 
 
 def module_name(path: Path) -> str:
@@ -153,8 +90,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def is_within(module: str, room: str) -> bool:
-    return module == room or module.startswith(f"{room}.")
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 def imports_of(path: Path) -> list[Import]:
@@ -162,8 +99,15 @@ def imports_of(path: Path) -> list[Import]:
 
     `from package import name` counts as an import of `package.name` if that is a module.
     """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typed = {
+        child
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for child in ast.walk(node)
+    }
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -172,7 +116,7 @@ def imports_of(path: Path) -> list[Import]:
         else:
             continue
         place = f"{path.relative_to(ROOT)}:{node.lineno}"
-        found += [Import(module_name(path), name, place) for name in names]
+        found += [Import(module_name(path), name, place, node in typed) for name in names]
     return found
 
 
@@ -183,32 +127,77 @@ def _imported(module: str, name: str) -> str:
 
 PRODUCT = [*sorted(PACKAGE.rglob("*.py")), *ENTRY_SCRIPTS, *sorted((ROOT / "lambdas").rglob("*.py"))]
 IMPORTS = [found for path in PRODUCT for found in imports_of(path)]
+PACKAGES = sorted(module_name(path) for path in PACKAGE.rglob("__init__.py"))
 
 
-@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_a_room_imports_only_what_it_may(room: str):
-    ours = [one for one in IMPORTS if is_within(one.importer, room) and is_within(one.imported, "cdclake")]
-    foreign = [
-        f"{one.place} imports {one.imported}"
-        for one in ours
-        if one.imported not in EVERYWHERE and not any(is_within(one.imported, name) for name in MAY_IMPORT[room])
+def part_of(package: str, module: str) -> str:
+    """The direct child of a package that a module is or lies in; empty for the package itself and foreign modules."""
+    return module[len(package) + 1 :].partition(".")[0] if module.startswith(f"{package}.") else ""
+
+
+def imports_between_parts(package: str) -> dict[tuple[str, str], list[str]]:
+    """Where one direct child of a package imports another: the places, by both names."""
+    places = defaultdict(list)
+    for found in IMPORTS:
+        importer, imported = part_of(package, found.importer), part_of(package, found.imported)
+        if importer and imported and importer != imported:
+            places[importer, imported].append(found.place)
+    return places
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_has_an_import_circle(package: str):
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for importer, imported in imports_between_parts(package):
+        sorter.add(importer, imported)
+    sorter.prepare()  # raises CycleError, which names the circle
+
+
+@pytest.mark.parametrize("package", sorted(LAYERS))
+def test_imports_point_to_lower_layers(package: str):
+    layer = {part: number for number, parts in enumerate(LAYERS[package]) for part in parts}
+    assert set(layer) == {part_of(package, module_name(path)) for path in PACKAGE.rglob("*.py")} - {""}
+    wrong = {pair: where for pair, where in imports_between_parts(package).items() if layer[pair[0]] <= layer[pair[1]]}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("package", sorted(NOT_IN))
+def test_a_package_leaves_alone_what_it_must_not_import(package: str):
+    wrong = [
+        f"{found.place} imports {found.imported}"
+        for found in IMPORTS
+        if is_within(found.importer, package) and any(is_within(found.imported, name) for name in NOT_IN[package])
     ]
-    assert foreign == []
+    assert wrong == []
 
 
 @pytest.mark.parametrize("library", sorted(ONLY_IN))
 def test_a_library_is_imported_only_where_it_belongs(library: str):
-    strangers = [
-        f"{one.place} imports {one.imported}"
-        for one in IMPORTS
-        if is_within(one.imported, library) and not any(is_within(one.importer, room) for room in ONLY_IN[library])
+    wrong = [
+        f"{found.place} imports {found.imported}"
+        for found in IMPORTS
+        if is_within(found.imported, library) and not any(is_within(found.importer, name) for name in ONLY_IN[library])
     ]
-    assert strangers == []
+    assert wrong == []
 
 
-def test_every_module_of_the_package_belongs_to_a_room():
-    modules = {module_name(path) for path in PACKAGE.rglob("*.py")} - {"cdclake"}
-    assert [name for name in sorted(modules) if not any(is_within(name, room) for room in MAY_IMPORT)] == []
+def test_pyspark_is_imported_only_where_spark_is_used():
+    spark = [found for found in IMPORTS if is_within(found.imported, "pyspark")]
+    wrong = [
+        f"{found.place} imports {found.imported}"
+        for found in spark
+        if not any(is_within(found.importer, name) for name in STARTS_SPARK)
+        and not (found.types_only and is_within(found.importer, "cdclake.lake"))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_says_what_it_is_for_and_has_few_modules(package: str):
+    folder = JOBS.joinpath(*package.split("."))
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert len(modules) <= MOST_MODULES or package in HAS_MORE_MODULES, sorted(modules)
 
 
 def test_the_rules_are_read_from_imports_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
