@@ -1,4 +1,4 @@
-"""A table's raw folder as DMS writes it, with good settings unless a test says otherwise."""
+"""Writes a table's raw folder as DMS does, with recommended settings by default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdclake.devkit.dms.attributes import attributes_for
 from cdclake.devkit.dms.files import BEFORE_PREFIX, Changes, change_bytes, full_load_bytes
 from cdclake.devkit.dms.names import change_path, full_load_path, table_folder
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings, settings_from
-from cdclake.doctor.examine import Raw, Report, examine
+from cdclake.doctor.diagnose import RawBucket, Report, diagnose
 from cdclake.model.table import TableName, TableState
 
 if TYPE_CHECKING:
@@ -38,17 +38,17 @@ Row = dict[str, Any]
 
 
 def row(number: int, **values: Any) -> Row:
-    """An order."""
+    """A row of the orders table."""
     return {"id": number, "name": f"name {number}", "price": number, "day": START.date(), **values}
 
 
 @dataclass
 class RawFolder:
-    """Writes files of one table, each a minute after the one before.
+    """Writes files of one table, a minute apart.
 
     Attributes:
-        root: Empty folder, which plays the bucket.
-        names: Settings of DMS, by its names.
+        root: Empty folder that stands in for the bucket.
+        names: DMS settings, by DMS's names.
         columns: The source's columns.
     """
 
@@ -64,25 +64,25 @@ class RawFolder:
         return settings_from(self.names)
 
     def load(self, rows: Sequence[Row], number: int = 0) -> str:
-        """Write the next LOAD file, or that of a number; its key."""
+        """Write the next LOAD file, or the one with this number; returns its key."""
         self.loads = number or self.loads + 1
         table = pa.Table.from_pylist(list(rows), self.columns)
         data = full_load_bytes(table, self.settings, self.now, self._added())
         return self.put(full_load_path(self.settings, self.loads, part=1), data)
 
     def change(self, *changes: tuple[str, Row], before: Sequence[Row | None] = (), **more: Any) -> str:
-        """Write a change file; its key.
+        """Write a change file; returns its key.
 
         Args:
             changes: `Op` and row, in order.
-            before: The row before each, with `BeforeImages`.
-            more: Of `Changes`.
+            before: The previous version of each row, with `BeforeImages`.
+            more: Further arguments of `Changes`.
         """
         made = self.changes(*changes, before=before, **more)
         return self.put(change_path(self.settings, self.now), change_bytes(made, self.settings))
 
     def changes(self, *changes: tuple[str, Row], before: Sequence[Row | None] = (), **more: Any) -> Changes:
-        """The same, not written."""
+        """The changes that `change` writes."""
         self.now += MINUTE
         times = [self.now - MINUTE / 2 + timedelta(milliseconds=i) for i in range(len(changes))]
         numbers = range(self.changes_made, self.changes_made + len(changes))
@@ -91,9 +91,9 @@ class RawFolder:
         images = None
         if self.settings.before_images is not BeforeImages.NONE:
             keys = pa.schema([self.columns.field("id")])
-            then = [*before, *[None] * (len(changes) - len(before))]
-            olds = [old or (values if op == "U" else {}) for old, (op, values) in zip(then, changes, strict=True)]
-            images = pa.Table.from_pylist([{"id": old.get("id")} for old in olds], keys)
+            padded = [*before, *[None] * (len(changes) - len(before))]
+            old_rows = [old or (values if op == "U" else {}) for old, (op, values) in zip(padded, changes, strict=True)]
+            images = pa.Table.from_pylist([{"id": old.get("id")} for old in old_rows], keys)
         headers = pa.table({SEQUENCE: [f"{time:%Y%m%d%H%M%S}{0:02d}{n:019d}" for time, n in zip(times, numbers)]})
         return Changes(
             pa.array([op for op, _ in changes], pa.string()),
@@ -105,7 +105,7 @@ class RawFolder:
         )
 
     def put(self, path: str, data: bytes, written: datetime | None = None) -> str:
-        """Write a file of the table's folder; its path there."""
+        """Write a file to the table's folder; returns its path in the folder."""
         file = self.root / table_folder(self.settings, NAME) / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
@@ -114,11 +114,11 @@ class RawFolder:
         return path
 
     def file(self, path: str) -> Path:
-        """A file of the table's folder."""
+        """The local path of a file in the table's folder."""
         return self.root / table_folder(self.settings, NAME) / path
 
     def fill(self) -> None:
-        """A full load of two files and three change files, with nothing wrong about them."""
+        """Write two LOAD files and three change files without faults."""
         self.load([row(i) for i in range(150)])
         self.load([row(i) for i in range(150, 200)])
         for part in range(3):
@@ -128,25 +128,25 @@ class RawFolder:
             self.change(*inserts, *updates, ("D", row(150 + part)))
 
     def attributes(self, **more: str) -> dict[str, str]:
-        """What is to be set about the table."""
+        """The table's settings."""
         return {**attributes_for(self.settings, self.columns, ["id"], (), self._added()), **more}
 
-    def examine(self, item: dict[str, str] | None = None, **more: Any) -> Report:
-        """Have the doctor look, a day later."""
+    def diagnose(self, item: dict[str, str] | None = None, **more: Any) -> Report:
+        """Run the doctor a day later."""
         state = TableState.new("raw", "shop/", "orders/")
         state = state.with_attributes(**(self.attributes() if item is None else item))
         location = self.root.as_uri()
-        raw = Raw(
+        raw = RawBucket(
             FolderStore(self.root),
             lake_filesystem(location).open(),
             more.pop("versioned", None),
             more.pop("task", None),
         )
-        return examine(raw, state, self.now + timedelta(days=1), **more)
+        return diagnose(raw, state, self.now + timedelta(days=1), **more)
 
-    def found(self, item: dict[str, str] | None = None, **more: Any) -> dict[str, str]:
-        """What the doctor sees, by code."""
-        return {one.code.value: one.seen for one in self.examine(item, **more).findings}
+    def findings(self, item: dict[str, str] | None = None, **more: Any) -> dict[str, str]:
+        """What the doctor saw, by code."""
+        return {finding.code.value: finding.seen for finding in self.diagnose(item, **more).findings}
 
     def _added(self) -> list[str]:
         images = [f"{BEFORE_PREFIX}id"] if self.settings.before_images is not BeforeImages.NONE else []

@@ -1,4 +1,4 @@
-"""A feed with good settings is well, however it is written, and its settings are told."""
+"""A feed with recommended settings has no findings, in every format, and its settings are inferred."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.doctor.feed import GOOD, RawFolder
 if TYPE_CHECKING:
     from pathlib import Path
 
-WRITTEN = [
+SETTINGS = [
     {},
     {"CompressionType": "gzip"},
     {"ParquetVersion": "parquet-2-0", "EncodingType": "plain", "EnableStatistics": "false"},
@@ -28,13 +28,13 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("names", WRITTEN, ids=lambda names: " ".join(f"{k}={v}" for k, v in names.items()) or "good")
-def test_a_clean_feed_is_well_and_its_settings_are_told(tmp_path: Path, names: dict[str, object]) -> None:
-    made = RawFolder(tmp_path, {**GOOD, **names})
-    made.fill()
-    report = made.examine()
-    assert [(one.code.value, one.seen) for one in report.findings] == []
-    told = {one.name: one.value for one in report.inferred}
+@pytest.mark.parametrize("names", SETTINGS, ids=lambda names: " ".join(f"{k}={v}" for k, v in names.items()) or "good")
+def test_a_clean_feed_has_no_findings_and_its_settings_are_inferred(tmp_path: Path, names: dict[str, object]) -> None:
+    raw = RawFolder(tmp_path, {**GOOD, **names})
+    raw.fill()
+    report = raw.diagnose()
+    assert [(finding.code.value, finding.seen) for finding in report.findings] == []
+    inferred = {setting.name: setting.value for setting in report.inferred}
     for name, value in {**GOOD, **names}.items():
         if name != "CsvNullValue":
-            assert told[name] == value, name
+            assert inferred[name] == value, name

@@ -1,4 +1,4 @@
-"""Each fault is found, where it is, and nothing else is."""
+"""The doctor finds each fault where it is, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CSV: dict[str, object] = {**GOOD, "DataFormat": "csv"}
 
 
 def without(*names: str, **more: object) -> dict[str, object]:
-    """Good settings but some."""
+    """Recommended settings without some of them."""
     return {name: value for name, value in {**GOOD, **more}.items() if name not in names}
 
 
@@ -35,14 +35,14 @@ def raw(tmp_path: Path) -> RawFolder:
 
 
 def one_finding(raw: RawFolder, item: dict[str, str] | None = None, **more: Any) -> Finding:
-    findings = raw.examine(item, **more).findings
-    assert len(findings) == 1, [(one.code.value, one.seen) for one in findings]
+    findings = raw.diagnose(item, **more).findings
+    assert len(findings) == 1, [(finding.code.value, finding.seen) for finding in findings]
     return findings[0]
 
 
 @pytest.mark.parametrize("names", [GOOD, {**CSV, "CompressionType": "gzip"}], ids=["parquet", "gzip"])
 @pytest.mark.parametrize("part", [0, 0.6], ids=["empty", "truncated"])
-def test_a_truncated_file_is_found(tmp_path: Path, names: dict[str, object], part: float) -> None:
+def test_an_unreadable_file_is_found(tmp_path: Path, names: dict[str, object], part: float) -> None:
     raw = RawFolder(tmp_path, names)
     raw.fill()
     path = raw.change(("I", row(1)))
@@ -52,7 +52,7 @@ def test_a_truncated_file_is_found(tmp_path: Path, names: dict[str, object], par
     assert (found.code, found.file) == (Code.UNREADABLE_FILE, path)
 
 
-def test_a_name_that_tells_no_time_is_found(raw: RawFolder) -> None:
+def test_an_impossible_time_in_a_name_is_found(raw: RawFolder) -> None:
     raw.fill()
     path = raw.change(("I", row(1)))
     raw.file(path).rename(raw.file("20240305-106500000.parquet"))
@@ -60,7 +60,7 @@ def test_a_name_that_tells_no_time_is_found(raw: RawFolder) -> None:
     assert (found.code, found.file) == (Code.NO_SUCH_TIME, "20240305-106500000.parquet")
 
 
-def test_plain_csv_that_was_cut_is_found_by_its_last_row(tmp_path: Path) -> None:
+def test_truncated_plain_csv_is_found_by_its_last_row(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, CSV)
     raw.fill()
     path = raw.change(("I", row(1)), ("I", row(2)))
@@ -68,22 +68,22 @@ def test_plain_csv_that_was_cut_is_found_by_its_last_row(tmp_path: Path) -> None
     raw.file(path).write_bytes(data[:-1])
     assert (one_finding(raw).code, one_finding(raw).file) == (Code.UNFINISHED_FILE, path)
     raw.file(path).write_bytes(data[:-9])
-    found = raw.examine().findings
-    assert [(one.code, one.file) for one in found] == [(Code.UNFINISHED_FILE, path), (Code.BAD_ROWS, path)]
+    found = raw.diagnose().findings
+    assert [(finding.code, finding.file) for finding in found] == [(Code.UNFINISHED_FILE, path), (Code.BAD_ROWS, path)]
 
 
 def test_bad_rows_are_counted_by_reason_without_their_values(raw: RawFolder) -> None:
     raw.fill()
     path = raw.change(("I", row(1)), ("secret", row(2)), ("I", {**row(3), "id": None}), ("X", row(4)))
-    findings = raw.examine().findings
+    findings = raw.diagnose().findings
     assert "secret" not in str(findings)
-    assert [(one.code, one.file, one.row, one.seen) for one in findings] == [
+    assert [(finding.code, finding.file, finding.row, finding.seen) for finding in findings] == [
         (Code.BAD_ROWS, path, 1, "2 rows: The operation of a change row is none of I, U and D"),
         (Code.BAD_ROWS, path, 2, "1 row: The key column id of a row is null"),
     ]
 
 
-def test_a_row_of_another_width_is_bad(tmp_path: Path) -> None:
+def test_a_row_with_too_few_fields_is_bad(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, CSV)
     raw.fill()
     path = raw.change(("I", row(1)), ("I", row(2)))
@@ -101,27 +101,27 @@ def test_a_gap_in_the_full_load_is_found(raw: RawFolder) -> None:
     assert (found.code, found.file) == (Code.LOAD_GAP, "LOAD00000002")
 
 
-def test_a_full_load_on_its_way_is_no_gap(raw: RawFolder) -> None:
+def test_an_arriving_full_load_is_not_a_gap(raw: RawFolder) -> None:
     raw.load([row(1)])
     raw.load([row(2)], number=3)
     raw.now -= timedelta(hours=24, minutes=-5)
-    report = raw.examine()
-    assert [one.code for one in report.findings] == [Code.LOAD_ARRIVING]
+    report = raw.diagnose()
+    assert [finding.code for finding in report.findings] == [Code.LOAD_ARRIVING]
     assert not report.has_errors
 
 
-def test_changes_without_a_full_load_are_found_unless_it_was_applied(raw: RawFolder) -> None:
+def test_changes_without_a_full_load_are_found_unless_a_load_was_applied(raw: RawFolder) -> None:
     raw.change(("I", row(1)))
     assert one_finding(raw).code is Code.NO_FULL_LOAD
-    assert raw.found(raw.attributes(LastFullLoadDate="2024-03-05 00:00:00")) == {}
+    assert raw.findings(raw.attributes(LastFullLoadDate="2024-03-05 00:00:00")) == {}
 
 
-def test_files_that_vanished_before_they_were_applied_are_found(raw: RawFolder) -> None:
+def test_files_that_disappeared_before_they_were_applied_are_found(raw: RawFolder) -> None:
     raw.fill()
     first = raw.change(("I", row(1)))
     second = raw.change(("I", row(2)))
     note = str(PendingNote(0, "", 5, second, ""))
-    assert raw.found(raw.attributes(LastPending=note)) == {}
+    assert raw.findings(raw.attributes(LastPending=note)) == {}
     raw.file(first).unlink()
     found = one_finding(raw, raw.attributes(LastPending=note))
     assert found.code is Code.FILES_VANISHED
@@ -132,14 +132,14 @@ def test_files_that_vanished_before_they_were_applied_are_found(raw: RawFolder) 
     "item",
     [{"LastIncrementalFile": "elsewhere"}, {"LastFullLoadDate": "yesterday"}, {"LateWindowHours": "some"}],
 )
-def test_an_attribute_that_a_run_would_stop_at_is_refused(raw: RawFolder, item: dict[str, str]) -> None:
+def test_an_attribute_that_would_stop_a_run_is_refused(raw: RawFolder, item: dict[str, str]) -> None:
     raw.fill()
     with pytest.raises(ConfigurationError, match=next(iter(item))):
-        raw.examine(raw.attributes(**item))
+        raw.diagnose(raw.attributes(**item))
 
 
 @pytest.mark.parametrize("folder", ["cdc", "shop_changes/all"])
-def test_transaction_files_that_no_path_names_are_found(raw: RawFolder, folder: str) -> None:
+def test_transaction_files_without_a_cdc_path_are_found(raw: RawFolder, folder: str) -> None:
     raw.load([row(1)])
     file = raw.root / folder / "CDC_TXN-20240305101500123.csv"
     file.parent.mkdir(parents=True)
@@ -149,8 +149,8 @@ def test_transaction_files_that_no_path_names_are_found(raw: RawFolder, folder: 
         Code.TRANSACTIONS_UNREAD,
         f"cdclake tables set shop.orders --set CdcPath={folder}",
     )
-    without_schema = raw.examine(raw.attributes(CdcPath=folder)).findings
-    assert [one.code for one in without_schema] == [Code.SCHEMA_MISSING]
+    without_schema = raw.diagnose(raw.attributes(CdcPath=folder)).findings
+    assert [finding.code for finding in without_schema] == [Code.SCHEMA_MISSING]
 
 
 def test_no_op_is_found(tmp_path: Path) -> None:
@@ -161,35 +161,35 @@ def test_no_op_is_found(tmp_path: Path) -> None:
     assert '"CdcInsertsAndUpdates": false' in found.paste
 
 
-def test_no_ordering_column_is_found_with_the_rule_that_adds_it(tmp_path: Path) -> None:
+def test_a_missing_ordering_column_is_found_with_the_rule_that_adds_it(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("HeaderColumns"))
     raw.fill()
     found = one_finding(raw)
     assert found.code is Code.NO_ORDER
     assert '"expression": "$AR_H_CHANGE_SEQ"' in found.paste
     assert '{"schema-name": "shop", "table-name": "orders"}' in found.paste
-    assert raw.found(raw.attributes(OrderColumn="ts")) == {}
+    assert raw.findings(raw.attributes(OrderColumn="ts")) == {}
 
 
-def test_a_change_sequence_by_another_name_is_recognised(tmp_path: Path) -> None:
+def test_a_renamed_change_sequence_is_recognized(tmp_path: Path) -> None:
     columns = COLUMNS.append(pa.field("transact_id", pa.string()))
     raw = RawFolder(tmp_path, without("HeaderColumns"), columns)
     raw.load([row(1)])
     raw.change(*[("I", row(i, transact_id=f"20240305101500{i:021d}")) for i in range(2, 5)])
     assert one_finding(raw).paste == "cdclake tables set shop.orders --set OrderColumn=transact_id"
-    assert raw.found(raw.attributes(OrderColumn="transact_id")) == {}
+    assert raw.findings(raw.attributes(OrderColumn="transact_id")) == {}
 
 
-def test_an_ordering_column_that_is_not_there_or_falls_is_found(tmp_path: Path) -> None:
+def test_an_ordering_column_that_is_missing_or_decreases_is_found(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("HeaderColumns"))
     raw.load([row(1)])
     path = raw.change(("I", row(9)), ("I", row(4)), ("I", row(8)))
-    assert raw.found(raw.attributes(OrderColumn="seq")).keys() == {"order-not-there"}
+    assert raw.findings(raw.attributes(OrderColumn="seq")).keys() == {"order-not-there"}
     found = one_finding(raw, raw.attributes(OrderColumn="id"))
     assert (found.code, found.file, found.row, found.column) == (Code.ORDER_FALLS, path, 1, "id")
 
 
-def test_a_key_change_without_before_image_is_found(tmp_path: Path) -> None:
+def test_a_key_change_without_a_before_image_is_found(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("BeforeImages"))
     raw.fill()
     found = one_finding(raw)
@@ -200,58 +200,58 @@ def test_a_key_change_without_before_image_is_found(tmp_path: Path) -> None:
     assert one_finding(raw).code is Code.KEY_CHANGE_LOST
 
 
-def test_a_key_change_with_before_image_is_well(raw: RawFolder) -> None:
+def test_a_key_change_with_a_before_image_is_no_finding(raw: RawFolder) -> None:
     raw.fill()
     raw.change(("U", row(77_777)), before=[row(5)])
-    assert raw.found() == {}
+    assert raw.findings() == {}
 
 
-def test_a_task_that_removes_files_when_the_source_truncates_is_found(raw: RawFolder) -> None:
+def test_a_task_that_removes_files_when_the_source_is_truncated_is_found(raw: RawFolder) -> None:
     raw.fill()
     policy = {"HandleSourceTableTruncated": True, "HandleSourceTableDropped": False}
     found = one_finding(raw, task={"ChangeProcessingDdlHandlingPolicy": policy})
     assert (found.code, found.seen) == (Code.TRUNCATE_RISK, "HandleSourceTableTruncated of the task is true")
-    assert raw.found(task={}).keys() == {"truncate-risk"}
+    assert raw.findings(task={}).keys() == {"truncate-risk"}
     policy["HandleSourceTableTruncated"] = False
-    assert raw.found(task={"ChangeProcessingDdlHandlingPolicy": policy}) == {}
+    assert raw.findings(task={"ChangeProcessingDdlHandlingPolicy": policy}) == {}
 
 
-def test_a_lost_file_with_inserts_is_found_by_their_updates(raw: RawFolder) -> None:
+def test_a_lost_file_with_inserts_is_found_by_later_updates(raw: RawFolder) -> None:
     raw.fill()
     gone = raw.change(("I", row(9_000)), ("I", row(9_001)))
     raw.change(("U", row(9_000)), ("U", row(9_001)), ("U", row(9_001)))
     raw.change(("U", row(88_888)), ("U", row(88_888)), before=[row(5), None])
-    assert raw.found() == {}
+    assert raw.findings() == {}
     raw.file(gone).unlink()
     found = one_finding(raw)
     assert (found.code, found.seen) == (Code.MISSING_CHANGES, "2 keys")
 
 
-def test_nothing_is_said_of_lost_keys_if_not_all_files_were_looked_into(tmp_path: Path) -> None:
+def test_lost_keys_are_not_reported_from_a_partial_sample(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("BeforeImages"))
     raw.fill()
     raw.change(("U", row(77_777)))
-    assert raw.found(most_files=3).keys() == {"no-before-image"}
+    assert raw.findings(max_files=3).keys() == {"no-before-image"}
 
 
-def test_a_table_without_key_a_wrong_key_and_one_that_is_not_unique_are_found(raw: RawFolder) -> None:
+def test_missing_wrong_and_repeated_keys_are_found(raw: RawFolder) -> None:
     raw.fill()
     keyless = one_finding(raw, raw.attributes(PrimaryKey="null"))
     assert (keyless.code, keyless.seen) == (Code.NO_PRIMARY_KEY, "30 updates and 3 deletes")
     assert keyless.paste == "cdclake tables set shop.orders --primary-key id"
-    assert raw.found(raw.attributes(PrimaryKey="id,nr")).keys() == {"key-not-there", "no-before-image"}
+    assert raw.findings(raw.attributes(PrimaryKey="id,nr")).keys() == {"key-not-there", "no-before-image"}
     raw.load([row(3), row(4)])
-    assert raw.found() == {"key-not-unique": "2 LOAD rows have a key that came before"}
+    assert raw.findings() == {"key-not-unique": "2 LOAD rows repeat the key of an earlier row"}
 
 
-def test_partitions_that_are_not_there_or_too_many_are_found(raw: RawFolder) -> None:
+def test_missing_partition_columns_and_too_many_partitions_are_found(raw: RawFolder) -> None:
     raw.load([row(i) for i in range(1_200)])
-    assert raw.found(raw.attributes(PartitionKey="week")).keys() == {"partition-not-there"}
-    assert raw.found(raw.attributes(PartitionKey="day")) == {}
-    assert raw.found(raw.attributes(PartitionKey="name")).keys() == {"too-many-partitions"}
+    assert raw.findings(raw.attributes(PartitionKey="week")).keys() == {"partition-not-there"}
+    assert raw.findings(raw.attributes(PartitionKey="day")) == {}
+    assert raw.findings(raw.attributes(PartitionKey="name")).keys() == {"too-many-partitions"}
 
 
-def test_names_that_go_backwards_at_the_end_of_summer_time_are_found(tmp_path: Path) -> None:
+def test_names_that_jump_back_at_the_end_of_daylight_saving_time_are_found(tmp_path: Path) -> None:
     names = without("HeaderColumns", DatePartitionEnabled="true", DatePartitionTimezone="Europe/Berlin")
     raw = RawFolder(tmp_path, names)
     raw.now = datetime(2024, 10, 26, 23, 50, tzinfo=timezone.utc)
@@ -260,33 +260,33 @@ def test_names_that_go_backwards_at_the_end_of_summer_time_are_found(tmp_path: P
     for i in range(8):
         raw.now += timedelta(minutes=17)
         paths.append(raw.change(("I", row(i + 100))))
-    found = raw.examine().findings
-    assert [one.code for one in found] == [Code.NAMES_GO_BACKWARDS, Code.NO_ORDER]
+    found = raw.diagnose().findings
+    assert [finding.code for finding in found] == [Code.NAMES_GO_BACKWARDS, Code.NO_ORDER]
     assert found[0].file == paths[3]
     assert found[0].seen.startswith("by 1:00:00")
 
 
-def test_names_in_local_time_are_found_by_the_timestamp_column_too(tmp_path: Path) -> None:
+def test_names_in_local_time_are_found_even_in_copied_files(tmp_path: Path) -> None:
     names = without("HeaderColumns", DatePartitionEnabled="true", DatePartitionTimezone="Asia/Kolkata")
     raw = RawFolder(tmp_path, names)
     raw.fill()
-    assert raw.found().keys() == {"no-order", "local-time-names"}
+    assert raw.findings().keys() == {"no-order", "local-time-names"}
     for path in raw.root.rglob("*.parquet"):
-        os.utime(path, (0, 0))  # copied, so that the time of writing tells nothing
-    report = raw.examine()
-    assert {one.code.value for one in report.findings} == {"no-order", "local-time-names"}
-    assert {one.name: one.value for one in report.inferred}["DatePartitionTimezone"] == "one +5.5 h from UTC"
-    assert raw.found(raw.attributes(OrderColumn="ts")) == {}
+        os.utime(path, (0, 0))  # copied: only the timestamp column shows the offset
+    report = raw.diagnose()
+    assert {finding.code.value for finding in report.findings} == {"no-order", "local-time-names"}
+    assert {finding.name: finding.value for finding in report.inferred}["DatePartitionTimezone"] == "UTC+5.5 h"
+    assert raw.findings(raw.attributes(OrderColumn="ts")) == {}
 
 
-def test_a_late_file_is_no_clock_that_goes_back(tmp_path: Path) -> None:
+def test_a_late_file_is_not_a_clock_shift(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("HeaderColumns"))
     raw.fill()
     late = raw.change(("I", row(5_000)))
     for i in range(4):
         raw.change(("I", row(5_001 + i)))
     os.utime(raw.file(late), (raw.now.timestamp(), raw.now.timestamp()))
-    assert raw.found().keys() == {"no-order"}
+    assert raw.findings().keys() == {"no-order"}
 
 
 def test_rows_delivered_twice_are_found(tmp_path: Path) -> None:
@@ -299,8 +299,8 @@ def test_rows_delivered_twice_are_found(tmp_path: Path) -> None:
         made = raw.change(*[("I", row(2_000 + i)) for i in range(12)])
         raw.now += MINUTE
         again = raw.put(change_path(raw.settings, raw.now), raw.file(made).read_bytes())
-        report = raw.examine()
-        assert {one.code.value for one in report.findings} == codes
+        report = raw.diagnose()
+        assert {finding.code.value for finding in report.findings} == codes
         assert report.findings[-1].file == again
 
 
@@ -316,37 +316,37 @@ def test_two_tasks_that_write_one_table_are_found(raw: RawFolder) -> None:
     assert one_finding(raw).code is Code.TWO_WRITERS
 
 
-def test_values_that_updates_did_not_send_are_found(raw: RawFolder) -> None:
+def test_values_missing_from_updates_are_found(raw: RawFolder) -> None:
     raw.fill()
     raw.change(*[("U", row(i, name=None)) for i in range(5)])
     found = one_finding(raw)
     assert (found.code, found.column) == (Code.UNSENT_VALUES, "name")
-    assert found.seen == "5 of 35 updates, and none of 260 other rows"
+    assert found.seen == "5 of 35 updates, but none of 260 other rows"
 
 
-def test_nulls_that_inserts_have_too_are_no_finding(raw: RawFolder) -> None:
+def test_nulls_that_also_occur_in_inserts_are_no_finding(raw: RawFolder) -> None:
     raw.fill()
     raw.change(*[("U", row(i, name=None)) for i in range(5)], ("I", row(9_000, name=None)))
-    assert raw.found() == {}
+    assert raw.findings() == {}
 
 
-def test_deletes_that_tell_the_key_alone_are_found(raw: RawFolder) -> None:
+def test_deletes_with_only_the_key_are_found(raw: RawFolder) -> None:
     raw.load([row(i) for i in range(50)])
     raw.change(*[("D", {"id": i}) for i in range(5)])
     assert one_finding(raw).code is Code.KEY_ONLY_DELETES
 
 
-def test_text_that_the_limited_lob_mode_cut_is_found(raw: RawFolder) -> None:
+def test_text_truncated_by_limited_lob_mode_is_found(raw: RawFolder) -> None:
     texts = [f"{i}{'x' * 40_000}"[: 32 * 1024] for i in range(4)]
     raw.load([row(i, name=text) for i, text in enumerate([*texts, "short"])])
     found = one_finding(raw)
-    assert (found.code, found.column, found.seen) == (Code.CUT_TEXT, "name", "4 values of 32 kB, and none longer")
+    assert (found.code, found.column, found.seen) == (Code.CUT_TEXT, "name", "4 values of 32 kB, none longer")
     assert '"LobMaxSize": 128' in found.paste
 
 
-def test_long_values_of_one_fixed_length_are_not_cut(raw: RawFolder) -> None:
+def test_long_values_of_fixed_length_are_no_finding(raw: RawFolder) -> None:
     raw.load([row(i, name=f"{i:01024d}") for i in range(9)])
-    assert raw.found() == {}
+    assert raw.findings() == {}
 
 
 def test_a_numeric_without_precision_is_found(tmp_path: Path) -> None:
@@ -358,55 +358,55 @@ def test_a_numeric_without_precision_is_found(tmp_path: Path) -> None:
     assert 'ALTER TABLE "shop"."orders" ALTER COLUMN "price"' in found.paste
 
 
-def test_types_that_clash_are_told_from_columns_that_come_or_become_wider(raw: RawFolder) -> None:
+def test_incompatible_types_are_distinguished_from_added_and_widened_columns(raw: RawFolder) -> None:
     raw.load([row(1)])
     raw.columns = COLUMNS.set(2, pa.field("price", pa.decimal128(18, 2))).append(pa.field("gift", pa.bool_()))
     raw.change(("I", row(2)))
     found = one_finding(raw)
-    assert (found.code, found.seen) == (Code.COLUMNS_CHANGE, "gift comes; price changes")
+    assert (found.code, found.seen) == (Code.COLUMNS_CHANGE, "gift is added; price changes")
     raw.columns = COLUMNS.set(2, pa.field("price", pa.string()))
     path = raw.change(("I", row(3, price="4")))
-    clash = raw.examine().findings[0]
+    clash = raw.diagnose().findings[0]
     assert (clash.code, clash.column, clash.file) == (Code.TYPES_CLASH, "price", path)
 
 
-def test_csv_without_schema_or_with_other_settings_is_found(tmp_path: Path) -> None:
+def test_csv_without_schema_or_with_wrong_settings_is_found(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, {**CSV, "CsvDelimiter": ";", "CsvNullValue": "\\N"})
     raw.fill()
     raw.change(*[("I", row(7_000 + i, price=None)) for i in range(5)])
     good = raw.attributes()
-    assert raw.found(good) == {}
-    found = raw.found({**good, "CsvDelimiter": ",", "CsvNullValue": "NULL"})
+    assert raw.findings(good) == {}
+    found = raw.findings({**good, "CsvDelimiter": ",", "CsvNullValue": "NULL"})
     assert found.keys() == {"csv-dialect"}
-    nameless = raw.examine({"PrimaryKey": "column_2", "CsvDelimiter": ";", "CsvNullValue": "\\N"})
-    assert nameless.findings[0].code is Code.SCHEMA_MISSING
-    assert "Name 7 columns" in nameless.findings[0].mend
+    headerless = raw.diagnose({"PrimaryKey": "column_2", "CsvDelimiter": ";", "CsvNullValue": "\\N"})
+    assert headerless.findings[0].code is Code.SCHEMA_MISSING
+    assert "List the 7 columns" in headerless.findings[0].fix
 
 
-def test_a_schema_of_another_width_is_found(tmp_path: Path) -> None:
+def test_a_schema_with_too_few_columns_is_found(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, CSV)
     raw.fill()
-    findings = raw.examine(raw.attributes(Schema="ts string, id bigint")).findings
-    assert [one.code for one in findings] == [Code.SCHEMA_MISMATCH] * 2
-    assert [one.seen.rpartition("; ")[2] for one in findings] == ["2 files", "3 files"]
+    findings = raw.diagnose(raw.attributes(Schema="ts string, id bigint")).findings
+    assert [finding.code for finding in findings] == [Code.SCHEMA_MISMATCH] * 2
+    assert [finding.seen.rpartition("; ")[2] for finding in findings] == ["2 files", "3 files"]
 
 
 def test_a_versioned_bucket_foreign_objects_and_many_small_files_are_noted(raw: RawFolder) -> None:
     raw.fill()
     raw.put("notes.txt", b"hello")
-    assert raw.found(versioned=True).keys() == {"versioned-bucket", "other-files"}
+    assert raw.findings(versioned=True).keys() == {"versioned-bucket", "other-files"}
     raw.file("notes.txt").unlink()
     path = raw.change()
     for i in range(500):
         name = change_path(raw.settings, raw.now + i * MINUTE)
         if not raw.file(name).exists():
             os.link(raw.file(path), raw.file(name))
-    report = raw.examine()
-    assert {one.code.value for one in report.findings} == {"many-small-files"}
-    assert report.looked_into == 2 + 30
+    report = raw.diagnose()
+    assert {finding.code.value for finding in report.findings} == {"many-small-files"}
+    assert report.files_opened == 2 + 30
     assert not report.has_errors
 
 
-def test_every_sort_of_finding_has_a_test() -> None:
+def test_every_finding_code_has_a_test() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
     assert [code.value for code in Code if f'"{code.value}"' not in text and f"Code.{code.name}" not in text] == []

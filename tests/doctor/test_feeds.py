@@ -1,4 +1,4 @@
-"""On feeds of every kind the doctor finds what is wrong with them, as manifest and settings say, and nothing else."""
+"""In generated feeds of every kind the doctor finds exactly the faults that manifest and settings imply."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAULTS = {
     Fault.VANISHED_LOAD: {"load-gap"},
 }
 
-ALIKE = frozenset(
+REDUNDANT = frozenset(
     [
         "parquet",
         "parquet_gzip",
@@ -53,11 +53,11 @@ ALIKE = frozenset(
         "tiny_transactions",
     ]
 )
-"""Feeds in which the doctor meets nothing that it does not meet in others."""
+"""Feeds that exercise nothing in the doctor beyond what others do."""
 
 
-def fed(folder: Path, *arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the doctor says of a feed, and the feed's manifest."""
+def diagnose_feed(folder: Path, *arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Generate a feed; returns the doctor's JSON and the feed's manifest."""
     raw, expected = folder / "raw", folder / "expected"
     made = CliRunner().invoke(app, ("local", "feed", str(raw), "--expected", str(expected), *arguments))
     assert made.exit_code == 0, made.output
@@ -65,42 +65,42 @@ def fed(folder: Path, *arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
     item = str(expected / "table.json")
     found = CliRunner().invoke(app, ("doctor", TABLE, "--folder", str(raw), "--from", item, "-o", "json", *prefix))
     answer = json.loads(found.stdout)
-    assert found.exit_code == (6 if any(one["severity"] == "error" for one in answer["findings"]) else 0)
+    assert found.exit_code == (6 if any(finding["severity"] == "error" for finding in answer["findings"]) else 0)
     return answer, json.loads((expected / "feed.json").read_text(encoding="utf-8"))
 
 
-def unsafe(arguments: tuple[str, ...]) -> set[str]:
-    """What is to be found of a feed, by how it was asked for."""
+def expected_codes(arguments: tuple[str, ...]) -> set[str]:
+    """Codes of the findings that a feed's arguments imply."""
     text = " ".join(arguments)
     updates = "CdcInsertsOnly" not in text
-    told = "CdcInserts" not in text or "IncludeOpForFullLoad" in text
-    found = set() if "AR_H_CHANGE_SEQ" in text else {"no-order"}
-    if not told:
-        found.add("no-op")
+    has_op = "CdcInserts" not in text or "IncludeOpForFullLoad" in text
+    codes = set() if "AR_H_CHANGE_SEQ" in text else {"no-order"}
+    if not has_op:
+        codes.add("no-op")
     elif updates and "BeforeImages" not in text:
-        found.add("key-change-lost" if "--move 0.2" in text else "no-before-image")
+        codes.add("key-change-lost" if "--move 0.2" in text else "no-before-image")
     if "--resumed" in text:
-        found.add("delivered-twice-no-order" if "no-order" in found else "delivered-twice")
-    for asked, code in (
+        codes.add("delivered-twice-no-order" if "no-order" in codes else "delivered-twice")
+    for argument, code in (
         ("--schema-changes", "columns-change"),
         ("--delete-image key", "key-only-deletes"),
         ("--fault bad-rows", "bad-rows"),
         ("--rows 0", "no-full-load"),
     ):
-        if asked in text:
-            found.add(code)
-    return found
+        if argument in text:
+            codes.add(code)
+    return codes
 
 
-@pytest.mark.parametrize("name", [name for name in COMBINATIONS if name not in ALIKE])
-def test_a_feed_is_as_unsafe_as_its_settings_are(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in COMBINATIONS if name not in REDUNDANT])
+def test_findings_match_the_settings_of_the_feed(tmp_path: Path, name: str) -> None:
     rounds = () if "--rounds" in COMBINATIONS[name] else ("--rounds", "2")
-    answer, _ = fed(tmp_path, *SMALL, *COMBINATIONS[name], *rounds)
-    assert {one["code"] for one in answer["findings"]} == unsafe(COMBINATIONS[name])
+    answer, _ = diagnose_feed(tmp_path, *SMALL, *COMBINATIONS[name], *rounds)
+    assert {finding["code"] for finding in answer["findings"]} == expected_codes(COMBINATIONS[name])
 
 
-def test_a_feed_with_good_settings_is_well(tmp_path: Path) -> None:
-    answer, manifest = fed(
+def test_a_feed_with_recommended_settings_has_no_findings(tmp_path: Path) -> None:
+    answer, manifest = diagnose_feed(
         tmp_path, *GOOD_FEED, "--rows", "500", "--load-files", "3", "--move", "0.1", "--insert", "0.2"
     )
     assert answer["findings"] == []
@@ -109,16 +109,18 @@ def test_a_feed_with_good_settings_is_well(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("more", [(), ("--set", "DataFormat=csv", "--set", "CompressionType=gzip")], ids=["", "csv"])
-def test_each_planted_fault_is_found_where_the_manifest_says(
+def test_each_injected_fault_is_found_where_the_manifest_lists_it(
     tmp_path: Path, fault: Fault, more: tuple[str, ...]
 ) -> None:
     size = ("--rows", "500", "--load-files", "3", "--rounds", "2")
-    answer, manifest = fed(tmp_path, *GOOD_FEED, *more, *size, "--fault", fault.value)
-    planted, found = manifest["faults"], answer["findings"]
-    assert {one["code"] for one in found} == FAULTS[fault]
-    assert [one["fault"] for one in planted] == [fault.value]
+    answer, manifest = diagnose_feed(tmp_path, *GOOD_FEED, *more, *size, "--fault", fault.value)
+    injected, found = manifest["faults"], answer["findings"]
+    assert {finding["code"] for finding in found} == FAULTS[fault]
+    assert [finding["fault"] for finding in injected] == [fault.value]
     if fault is not Fault.VANISHED:
-        assert all(one["file"] and one["file"] in planted[0]["key"] for one in found)
-    rows = planted[0]["rows"]
-    assert sum(int(one["seen"].partition(" ")[0]) for one in found if one["code"] == "bad-rows") == len(rows)
-    assert {one["row"] for one in found} <= {None, *(row["row"] for row in rows)}
+        assert all(finding["file"] and finding["file"] in injected[0]["key"] for finding in found)
+    rows = injected[0]["rows"]
+    assert sum(int(finding["seen"].partition(" ")[0]) for finding in found if finding["code"] == "bad-rows") == len(
+        rows
+    )
+    assert {finding["row"] for finding in found} <= {None, *(row["row"] for row in rows)}

@@ -1,4 +1,4 @@
-"""A folder of any size is listed in bounded memory, and its sample reaches from one end to the other."""
+"""A folder of any size is listed in bounded memory, and its sample covers the whole range."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from cdclake.doctor.listing import Spread, read_listing, spread_over
+from cdclake.doctor.listing import EvenSample, evenly_spaced, read_listing
 from cdclake.model.rawfiles import ListedObject
 
 PREFIX = "shop/orders/"
@@ -34,7 +34,7 @@ def test_a_sample_has_the_oldest_the_newest_and_some_between(count: int) -> None
     assert len(read_listing(objects, PREFIX, 0).sample) == count
 
 
-def test_counts_are_of_all_files_and_foreign_objects_are_told() -> None:
+def test_all_files_are_counted_and_foreign_objects_are_reported() -> None:
     objects = [
         ListedObject(f"{PREFIX}LOAD00000001.parquet", 5, START),
         change(1, 0),
@@ -51,23 +51,23 @@ def test_counts_are_of_all_files_and_foreign_objects_are_told() -> None:
     assert listing.pending == ()
 
 
-def test_pending_files_are_kept_if_asked_for() -> None:
+def test_pending_files_are_kept_on_request() -> None:
     objects = [change(number) for number in range(5)]
     listing = read_listing(objects, PREFIX, 30, pending_after="20240305-000200000.parquet")
     assert [file.relative for file in listing.pending] == ["20240305-000300000.parquet", "20240305-000400000.parquet"]
 
 
-def test_a_spread_keeps_no_more_than_twice_as_many_and_the_first() -> None:
-    spread = Spread[int](10)
+def test_an_even_sample_keeps_the_first_item_and_at_most_twice_its_size() -> None:
+    sample = EvenSample[int](10)
     for number in range(100_000):
-        spread.add(number)
-        assert len(spread.items) < 20
-    assert spread.items[0] == 0
-    assert len({after - before for before, after in zip(spread.items, spread.items[1:])}) == 1
+        sample.add(number)
+        assert len(sample.items) < 20
+    assert sample.items[0] == 0
+    assert len({after - before for before, after in zip(sample.items, sample.items[1:])}) == 1
 
 
-def test_some_of_many_reach_from_end_to_end() -> None:
-    assert spread_over(range(100), 5) == [0, 25, 50, 74, 99]
-    assert spread_over(range(3), 5) == [0, 1, 2]
-    assert spread_over(range(3), 1) == [2]
-    assert spread_over(range(3), 0) == [0, 1, 2]
+def test_evenly_spaced_items_include_both_ends() -> None:
+    assert evenly_spaced(range(100), 5) == [0, 25, 50, 74, 99]
+    assert evenly_spaced(range(3), 5) == [0, 1, 2]
+    assert evenly_spaced(range(3), 1) == [2]
+    assert evenly_spaced(range(3), 0) == [0, 1, 2]

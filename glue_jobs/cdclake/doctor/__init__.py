@@ -1,1 +1,1 @@
-"""Looks at the raw files of a table: what DMS was told, what is unsafe about it, and how to mend that."""
+"""Checks a table's raw files: which settings DMS wrote them with, what is wrong or unsafe, and how to fix it."""

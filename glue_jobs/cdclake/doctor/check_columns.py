@@ -1,13 +1,13 @@
-"""Findings about columns and their values: types, nulls that are none, text that is cut. Pure."""
+"""Findings about columns and their values: types, values that were not sent, truncated text. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from cdclake.doctor.findings import Code, Finding, counted
+from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake.doctor.infer import timestamp_column
-from cdclake.doctor.mend import s3_settings, tables_set, task_settings
-from cdclake.doctor.tally import KILOBYTE, LOAD
+from cdclake.doctor.row_statistics import KILOBYTE, LOAD
 from cdclake.lake.raw.reader import ADDED_PREFIXES
 from cdclake.model.names import Attribute
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE, wider_type
@@ -15,77 +15,77 @@ from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE, wider_type
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cdclake.doctor.examination import Examination
-    from cdclake.doctor.look import FileFacts
+    from cdclake.doctor.evidence import Evidence
+    from cdclake.doctor.sampling import FileFacts
 
-_LEAST_ROWS = 100
-_LEAST_NULLS = 3
-_LEAST_CUT = 3
-_LEAST_LOB_KILOBYTES = 64
+_MIN_ROWS = 100
+_MIN_NULLS = 3
+_MIN_CUT = 3
+_MIN_LOB_KILOBYTES = 64
 _UNBOUNDED = "decimal(28,6)"
 _UNSENT_TEXT = "?NOT_SENT?"
 
 
-def check_columns(seen: Examination) -> Iterator[Finding]:
-    """What is wrong with columns and their values."""
-    yield from _types(seen)
-    yield from _changing(seen)
-    yield from _unsent(seen)
-    yield from _deletes(seen)
-    yield from _cut(seen)
+def check_columns(evidence: Evidence) -> Iterator[Finding]:
+    """Faults of columns and their values."""
+    yield from _types(evidence)
+    yield from _column_changes(evidence)
+    yield from _unsent_values(evidence)
+    yield from _deletes(evidence)
+    yield from _truncated_text(evidence)
 
 
-def _types(seen: Examination) -> Iterator[Finding]:
-    readable = [*seen.loads, *seen.changes]
-    declared = {column.name.lower() for column in seen.settings.schema or ()}
-    told: dict[str, tuple[str, str]] = {}
+def _types(evidence: Evidence) -> Iterator[Finding]:
+    readable = [*evidence.loads, *evidence.changes]
+    declared = {column.name.lower() for column in evidence.settings.schema or ()}
+    types: dict[str, tuple[str, str]] = {}  # widest type and first file, by column
     clashing: set[str] = set()
     for facts in readable:
         for name, kind in facts.types.items():
             key = name.lower()
             if key in declared or name.startswith(ADDED_PREFIXES) or name == OP_COLUMN:
                 continue
-            was, first = told.setdefault(key, (kind, facts.file.relative))
+            was, first = types.setdefault(key, (kind, facts.file.relative))
             wider = wider_type(was, kind)
             if wider is None and key not in clashing:
                 clashing.add(key)
-                text = f"{was} in {first}, {kind} here"
-                mend = f"Declare the column's type in {Attribute.SCHEMA}, or have DMS reload the table"
-                paste = tables_set(seen.name, "--schema", f"{name} <type>")
-                yield Finding(Code.TYPES_CLASH, text, mend, paste, facts.file.relative, column=name)
+                text = f"{was} in {first}, {kind} in this file"
+                fix = f"Declare the column's type in {Attribute.SCHEMA}, or reload the table with DMS"
+                paste = tables_set(evidence.name, "--schema", f"{name} <type>")
+                yield Finding(Code.TYPES_CLASH, text, fix, paste, facts.file.relative, column=name)
             elif wider is not None:
-                told[key] = (wider, first)
-    for name, (kind, file) in told.items():
+                types[key] = (wider, first)
+    for name, (kind, file) in types.items():
         if kind == _UNBOUNDED:
-            mend = "Give the column precision and scale at the source, and have DMS reload the table"
-            column = next(one for facts in readable for one in facts.types if one.lower() == name)
-            quoted = [part.replace('"', '""') for part in (seen.name.schema, seen.name.table, column)]
+            fix = "Declare precision and scale of the column at the source, then reload the table with DMS"
+            column = next(column for facts in readable for column in facts.types if column.lower() == name)
+            quoted = [part.replace('"', '""') for part in (evidence.name.schema, evidence.name.table, column)]
             paste = 'ALTER TABLE "{}"."{}" ALTER COLUMN "{}" TYPE numeric(38, 12);'.format(*quoted)
-            yield Finding(Code.UNBOUNDED_NUMERIC, f"of the type {kind}", mend, paste, file, column=column)
+            yield Finding(Code.UNBOUNDED_NUMERIC, f"the type is {kind}", fix, paste, file, column=column)
 
 
-def _changing(seen: Examination) -> Iterator[Finding]:
-    readable = [facts for facts in (*seen.loads, *seen.changes) if not facts.file.transactions]
+def _column_changes(evidence: Evidence) -> Iterator[Finding]:
+    readable = [facts for facts in (*evidence.loads, *evidence.changes) if not facts.file.transactions]
     if not readable:
         return
-    first, texts, where = _source(readable[0]), [], ""
+    before, texts, where = _source_columns(readable[0]), [], ""
     for facts in readable[1:]:
-        now = _source(facts)
-        if now != first:
-            come, gone = sorted(now.keys() - first.keys()), sorted(first.keys() - now.keys())
-            other = sorted(name for name in now.keys() & first.keys() if now[name] != first[name])
+        now = _source_columns(facts)
+        if now != before:
+            added, dropped = sorted(now.keys() - before.keys()), sorted(before.keys() - now.keys())
+            changed = sorted(name for name in now.keys() & before.keys() if now[name] != before[name])
             texts += [
-                f"{name} {what}"
-                for what, names in (("comes", come), ("goes", gone), ("changes", other))
+                f"{name} {verb}"
+                for verb, names in (("is added", added), ("is dropped", dropped), ("changes", changed))
                 for name in names
             ]
-            where, first = where or facts.file.relative, now
+            where, before = where or facts.file.relative, now
     if texts:
-        yield Finding(Code.COLUMNS_CHANGE, "; ".join(dict.fromkeys(texts)), "Nothing is to be done", file=where)
+        yield Finding(Code.COLUMNS_CHANGE, "; ".join(dict.fromkeys(texts)), "No action needed", file=where)
 
 
-def _source(facts: FileFacts) -> dict[str, str]:
-    """The source's columns of a file by name in lower case, with their types if it tells any."""
+def _source_columns(facts: FileFacts) -> dict[str, str]:
+    """Types of a file's source columns by lowercase name; empty types if the file has none."""
     return {
         name.lower(): facts.types.get(name, "")
         for name in facts.columns
@@ -93,62 +93,62 @@ def _source(facts: FileFacts) -> dict[str, str]:
     }
 
 
-def _unsent(seen: Examination) -> Iterator[Finding]:
-    rows, nulls = seen.rows.rows, seen.rows.nulls
-    told = rows[LOAD] + rows[INSERT]
-    if told < _LEAST_ROWS or seen.settings.csv.no_sup_value is not None:
+def _unsent_values(evidence: Evidence) -> Iterator[Finding]:
+    rows, nulls = evidence.statistics.row_counts, evidence.statistics.null_counts
+    whole_rows = rows[LOAD] + rows[INSERT]
+    if whole_rows < _MIN_ROWS or evidence.settings.csv.no_sup_value is not None:
         return
     names = [
         name
         for name, count in nulls[UPDATE].items()
-        if count >= _LEAST_NULLS and not name.startswith(ADDED_PREFIXES)
+        if count >= _MIN_NULLS and not name.startswith(ADDED_PREFIXES)
         if name in nulls[LOAD] or name in nulls[INSERT]
         if not nulls[LOAD][name] and not nulls[INSERT][name]
     ]
     if names:
-        mend = (
-            "Have the source log whole rows: PostgreSQL REPLICA IDENTITY FULL, MySQL binlog_row_image=FULL, Oracle"
-            " supplemental logging of all columns. Or, with CSV, have DMS mark what was not sent"
+        fix = (
+            "Make the source log whole rows: PostgreSQL REPLICA IDENTITY FULL, MySQL binlog_row_image=FULL, Oracle"
+            " supplemental logging of all columns. With CSV, DMS can mark unsent values instead"
         )
         paste = ""
-        if seen.csv is not None:
-            command = tables_set(seen.name, "--set", f"{Attribute.CSV_NO_SUP_VALUE}={_UNSENT_TEXT}")
+        if evidence.csv is not None:
+            command = tables_set(evidence.name, "--set", f"{Attribute.CSV_NO_SUP_VALUE}={_UNSENT_TEXT}")
             paste = f"{s3_settings(UseCsvNoSupValue=True, CsvNoSupValue=_UNSENT_TEXT)}\n{command}"
         count = max(nulls[UPDATE][name] for name in names)
-        text = f"{count:,} of {counted(rows[UPDATE], 'update')}, and none of {told:,} other rows"
-        yield Finding(Code.UNSENT_VALUES, text, mend, paste, column=", ".join(names))
+        text = f"{count:,} of {counted(rows[UPDATE], 'update')}, but none of {whole_rows:,} other rows"
+        yield Finding(Code.UNSENT_VALUES, text, fix, paste, column=", ".join(names))
 
 
-def _deletes(seen: Examination) -> Iterator[Finding]:
-    rows, nulls = seen.rows.rows, seen.rows.nulls
-    keys = {name.lower() for name in seen.settings.primary_key}
-    source = _beside_keys(seen.changes, {*keys, timestamp_column(seen).lower()})
+def _deletes(evidence: Evidence) -> Iterator[Finding]:
+    rows, nulls = evidence.statistics.row_counts, evidence.statistics.null_counts
+    keys = {name.lower() for name in evidence.settings.primary_key}
+    source = _source_names(evidence.changes, {*keys, timestamp_column(evidence).lower()})
     filled = [name for name in source if nulls[LOAD][name] + nulls[INSERT][name] < rows[LOAD] + rows[INSERT]]
     if not (keys and filled and rows[DELETE]):
         return
     if all(nulls[DELETE][name] == rows[DELETE] for name in source):
-        mend = "If updates lack values too, have PostgreSQL log whole rows"
-        quoted = [part.replace('"', '""') for part in (seen.name.schema, seen.name.table)]
+        fix = "If updates lack values too, make PostgreSQL log whole rows"
+        quoted = [part.replace('"', '""') for part in (evidence.name.schema, evidence.name.table)]
         paste = 'ALTER TABLE "{}"."{}" REPLICA IDENTITY FULL;'.format(*quoted)
-        yield Finding(Code.KEY_ONLY_DELETES, f"all of {counted(rows[DELETE], 'delete')}", mend, paste)
+        yield Finding(Code.KEY_ONLY_DELETES, f"all of {counted(rows[DELETE], 'delete')}", fix, paste)
 
 
-def _beside_keys(changes: Sequence[FileFacts], left_out: set[str]) -> list[str]:
-    """The source's columns but some, which are given in lower case."""
+def _source_names(changes: Sequence[FileFacts], excluded: set[str]) -> list[str]:
+    """Names of the source's columns, except some lowercase names."""
     names = {name: None for facts in changes for name in facts.columns if name != OP_COLUMN}
-    return [name for name in names if name.lower() not in left_out and not name.startswith(ADDED_PREFIXES)]
+    return [name for name in names if name.lower() not in excluded and not name.startswith(ADDED_PREFIXES)]
 
 
-def _cut(seen: Examination) -> Iterator[Finding]:
-    for name, longest in seen.rows.longest.items():
+def _truncated_text(evidence: Evidence) -> Iterator[Finding]:
+    for name, longest in evidence.statistics.longest.items():
         whole = longest.size_bytes > 0 and longest.size_bytes % KILOBYTE == 0
-        if not whole or longest.count < _LEAST_CUT or not longest.different or name.startswith(ADDED_PREFIXES):
+        if not whole or longest.count < _MIN_CUT or not longest.differ or name.startswith(ADDED_PREFIXES):
             continue
-        if longest.count == seen.rows.values(name):
+        if longest.count == evidence.statistics.value_count(name):
             continue  # a column of fixed length
         kilobytes = longest.size_bytes // KILOBYTE
-        text = f"{longest.count:,} values of {kilobytes:,} kB, and none longer"
-        mend = "Raise LobMaxSize in the task above the longest value at the source, and have it reload the table"
-        more = max(4 * kilobytes, _LEAST_LOB_KILOBYTES)
+        text = f"{longest.count:,} values of {kilobytes:,} kB, none longer"
+        fix = "Raise LobMaxSize in the task above the longest value at the source, then reload the table"
+        more = max(4 * kilobytes, _MIN_LOB_KILOBYTES)
         paste = task_settings("TargetMetadata", SupportLobs=True, LimitedSizeLobMode=True, LobMaxSize=more)
-        yield Finding(Code.CUT_TEXT, text, mend, paste, column=name)
+        yield Finding(Code.CUT_TEXT, text, fix, paste, column=name)

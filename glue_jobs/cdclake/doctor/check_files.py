@@ -1,4 +1,4 @@
-"""Findings about files as such: gaps, damage, bad rows, CSV, sizes, the bucket. Pure."""
+"""Findings about files: gaps, damage, bad rows, CSV settings, sizes, the bucket. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.control.plan.lost_files import vanished
-from cdclake.doctor.examination import schemas_root
+from cdclake.doctor.evidence import schemas_root
 from cdclake.doctor.findings import Code, Finding, counted
-from cdclake.doctor.mend import s3_settings, tables_set, task_settings
+from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake.errors import SchemaMismatchError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import NO_SUCH_TIME_REMEDY
@@ -18,170 +18,174 @@ from cdclake.model.rawfiles import NO_SUCH_TIME_REMEDY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.doctor.examination import Examination
-    from cdclake.doctor.look import FileFacts
+    from cdclake.doctor.evidence import Evidence
+    from cdclake.doctor.sampling import FileFacts
 
 _MANY_FILES = 500
-_MOSTLY = 0.9
+_MAJORITY = 0.9
 _LONGER_BATCH_SECONDS = 300
 _DDL_POLICY = "ChangeProcessingDdlHandlingPolicy"
 _REMOVING = ("HandleSourceTableTruncated", "HandleSourceTableDropped")
 _KEEP_FILES = task_settings(_DDL_POLICY, **dict.fromkeys(_REMOVING, False))
 
 
-def check_files(seen: Examination) -> Iterator[Finding]:
-    """What is wrong with the files of a table as such."""
-    yield from _full_load(seen)
-    yield from _vanished(seen)
-    yield from _truncated(seen)
-    if seen.unread_transactions:
-        text = f"such as {seen.unread_transactions}"
-        folder = seen.unread_transactions.removeprefix(schemas_root(seen.state.raw_prefix)).rpartition("/")[0]
-        paste = tables_set(seen.name, "--set", f"{Attribute.CDC_PATH}={folder}")
-        mend = "Set CdcPath, and name all columns in Schema, if the table is in them"
-        yield Finding(Code.TRANSACTIONS_UNREAD, text, mend, paste)
-    yield from _unreadable(seen)
-    for file in seen.listing.timeless:
-        text = f"one of {seen.listing.timeless_count:,}"
+def check_files(evidence: Evidence) -> Iterator[Finding]:
+    """Faults of a table's files."""
+    yield from _full_load(evidence)
+    yield from _vanished(evidence)
+    yield from _truncated(evidence)
+    if evidence.unread_transactions:
+        text = f"for example {evidence.unread_transactions}"
+        folder = evidence.unread_transactions.removeprefix(schemas_root(evidence.state.raw_prefix)).rpartition("/")[0]
+        paste = tables_set(evidence.name, "--set", f"{Attribute.CDC_PATH}={folder}")
+        fix = "If they contain the table's changes, set CdcPath, and list all columns in Schema"
+        yield Finding(Code.TRANSACTIONS_UNREAD, text, fix, paste)
+    yield from _unreadable(evidence)
+    for file in evidence.listing.invalid_times:
+        text = f"one of {evidence.listing.invalid_time_count:,}"
         yield Finding(Code.NO_SUCH_TIME, text, NO_SUCH_TIME_REMEDY, file=file.relative)
-    yield from _mismatched(seen)
-    yield from _unfinished(seen)
-    yield from _bad_rows(seen)
-    yield from _csv(seen)
-    yield from _around(seen)
+    yield from _mismatched(evidence)
+    yield from _unfinished(evidence)
+    yield from _bad_rows(evidence)
+    yield from _csv(evidence)
+    yield from _surroundings(evidence)
 
 
-def _full_load(seen: Examination) -> Iterator[Finding]:
-    loads = seen.listing.loads
+def _full_load(evidence: Evidence) -> Iterator[Finding]:
+    loads = evidence.listing.loads
     if not loads:
-        loaded = seen.state.item.get(Attribute.LAST_FULL_LOAD_DATE, Sentinel.NEVER_LOADED) != Sentinel.NEVER_LOADED
-        if seen.listing.change_count and not loaded:
-            mend = "Have the DMS task load the table: migration type full-load-and-cdc, or reload the table"
-            yield Finding(Code.NO_FULL_LOAD, f"{counted(seen.listing.change_count, 'change file')}, no LOAD file", mend)
+        loaded = evidence.state.item.get(Attribute.LAST_FULL_LOAD_DATE, Sentinel.NEVER_LOADED) != Sentinel.NEVER_LOADED
+        if evidence.listing.change_count and not loaded:
+            fix = "Load the table with the DMS task: use migration type full-load-and-cdc, or reload the table"
+            yield Finding(
+                Code.NO_FULL_LOAD, f"{counted(evidence.listing.change_count, 'change file')}, no LOAD file", fix
+            )
         return
     newest = max(file.modified_utc for file in loads)
-    arriving = newest + timedelta(minutes=seen.settings.full_load_quiet_minutes) > seen.now
-    if arriving and not seen.listing.change_count:
+    arriving = newest + timedelta(minutes=evidence.settings.full_load_quiet_minutes) > evidence.now
+    if arriving and not evidence.listing.change_count:
         when = f"{newest:%Y-%m-%d %H:%M:%S}"
-        yield Finding(Code.LOAD_ARRIVING, f"the newest LOAD file was written at {when} UTC", "Wait, and look again")
-    elif seen.missing_loads:
-        missing = seen.missing_loads[0]
-        mend = "Look whether the DMS task is still loading. If not, have it reload the table"
-        yield Finding(Code.LOAD_GAP, f"{missing} is missing, and a later file is there", mend, file=missing)
+        yield Finding(Code.LOAD_ARRIVING, f"the newest LOAD file was written at {when} UTC", "Wait, then check again")
+    elif evidence.missing_loads:
+        missing = evidence.missing_loads[0]
+        fix = "Check whether the DMS task is still loading. If it is not, reload the table"
+        yield Finding(Code.LOAD_GAP, f"{missing} is missing, but a later file exists", fix, file=missing)
 
 
-def _vanished(seen: Examination) -> Iterator[Finding]:
-    note = seen.state.item.get(Attribute.LAST_PENDING, "")
-    count = vanished(note, seen.state.watermark, seen.listing.pending) if note else 0
+def _vanished(evidence: Evidence) -> Iterator[Finding]:
+    note = evidence.state.item.get(Attribute.LAST_PENDING, "")
+    count = vanished(note, evidence.state.watermark, evidence.listing.pending) if note else 0
     if count:
-        mend = (
-            "Put the files back, or have DMS reload the table; cdclake tables unfreeze goes on without them. So that"
-            " DMS keeps files when the source truncates or drops a table, set this in the task"
+        fix = (
+            "Put the files back, or reload the table with DMS; cdclake tables unfreeze continues without them. To make"
+            " DMS keep files when the source truncates or drops a table, set this in the task"
         )
-        yield Finding(Code.FILES_VANISHED, f"{counted(count, 'change file')} not applied", mend, _KEEP_FILES)
+        yield Finding(Code.FILES_VANISHED, f"{counted(count, 'change file')} not applied", fix, _KEEP_FILES)
 
 
-def _truncated(seen: Examination) -> Iterator[Finding]:
-    if seen.task is None:
+def _truncated(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.task is None:
         return
-    policy = seen.task.get(_DDL_POLICY) or {}
+    policy = evidence.task.get(_DDL_POLICY) or {}
     on = [name for name in _REMOVING if policy.get(name, True)]  # true is the default of both
     if on:
         text = f"{' and '.join(on)} of the task {'is' if len(on) == 1 else 'are'} true"
-        yield Finding(Code.TRUNCATE_RISK, text, "Have the task keep the files", _KEEP_FILES)
+        yield Finding(Code.TRUNCATE_RISK, text, "Make the task keep the files", _KEEP_FILES)
 
 
-def _unreadable(seen: Examination) -> Iterator[Finding]:
-    mend = "Have DMS write it again (reload the table), or move it out of the raw folder"
-    told = {file.key for file in seen.listing.empty}
-    for file in seen.listing.empty:
-        yield Finding(Code.UNREADABLE_FILE, f"empty, one of {seen.listing.empty_count:,}", mend, file=file.relative)
-    for facts in seen.files:
-        if facts.error and not isinstance(facts.error, SchemaMismatchError) and facts.file.key not in told:
-            if _is_schema_missing(seen, facts):
+def _unreadable(evidence: Evidence) -> Iterator[Finding]:
+    fix = "Reload the table with DMS, or move the file out of the raw folder"
+    reported = {file.key for file in evidence.listing.empty}
+    for file in evidence.listing.empty:
+        yield Finding(Code.UNREADABLE_FILE, f"empty, one of {evidence.listing.empty_count:,}", fix, file=file.relative)
+    for facts in evidence.files:
+        if facts.error and not isinstance(facts.error, SchemaMismatchError) and facts.file.key not in reported:
+            if _is_schema_missing(evidence, facts):
                 continue
-            yield Finding(Code.UNREADABLE_FILE, facts.error.message.rstrip("."), mend, file=facts.file.relative)
+            yield Finding(Code.UNREADABLE_FILE, facts.error.message.rstrip("."), fix, file=facts.file.relative)
 
 
-def _is_schema_missing(seen: Examination, facts: FileFacts) -> bool:
-    return facts.file.transactions and seen.settings.schema is None
+def _is_schema_missing(evidence: Evidence, facts: FileFacts) -> bool:
+    return facts.file.transactions and evidence.settings.schema is None
 
 
-def _mismatched(seen: Examination) -> Iterator[Finding]:
+def _mismatched(evidence: Evidence) -> Iterator[Finding]:
     by_message: defaultdict[str, list[FileFacts]] = defaultdict(list)
-    for facts in seen.files:
+    for facts in evidence.files:
         if isinstance(facts.error, SchemaMismatchError):
             by_message[facts.error.message].append(facts)
-    for message, found in by_message.items():
-        error = found[0].error
+    for message, files in by_message.items():
+        error = files[0].error
         assert error is not None
-        text = f"{message}; {len(found):,} files" if len(found) > 1 else message
+        text = f"{message}; {len(files):,} files" if len(files) > 1 else message
         column = str(error.details.get("column") or "")
-        yield Finding(Code.SCHEMA_MISMATCH, text, error.remedy, file=found[0].file.relative, column=column)
+        yield Finding(Code.SCHEMA_MISMATCH, text, error.remedy, file=files[0].file.relative, column=column)
 
 
-def _unfinished(seen: Examination) -> Iterator[Finding]:
-    mend = "Have DMS write it again (reload the table), or look whether CsvRowDelimiter is that of the endpoint"
-    for facts in seen.files:
-        if facts.finished is False and facts.error is None:
-            yield Finding(Code.UNFINISHED_FILE, "the last row has no end", mend, file=facts.file.relative)
+def _unfinished(evidence: Evidence) -> Iterator[Finding]:
+    fix = "Reload the table with DMS, or check that CsvRowDelimiter matches the endpoint"
+    for facts in evidence.files:
+        if facts.ends_with_delimiter is False and facts.error is None:
+            yield Finding(Code.UNFINISHED_FILE, "the last row is not terminated", fix, file=facts.file.relative)
 
 
-def _bad_rows(seen: Examination) -> Iterator[Finding]:
-    for reason, bad in seen.rows.bad.items():
-        mend, paste = _mend_of_rows(seen, reason)
-        yield Finding(Code.BAD_ROWS, f"{counted(bad.count, 'row')}: {reason}", mend, paste, bad.file, bad.row)
+def _bad_rows(evidence: Evidence) -> Iterator[Finding]:
+    for reason, bad in evidence.statistics.bad_rows.items():
+        fix, paste = _fix_of_rows(evidence, reason)
+        yield Finding(Code.BAD_ROWS, f"{counted(bad.count, 'row')}: {reason}", fix, paste, bad.file, bad.row)
 
 
-def _mend_of_rows(seen: Examination, reason: str) -> tuple[str, str]:
+def _fix_of_rows(evidence: Evidence, reason: str) -> tuple[str, str]:
     if "fields where" in reason:
-        return "Have DMS quote fields, and see that Schema names every column but Op", s3_settings(Rfc4180=True)
+        return "Make DMS quote fields, and check that Schema lists every column except Op", s3_settings(Rfc4180=True)
     if reason.startswith("The key column"):
-        return "See whether PrimaryKey names the source's key: DMS sends that with every row", ""
+        return "Check that PrimaryKey is the source's key: DMS sends the key with every row", ""
     if reason.startswith("The operation"):
-        return "See what writes these files besides DMS; MaxQuarantinedRows lets a run leave such rows out", ""
-    command = tables_set(seen.name, "--schema", "<columns and types>")
-    return "Correct the column's type in Schema; CsvNullValue must be that of the endpoint", command
+        return "Find out what else writes these files; MaxQuarantinedRows lets a run quarantine such rows", ""
+    command = tables_set(evidence.name, "--schema", "<columns and types>")
+    return "Correct the column's type in Schema, and check that CsvNullValue matches the endpoint", command
 
 
-def _csv(seen: Examination) -> Iterator[Finding]:
-    guess = seen.csv
-    if seen.settings.schema is None:
-        nameless = guess is not None and not guess.header
-        if nameless or any(_is_schema_missing(seen, facts) for facts in seen.files):
-            width = f"{guess.width} columns" if guess else "all columns"
-            mend = f"Name {width} of the files in order, Op left out; or have DMS write a line of names"
-            paste = f"{tables_set(seen.name, '--schema', '<name type, ...>')}\n{s3_settings(AddColumnName=True)}"
-            yield Finding(Code.SCHEMA_MISSING, "CSV files without a line of names, and no Schema", mend, paste)
+def _csv(evidence: Evidence) -> Iterator[Finding]:
+    guess = evidence.csv
+    if evidence.settings.schema is None:
+        headerless = guess is not None and not guess.header
+        if headerless or any(_is_schema_missing(evidence, facts) for facts in evidence.files):
+            width = f"the {guess.width} columns" if guess else "all columns"
+            fix = f"List {width} of the files in order, without Op; or make DMS write a header line"
+            paste = f"{tables_set(evidence.name, '--schema', '<name type, ...>')}\n{s3_settings(AddColumnName=True)}"
+            yield Finding(Code.SCHEMA_MISSING, "CSV files without a header line", fix, paste)
     if guess is None:
         return
-    told = (
-        (Attribute.CSV_DELIMITER, seen.settings.csv.delimiter, guess.dialect.delimiter, guess.sure),
-        (Attribute.CSV_ROW_DELIMITER, seen.settings.csv.row_delimiter, guess.dialect.row_delimiter, guess.sure),
-        (Attribute.CSV_NULL_VALUE, seen.settings.csv.null_value, guess.null_text, guess.null_text is not None),
+    comparisons = (
+        (Attribute.CSV_DELIMITER, evidence.settings.csv.delimiter, guess.dialect.delimiter, guess.sure),
+        (Attribute.CSV_ROW_DELIMITER, evidence.settings.csv.row_delimiter, guess.dialect.row_delimiter, guess.sure),
+        (Attribute.CSV_NULL_VALUE, evidence.settings.csv.null_value, guess.null_text, guess.null_text is not None),
     )
-    for name, ours, theirs, sure in told:
-        if sure and theirs is not None and ours != theirs:
-            text = f"{name} is '{_escaped(ours)}', and files seem to have '{_escaped(theirs)}'"
-            command = tables_set(seen.name, "--set", f"{name}={_escaped(theirs)}")
-            yield Finding(Code.CSV_DIALECT, text, "Set it as in the endpoint", command)
+    for name, expected, actual, sure in comparisons:
+        if sure and actual is not None and expected != actual:
+            text = f"{name} is '{_escaped(expected)}', but the files seem to use '{_escaped(actual)}'"
+            command = tables_set(evidence.name, "--set", f"{name}={_escaped(actual)}")
+            yield Finding(Code.CSV_DIALECT, text, "Match the setting to the endpoint", command)
 
 
 def _escaped(text: str) -> str:
     return text.replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
 
 
-def _around(seen: Examination) -> Iterator[Finding]:
-    listing = seen.listing
+def _surroundings(evidence: Evidence) -> Iterator[Finding]:
+    listing = evidence.listing
     if listing.other_count:
-        text = f"{counted(listing.other_count, 'object')}, such as {listing.other[0]}"
-        yield Finding(Code.OTHER_FILES, text, "Move them elsewhere if they are yours")
-    if listing.change_count >= _MANY_FILES and listing.small_count >= _MOSTLY * listing.change_count:
+        text = f"{counted(listing.other_count, 'object')}, for example {listing.other[0]}"
+        yield Finding(Code.OTHER_FILES, text, "If they are yours, move them elsewhere")
+    if listing.change_count >= _MANY_FILES and listing.small_count >= _MAJORITY * listing.change_count:
         average = listing.change_bytes // listing.change_count
         text = f"{listing.change_count:,} change files of {average:,} bytes on average"
         paste = s3_settings(CdcMaxBatchInterval=_LONGER_BATCH_SECONDS)
-        yield Finding(Code.MANY_SMALL_FILES, text, "Have DMS wait longer, if the lake may be later", paste)
-    if seen.versioned:
-        command = ["aws", "s3api", "put-bucket-versioning", "--bucket", seen.state.bucket]
+        yield Finding(
+            Code.MANY_SMALL_FILES, text, "If the lake may lag further behind, make DMS write less often", paste
+        )
+    if evidence.versioned:
+        command = ["aws", "s3api", "put-bucket-versioning", "--bucket", evidence.state.bucket]
         command += ["--versioning-configuration", "Status=Suspended"]
         yield Finding(Code.VERSIONED_BUCKET, "versioning is on", "Suspend it", shlex.join(command))

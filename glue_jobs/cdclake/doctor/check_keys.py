@@ -6,108 +6,104 @@ from typing import TYPE_CHECKING
 
 from cdclake.devkit.dms.files import BEFORE_PREFIX
 from cdclake.doctor.findings import Code, Finding, counted
+from cdclake.doctor.fixes import before_image_rule, s3_settings, tables_set
 from cdclake.doctor.infer import timestamp_column
-from cdclake.doctor.mend import before_image_rule, s3_settings, tables_set
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.doctor.examination import Examination
+    from cdclake.doctor.evidence import Evidence
 
 _MANY_PARTITIONS = 1_000
 _SMALL_PARTITION_BYTES = 4 << 20
 
 
-def check_keys(seen: Examination) -> Iterator[Finding]:
-    """What is wrong with keys, and with what changes tell of them."""
-    yield from _operations(seen)
-    if seen.settings.primary_key:
-        yield from _columns_there(seen)
-        yield from _unique(seen)
-    yield from _key_changes(seen)
-    if seen.settings.partition_key:
-        yield from _partitions(seen)
+def check_keys(evidence: Evidence) -> Iterator[Finding]:
+    """Faults of keys, operations and partitions."""
+    yield from _operations(evidence)
+    if evidence.settings.primary_key:
+        yield from _columns_there(evidence)
+        yield from _unique(evidence)
+    yield from _key_changes(evidence)
+    if evidence.settings.partition_key:
+        yield from _partitions(evidence)
 
 
-def _operations(seen: Examination) -> Iterator[Finding]:
-    nameless = [facts for facts in seen.changes if OP_COLUMN not in facts.columns]
-    if nameless:
+def _operations(evidence: Evidence) -> Iterator[Finding]:
+    without_op = [facts for facts in evidence.changes if OP_COLUMN not in facts.columns]
+    if without_op:
         paste = s3_settings(IncludeOpForFullLoad=True, CdcInsertsOnly=False, CdcInsertsAndUpdates=False)
-        text = f"{len(nameless):,} of {len(seen.changes):,} change files have no Op"
-        mend = "Have DMS send all changes, with Op"
-        yield Finding(Code.NO_OP, text, mend, paste, nameless[0].file.relative)
-    changed = seen.rows.rows[UPDATE] + seen.rows.rows[DELETE]
-    if changed and not seen.settings.primary_key:
-        likely = [name for name in seen.rows.distinct or () if name != timestamp_column(seen)]
-        paste = tables_set(seen.name, "--primary-key", likely[0] if likely else "<columns>")
-        mend = (
-            f"Set the source's key; {likely[0]} differs in all LOAD rows looked at"
-            if likely
-            else "Set the source's key"
+        text = f"{len(without_op):,} of {len(evidence.changes):,} change files have no Op"
+        fix = "Make DMS send all changes, with Op"
+        yield Finding(Code.NO_OP, text, fix, paste, without_op[0].file.relative)
+    rows = evidence.statistics.row_counts
+    if rows[UPDATE] + rows[DELETE] and not evidence.settings.primary_key:
+        likely = [name for name in evidence.statistics.unique_columns or () if name != timestamp_column(evidence)]
+        paste = tables_set(evidence.name, "--primary-key", likely[0] if likely else "<columns>")
+        fix = (
+            f"Set the source's key; {likely[0]} is unique in the first LOAD rows" if likely else "Set the source's key"
         )
         yield Finding(
             Code.NO_PRIMARY_KEY,
-            f"{counted(seen.rows.rows[UPDATE], 'update')} and {counted(seen.rows.rows[DELETE], 'delete')}",
-            mend,
+            f"{counted(rows[UPDATE], 'update')} and {counted(rows[DELETE], 'delete')}",
+            fix,
             paste,
         )
 
 
-def _columns_there(seen: Examination) -> Iterator[Finding]:
-    for name in seen.settings.primary_key:
-        without = [facts for facts in (*seen.loads, *seen.changes) if not facts.has(name)]
+def _columns_there(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.settings.primary_key:
+        without = [facts for facts in (*evidence.loads, *evidence.changes) if not facts.has(name)]
         if without:
-            text = f"{len(without):,} of {len(seen.loads) + len(seen.changes):,} files have no column {name}"
-            paste = tables_set(seen.name, "--primary-key", "<columns>")
-            mend = "Set the key to columns of the files, or have DMS send the column"
-            yield Finding(Code.KEY_NOT_THERE, text, mend, paste, without[0].file.relative, column=name)
+            text = f"{len(without):,} of {len(evidence.loads) + len(evidence.changes):,} files have no column {name}"
+            paste = tables_set(evidence.name, "--primary-key", "<columns>")
+            fix = "Set the key to columns that the files contain, or make DMS send the column"
+            yield Finding(Code.KEY_NOT_THERE, text, fix, paste, without[0].file.relative, column=name)
 
 
-def _unique(seen: Examination) -> Iterator[Finding]:
-    if not all(facts.has(name) for facts in seen.loads for name in seen.settings.primary_key):
-        return  # of a part of a key nothing can be said
-    repeated = seen.rows.repeated_load_keys()
+def _unique(evidence: Evidence) -> Iterator[Finding]:
+    if not all(facts.has(name) for facts in evidence.loads for name in evidence.settings.primary_key):
+        return  # part of a key need not be unique
+    repeated = evidence.statistics.repeated_load_keys()
     if repeated:
-        paste = tables_set(seen.name, "--primary-key", "<columns>")
-        mend = "Set the key to all columns of the source's key; or remove LOAD files of an earlier load"
-        yield Finding(Code.KEY_NOT_UNIQUE, f"{repeated:,} LOAD rows have a key that came before", mend, paste)
+        paste = tables_set(evidence.name, "--primary-key", "<columns>")
+        fix = "Set the key to all columns of the source's key, or remove LOAD files of an earlier load"
+        yield Finding(Code.KEY_NOT_UNIQUE, f"{repeated:,} LOAD rows repeat the key of an earlier row", fix, paste)
 
 
-def _key_changes(seen: Examination) -> Iterator[Finding]:
-    keys, updates = seen.settings.primary_key, seen.rows.rows[UPDATE]
+def _key_changes(evidence: Evidence) -> Iterator[Finding]:
+    keys, updates = evidence.settings.primary_key, evidence.statistics.row_counts[UPDATE]
     if not updates or not keys:
         return
-    without = [name for name in keys if any(not facts.has(BEFORE_PREFIX + name) for facts in seen.changes)]
-    unknown = seen.rows.unknown_updates() if seen.everything_was_read else 0
+    without = [name for name in keys if any(not facts.has(BEFORE_PREFIX + name) for facts in evidence.changes)]
+    unknown = evidence.statistics.unknown_updates() if evidence.is_complete else 0
     rule, names, count = (
-        before_image_rule(seen.name),
+        before_image_rule(evidence.name),
         ", ".join(without),
         counted(unknown, "key"),
     )
     if without and unknown:
-        mend = "Add this mapping rule to the task, and have it reload the table: what is lost does not come again"
-        yield Finding(Code.KEY_CHANGE_LOST, count, mend, rule, column=names)
+        fix = "Add this mapping rule to the task, then reload the table: DMS does not send lost changes again"
+        yield Finding(Code.KEY_CHANGE_LOST, count, fix, rule, column=names)
     elif without:
-        text = f"{counted(updates, 'update')}, and no before image of {names}"
+        text = f"{counted(updates, 'update')} without a before image of {names}"
         yield Finding(Code.NO_BEFORE_IMAGE, text, "Add this mapping rule to the task", rule, column=names)
     elif unknown:
-        mend = (
-            "Put the file back, or have DMS reload the table; of a table that has it applied already, nothing is lost"
-        )
-        yield Finding(Code.MISSING_CHANGES, count, mend, column=", ".join(keys))
+        fix = "Put the file back, or reload the table with DMS. If the file was already applied, nothing is lost"
+        yield Finding(Code.MISSING_CHANGES, count, fix, column=", ".join(keys))
 
 
-def _partitions(seen: Examination) -> Iterator[Finding]:
-    files = [*seen.loads, *seen.changes]
-    for name in seen.settings.partition_key:
+def _partitions(evidence: Evidence) -> Iterator[Finding]:
+    files = [*evidence.loads, *evidence.changes]
+    for name in evidence.settings.partition_key:
         if files and not any(facts.has(name) for facts in files):
-            paste = tables_set(seen.name, "--partition-key", "<columns>")
+            paste = tables_set(evidence.name, "--partition-key", "<columns>")
             yield Finding(Code.PARTITION_NOT_THERE, f"no file has {name}", "Set other columns", paste, column=name)
-    count = len(seen.rows.partitions)
-    load_bytes = sum(file.size_bytes for file in seen.listing.loads)
+    count = len(evidence.statistics.partitions)
+    load_bytes = sum(file.size_bytes for file in evidence.listing.loads)
     if count >= _MANY_PARTITIONS and load_bytes / count < _SMALL_PARTITION_BYTES:
-        text = f"{count:,} partitions in the rows looked at"
-        paste = tables_set(seen.name, "--partition-key", "<columns of few values>")
-        mend = "Partition by a column of fewer values, such as a month, or not at all"
-        yield Finding(Code.TOO_MANY_PARTITIONS, text, mend, paste, column=",".join(seen.settings.partition_key))
+        text = f"{count:,} partitions in the sampled rows"
+        paste = tables_set(evidence.name, "--partition-key", "<columns with few values>")
+        fix = "Partition by a column with fewer values, such as a month, or do not partition"
+        yield Finding(Code.TOO_MANY_PARTITIONS, text, fix, paste, column=",".join(evidence.settings.partition_key))

@@ -1,132 +1,140 @@
-"""Findings about the order of changes, and about rows that come twice. Pure."""
+"""Findings about the order of changes, and about rows that arrive twice. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from cdclake.doctor.clocks import find_clock_shift, name_offsets, usual_offset
 from cdclake.doctor.findings import Code, Finding, counted
+from cdclake.doctor.fixes import change_sequence_rule, s3_settings, tables_set
 from cdclake.doctor.infer import timestamp_column
-from cdclake.doctor.mend import change_sequence_rule, s3_settings, tables_set
-from cdclake.doctor.times import name_offsets, shift_back, usual_offset
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cdclake.doctor.examination import Examination
-    from cdclake.doctor.tally import FileRows
+    from cdclake.doctor.evidence import Evidence
+    from cdclake.doctor.row_statistics import FileStatistics
 
-_LEAST_ROWS_ALIKE = 10
-"""So many rows in a row that are alike in two files are no chance, even without a time or sequence in them."""
+_MIN_EQUAL_ROWS = 10
+"""Two files with this many equal rows are not a coincidence, even if the rows contain no time or sequence."""
 
 
-def check_order(seen: Examination) -> Iterator[Finding]:
-    """What is wrong with the order of changes."""
-    sequenced = bool(seen.changes) and all(facts.has(SEQUENCE_COLUMN) for facts in seen.changes)
-    ordered = sequenced or bool(seen.settings.order_column)
-    yield from _ordering_column(seen, ordered=ordered)
+def check_order(evidence: Evidence) -> Iterator[Finding]:
+    """Faults in the order of changes."""
+    sequenced = bool(evidence.changes) and all(facts.has(SEQUENCE_COLUMN) for facts in evidence.changes)
+    ordered = sequenced or bool(evidence.settings.order_column)
+    yield from _ordering_column(evidence, ordered=ordered)
     if not ordered:
-        yield from _clocks(seen)
-    yield from _side_by_side(seen)
-    yield from _twice(seen, ordered=ordered)
+        yield from _clocks(evidence)
+    yield from _two_writers(evidence)
+    yield from _delivered_twice(evidence, ordered=ordered)
 
 
-def _ordering_column(seen: Examination, *, ordered: bool) -> Iterator[Finding]:
-    rule = change_sequence_rule(seen.name)
-    if seen.changes and not ordered:
-        without = [facts for facts in seen.changes if not facts.has(SEQUENCE_COLUMN)]
-        text = f"{len(without):,} of {len(seen.changes):,} change files have neither"
-        mend, paste = "Add this mapping rule to the task", rule
-        renamed = [column for column, alike in seen.rows.like_sequences.items() if alike]
+def _ordering_column(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
+    rule = change_sequence_rule(evidence.name)
+    if evidence.changes and not ordered:
+        without = [facts for facts in evidence.changes if not facts.has(SEQUENCE_COLUMN)]
+        text = f"{len(without):,} of {len(evidence.changes):,} change files have neither"
+        fix, paste = "Add this mapping rule to the task", rule
+        renamed = [column for column, is_like in evidence.statistics.sequence_like.items() if is_like]
         if renamed:
-            mend = f"{renamed[0]} holds what seem to be change sequences: set it"
-            paste = tables_set(seen.name, "--set", f"{Attribute.ORDER_COLUMN}={renamed[0]}")
-        yield Finding(Code.NO_ORDER, text, mend, paste, without[0].file.relative)
-    name = seen.settings.order_column
-    without = [facts for facts in seen.changes if name and not facts.has(name)]
+            fix = f"{renamed[0]} seems to contain change sequences: set it as the order column"
+            paste = tables_set(evidence.name, "--set", f"{Attribute.ORDER_COLUMN}={renamed[0]}")
+        yield Finding(Code.NO_ORDER, text, fix, paste, without[0].file.relative)
+    name = evidence.settings.order_column
+    without = [facts for facts in evidence.changes if name and not facts.has(name)]
     if without:
-        text = f"{len(without):,} of {len(seen.changes):,} change files have no {name}"
-        mend = "Correct OrderColumn, or leave it out and add this mapping rule to the task"
-        yield Finding(Code.ORDER_NOT_THERE, text, mend, rule, without[0].file.relative, column=name)
-    falling = [(file, told.falls_at) for file, told in seen.rows.files.items() if told.falls_at is not None]
-    if ordered and falling:
-        file, row = falling[0]
-        mend = "Have the order told by what grows with every change: add this mapping rule to the task"
-        text = f"in {len(falling):,} of {len(seen.changes):,} change files"
-        yield Finding(Code.ORDER_FALLS, text, mend, rule, file, row, name or SEQUENCE_COLUMN)
+        text = f"{len(without):,} of {len(evidence.changes):,} change files have no {name}"
+        fix = "Correct OrderColumn, or remove it and add this mapping rule to the task"
+        yield Finding(Code.ORDER_NOT_THERE, text, fix, rule, without[0].file.relative, column=name)
+    decreasing = [
+        (file, statistics.first_decrease)
+        for file, statistics in evidence.statistics.files.items()
+        if statistics.first_decrease is not None
+    ]
+    if ordered and decreasing:
+        file, row = decreasing[0]
+        fix = "Order by a value that grows with every change: add this mapping rule to the task"
+        text = f"in {len(decreasing):,} of {len(evidence.changes):,} change files"
+        yield Finding(Code.ORDER_FALLS, text, fix, rule, file, row, name or SEQUENCE_COLUMN)
 
 
-def _clocks(seen: Examination) -> Iterator[Finding]:
-    offsets = name_offsets(seen.listing.times, seen.rows.stamp_ends.get(timestamp_column(seen), {}))
-    shift, rule = shift_back(offsets), change_sequence_rule(seen.name)
+def _clocks(evidence: Evidence) -> Iterator[Finding]:
+    offsets = name_offsets(
+        evidence.listing.timeline, evidence.statistics.latest_timestamps.get(timestamp_column(evidence), {})
+    )
+    shift, rule = find_clock_shift(offsets), change_sequence_rule(evidence.name)
     paste = f"{rule}\n{s3_settings(DatePartitionTimezone='UTC')}"
     if shift:
         text = f"by {shift.by}, after {shift.before.relative}"
-        mend = "Add this mapping rule, or have names in UTC; then have the task reload the table"
-        yield Finding(Code.NAMES_GO_BACKWARDS, text, mend, paste, shift.after.relative)
+        fix = "Add this mapping rule to the task, or use UTC in names; then reload the table"
+        yield Finding(Code.NAMES_GO_BACKWARDS, text, fix, paste, shift.after.relative)
         return
     offset = usual_offset(offsets)
-    in_folders = any("/" in file.relative for file in seen.listing.times)
+    in_folders = any("/" in file.relative for file in evidence.listing.timeline)
     if offset and in_folders:
         text = f"{offset.total_seconds() / 3600:+g} h from UTC"
-        mend = "Add this mapping rule to the task, or have names in UTC"
-        yield Finding(Code.LOCAL_TIME_NAMES, text, mend, paste, offsets[-1][0].relative)
+        fix = "Add this mapping rule to the task, or use UTC in names"
+        yield Finding(Code.LOCAL_TIME_NAMES, text, fix, paste, offsets[-1][0].relative)
 
 
-def _side_by_side(seen: Examination) -> Iterator[Finding]:
-    """Files whose sequences overlap without having any in common."""
-    spans = [
-        (min(told.sequences), max(told.sequences), file, set(told.sequences))
-        for file, told in seen.rows.files.items()
-        if told.sequences
+def _two_writers(evidence: Evidence) -> Iterator[Finding]:
+    """Files whose ranges of sequences overlap although they share no sequence."""
+    ranges = [
+        (min(statistics.sequences), max(statistics.sequences), file, set(statistics.sequences))
+        for file, statistics in evidence.statistics.files.items()
+        if statistics.sequences
     ]
-    spans.sort(key=lambda span: span[:3])
-    found = [
-        (before, after) for before, after in zip(spans, spans[1:]) if after[0] < before[1] and not before[3] & after[3]
+    ranges.sort(key=lambda span: span[:3])
+    pairs = [
+        (before, after)
+        for before, after in zip(ranges, ranges[1:])
+        if after[0] < before[1] and not before[3] & after[3]
     ]
-    if found:
-        (_, _, first, _), (_, _, second, _) = found[0]
-        text = f"{counted(len(found), 'pair')} of files, such as this one and {first}"
-        mend = "Have one task write the table, or each task a table of its own"
-        yield Finding(Code.TWO_WRITERS, text, mend, file=second)
+    if pairs:
+        (_, _, first, _), (_, _, second, _) = pairs[0]
+        text = f"{counted(len(pairs), 'pair')} of files, for example this one and {first}"
+        fix = "Write the table with one task, or give each task its own table"
+        yield Finding(Code.TWO_WRITERS, text, fix, file=second)
 
 
-def _twice(seen: Examination, *, ordered: bool) -> Iterator[Finding]:
-    pairs = [*_shared_sequences(seen.rows.files)] or [*_alike(seen, seen.rows.files)]
+def _delivered_twice(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
+    pairs = [*_shared_sequences(evidence.statistics.files)] or [*_equal_files(evidence, evidence.statistics.files)]
     if not pairs:
         return
     rows = sum(count for _, _, count in pairs)
     first, second, _ = pairs[0]
-    text = f"{counted(rows, 'row')} in {counted(len(pairs), 'pair')} of files, such as this one and {first}"
-    if ordered and seen.settings.primary_key:
-        yield Finding(Code.DELIVERED_TWICE, text, "Nothing is to be done", file=second)
+    text = f"{counted(rows, 'row')} in {counted(len(pairs), 'pair')} of files, for example this one and {first}"
+    if ordered and evidence.settings.primary_key:
+        yield Finding(Code.DELIVERED_TWICE, text, "No action needed", file=second)
     else:
-        mend = "Set PrimaryKey if there is none, and add this mapping rule to the task"
-        yield Finding(Code.DELIVERED_TWICE_NO_ORDER, text, mend, change_sequence_rule(seen.name), second)
+        fix = "Set PrimaryKey if it is not set, and add this mapping rule to the task"
+        yield Finding(Code.DELIVERED_TWICE_NO_ORDER, text, fix, change_sequence_rule(evidence.name), second)
 
 
-def _shared_sequences(files: dict[str, FileRows]) -> Iterator[tuple[str, str, int]]:
-    """Pairs of files with the number of change sequences that are in both."""
+def _shared_sequences(files: dict[str, FileStatistics]) -> Iterator[tuple[str, str, int]]:
+    """Pairs of files, with the number of change sequences that occur in both."""
     first_in: dict[str, str] = {}
     shared: Counter[tuple[str, str]] = Counter()
-    for file, told in files.items():
-        for sequence in set(told.sequences):
+    for file, statistics in files.items():
+        for sequence in set(statistics.sequences):
             other = first_in.setdefault(sequence, file)
             if other != file:
                 shared[other, file] += 1
     yield from ((first, second, count) for (first, second), count in sorted(shared.items()))
 
 
-def _alike(seen: Examination, files: dict[str, FileRows]) -> Iterator[tuple[str, str, int]]:
-    """Pairs of change files whose rows are the same, one by one."""
+def _equal_files(evidence: Evidence, files: dict[str, FileStatistics]) -> Iterator[tuple[str, str, int]]:
+    """Pairs of change files with equal rows in the same order, with the number of rows."""
     by_digest: defaultdict[bytes, list[str]] = defaultdict(list)
-    timed = bool(timestamp_column(seen))
-    changes: Sequence[str] = [facts.file.relative for facts in seen.changes if facts.whole]
+    timed = bool(timestamp_column(evidence))
+    changes: Sequence[str] = [facts.file.relative for facts in evidence.changes if facts.all_rows_read]
     for file in changes:
-        told = files.get(file)
-        if told and told.rows >= (1 if timed else _LEAST_ROWS_ALIKE):
-            by_digest[told.digest].append(file)
-    for alike in by_digest.values():
-        yield from ((alike[0], other, files[other].rows) for other in alike[1:])
+        statistics = files.get(file)
+        if statistics and statistics.rows >= (1 if timed else _MIN_EQUAL_ROWS):
+            by_digest[statistics.digest].append(file)
+    for equal in by_digest.values():
+        yield from ((equal[0], other, files[other].rows) for other in equal[1:])

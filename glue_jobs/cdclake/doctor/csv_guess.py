@@ -1,4 +1,4 @@
-"""How CSV files seem to be written, told from their heads: delimiters, header, null text, quoting. Pure."""
+"""Guesses the CSV dialect from the first rows of files: delimiters, header, null text, quoting. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DELIMITERS = (",", ";", "|", "\t", "\x01", "~", "^", "\x1f")
 _ROW_DELIMITERS = ("\n", "\r", "\x1e", "\x02")
 _NULL_TEXTS = (b"NULL", b"\\N", b"null", b"<null>", b"(null)", b"NIL")
 _RECORDS = 200
-_MOSTLY = 0.75
-_LEAST_NULLS = 3
+_MAJORITY = 0.75
+_MIN_NULLS = 3
 _VALUE = re.compile(rb"[-+]?\d[\d.,:eE+ TZ/-]*|(?i:null|true|false|\\N|)")
 _NAME = re.compile(rb"[^\W\d][\w $#.-]{0,127}")
 _OPERATIONS = frozenset({b"I", b"U", b"D"})
@@ -31,32 +31,32 @@ class CsvGuess:
     """How CSV files seem to be written.
 
     Attributes:
-        dialect: Delimiters, quoting and null text; the standard ones where nothing tells.
-        sure: Whether most rows looked at have the same number of fields, two or more.
-        header: Names of the columns if files have a line of them, `Op` left out; else empty.
-        width: Fields of a row, `Op` not counted.
-        operation: Whether rows of change files begin with an operation.
-        null_text: The null text that was seen; None: none was.
-        quoted: Whether quotes around fields were seen; None: no quotes at all.
+        dialect: Delimiters, quoting and null text; DMS's defaults where the rows are inconclusive.
+        sure: Whether most rows have the same number of fields, two or more.
+        header: Column names of the header line, without `Op`; empty without a header.
+        width: Number of fields per row, without `Op`.
+        has_op: Whether rows of change files start with an operation.
+        null_text: The null text in the rows; None if there is none.
+        quoted: Whether fields are enclosed in quotes; None if the files contain no quotes.
     """
 
     dialect: CsvDialect
     sure: bool
     header: tuple[str, ...]
     width: int
-    operation: bool
+    has_op: bool
     null_text: str | None
     quoted: bool | None
 
 
 @dataclass(frozen=True)
 class Head:
-    """The first part of a CSV file.
+    """The start of a CSV file.
 
     Attributes:
-        data: Its first bytes, not compressed.
-        whole: Whether that is all of it.
-        change: Whether it is a change file.
+        data: Its first bytes, uncompressed.
+        whole: Whether `data` is the whole file.
+        change: Whether the file is a change file.
     """
 
     data: bytes
@@ -65,23 +65,23 @@ class Head:
 
 
 def guess_csv(heads: Sequence[Head], known: CsvDialect | None = None) -> CsvGuess | None:
-    """What the heads of a table's CSV files tell; None if there is not a row in them.
+    """The likely dialect of a table's CSV files; None if the heads contain no row.
 
     Args:
-        heads: Of some files.
-        known: How the table's settings say they are written: so they are, if rows can be taken apart that way.
+        heads: Starts of some files.
+        known: The dialect in the table's settings. It wins if it splits the rows consistently.
     """
     best = known if known and _fitness(heads, known)[0] else _best_dialect(heads, known)
-    found = [_fields(head, best) for head in heads]
-    if not any(found):
+    files = [_fields(head, best) for head in heads]
+    if not any(files):
         return None
-    header = _header(found)
-    bodies = [rows[1:] if header else rows for rows in found]
-    operation = _begin_with_operations(rows for rows, head in zip(bodies, heads, strict=True) if head.change)
+    header = _header(files)
+    bodies = [rows[1:] if header else rows for rows in files]
+    has_op = _start_with_operations(rows for rows, head in zip(bodies, heads, strict=True) if head.change)
     if header:
-        operation = any(rows and rows[0][0] == OP_COLUMN.encode() for rows in found)
+        has_op = any(rows and rows[0][0] == OP_COLUMN.encode() for rows in files)
     widths = Counter(
-        len(row) - (1 if operation and head.change else 0)
+        len(row) - (1 if has_op and head.change else 0)
         for rows, head in zip(bodies, heads, strict=True)
         for row in rows
     )
@@ -92,65 +92,65 @@ def guess_csv(heads: Sequence[Head], known: CsvDialect | None = None) -> CsvGues
     )
     quoted = _quoted(heads, best)
     dialect = replace(best, null_value=null_text if null_text is not None else best.null_value)
-    return CsvGuess(dialect, _fitness(heads, best)[0], header, width, operation, null_text, quoted)
+    return CsvGuess(dialect, _fitness(heads, best)[0], header, width, has_op, null_text, quoted)
 
 
 def _best_dialect(heads: Sequence[Head], known: CsvDialect | None) -> CsvDialect:
-    tried = [known] if known else []
-    tried += [CsvDialect(delimiter=one, row_delimiter=row) for row in _ROW_DELIMITERS for one in _DELIMITERS]
-    ended = [dialect for dialect in tried if _ends_rows(heads, dialect.row_delimiter.encode())]
-    return max(ended or tried, key=lambda dialect: _fitness(heads, dialect))
+    candidates = [known] if known else []
+    candidates += [CsvDialect(delimiter=field, row_delimiter=row) for row in _ROW_DELIMITERS for field in _DELIMITERS]
+    plausible = [dialect for dialect in candidates if _occurs(heads, dialect.row_delimiter.encode())]
+    return max(plausible or candidates, key=lambda dialect: _fitness(heads, dialect))
 
 
-def _ends_rows(heads: Sequence[Head], delimiter: bytes) -> bool:
-    return sum(delimiter in head.data for head in heads) >= _MOSTLY * len(heads)
+def _occurs(heads: Sequence[Head], delimiter: bytes) -> bool:
+    return sum(delimiter in head.data for head in heads) >= _MAJORITY * len(heads)
 
 
 def _fields(head: Head, dialect: CsvDialect) -> list[list[bytes]]:
     form = replace(RecordFormat.of(dialect), null=None)
     try:
-        found = list(islice((r for r in records(head.data, form, whole=head.whole) if not r.blank), _RECORDS))
+        rows = list(islice((r for r in records(head.data, form, whole=head.whole) if not r.blank), _RECORDS))
     except ValueError:  # ends inside a quoted field
         return []
-    return [[value or b"" for value in record.fields] for record in found]
+    return [[value or b"" for value in row.fields] for row in rows]
 
 
 def _fitness(heads: Sequence[Head], dialect: CsvDialect) -> tuple[bool, float]:
-    """Whether rows have mostly one width of two or more; then how wide and even they are.
+    """Whether most rows have the same width, two or more fields; then a score of how wide and even they are.
 
-    Rows of LOAD files and of change files are looked at apart, as only the latter may have `Op`.
+    LOAD files and change files are scored separately, because an `Op` field may make change files wider.
     """
     shares, width = [], 0
     for change in (False, True):
         of_kind = [head for head in heads if head.change is change]
         widths = Counter(len(row) for head in of_kind for row in _fields(head, dialect))
         if widths:
-            most, count = widths.most_common(1)[0]
+            usual, count = widths.most_common(1)[0]
             shares.append(count / widths.total())
-            width = max(width, most)
+            width = max(width, usual)
     even = min(shares, default=0.0)
-    return width > 1 and even >= _MOSTLY, even * width
+    return width > 1 and even >= _MAJORITY, even * width
 
 
-def _header(found: Sequence[list[list[bytes]]]) -> tuple[str, ...]:
-    """Names in the first line, if that is a header in every file."""
-    firsts = [rows[0] for rows in found if rows]
-    if not all(_are_names(first) for first in firsts):
+def _header(files: Sequence[list[list[bytes]]]) -> tuple[str, ...]:
+    """Names in the first line, if it is a header in every file."""
+    first_rows = [rows[0] for rows in files if rows]
+    if not all(_are_names(row) for row in first_rows):
         return ()
-    told = any(first[0] == OP_COLUMN.encode() for first in firsts)
-    told = told or any(_names_above_values(rows) for rows in found if len(rows) > 1)
-    longest = max(firsts, key=len)
+    is_header = any(row[0] == OP_COLUMN.encode() for row in first_rows)
+    is_header = is_header or any(_names_above_values(rows) for rows in files if len(rows) > 1)
+    longest = max(first_rows, key=len)
     names = [name.decode("utf-8", "backslashreplace") for name in longest]
-    return tuple(name for name in names if name != OP_COLUMN) if told else ()
+    return tuple(name for name in names if name != OP_COLUMN) if is_header else ()
 
 
-def _are_names(first: list[bytes]) -> bool:
-    distinct = {name.lower() for name in first}
-    return len(distinct) == len(first) and all(_NAME.fullmatch(name) for name in first) and first[0] not in _OPERATIONS
+def _are_names(row: list[bytes]) -> bool:
+    distinct = {name.lower() for name in row}
+    return len(distinct) == len(row) and all(_NAME.fullmatch(name) for name in row) and row[0] not in _OPERATIONS
 
 
 def _names_above_values(rows: list[list[bytes]]) -> bool:
-    """Whether some column has a name on top and numbers, times or the like below it."""
+    """Whether any column has a name on top and only numbers, times or the like below."""
     body = [row for row in rows[1:] if len(row) == len(rows[0])]
     return bool(body) and any(
         all(_VALUE.fullmatch(row[i]) for row in body) and any(row[i] for row in body)
@@ -159,28 +159,28 @@ def _names_above_values(rows: list[list[bytes]]) -> bool:
     )
 
 
-def _begin_with_operations(bodies: Iterable[list[list[bytes]]]) -> bool:
+def _start_with_operations(bodies: Iterable[list[list[bytes]]]) -> bool:
     rows = [row for rows in bodies for row in rows]
-    return bool(rows) and sum(row[0] in _OPERATIONS for row in rows) >= _MOSTLY * len(rows)
+    return bool(rows) and sum(row[0] in _OPERATIONS for row in rows) >= _MAJORITY * len(rows)
 
 
 def _null_text(groups: Iterable[list[list[bytes]]]) -> str | None:
-    """The text in place of nulls, told from columns that hold numbers, times or the like otherwise.
+    """The text that stands for null, from columns whose other values are numbers, times or the like.
 
     Args:
-        groups: Rows of LOAD files, and those of change files.
+        groups: Rows of LOAD files, then rows of change files.
     """
     counts: Counter[bytes] = Counter()
     for rows in groups:
         width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
         for values in zip(*(row for row in rows if len(row) == width), strict=True):
-            rest = [value for value in values if value and value not in _NULL_TEXTS]
-            if rest and all(_VALUE.fullmatch(value) for value in rest):
+            others = [value for value in values if value and value not in _NULL_TEXTS]
+            if others and all(_VALUE.fullmatch(value) for value in others):
                 counts.update(value for value in values if value in _NULL_TEXTS)
     if not counts:
         return None
     text, count = counts.most_common(1)[0]
-    return text.decode() if count >= _LEAST_NULLS else None
+    return text.decode() if count >= _MIN_NULLS else None
 
 
 def _quoted(heads: Sequence[Head], dialect: CsvDialect) -> bool | None:

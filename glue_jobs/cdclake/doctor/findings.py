@@ -1,4 +1,4 @@
-"""What the doctor can find, how bad each of it is, and why it matters."""
+"""What the doctor can find, how bad each finding is, and why it matters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Severity(str, Enum):
     ERROR = "error"
     """The lake table is or will be wrong, or its runs stop."""
     WARNING = "warning"
-    """The lake table is wrong as soon as something ordinary happens at the source."""
+    """The lake table becomes wrong when something ordinary happens at the source."""
     NOTE = "note"
-    """Nothing goes wrong; it costs more than it must, or is good to know."""
+    """Nothing goes wrong; it costs more than necessary, or is good to know."""
 
 
 class Code(str, Enum):
@@ -63,15 +63,16 @@ class Code(str, Enum):
 
 
 class Kind(NamedTuple):
-    """A sort of finding.
+    """A kind of finding.
 
     Attributes:
-        what: What is seen.
-        why: What comes of it.
+        severity: How bad it is.
+        title: The fault.
+        why: The consequence.
     """
 
     severity: Severity
-    what: str
+    title: str
     why: str
 
 
@@ -80,187 +81,219 @@ _ERROR, _WARNING, _NOTE = Severity
 KINDS = {
     Code.UNREADABLE_FILE: Kind(
         _ERROR,
-        "a file is empty, truncated, or not of the format its name says",
-        "a run stops at it, and nothing of what comes after it is applied",
+        "a file is empty, truncated, or not in the format that its name implies",
+        "a run stops at the file and applies nothing after it",
     ),
     Code.NO_SUCH_TIME: Kind(
         _ERROR,
-        "the name of a change file tells a time that there is not, such as minute 65",
-        "a run stops at it before it applies anything, as nothing tells the file's place among the others",
+        "the name of a change file contains an impossible time, such as minute 65",
+        "a run stops before it applies anything, because the file's place in the order is unknown",
     ),
     Code.UNFINISHED_FILE: Kind(
         _ERROR,
         "the last row of a CSV file does not end with the row delimiter",
-        "DMS ends every row with one, so the file was cut: rows are lost, and the last may be half a row",
+        "DMS ends every row with it, so the file is truncated: rows are missing, and the last one may be incomplete",
     ),
     Code.BAD_ROWS: Kind(
         _ERROR,
-        "rows that cannot be read as rows of the table",
-        "with more of them in a change than MaxQuarantinedRows nothing is applied; else they are left out",
+        "some rows do not fit the table",
+        "if a change has more bad rows than MaxQuarantinedRows, nothing is applied; otherwise they are quarantined",
     ),
     Code.SCHEMA_MISMATCH: Kind(
-        _ERROR, "a file has other columns than Schema says, or such as the lake cannot keep", "a run stops at it"
+        _ERROR,
+        "a file's columns differ from Schema, or have a type that the lake does not support",
+        "a run stops at the file",
     ),
     Code.SCHEMA_MISSING: Kind(
         _ERROR,
-        "CSV files without a header line, and no Schema",
-        "the first row of each file would be taken for the names of its columns",
+        "CSV files have no header line, and Schema is not set",
+        "the first row of each file would be read as column names",
     ),
     Code.CSV_DIALECT: Kind(
-        _ERROR, "CSV files are written otherwise than the table's settings say", "rows cannot be taken apart rightly"
+        _ERROR,
+        "the CSV files do not match the table's CSV settings",
+        "rows are split into the wrong fields",
     ),
     Code.LOAD_GAP: Kind(
-        _ERROR, "a LOAD file is missing and a later one is there", "the full load waits for it, and changes with it"
+        _ERROR,
+        "a LOAD file is missing, but a later one exists",
+        "the full load waits for the missing file, and changes wait for the full load",
     ),
     Code.LOAD_ARRIVING: Kind(
-        _NOTE, "the full load is still arriving", "it is taken once no LOAD file came for FullLoadQuietMinutes"
+        _NOTE,
+        "the full load is still arriving",
+        "it is applied when no LOAD file has arrived for FullLoadQuietMinutes",
     ),
     Code.NO_FULL_LOAD: Kind(
         _WARNING,
-        "change files, and no LOAD file",
-        "the lake table will hold the rows that change, and not those that were there before",
+        "there are change files but no LOAD file",
+        "the lake table will contain only rows that change, not the rows that existed before",
     ),
     Code.FILES_VANISHED: Kind(
         _ERROR,
-        "change files were seen and are gone, and were not applied",
-        "the table is frozen, as their changes are lost: the source's table was truncated, dropped or loaded anew",
+        "change files disappeared before they were applied",
+        "their changes are lost and the table is frozen; the source table was truncated, dropped or reloaded",
     ),
     Code.TRUNCATE_RISK: Kind(
         _WARNING,
-        "the DMS task removes raw files when the source's table is truncated or dropped",
-        "changes not applied yet are lost, and the table is frozen; rows in the lake table stay in any case",
+        "the DMS task removes raw files when the source table is truncated or dropped",
+        "changes that are not applied yet are lost and the table is frozen; rows already in the lake table stay",
     ),
     Code.MISSING_CHANGES: Kind(
         _WARNING,
-        "updates of keys that were neither loaded nor inserted, though BI_ columns tell every change of a key",
-        "a file with their inserts is gone, or rows were left out of the full load; what else was in it is not known",
+        "updates of keys that were never loaded or inserted, although BI_ columns record key changes",
+        "a file with the inserts is missing, or the full load skipped rows; other changes may be missing too",
     ),
     Code.TRANSACTIONS_UNREAD: Kind(
         _WARNING,
-        "no change files, but transaction files beside the table, and no CdcPath",
-        "if the table's changes are in them, the lake table stays as it was loaded",
+        "transaction files exist beside the table, but it has no change files and CdcPath is not set",
+        "if they contain the table's changes, the lake table stays as it was loaded",
     ),
     Code.OTHER_FILES: Kind(
-        _NOTE, "objects in the raw folder that are no files of DMS", "they are listed at each look, and never read"
+        _NOTE,
+        "the raw folder contains objects that DMS did not write",
+        "every run lists them and reads none of them",
     ),
     Code.MANY_SMALL_FILES: Kind(
-        _NOTE, "many small change files", "each costs requests and time to open, whatever little it holds"
+        _NOTE,
+        "there are many small change files",
+        "each file costs requests and time to open, however little it contains",
     ),
     Code.VERSIONED_BUCKET: Kind(
         _NOTE,
         "the raw bucket keeps versions",
-        "DMS advises against it: what DMS deletes or writes anew stays, is paid for, and slows listings down",
+        "DMS advises against it: files that DMS deletes or overwrites stay, cost storage and slow down listings",
     ),
     Code.NO_OP: Kind(
         _ERROR,
-        "change rows without Op",
-        "every row is taken for an insert or update, and deletes are not sent: deleted rows stay in the lake table",
+        "change files have no Op column",
+        "every row is applied as an insert or update; deletes are not sent, so deleted rows stay in the lake table",
     ),
     Code.NO_PRIMARY_KEY: Kind(
-        _ERROR, "updates or deletes, and no PrimaryKey", "in a table without a key, updates and deletes are ignored"
+        _ERROR,
+        "there are updates or deletes, and PrimaryKey is not set",
+        "without a key, updates and deletes are ignored",
     ),
-    Code.KEY_NOT_THERE: Kind(_ERROR, "a PrimaryKey column is in no file, or not in all", "a run stops at such a file"),
+    Code.KEY_NOT_THERE: Kind(
+        _ERROR,
+        "a PrimaryKey column is missing from some or all files",
+        "a run stops at such a file",
+    ),
     Code.KEY_NOT_UNIQUE: Kind(
-        _ERROR, "several rows of the full load have the same PrimaryKey", "the lake table keeps one row of each key"
+        _ERROR,
+        "several rows of the full load have the same PrimaryKey",
+        "the lake table keeps only one row per key",
     ),
     Code.NO_ORDER: Kind(
         _WARNING,
-        "neither AR_H_CHANGE_SEQ nor OrderColumn",
-        "file names alone order the changes: two tasks, a clock set back or rows sent again bring old values back",
+        "changes have neither AR_H_CHANGE_SEQ nor OrderColumn",
+        "only file names order the changes: a second task, a clock set back or rows sent again restore old values",
     ),
-    Code.ORDER_NOT_THERE: Kind(_ERROR, "a change file without OrderColumn", "a run stops at it"),
+    Code.ORDER_NOT_THERE: Kind(
+        _ERROR,
+        "a change file lacks the OrderColumn",
+        "a run stops at the file",
+    ),
     Code.ORDER_FALLS: Kind(
         _WARNING,
-        "the ordering column falls from one row to the next of a file",
-        "of two changes of a key the one with the greater value counts, though the other was made later",
+        "the ordering column decreases from one row of a file to the next",
+        "of two changes to a key the greater value wins, even if the other change is newer",
     ),
     Code.NAMES_GO_BACKWARDS: Kind(
         _ERROR,
-        "names of change files went back by an hour or so, as clocks do when summer time ends",
-        "changes of that hour are applied in the wrong order",
+        "change file names jump back, as clocks do when daylight saving time ends",
+        "changes of the repeated hour are applied in the wrong order",
     ),
     Code.LOCAL_TIME_NAMES: Kind(
         _WARNING,
-        "names of change files tell the time of a zone, and not UTC",
-        "when summer time ends in it names go backwards, and changes of an hour are applied in the wrong order",
+        "change file names contain local time instead of UTC",
+        "when daylight saving time ends, names jump back and an hour of changes is applied in the wrong order",
     ),
     Code.TWO_WRITERS: Kind(
         _WARNING,
-        "change sequences of files run side by side",
-        "two tasks write the table: each counts for itself, and their sequences cannot be compared",
+        "change sequences of several files interleave",
+        "two tasks write the table: each counts separately, so their sequences cannot be compared",
     ),
     Code.DELIVERED_TWICE: Kind(
-        _NOTE, "rows that came in two files", "a task was resumed; positions make the second ones harmless"
+        _NOTE,
+        "the same rows arrived in two files",
+        "a task was resumed; positions make the repeated rows harmless",
     ),
     Code.DELIVERED_TWICE_NO_ORDER: Kind(
         _WARNING,
-        "rows that came in two files, and nothing tells which are old",
-        "values that were changed in between come back; in a table without a key rows are there twice",
+        "the same rows arrived in two files, and nothing shows which are older",
+        "old values overwrite newer ones; a table without a key gets duplicate rows",
     ),
     Code.KEY_CHANGE_LOST: Kind(
         _ERROR,
-        "updates of keys that were neither loaded nor inserted, and no BI_ column of the key",
-        "their keys were changed: the row of the old key stays in the lake table",
+        "updates of keys that were never loaded or inserted, and no BI_ column of the key",
+        "the updates changed the key: the row with the old key stays in the lake table",
     ),
     Code.NO_BEFORE_IMAGE: Kind(
         _WARNING,
-        "updates without the BI_ column of a key column",
-        "should a key be changed, nothing tells the old one, and its row stays in the lake table",
+        "updates lack the BI_ column of a key column",
+        "if an update changes the key, the old key is unknown and its row stays in the lake table",
     ),
     Code.UNSENT_VALUES: Kind(
         _WARNING,
         "updates have nulls in columns that are never null in inserts and the full load",
-        "values that the source did not log arrive as nulls, and nulls they become in the lake table",
+        "values that the source does not log arrive as nulls and overwrite the values in the lake table",
     ),
     Code.KEY_ONLY_DELETES: Kind(
         _NOTE,
-        "deletes tell the key alone",
-        "enough to delete by; the source logs no whole rows, so updates may lack values too",
+        "deletes contain only the key",
+        "that is enough to apply them, but the source does not log whole rows, so updates may lack values too",
     ),
     Code.CUT_TEXT: Kind(
         _WARNING,
-        "many long values of one and the same length, a number of whole kilobytes",
-        "the limited LOB mode cuts values at that length",
+        "many long values have the same length, a whole number of kilobytes",
+        "limited LOB mode truncates values at that length",
     ),
     Code.UNBOUNDED_NUMERIC: Kind(
         _WARNING,
-        "a column of the type decimal(28,6)",
-        "so PostgreSQL's NUMERIC without precision arrives: digits after the sixth are cut",
+        "a column has the type decimal(28,6)",
+        "DMS sends PostgreSQL's NUMERIC without precision as this type: digits after the sixth decimal place are cut",
     ),
     Code.TYPES_CLASH: Kind(
-        _ERROR, "a column's type changes between files to one that does not go with it", "a run stops at the change"
+        _ERROR,
+        "a column changes between files to an incompatible type",
+        "a run stops at the change",
     ),
     Code.COLUMNS_CHANGE: Kind(
         _NOTE,
-        "columns come, go or become wider between files",
-        "taken as they come; a wider type has every data file written anew",
+        "columns are added, dropped or widened between files",
+        "the lake table follows; a wider type rewrites every data file",
     ),
-    Code.PARTITION_NOT_THERE: Kind(_ERROR, "a PartitionKey column is in no file", "a run stops at such a file"),
+    Code.PARTITION_NOT_THERE: Kind(
+        _ERROR,
+        "no file has a PartitionKey column",
+        "a run stops at such a file",
+    ),
     Code.TOO_MANY_PARTITIONS: Kind(
         _WARNING,
-        "PartitionKey makes very many partitions of few rows",
-        "each is a folder with a file of its own: loads and queries become slow, and a change rewrites many files",
+        "PartitionKey creates many partitions with few rows each",
+        "each partition is a folder with its own file: loads and queries slow down, and a change rewrites many files",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found.
+    """A fault in a table's raw files or settings.
 
     Attributes:
-        code: What.
-        seen: What was seen, with counts; names, settings and row numbers, never values of rows.
-        mend: What to do, in a sentence.
-        paste: A setting, mapping rule or command that does it; empty if there is none.
-        file: Where it was seen first, relative to the raw folder; empty if it is no matter of a file.
-        row: Number of the row in the file, from 0; None if it is no matter of a row.
-        column: Column; empty if it is no matter of one.
+        code: The fault.
+        seen: The evidence: counts, names, settings and row numbers, never values of rows.
+        fix: What to do, in a sentence.
+        paste: A setting, mapping rule or command to paste; empty if there is none.
+        file: The first file with the fault, relative to the raw folder; empty if the fault is not in a file.
+        row: Number of the row in the file, from 0; None if the fault is not in a row.
+        column: The column; empty if the fault is not in a column.
     """
 
     code: Code
     seen: str
-    mend: str
+    fix: str
     paste: str = ""
     file: str = ""
     row: int | None = None
@@ -268,17 +301,17 @@ class Finding:
 
     @property
     def kind(self) -> Kind:
-        """What sort it is of."""
+        """Severity, title and consequence."""
         return KINDS[self.code]
 
     def to_json(self) -> dict[str, object]:
-        """All that is known, for programs."""
+        """The finding as JSON."""
         return {
             "code": self.code.value,
             "severity": self.kind.severity.value,
             "seen": self.seen,
             "why": self.kind.why,
-            "mend": self.mend,
+            "mend": self.fix,
             "paste": self.paste,
             "file": self.file,
             "row": self.row,
@@ -289,7 +322,7 @@ class Finding:
 def worst_first(findings: list[Finding]) -> list[Finding]:
     """Findings by severity, then in the order of the codes."""
     severities, codes = list(Severity), list(Code)
-    return sorted(findings, key=lambda one: (severities.index(one.kind.severity), codes.index(one.code)))
+    return sorted(findings, key=lambda finding: (severities.index(finding.kind.severity), codes.index(finding.code)))
 
 
 def counted(count: int, noun: str) -> str:

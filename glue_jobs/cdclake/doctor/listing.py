@@ -1,4 +1,4 @@
-"""A table's raw folder as it is listed: counts of all of it, and a sample of its files. Memory stays bounded."""
+"""Lists a table's raw folder: counts of all files, and a sample of them. Memory stays bounded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import ListedObject
 
 SMALL_FILE_BYTES = 100_000
-_MOST_NAMED = 5
-_MOST_TIMES = 5_000
+_MAX_NAMED = 5
+_MAX_TIMELINE = 5_000
 _CONTROL_FOLDERS = ("s3_validation_failures/", "awsdms_")
 
 _Item = TypeVar("_Item")
@@ -23,22 +23,22 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Listing:
-    """What a listing tells.
+    """The contents of a raw folder.
 
     Attributes:
         loads: All full-load files, by name.
-        change_count: Change files.
-        change_bytes: Their size.
-        small_count: Those of fewer than `SMALL_FILE_BYTES` bytes.
-        sample: Change files to look into, in the order they are applied: the oldest, the newest and some between.
-        times: Change files from one end to the other in that order, at most some thousands.
-        pending: Those after the watermark, if they were asked for.
-        empty: Raw files without a byte, the first few.
-        empty_count: How many there are.
-        timeless: Change files whose names tell a time that there is not, the first few.
-        timeless_count: How many there are.
-        other: Objects that are no raw files, the first few; folder marks and DMS's own tables do not count.
-        other_count: How many there are.
+        change_count: Number of change files.
+        change_bytes: Total size of the change files.
+        small_count: Number of change files smaller than `SMALL_FILE_BYTES`.
+        sample: Change files to open, in the order they are applied: the oldest, the newest and some between.
+        timeline: Evenly spaced change files in that order, at most some thousands.
+        pending: Change files after the watermark, if requested.
+        empty: The first few raw files of zero bytes.
+        empty_count: Number of raw files of zero bytes.
+        invalid_times: The first few change files whose names contain an invalid time.
+        invalid_time_count: Number of change files whose names contain an invalid time.
+        other: The first few objects that are not raw files; folder markers and DMS control tables do not count.
+        other_count: Number of objects that are not raw files.
     """
 
     loads: tuple[RawFile, ...]
@@ -46,32 +46,32 @@ class Listing:
     change_bytes: int
     small_count: int
     sample: tuple[RawFile, ...]
-    times: tuple[RawFile, ...]
+    timeline: tuple[RawFile, ...]
     pending: tuple[RawFile, ...]
     empty: tuple[RawFile, ...]
     empty_count: int
-    timeless: tuple[RawFile, ...]
-    timeless_count: int
+    invalid_times: tuple[RawFile, ...]
+    invalid_time_count: int
     other: tuple[str, ...]
     other_count: int
 
 
 def read_listing(
-    objects: Iterable[ListedObject], raw_prefix: str, most_files: int, pending_after: str | None = None
+    objects: Iterable[ListedObject], raw_prefix: str, max_files: int, pending_after: str | None = None
 ) -> Listing:
-    """Go through a listing of a table's raw folder, and of the transaction files' folder if there is one.
+    """Sort the objects of a table's raw folder, and of its transaction folder if it has one.
 
     Args:
-        objects: Listing, any order, of any length.
+        objects: Listed objects, in any order.
         raw_prefix: Key prefix of the table's folder, with a trailing slash.
-        most_files: Size of the sample of change files; 0: all.
+        max_files: Number of change files to sample; 0: all.
         pending_after: Keep the files after this watermark; None: keep none.
     """
     loads: list[RawFile] = []
-    sample = _Sample(most_files)
-    times = Spread[RawFile](_MOST_TIMES)
+    sample = _ChangeFileSample(max_files)
+    timeline = EvenSample[RawFile](_MAX_TIMELINE)
     pending: list[RawFile] = []
-    empty, timeless, other = _FirstFew[RawFile](), _FirstFew[RawFile](), _FirstFew[str]()
+    empty, invalid_times, other = _FirstFew[RawFile](), _FirstFew[RawFile](), _FirstFew[str]()
     count = size_bytes = small = 0
     watermark = file_order(pending_after or "")
     for entry in objects:
@@ -87,9 +87,9 @@ def read_listing(
             continue
         count, size_bytes, small = count + 1, size_bytes + file.size_bytes, small + (file.size_bytes < SMALL_FILE_BYTES)
         if not read_time(file.order):
-            timeless.add(file)
+            invalid_times.add(file)
         sample.add(file)
-        times.add(file)
+        timeline.add(file)
         if pending_after is not None and file.order > watermark:
             pending.append(file)
     return Listing(
@@ -98,74 +98,74 @@ def read_listing(
         change_bytes=size_bytes,
         small_count=small,
         sample=sample.files(),
-        times=tuple(sorted(times.items, key=lambda file: file.order)),
+        timeline=tuple(sorted(timeline.items, key=lambda file: file.order)),
         pending=tuple(sorted(pending, key=lambda file: file.order)),
         empty=tuple(empty.items),
         empty_count=empty.count,
-        timeless=tuple(timeless.items),
-        timeless_count=timeless.count,
+        invalid_times=tuple(invalid_times.items),
+        invalid_time_count=invalid_times.count,
         other=tuple(other.items),
         other_count=other.count,
     )
 
 
-def spread_over(items: Sequence[_Item], most: int) -> list[_Item]:
-    """Some of many: the first, the last and those at equal distances between; 0: all."""
-    if not most or len(items) <= most:
+def evenly_spaced(items: Sequence[_Item], count: int) -> list[_Item]:
+    """At most `count` items at equal distances, including the first and the last; the last for 1; all for 0."""
+    if not count or len(items) <= count:
         return list(items)
-    if most == 1:
+    if count == 1:
         return [items[-1]]
-    places = sorted({round(i * (len(items) - 1) / (most - 1)) for i in range(most)})
-    return [items[place] for place in places]
+    indices = sorted({round(i * (len(items) - 1) / (count - 1)) for i in range(count)})
+    return [items[index] for index in indices]
 
 
-class Spread(Generic[_Item]):
-    """Keeps every so many-th of what comes, so that at most twice `most` are kept however many come."""
+class EvenSample(Generic[_Item]):
+    """Keeps every n-th item of a stream; n doubles as needed, so that at most twice `size` items are kept."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, size: int) -> None:
         self.items: list[_Item] = []
-        self._most, self._step, self._count = most, 1, 0
+        self._size, self._step, self._count = size, 1, 0
 
     def add(self, item: _Item) -> None:
-        """Take note of one."""
+        """Take in the next item."""
         if self._count % self._step == 0:
             self.items.append(item)
         self._count += 1
-        if len(self.items) >= 2 * self._most:
+        if len(self.items) >= 2 * self._size:
             self.items = self.items[::2]
             self._step *= 2
 
 
-class _Sample:
-    """Oldest, newest and some files between, a third each."""
+class _ChangeFileSample:
+    """The oldest files, the newest and some between; a third each."""
 
-    def __init__(self, most: int) -> None:
-        self._all = most == 0
-        self._most = most
-        self._each = max(1, most // 3)
+    def __init__(self, size: int) -> None:
+        self._all = size == 0
+        self._size = size
+        self._third = max(1, size // 3)
         self._files: list[RawFile] = []
-        self._between = Spread[RawFile](max(most, 1))
+        self._between = EvenSample[RawFile](max(size, 1))
 
     def add(self, file: RawFile) -> None:
         self._files.append(file)
         if self._all:
             return
         self._between.add(file)
-        if len(self._files) > 100 * self._most:
+        if len(self._files) > 100 * self._size:
             self._files = self._ends()
 
     def _ends(self) -> list[RawFile]:
-        oldest = heapq.nsmallest(self._each, self._files, key=lambda file: file.order)
-        newest = heapq.nlargest(self._each, self._files, key=lambda file: file.order)
+        oldest = heapq.nsmallest(self._third, self._files, key=lambda file: file.order)
+        newest = heapq.nlargest(self._third, self._files, key=lambda file: file.order)
         return list({file.key: file for file in [*oldest, *newest]}.values())
 
     def files(self) -> tuple[RawFile, ...]:
         known = {file.key: file for file in [*self._files, *self._between.items]}
-        if not self._all and len(known) > self._most:
+        if not self._all and len(known) > self._size:
             ends = {file.key: file for file in self._ends()}
             inner = sorted((file for file in known.values() if file.key not in ends), key=lambda file: file.order)
-            room = self._most - len(ends)
-            known = {**ends, **{file.key: file for file in (spread_over(inner, room) if room > 0 else [])}}
+            room = self._size - len(ends)
+            known = {**ends, **{file.key: file for file in (evenly_spaced(inner, room) if room > 0 else [])}}
         return tuple(sorted(known.values(), key=lambda file: file.order))
 
 
@@ -176,7 +176,7 @@ class _FirstFew(Generic[_Item]):
 
     def add(self, item: _Item) -> None:
         self.count += 1
-        if self.count <= _MOST_NAMED:
+        if self.count <= _MAX_NAMED:
             self.items.append(item)
 
 

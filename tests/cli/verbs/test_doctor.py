@@ -45,7 +45,7 @@ def test_an_error_gives_the_exit_status_and_what_to_paste_on_one_line(cdclake: C
     assert result.exit_code == 6
     assert "1 of 2 findings are errors" in result.stderr
     assert "ERROR bad-rows" in result.stdout
-    assert f"{path}, row 0" in result.stdout
+    assert f"{path}, row 1" in result.stdout
     rules = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     assert [rule["value"] for rule in rules] == ["AR_H_CHANGE_SEQ"]
 

@@ -18,7 +18,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from cdclake.doctor.examine import Raw, Report
+    from cdclake.doctor.diagnose import RawBucket, Report
     from cdclake.doctor.findings import Finding
     from cdclake.model.table import TableState
 
@@ -70,7 +70,7 @@ def doctor(
     Example: cdclake doctor shop.orders --primary-key id
     """
     from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
-    from cdclake.doctor.examine import examine
+    from cdclake.doctor.diagnose import diagnose
 
     given = {**settings_of(from_file), **parse_settings(settings or [])}
     given |= {
@@ -85,7 +85,7 @@ def doctor(
         task = state.settings.dms_task
         raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
         now = datetime.now(timezone.utc)
-        report = examine(raw, state, now, registered=found is not None, most_files=files, say=bar.say)
+        report = diagnose(raw, state, now, registered=found is not None, max_files=files, progress=bar.say)
     show(report, output)
     if not (found or unregistered or folder):
         output_for(output).remark("The table is not registered yet: cdclake run registers it.")
@@ -101,16 +101,16 @@ def _registered(target: Target, name: TableName) -> TableState | None:
     return connect(target).state.get(target.installation.new_state(name).path)
 
 
-def _raw(target: Target, folder: Path | None) -> Raw:
+def _raw(target: Target, folder: Path | None) -> RawBucket:
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.adapters.s3 import S3Store
     from cdclake.adapters.stores import store
-    from cdclake.doctor.examine import Raw
+    from cdclake.doctor.diagnose import RawBucket
 
     location = folder.resolve().as_uri() if folder else target.raw_bucket
     reader = store(location)
     versioned = reader.keeps_versions() if isinstance(reader, S3Store) else None
-    return Raw(reader, lake_filesystem(location).open(), versioned)
+    return RawBucket(reader, lake_filesystem(location).open(), versioned)
 
 
 def _task(target: Target, task: str) -> dict[str, Any] | None:
@@ -133,7 +133,7 @@ def show(report: Report, output: OutputFormat) -> None:
             "table": report.table,
             "registered": report.registered,
             "files": report.files,
-            "looked_into": report.looked_into,
+            "looked_into": report.files_opened,
             "rows": report.rows,
             "inferred": inferred,
             "findings": [one.to_json() for one in report.findings],
@@ -141,21 +141,22 @@ def show(report: Report, output: OutputFormat) -> None:
         shown.records("Doctor", (), [answer])
         return
     shown.records(f"DMS settings of {report.table}, as its files tell them", _SETTINGS, inferred)
-    for one in report.findings:
-        shown.remark(_paragraph(one))
-        shown.verbatim(f"{one.paste}\n" if one.paste else "")
-    looked = f"Looked into {report.looked_into:,} of {report.files:,} files, {report.rows:,} rows."
+    for finding in report.findings:
+        shown.remark(_paragraph(finding))
+        shown.verbatim(f"{finding.paste}\n" if finding.paste else "")
+    looked = f"Looked into {report.files_opened:,} of {report.files:,} files, {report.rows:,} rows."
     shown.remark(looked if report.findings else f"{looked} All is well.")
 
 
-def _paragraph(one: Finding) -> str:
-    """A finding in lines of its own, without what to paste."""
-    where = [one.file, f"row {one.row:,}" if one.row is not None else "", f"column {one.column}" if one.column else ""]
+def _paragraph(finding: Finding) -> str:
+    """The lines of a finding, without what to paste."""
+    row, column = finding.row, finding.column
+    where = [finding.file, f"row {row + 1:,}" if row is not None else "", f"column {column}" if column else ""]
     lines = [
-        f"{one.kind.severity.value.upper()} {one.code.value}: {one.kind.what}",
-        f"  Seen: {one.seen}",
+        f"{finding.kind.severity.value.upper()} {finding.code.value}: {finding.kind.title}",
+        f"  Seen: {finding.seen}",
         f"  Where: {', '.join(part for part in where if part)}" if any(where) else "",
-        f"  Why it matters: {one.kind.why}",
-        f"  Mend: {one.mend}",
+        f"  Why it matters: {finding.kind.why}",
+        f"  Fix: {finding.fix}",
     ]
     return "\n".join(line for line in lines if line)

@@ -1,4 +1,4 @@
-"""Opens the files of a sample and gathers what they tell. The only part of the doctor that reads objects."""
+"""Opens the sampled files and gathers facts about them. The only part of the doctor that reads objects."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.doctor.tally import Tally
+    from cdclake.doctor.row_statistics import RowStatistics
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import CsvDialect, TableName, TableSettings
 
-MOST_ROWS = 200_000
+MAX_ROWS_PER_FILE = 200_000
 _HEAD_BYTES = 1 << 16
-_MOST_HEADS = 12
+_MAX_HEADS = 12
 _BLOCK_BYTES = 4 << 20
-_MOST_UNPACKED_BYTES = 64 << 20
-"""A gzipped file is read to its end, to see whether it has one, if it has at most these bytes."""
+_MAX_GZIP_BYTES = 64 << 20
+"""A larger gzipped file is not decompressed to its end to check its last row."""
 
 
 @dataclass(frozen=True)
 class ParquetFacts:
-    """What the foot of a Parquet file tells of how it was written.
+    """What the footer of a Parquet file says about how it was written.
 
     Attributes:
         version: `1.0`, `2.4` or the like.
         codecs: Of the columns.
         encodings: Of the columns.
-        has_statistics: Whether some column has least and greatest values.
+        has_statistics: Whether any column has minimum and maximum values.
         group_rows: Rows of each row group.
         timestamp_units: `ms`, `us` or `ns`, of timestamp columns.
         required: Names of the columns that may not be null.
@@ -59,15 +59,15 @@ class ParquetFacts:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What one file tells.
+    """Facts about one file.
 
     Attributes:
-        columns: As in the file, `Op` and added ones included; empty if it cannot be read.
-        types: Lake types of Parquet columns, by name; of one that the lake cannot keep, Arrow's.
-        parquet: None if it is no Parquet file.
-        error: Why it cannot be read or taken; None if it can.
-        whole: Whether all its rows were read.
-        finished: Whether its last row has its end; None if that was not looked at.
+        columns: As in the file, including `Op` and columns that DMS adds; empty if the file cannot be read.
+        types: Types of Parquet columns by name: the lake type, or Arrow's type if the lake has none.
+        parquet: None if the file is not Parquet.
+        error: Why the lake cannot read or accept the file; None if it can.
+        all_rows_read: Whether all rows were read.
+        ends_with_delimiter: Whether the last row is terminated; None if that was not checked.
     """
 
     file: RawFile
@@ -75,63 +75,67 @@ class FileFacts:
     types: dict[str, str] = field(default_factory=dict)
     parquet: ParquetFacts | None = None
     error: CdclakeError | None = None
-    whole: bool = False
-    finished: bool | None = None
+    all_rows_read: bool = False
+    ends_with_delimiter: bool | None = None
 
     def has(self, column: str) -> bool:
         """Whether the file has a column of that name, in any case."""
         return column.lower() in {name.lower() for name in self.columns}
 
 
-def csv_heads(fs: FileSystem, files: Sequence[RawFile]) -> list[Head]:
-    """First bytes of some CSV files, full-load and change files; those that cannot be read are left out."""
+def read_csv_heads(fs: FileSystem, files: Sequence[RawFile]) -> list[Head]:
+    """The first bytes of some CSV full-load and change files; unreadable files are left out."""
     csv = [file for file in files if file.format is not RawFormat.PARQUET and file.size_bytes and not file.transactions]
-    loads = [file for file in csv if file.kind is RawKind.FULL_LOAD][: _MOST_HEADS // 2]
+    loads = [file for file in csv if file.kind is RawKind.FULL_LOAD][: _MAX_HEADS // 2]
     changes = [file for file in csv if file.kind is RawKind.CHANGE]
     heads = []
-    for file in [*loads, *changes[:: max(1, len(changes) * 2 // _MOST_HEADS)]]:
+    for file in [*loads, *changes[:: max(1, len(changes) * 2 // _MAX_HEADS)]]:
         try:
             with reading(file), fs.open_input_stream(file.key) as stream:
                 data = stream.read(_HEAD_BYTES)
         except InputError:
-            continue  # told when its rows are read
+            continue  # read_sample reports it
         heads.append(Head(data, whole=len(data) < _HEAD_BYTES, change=file.kind is RawKind.CHANGE))
     return heads
 
 
-def look_into(
+def read_sample(
     fs: FileSystem,
     files: Iterable[RawFile],
     settings: TableSettings,
     table: TableName,
-    tally: Tally,
-    say: Callable[[str], None] = lambda _: None,
+    statistics: RowStatistics,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> list[FileFacts]:
-    """What files tell, in the order given.
+    """Facts about files, in the order of the files.
 
     Args:
         fs: The raw bucket.
+        files: Files to read.
         settings: How to read them.
-        tally: Takes in their rows, of a long file the first `MOST_ROWS`.
-        say: Is told which file is next.
+        table: Their table.
+        statistics: Collects their rows; of a long file, the first `MAX_ROWS_PER_FILE`.
+        progress: Called with the name of each file before it is read.
     """
-    found = []
+    sample = []
     for file in files:
-        say(file.relative)
-        found.append(_look(fs, file, settings, table, tally))
-    return found
+        progress(file.relative)
+        sample.append(_read_file(fs, file, settings, table, statistics))
+    return sample
 
 
-def _look(fs: FileSystem, file: RawFile, settings: TableSettings, table: TableName, tally: Tally) -> FileFacts:
+def _read_file(
+    fs: FileSystem, file: RawFile, settings: TableSettings, table: TableName, statistics: RowStatistics
+) -> FileFacts:
     facts = FileFacts(file)
     try:
         facts = _columns(fs, file, settings)
         inspection = inspect(fs, file, settings)
-        whole = _read_rows(fs, facts, inspection, settings, table, tally)
+        all_rows_read = _read_rows(fs, facts, inspection, settings, table, statistics)
     except (ConfigurationError, InputError) as error:
         return replace(facts, error=error)
-    finished = None if file.format is RawFormat.PARQUET else _is_finished(fs, file, settings.csv)
-    return replace(facts, whole=whole, finished=finished)
+    terminated = None if file.format is RawFormat.PARQUET else _ends_with_delimiter(fs, file, settings.csv)
+    return replace(facts, all_rows_read=all_rows_read, ends_with_delimiter=terminated)
 
 
 def _columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> FileFacts:
@@ -141,7 +145,7 @@ def _columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> FileFact
         with fs.open_input_file(file.key) as source:
             parquet = pq.ParquetFile(source)
             schema, metadata = parquet.schema_arrow, parquet.metadata
-            types = {one.name: from_arrow(one.type) or str(one.type) for one in schema}
+            types = {column.name: from_arrow(column.type) or str(column.type) for column in schema}
             return FileFacts(file, tuple(schema.names), types, _parquet_facts(schema, metadata))
 
 
@@ -154,8 +158,8 @@ def _parquet_facts(schema: pa.Schema, metadata: pq.FileMetaData) -> ParquetFacts
         encodings=frozenset(encoding for chunk in chunks for encoding in chunk.encodings),
         has_statistics=any(chunk.is_stats_set for chunk in chunks),
         group_rows=tuple(group.num_rows for group in groups),
-        timestamp_units=frozenset(one.type.unit for one in schema if pa.types.is_timestamp(one.type)),
-        required=tuple(one.name for one in schema if not one.nullable),
+        timestamp_units=frozenset(column.type.unit for column in schema if pa.types.is_timestamp(column.type)),
+        required=tuple(column.name for column in schema if not column.nullable),
     )
 
 
@@ -165,10 +169,10 @@ def _read_rows(
     inspection: Inspection,
     settings: TableSettings,
     table: TableName,
-    tally: Tally,
+    statistics: RowStatistics,
 ) -> bool:
     """Whether all rows were read."""
-    # What a file lacks is told once, and must not keep one from looking at the rest of it.
+    # A missing key or order column is a finding of its own and must not hide the rest of the file.
     keys = tuple(name for name in settings.primary_key if facts.has(name))
     order = settings.order_column if facts.has(settings.order_column) else ""
     readable = replace(settings, primary_key=keys, order_column=order)
@@ -176,22 +180,22 @@ def _read_rows(
     rows = 0
     for part in inspection.parts or (Slice(facts.file, 0),):
         for raw in read_raw(fs, part, readable, table):
-            if rows >= MOST_ROWS:
+            if rows >= MAX_ROWS_PER_FILE:
                 return False
-            tally.add(facts.file, raw, normalise(raw, facts.file, shape, readable))
+            statistics.add(facts.file, raw, normalise(raw, facts.file, shape, readable))
             rows += raw.columns.num_rows
     return True
 
 
-def _is_finished(fs: FileSystem, file: RawFile, dialect: CsvDialect) -> bool | None:
-    """Whether a CSV file ends with a row delimiter; None if it is too large to look."""
+def _ends_with_delimiter(fs: FileSystem, file: RawFile, dialect: CsvDialect) -> bool | None:
+    """Whether a CSV file ends with a row delimiter; None if it is too large to check."""
     end = dialect.row_delimiter.encode()
     with reading(file):
         if file.format is RawFormat.CSV:
             with fs.open_input_file(file.key) as source:
                 source.seek(max(source.size() - len(end), 0))
                 return bool(source.read() == end)
-        if file.size_bytes > _MOST_UNPACKED_BYTES:
+        if file.size_bytes > _MAX_GZIP_BYTES:
             return None
         last = b""
         with fs.open_input_stream(file.key) as stream:

@@ -1,7 +1,7 @@
-"""Settings, mapping rules and commands that mend what was found, to be pasted as they are.
+"""Settings, mapping rules and commands that fix a finding, ready to paste.
 
-Rules as in the DMS guide, "Transformation rules and actions" and "Using transformation rule expressions to define
-column content"; endpoint settings as in `S3Settings` of the DMS API; task settings as in "Specifying task settings".
+Sources: the DMS guide, "Transformation rules and actions" and "Using transformation rule expressions to define column
+content", for rules; `S3Settings` in the DMS API for endpoint settings; "Specifying task settings" for task settings.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName
 
 _SEQUENCE_LENGTH = 50
-"""As in the guide's own example; a sequence has 35 digits."""
+"""As in the guide's example; a sequence has 35 digits."""
 
 
 def s3_settings(**settings: object) -> str:
-    """Settings of the DMS endpoint, by their names in the API."""
+    """Settings of the DMS endpoint, by API name."""
     return json.dumps({"S3Settings": settings})
 
 
@@ -45,7 +45,7 @@ def change_sequence_rule(table: TableName) -> str:
 
 
 def before_image_rule(table: TableName) -> str:
-    """A mapping rule that adds `BI_` columns of the key."""
+    """A mapping rule that adds a `BI_` column for each key column."""
     definition = {"column-prefix": BEFORE_PREFIX, "column-suffix": "", "column-filter": "pk-only"}
     return _rule(table, "902", {"rule-action": "add-before-image-columns", "before-image-def": definition})
 
@@ -64,5 +64,5 @@ def _rule(table: TableName, number: str, action: dict[str, object]) -> str:
 
 
 def tables_set(table: TableName, *arguments: str) -> str:
-    """The command that sets something about the table."""
+    """The command that changes settings of the table."""
     return shlex.join(["cdclake", "tables", "set", str(table), *arguments])

@@ -1,0 +1,163 @@
+"""Diagnoses a table: lists its raw files, reads a sample, infers DMS's settings and runs the checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cdclake.doctor.check_columns import check_columns
+from cdclake.doctor.check_files import check_files
+from cdclake.doctor.check_keys import check_keys
+from cdclake.doctor.check_order import check_order
+from cdclake.doctor.csv_guess import guess_csv
+from cdclake.doctor.evidence import Evidence, schemas_root
+from cdclake.doctor.findings import Finding, Severity, worst_first
+from cdclake.doctor.infer import InferredSetting, infer_settings
+from cdclake.doctor.listing import evenly_spaced, read_listing
+from cdclake.doctor.row_statistics import RowStatistics
+from cdclake.doctor.sampling import read_csv_heads, read_sample
+from cdclake.errors import InputError
+from cdclake.model.names import Attribute
+from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
+from cdclake.model.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.doctor.csv_guess import CsvGuess
+    from cdclake.model.table import TableSettings, TableState
+    from cdclake.ports import ObjectReader
+
+DEFAULT_MAX_FILES = 30
+_MAX_FOLDERS = 100
+
+
+class RawBucket(NamedTuple):
+    """The raw bucket and the DMS task that writes to it.
+
+    Attributes:
+        store: Lists objects.
+        fs: Reads objects.
+        versioned: Whether the bucket keeps versions; None if unknown.
+        task: Settings of the DMS task, by section; None if unknown.
+    """
+
+    store: ObjectReader
+    fs: FileSystem
+    versioned: bool | None = None
+    task: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The diagnosis of a table.
+
+    Attributes:
+        table: Its name.
+        registered: Whether the table is registered.
+        files: Number of raw files of the table.
+        files_opened: Number of files that were opened.
+        rows: Number of rows that were read.
+        inferred: The settings that DMS seems to have.
+        findings: The worst first.
+    """
+
+    table: str
+    registered: bool
+    files: int
+    files_opened: int
+    rows: int
+    inferred: list[InferredSetting]
+    findings: list[Finding]
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a finding is an error."""
+        return any(finding.kind.severity is Severity.ERROR for finding in self.findings)
+
+
+def diagnose(
+    raw: RawBucket,
+    state: TableState,
+    now: datetime,
+    *,
+    registered: bool = True,
+    max_files: int = DEFAULT_MAX_FILES,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Diagnose a table. Changes nothing.
+
+    Args:
+        raw: The raw bucket.
+        state: The table's item. For an unregistered table: the item that registration would create.
+        now: The time of the check.
+        registered: Whether the table is registered.
+        max_files: Open at most this many LOAD files and this many change files; 0: all.
+        progress: Called with the name of the folder or file that is read next.
+
+    Raises:
+        ConfigurationError: The bucket or an attribute of the item cannot be read.
+        InputError: The table has no raw files.
+    """
+    settings, watermark = state.settings, state.checked_watermark
+    _ = state.last_full_load_utc  # raises, as a run would
+    progress(f"Listing {state.raw_prefix}")
+    objects = chain(
+        raw.store.list(state.raw_prefix),
+        raw.store.list(state.transactions_prefix) if state.transactions_prefix else (),
+    )
+    pending_after = watermark if state.item.get(Attribute.LAST_PENDING) else None
+    listing = read_listing(objects, state.raw_prefix, max_files, pending_after)
+    files = [*evenly_spaced(listing.loads, max_files), *listing.sample]
+    if not files:
+        remedy = "Check the name, --raw-bucket and --raw-prefix; file names are case-sensitive"
+        raise InputError("The table has no raw files", remedy=remedy, table=state.name, folder=state.raw_prefix)
+    guess = guess_csv(read_csv_heads(raw.fs, files), settings.csv)
+    statistics = RowStatistics(settings.partition_key)
+    facts = read_sample(raw.fs, files, _readable_settings(settings, guess), state.name, statistics, progress)
+    unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
+    evidence = Evidence(state, settings, listing, facts, statistics, guess, raw.versioned, now, unread, raw.task)
+    findings = [*check_files(evidence), *check_keys(evidence), *check_order(evidence), *check_columns(evidence)]
+    return Report(
+        table=str(state.name),
+        registered=registered,
+        files=len(listing.loads) + listing.change_count,
+        files_opened=len(files),
+        rows=sum(file.rows for file in statistics.files.values()),
+        inferred=infer_settings(evidence),
+        findings=worst_first(findings),
+    )
+
+
+def _transaction_file(store: ObjectReader, raw_prefix: str) -> str:
+    """Key of any transaction file in a folder beside the schema or table folders; empty if there is none."""
+    for folder in islice(_folders(store, schemas_root(raw_prefix)), _MAX_FOLDERS):
+        entry = next(iter(store.list(f"{folder}{TRANSACTIONS_NAME}")), None)
+        if entry is not None and is_transactions_key(entry.key):
+            return entry.key
+    return ""
+
+
+def _folders(store: ObjectReader, root: str) -> Iterator[str]:
+    """The folders below a prefix, then their subfolders."""
+    schemas = list(store.list_folders(root))
+    yield from schemas
+    for schema in schemas:
+        yield from store.list_folders(schema)
+
+
+def _readable_settings(settings: TableSettings, guess: CsvGuess | None) -> TableSettings:
+    """The settings corrected by the guess, so that one wrong setting does not hide every other fault."""
+    if guess is None:
+        return settings
+    csv = replace(settings.csv, delimiter=guess.dialect.delimiter, row_delimiter=guess.dialect.row_delimiter)
+    if csv.no_sup_value != guess.dialect.null_value:
+        csv = replace(csv, null_value=guess.dialect.null_value)
+    schema = settings.schema
+    if schema is None and not guess.header:
+        schema = Schema(tuple(Column(f"column_{i + 1}", "string") for i in range(guess.width)))
+    return replace(settings, csv=csv, schema=schema)
