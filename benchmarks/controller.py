@@ -33,7 +33,7 @@ from cdclake.control.controller import CONCURRENT_LISTINGS, Source, execute, pla
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS
-from cdclake.model.late import applied_after, first_batch, pending_changes
+from cdclake.model.due_files import first_batch, mark_applied, pending_changes
 from cdclake.model.rawfiles import ListedObject, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
@@ -181,7 +181,7 @@ def backlog() -> dict[str, Any]:
         batch = first_batch(due, settings.max_files_per_run, settings.max_bytes_per_run)
         if batch[-1].relative != decision.new_watermark or decision.new_watermark <= watermarks[-1]:
             raise SystemExit("Planner and job do not mean the same files, or the watermark stands still")
-        lake = applied_after(lake, batch, settings.late_window_hours)
+        lake = mark_applied(lake, batch, settings.late_window_hours)
         watermarks.append(decision.new_watermark)
         largest = max(largest, len(batch))
     return {

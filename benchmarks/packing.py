@@ -34,7 +34,7 @@ from cdclake.control.plan.packing import PackLimits
 from cdclake.control.run.process_table import Outside, process_tables
 from cdclake.control.run.spark_batch import work_through
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
-from cdclake.model.late import applied_after, begin_after, pending_changes
+from cdclake.model.due_files import begin_after, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.schema import Column, Schema
@@ -162,7 +162,7 @@ class Hour:
         log = ChangeLog(self._lake, LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER]))
         before = begin_after(log.snapshot(log.head()), state.watermark)
         due = pending_changes(before, list_raw_files(self._raw, state.raw_prefix, "")[1], 72).due
-        after = replace(applied_after(before, due, 72), change=before.change + 1, schema=SCHEMA)
+        after = replace(mark_applied(before, due, 72), change=before.change + 1, schema=SCHEMA)
         token = int(arguments[Argument.FENCING_TOKEN])
         key = log.write_snapshot(after, "run")
         kind, when = ChangeKind.INCREMENTAL, self._clock().isoformat()

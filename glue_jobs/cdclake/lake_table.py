@@ -323,4 +323,4 @@ def _facts(record: ChangeRecord) -> tuple[Any, ...]:
 
 
 def _undone(record: ChangeRecord) -> Undone:
-    return Undone(record.change, record.shows)
+    return Undone(record.change, record.content_change)

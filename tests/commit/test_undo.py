@@ -34,7 +34,7 @@ def test_a_rollback_gives_back_the_very_same_files_and_a_reapply_those_after(lak
     for _ in range(3):
         undone = lake.rollback()
         assert lake.visible() == before
-        assert (undone.kind, undone.as_of, undone.shows) == (ChangeKind.ROLLBACK, 1, 1)
+        assert (undone.kind, undone.as_of, undone.content_change) == (ChangeKind.ROLLBACK, 1, 1)
         done_again = lake.reapply()
         assert lake.visible() == after
         assert (done_again.kind, done_again.as_of) == (ChangeKind.REAPPLY, 2)

@@ -47,7 +47,7 @@ def test_a_rollback_that_was_agreed_to_gives_the_same_files_back_and_says_who_an
     assert (answer.status_code, answer.headers["Location"]) == (303, "/tables/shop.orders?done=24")
     assert visible(lake) == before
     record = lake.log(ORDERS).record(24)
-    assert (record.shows, record.reason, record.made_by) == (22, "wrong prices", "grace")
+    assert (record.content_change, record.reason, record.made_by) == (22, "wrong prices", "grace")
     state = lake.states.get(PATH)
     assert state is not None
     assert not state.active

@@ -14,7 +14,7 @@ from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.run.process_table import BatchReport, Outside, Report, process_table, process_tables
 from cdclake.control.run.spark_batch import work_through
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
-from cdclake.model.late import applied_after, begin_after, first_batch, passed_over, pending_changes
+from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
 from cdclake.model.rawfiles import file_order
@@ -201,18 +201,18 @@ class World:
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD
             written = max(file.modified_utc for file in loads).strftime(TableState.DATE_FORMAT)
-            after = begin_after(before, passed_over(loads, changes) if before.made else "")
+            after = begin_after(before, covered_by_full_load(loads, changes) if before.exists else "")
             after = replace(after, full_load_utc=written)
         else:
             kind = ChangeKind.INCREMENTAL
-            start = before if before.made else begin_after(before, state.watermark)
+            start = before if before.exists else begin_after(before, state.watermark)
             end = file_order(state.with_attributes(LastIncrementalFile=new_file).watermark)
             due = [file for file in pending_changes(start, changes, hours).due if not new_file or file.order <= end]
             due = list(first_batch(due, state.settings.max_files_per_run, state.settings.max_bytes_per_run))
             if not due:
                 return
             self.applied += [file.relative for file in due]
-            after = applied_after(start, due, hours)
+            after = mark_applied(start, due, hours)
         number = before.change + 1
         key = log.write_snapshot(replace(after, change=number, schema=SCHEMA), f"jr-{number}")
         record = ChangeRecord(number, kind, self.clock().isoformat(), f"jr-{number}", token, (), Books(), (), (), key)

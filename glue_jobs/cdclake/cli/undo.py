@@ -72,7 +72,7 @@ def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, shown: Output) -> No
 def _tell_what_next(lake_table: RegisteredTable, record: ChangeRecord, shown: Output) -> None:
     name = lake_table.state.name
     rows = record.books.rows_after
-    shown.remark(f"Done, as change {record.change}: {name} is {as_after(record.shows)}, with {rows:,} rows.")
+    shown.remark(f"Done, as change {record.change}: {name} is {as_after(record.content_change)}, with {rows:,} rows.")
     again = next_to_reapply(lake_table.log, record.change)
     turned_off = record.kind is ChangeKind.ROLLBACK or not lake_table.state.active
     if turned_off:

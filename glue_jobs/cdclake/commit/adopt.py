@@ -26,7 +26,7 @@ def require_no_table(log: ChangeLog, now: Snapshot) -> None:
     Raises:
         ConfigurationError: There is one.
     """
-    if now.made:
+    if now.exists:
         message = f"{log.layout.name} is a lake table already, at change {now.change}: there is nothing to adopt"
         raise ConfigurationError(message, remedy=f"cdclake changes {log.layout.name.typed} lists its changes")
 

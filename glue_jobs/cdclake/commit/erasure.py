@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.clean_up import KEYS_AT_ONCE
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
-from cdclake.model.late import known_as_applied
+from cdclake.model.due_files import remember_applied
 from cdclake.model.layout import CHANGE_DIGITS
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def commit_erasure(
         CommitConflictError: Another run committed first; nothing was changed.
         LeaseLostError: Another run took the table over.
     """
-    after = known_as_applied(replace(replacement.of(before), change=before.change + 1), known_raw_files)
+    after = remember_applied(replace(replacement.of(before), change=before.change + 1), known_raw_files)
     live = {file.path for file in before.all_files}
     # New files of the past have never been in sight, but so a clean-up finds them when nobody needs them any more.
     new = [file for old, file in replacement.files.items() if file and file.path != old]

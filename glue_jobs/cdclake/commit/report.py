@@ -139,7 +139,7 @@ def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> Lo
     head, first_retained = log.head(), log.first_retained()
     last = head if through is None else min(through, head)
     records = {record.change: record for record in log.records(max(1, last - count + 1), head)}
-    shown = records[head].shows if head else 0
+    shown = records[head].content_change if head else 0
     line = _line_to(shown, records)
     entries = tuple(
         LogEntry(
@@ -160,5 +160,5 @@ def _line_to(change: int, records: Mapping[int, ChangeRecord]) -> set[int]:
     while change in records:
         line.add(change)
         before = records.get(change - 1)
-        change = before.shows if before else 0
+        change = before.content_change if before else 0
     return line

@@ -98,7 +98,7 @@ def check_files(log: ChangeLog, snapshot: Snapshot, *, reloads: bool = False) ->
     """
     found = compare(log, snapshot.all_files)
     name = log.layout.name
-    if found.foreign and not snapshot.made:
+    if found.foreign and not snapshot.exists:
         message = f"The lake folder of {name} holds files that cdclake did not write: {_names(found.foreign)}"
         remedy = f"cdclake adopt {name.typed} takes them over as the table; or empty the folder"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)

@@ -49,7 +49,7 @@ def take_over(
             added=(),
             retired=(),
             snapshot_key=log.write_snapshot(snapshot, run_id),
-            as_of=log.record(change).shows if change else 0,
+            as_of=log.record(change).content_change if change else 0,
             reason=reason,
         )
         try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def shows(log: ChangeLog, change: int) -> int:
     """Number of the change that made the table as it is after a change; 0 if there is nothing."""
-    return log.record(change).shows if change else 0
+    return log.record(change).content_change if change else 0
 
 
 def made_from(log: ChangeLog, change: int) -> int:

@@ -198,7 +198,7 @@ class ChangeRecord:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def shows(self) -> int:
+    def content_change(self) -> int:
         """Number of the change that made the table as it is after this one."""
         return self.change if self.as_of is None else self.as_of
 

@@ -155,7 +155,7 @@ class Snapshot:
         return (*self.files, *(self.history.files if self.history else ()))
 
     @property
-    def made(self) -> bool:
+    def exists(self) -> bool:
         """Whether there is a table: it was loaded or fed, and that was not undone."""
         return len(self.schema) > 0
 

@@ -27,7 +27,7 @@ def test_the_documents_session_goes_as_it_says(cdclake, state):
     for arguments in commands("cdclake", [ROOT / "docs" / "undo.md"]):
         result = cdclake.asked(*arguments, answer="y")
         assert result.exit_code == 0, (shlex.join(arguments), result.output)
-    kinds = [(record.kind.value, record.shows) for record in table.log.records(4, table.log.head())]
+    kinds = [(record.kind.value, record.content_change) for record in table.log.records(4, table.log.head())]
     assert kinds == [("rollback", 2), ("reapply", 3), ("rollback", 1)]
     assert table.log.record(6).reason == "wrong prices since change 2"
     after = state.get(registered.path)

@@ -414,7 +414,7 @@ def shown(orders: World, catalog: MemoryCatalog) -> Iterator[World]:
     change(orders, "2024-03-05", "2024-03-06", schema=WIDE)
     run(orders, catalog)
     yield orders
-    if orders.log().snapshot(orders.log().head()).made:
+    if orders.log().snapshot(orders.log().head()).exists:
         assert catalog.listing(NAME) == expected(orders)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.plan_table import plan_table
-from cdclake.model.late import applied_after, first_batch, pending_changes
+from cdclake.model.due_files import first_batch, mark_applied, pending_changes
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Attribute
 from cdclake.model.rawfiles import ListedObject, RawFile, file_order, raw_files
 from cdclake.model.schema import Column, Schema
@@ -127,7 +127,7 @@ def test_a_batch_ends_at_so_many_files_or_bytes_and_holds_at_least_one(most_file
 )
 def test_planner_and_job_mean_the_same_files(applied: list[int], there: list[int], most_files: int, most_bytes: int):
     lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)))
-    lake = applied_after(lake, listed(applied), 72)
+    lake = mark_applied(lake, listed(applied), 72)
     files = listed(sorted({*there, *applied}))
     state = active(MaxFilesPerRun=str(most_files), MaxBytesPerRun=str(most_bytes), LateWindowHours="72")
     left = len(pending_changes(lake, files, 72).due)
@@ -142,7 +142,7 @@ def test_planner_and_job_mean_the_same_files(applied: list[int], there: list[int
         assert decision.first == job[0].relative
         assert decision.left == left - len(job)
         assert len(job) == 1 or decision.bytes <= most_bytes
-        lake = applied_after(lake, job, 72)
+        lake = mark_applied(lake, job, 72)
         assert not plan_table(state, (), files, T0, lake).repeats(decision)
         left -= len(job)
     assert plan_table(state, (), files, T0, lake).kind is DecisionKind.NOTHING_NEW

@@ -62,7 +62,7 @@ def test_raw_files_that_were_applied_may_vanish_and_nothing_happens(world: World
     assert planned(world).kind is DecisionKind.NOTHING_NEW
     world.process()
     assert world.state().item["LastChangeId"] == before
-    assert world.log().snapshot(world.log().head()).made
+    assert world.log().snapshot(world.log().head()).exists
 
 
 def test_after_applied_files_vanished_new_changes_are_applied_as_ever(world: World):

@@ -7,7 +7,7 @@ import pytest
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.errors import ConfigurationError
-from cdclake.model.late import applied_after
+from cdclake.model.due_files import mark_applied
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, raw_files
 from cdclake.model.schema import Column, Schema
@@ -179,7 +179,7 @@ def test_work_that_is_sure_comes_before_a_look():
 def lake(*applied: str, **fields: object) -> Snapshot:
     listing = [ListedObject(PREFIX + name, 10, T0) for name in applied]
     snapshot = Snapshot(change=1, schema=SCHEMA, **fields)  # type: ignore[arg-type]  # any field of a snapshot
-    return applied_after(snapshot, raw_files(listing, PREFIX)[1], 72)
+    return mark_applied(snapshot, raw_files(listing, PREFIX)[1], 72)
 
 
 def planned_with(snapshot: Snapshot, state: TableState, **written: float) -> Decision:

@@ -133,7 +133,7 @@ def test_any_two_changes_differ_as_the_oracle_says(
         written: list[ChangeRow] = []
         states = {1: merge(key, loaded, written)}
         for step in steps:
-            shown = table.log.record(table.log.head()).shows
+            shown = table.log.record(table.log.head()).content_change
             if isinstance(step, int):
                 to = 1 if step else shown - 1
                 if shown > 1:

@@ -99,7 +99,7 @@ def show_change(
     if output is OutputFormat.JSON:
         data = json.loads(record.to_bytes())
         data["seconds"] = log.seconds(record)
-        facts = {"table": str(log.layout.name), **data, "shows": record.shows, "retained": retained}
+        facts = {"table": str(log.layout.name), **data, "shows": record.content_change, "retained": retained}
         output_for(output).records("Change", (), [facts])
     else:
         _show_record(log, record, output_for(output), retained=retained)

@@ -132,11 +132,11 @@ def _show_one(
 ) -> bool:
     """Have the catalog show one folder as it is; False if there is nothing to show, and it shows nothing."""
     found = catalog.table(name.table)
-    if found is None and not lake.made:
+    if found is None and not lake.exists:
         return False
     if found:
         _check_ours(found, name, layout)
-    if lake.made or found is None:
+    if lake.exists or found is None:
         wanted = listing_of(lake, layout, added, has_view=has_view)
     else:
         wanted = emptied(found, lake.change)

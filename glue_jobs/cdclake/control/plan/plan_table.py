@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import due_loads, newest_load, waiting
 from cdclake.control.plan.lost_files import note_of, vanished
-from cdclake.model.late import begin_after, first_batch, passed_over, pending_changes
+from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
 from cdclake.model.snapshot import Snapshot
@@ -37,7 +37,7 @@ def plan_table(
 
     A full load is due when a LOAD file was written after the last full load, and taken when all of it has arrived;
     until then the changes wait with it. An incremental is due when the lake lacks a change file, see
-    `cdclake.model.late`, and takes the oldest files first, as many as one change may. When a table that was loaded
+    `cdclake.model.due_files`, and takes the oldest files first, as many as one change may. When a table that was loaded
     before is loaded anew, change files older than the new LOAD files are no work of their own: the full load passes
     over them, as it holds what they say.
 
@@ -185,9 +185,9 @@ def _work(
 ) -> _Work:
     settings = state.settings
     # The first full load passes over nothing, as no change file is known to be older than what it reads.
-    made = state.last_change > 0 if lake is None else lake.made
+    made = state.last_change > 0 if lake is None else lake.exists
     reload = bool(loads) and (made or _loaded_before(state))
-    base = begin_after(known, passed_over(loads, change_files) if reload else "") if loads else known
+    base = begin_after(known, covered_by_full_load(loads, change_files) if reload else "") if loads else known
     pending = pending_changes(base, change_files, settings.late_window_hours, state.last_listed_utc)
     watermark = file_order(base.watermark)
     changes = [file for file in pending.due if file.order > watermark]
@@ -204,7 +204,7 @@ def _known(state: TableState, lake: Snapshot | None) -> Snapshot:
     """The lake table as far as it is known. While there is none, the item says where the changes begin."""
     if lake is None:
         return Snapshot(change=state.last_change, watermark=state.checked_watermark)
-    return lake if lake.made else begin_after(lake, state.checked_watermark)
+    return lake if lake.exists else begin_after(lake, state.checked_watermark)
 
 
 def _loaded_before(state: TableState) -> bool:

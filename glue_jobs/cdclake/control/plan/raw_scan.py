@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from cdclake.control.plan.full_load_gate import due_loads
-from cdclake.model.late import window_begin
+from cdclake.model.due_files import window_begin
 from cdclake.model.rawfiles import file_order, is_transactions_key, raw_files, start_after
 from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def is_emptied(log: ChangeLog, snapshot: Snapshot) -> bool:
     """Whether there was a lake table and a rollback undid all of it, so that it is to be loaded from the beginning."""
-    return not snapshot.made and any(record.as_of is None for record in log.newest_first(snapshot.change))
+    return not snapshot.exists and any(record.as_of is None for record in log.newest_first(snapshot.change))
 
 
 def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> dict[str, str]:
@@ -31,7 +31,7 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> 
         snapshot: The lake table after its newest change.
         emptied: As `is_emptied` says.
     """
-    if not (snapshot.made or emptied):
+    if not (snapshot.exists or emptied):
         return {Attribute.LAST_CHANGE_ID: str(snapshot.change)} if snapshot.change else {}
     return {
         Attribute.LAST_CHANGE_ID: str(snapshot.change),

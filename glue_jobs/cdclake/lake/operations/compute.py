@@ -52,7 +52,7 @@ def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> Non
     Raises:
         ConfigurationError: Names the attribute that was changed.
     """
-    if not before.made:
+    if not before.exists:
         return
     settings = run.settings
     for attribute, was, now in (

@@ -65,7 +65,7 @@ def plan_history(
         remedy = f"Empty it, or set {Attribute.HISTORY} to false"
         raise LakeFilesError(message, remedy=remedy, folder=run.layout.history_prefix)
     full_load, change = loaded_utc is not None, before.change + 1
-    loads = (*(now.loads if now else ()), *((change,) if full_load or not before.made else ()))
+    loads = (*(now.loads if now else ()), *((change,) if full_load or not before.exists else ()))
     compares = full_load or not now or now.since is None
     since = change if compares or not now else now.since
     has_gap = since is not None and since > max(loads, default=0)

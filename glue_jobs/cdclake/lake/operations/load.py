@@ -17,7 +17,14 @@ from cdclake.lake.operations.compute import compute, require_same_keys, table_sh
 from cdclake.lake.operations.history import base_schema
 from cdclake.lake.raw import reader
 from cdclake.model.change import ChangeKind
-from cdclake.model.late import applied_after, begin_after, first_batch, full_load_facts, passed_over, pending_changes
+from cdclake.model.due_files import (
+    begin_after,
+    covered_by_full_load,
+    first_batch,
+    full_load_facts,
+    mark_applied,
+    pending_changes,
+)
 from cdclake.model.rawfiles import file_order, missing_loads
 from cdclake.model.schema import merge_schemas
 from cdclake.raw_listing import list_raw_files
@@ -70,7 +77,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
     loaded_utc = min(file.modified_utc for file in full_load)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(looks), loaded_utc=loaded_utc).after_listing(listed_seconds)
-    begun = begin_after(before, passed_over(full_load, changes) if before.made else "")
+    begun = begin_after(before, covered_by_full_load(full_load, changes) if before.exists else "")
     after = replace(snapshot_after(run, begun, shape, result, kept=()), full_load_files=names, full_load_utc=newest)
     return commit(run, before, after, result, ChangeKind.FULL_LOAD, full_load)
 
@@ -80,9 +87,9 @@ def load_incremental(
 ) -> dict[str, Any]:
     """Apply the change files that the lake table lacks, late ones included, up to a given one.
 
-    Of more than one change may take, the oldest are applied, see `cdclake.model.late.first_batch`. What the lake has is
-    told by its own snapshot; `last_file` is used only while there is none. A second call with the same arguments does
-    nothing, unless more files were due than one change may take.
+    If more files are due than one change may take, the oldest are applied, see `cdclake.model.due_files.first_batch`.
+    The lake's own snapshot holds what was applied; `last_file` is used only while there is none. A second call with
+    the same arguments does nothing, unless more files were due than one change may take.
 
     Args:
         last_file: Watermark of the state table, relative to the table's raw folder; empty for none.
@@ -99,7 +106,7 @@ def load_incremental(
     """
     started = time.perf_counter()
     before = run.current()
-    known = before if before.made else begin_after(before, last_file)
+    known = before if before.exists else begin_after(before, last_file)
     end = file_order(new_file)
     _, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
     last_applied, written_anew = _last_applied(run, before)
@@ -121,7 +128,7 @@ def load_incremental(
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(looks)).after_listing(listed_seconds)
     after = snapshot_after(run, known, shape, result, files_that_stay(before.files, result.rewritten))
-    after = applied_after(after, due, run.settings.late_window_hours)
+    after = mark_applied(after, due, run.settings.late_window_hours)
     return commit(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)
 
 

@@ -51,7 +51,7 @@ def read_changes(
     source = TableLocation.at(lake, table, prefix)
     states = _states(source.log(), from_change, to_change)
     schema = comparison_schema(states)
-    pairs = [pair for pair in pairwise(states) if any(one.snapshot.made for one in pair)]
+    pairs = [pair for pair in pairwise(states) if any(one.snapshot.exists for one in pair)]
     steps = [(plan_diff(before, after), _marks(after)) for before, after in pairs]
     return diffs_frame(spark, source, schema, [step for step in steps if not step[0].is_empty], _MARKS)
 

@@ -91,7 +91,7 @@ def read_table(
     source = TableLocation.at(lake, table, prefix)
     as_of = table_as_of(source.log(), change, at)
     snapshot = as_of.snapshot
-    if not snapshot.made:
+    if not snapshot.exists:
         message = f"{table} held nothing after change {as_of.change}: every change before was rolled back"
         raise ConfigurationError(message, remedy="Name another change; cdclake changes lists them")
     shape = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)

@@ -234,8 +234,8 @@ def comparison_schema(states: Sequence[TableAsOf]) -> Schema:
 
 
 def _common_key(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    if not (before.made and after.made):
-        return (before if before.made else after).primary_key
+    if not (before.exists and after.exists):
+        return (before if before.exists else after).primary_key
     keys = ({name.lower() for name in snapshot.primary_key} for snapshot in (before, after))
     return after.primary_key if next(keys) == next(keys) else ()
 

@@ -19,7 +19,7 @@ from cdclake.lake.operations.adopt.foreign_rows import ForeignRows
 from cdclake.lake.raw import reader
 from cdclake.lake.storage.partitions import partition_column, partition_text
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.late import begin_after, pending_changes
+from cdclake.model.due_files import begin_after, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import Column, Schema, partition_folder
 from cdclake.model.snapshot import DataFile, Snapshot

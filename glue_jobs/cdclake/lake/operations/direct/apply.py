@@ -18,7 +18,7 @@ from cdclake.lake.operations.direct.prepare import PrepareRequest, prepare
 from cdclake.lake.raw.reader import Slice
 from cdclake.model.change import ChangeKind
 from cdclake.model.direct import call_stamp, direct_file
-from cdclake.model.late import begin_after
+from cdclake.model.due_files import begin_after
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import file_order
 from cdclake.model.schema import DELETE, INSERT, UPDATE, Schema
@@ -93,7 +93,7 @@ def change_directly(run: TableRun, spark: Backend, wanted: DirectChange, applied
     settings = replace(run.settings, max_quarantined_rows=0)
     run = replace(run, raw=run.log.store, raw_fs=run.lake_fs, settings=settings)
     before = run.current()
-    known = before if before.made else begin_after(before, applied_before)
+    known = before if before.exists else begin_after(before, applied_before)
     if wanted.op != INSERT:
         _require_key(run, before)
     try:
@@ -127,7 +127,7 @@ def _sets(column: str, op: str, rows: Rows) -> bool:
 
 
 def _shape(run: TableRun, before: Snapshot, rows: Rows) -> TableShape:
-    schema = before.schema if before.made else schema_of_rows(rows, run.settings.schema or Schema())
+    schema = before.schema if before.exists else schema_of_rows(rows, run.settings.schema or Schema())
     shape = table_shape(run, schema)
     require_same_keys(run, before, shape)
     return shape
@@ -135,7 +135,7 @@ def _shape(run: TableRun, before: Snapshot, rows: Rows) -> TableShape:
 
 def _require_key(run: TableRun, before: Snapshot) -> None:
     name = run.layout.name
-    if not before.made:
+    if not before.exists:
         message = f"There is no lake table {name} yet"
         raise ConfigurationError(message, remedy="Insert rows, which makes it, or let the jobs load it")
     if not run.settings.primary_key:

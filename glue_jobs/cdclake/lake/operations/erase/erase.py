@@ -211,7 +211,7 @@ def _shut_out_others(erasure: Erasure, fencing_token: int) -> int:
     log = erasure.log
     head = roll_forward(log)
     lake = log.snapshot(head)
-    if not lake.made:
+    if not lake.exists:
         message = f"There is no lake table {log.layout.name}"
         raise ConfigurationError(message, remedy="Look at the names of table, bucket and folder")
     check_files(log, lake)

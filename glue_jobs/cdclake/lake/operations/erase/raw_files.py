@@ -20,7 +20,7 @@ from cdclake.lake.raw import csv
 from cdclake.lake.raw.reader import Slice, read
 from cdclake.lake.storage.keys import KEY, row_keys
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.late import full_load_facts, pending_changes
+from cdclake.model.due_files import full_load_facts, pending_changes
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import ROW_DIGITS
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.model.late import applied_after, begin_after, passed_over, pending_changes
+from cdclake.model.due_files import begin_after, covered_by_full_load, mark_applied, pending_changes
 from cdclake.model.rawfiles import ListedObject, RawFile, raw_files
 from cdclake.model.snapshot import Snapshot
 
@@ -30,7 +30,7 @@ def due(snapshot: Snapshot, *relatives: str, hours: int = HOURS) -> list[str]:
 
 
 def applied(*relatives: str, to: Snapshot | None = None, hours: int = HOURS) -> Snapshot:
-    return applied_after(to or Snapshot(), written(*relatives), hours)
+    return mark_applied(to or Snapshot(), written(*relatives), hours)
 
 
 def test_a_table_without_any_change_lacks_every_file_however_old() -> None:
@@ -114,8 +114,8 @@ def test_with_a_full_load_what_was_forgotten_no_longer_matters() -> None:
 def test_a_reload_passes_over_the_change_files_written_before_it() -> None:
     loads, _ = raw_files([ListedObject(f"s/t/LOAD0000000{n}.csv", 1, T0 + timedelta(hours=n)) for n in (2, 3)], "s/t/")
     before, since = written(name(0), name(1), at=T0 + timedelta(hours=1)), written(name(2), at=T0 + timedelta(hours=2))
-    assert passed_over(loads, before + since) == name(1)
-    assert passed_over(loads, since) == ""
+    assert covered_by_full_load(loads, before + since) == name(1)
+    assert covered_by_full_load(loads, since) == ""
 
 
 def test_a_file_behind_the_window_is_too_late_if_it_came_since_a_time() -> None:
@@ -169,7 +169,7 @@ def test_any_order_inside_the_window_and_any_cut_into_runs_applies_every_file_on
         there += [name(hour) for hour in run]
         todo = pending_changes(snapshot, written(*there), HOURS).due
         assert todo == sorted(todo, key=lambda file: file.order)
-        snapshot = applied_after(snapshot, todo, HOURS)
+        snapshot = mark_applied(snapshot, todo, HOURS)
         done += [file.relative for file in todo]
         assert due(snapshot, *there) == []
     assert sorted(done) == sorted(there)

@@ -82,7 +82,7 @@ def first_batch(files: Sequence[RawFile], most_files: int, most_bytes: int) -> S
     return files
 
 
-def applied_after(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int) -> Snapshot:
+def mark_applied(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int) -> Snapshot:
     """The snapshot with these change files counted as applied, and forgotten what lies behind the late window.
 
     Args:
@@ -100,7 +100,7 @@ def applied_after(snapshot: Snapshot, files: Sequence[RawFile], late_window_hour
     return replace(after, applied_files=tuple(sorted(kept, key=file_order)), horizon=horizon)
 
 
-def known_as_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
+def remember_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
     """The snapshot with these change files among those applied, also behind the late window, up to the next change.
 
     So files that we write anew ourselves, and that are in the table, are not taken for files that come too late.
@@ -123,7 +123,7 @@ def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:
     return replace(snapshot, watermark=relative, floor=relative, applied_files=(), horizon="")
 
 
-def passed_over(full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:
+def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:
     """The change file up to which a full load that replaces an earlier one holds every change, for `begin_after`.
 
     A change file written before the first file of the full load was is in it already. One written since may be or not,
