@@ -12,7 +12,7 @@ import pyarrow as pa
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.folder import FolderStore
 from cdclake.devkit.dms.attributes import attributes_for
-from cdclake.devkit.dms.files import BEFORE_PREFIX, Changes, change_bytes, full_load_bytes
+from cdclake.devkit.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
 from cdclake.devkit.dms.names import change_path, full_load_path, table_folder
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings, settings_from
 from cdclake.doctor.diagnose import RawBucket, Report, diagnose
@@ -76,12 +76,12 @@ class RawFolder:
         Args:
             changes: `Op` and row, in order.
             before: The previous version of each row, with `BeforeImages`.
-            more: Further arguments of `Changes`.
+            more: Further arguments of `ChangeRows`.
         """
         made = self.changes(*changes, before=before, **more)
         return self.put(change_path(self.settings, self.now), change_bytes(made, self.settings))
 
-    def changes(self, *changes: tuple[str, Row], before: Sequence[Row | None] = (), **more: Any) -> Changes:
+    def changes(self, *changes: tuple[str, Row], before: Sequence[Row | None] = (), **more: Any) -> ChangeRows:
         """The changes that `change` writes."""
         self.now += MINUTE
         times = [self.now - MINUTE / 2 + timedelta(milliseconds=i) for i in range(len(changes))]
@@ -95,7 +95,7 @@ class RawFolder:
             old_rows = [old or (values if op == "U" else {}) for old, (op, values) in zip(padded, changes, strict=True)]
             images = pa.Table.from_pylist([{"id": old.get("id")} for old in old_rows], keys)
         headers = pa.table({SEQUENCE: [f"{time:%Y%m%d%H%M%S}{0:02d}{n:019d}" for time, n in zip(times, numbers)]})
-        return Changes(
+        return ChangeRows(
             pa.array([op for op, _ in changes], pa.string()),
             pa.array(times, pa.timestamp("us", tz="UTC")),
             rows,

@@ -1,4 +1,4 @@
-"""Files have the columns and encodings of DMS, and the product reads back exactly what was written."""
+"""Files have the columns and encodings of DMS, and cdclake reads back exactly what was written."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.lake.table import NAME, Table
 from cdclake.devkit.dms.attributes import attributes_for
 from cdclake.devkit.dms.files import (
     CHAR_LENGTH,
-    Changes,
-    TableChanges,
+    ChangeRows,
+    TableChangeRows,
     change_bytes,
     full_load_bytes,
     transaction_bytes,
@@ -55,12 +55,12 @@ def rows(*values: tuple[Any, ...]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(COLUMNS.names, row, strict=True)) for row in values], COLUMNS)
 
 
-def changes(operations: str, *values: tuple[Any, ...], **more: Any) -> Changes:
+def changes(operations: str, *values: tuple[Any, ...], **more: Any) -> ChangeRows:
     times = pa.array([WHEN] * len(operations), pa.timestamp("us", tz="UTC"))
-    return Changes(pa.array(list(operations), pa.string()), times, rows(*values), **more)
+    return ChangeRows(pa.array(list(operations), pa.string()), times, rows(*values), **more)
 
 
-def csv(made: Changes, **names: object) -> str:
+def csv(made: ChangeRows, **names: object) -> str:
     return change_bytes(made, settings_from(names)).decode()
 
 
@@ -71,7 +71,7 @@ def test_csv_quotes_by_rfc_4180_and_writes_values_as_dms_does() -> None:
     )
 
 
-def test_csv_without_rfc_4180_copies_text_as_it_is() -> None:
+def test_csv_without_rfc_4180_copies_text_unchanged() -> None:
     assert csv(changes("I", ROW), Rfc4180=False).startswith('I,1,a, "b"\nc,-1.50,')
 
 
@@ -80,14 +80,14 @@ def test_a_header_line_names_all_columns() -> None:
     assert made.splitlines()[0] == b"Op,ts,id,name,price,weight,day,at,gift"
 
 
-def test_gzip_gives_the_same_bytes_every_time() -> None:
+def test_gzip_output_is_deterministic() -> None:
     settings_ = settings_from({"CompressionType": "gzip"})
     made = change_bytes(changes("I", ROW), settings_)
     assert made == change_bytes(changes("I", ROW), settings_)
     assert gzip.decompress(made) == change_bytes(changes("I", ROW), DmsSettings())
 
 
-def test_what_was_not_logged_has_its_own_text_if_asked_for() -> None:
+def test_unlogged_values_have_their_own_text_if_configured() -> None:
     made = changes("UU", NOTHING, NOTHING, unsent={"name": pa.array([True, False]), "gift": pa.array([True, True])})
     assert csv(made, UseCsvNoSupValue="true", CsvNoSupValue="?") == (
         "U,2,?,NULL,NULL,NULL,NULL,?\nU,2,NULL,NULL,NULL,NULL,NULL,?\n"
@@ -116,13 +116,13 @@ def test_bytes_are_hexadecimal_digits_and_small_decimals_have_no_exponent() -> N
         ({"CdcInsertsAndUpdates": "true", "IncludeOpForFullLoad": "true"}, ["I,1", "U,2"]),
     ],
 )
-def test_only_the_operations_asked_for_are_sent_with_op_or_without(names: dict[str, str], lines: list[str]) -> None:
+def test_only_the_configured_operations_are_sent_with_or_without_op(names: dict[str, str], lines: list[str]) -> None:
     times = pa.array([WHEN] * 3, pa.timestamp("us", tz="UTC"))
-    made = Changes(pa.array(["I", "U", "D"]), times, pa.table({"id": [1, 2, 3]}))
+    made = ChangeRows(pa.array(["I", "U", "D"]), times, pa.table({"id": [1, 2, 3]}))
     assert csv(made, **names).splitlines() == lines
 
 
-def test_a_full_load_has_op_if_asked_for_and_added_columns_empty() -> None:
+def test_a_full_load_has_op_if_configured_and_empty_added_columns() -> None:
     settings_ = DmsSettings(include_op_for_full_load=True, timestamp_column_name="ts")
     data = full_load_bytes(pa.table({"id": [1, 2]}), settings_, WHEN, ["AR_H_CHANGE_SEQ", "BI_id"])
     assert data.decode().splitlines() == [f"I,2024-03-05 10:15:00.000000,{i},," for i in (1, 2)]
@@ -140,7 +140,7 @@ def parquet(data: bytes) -> pq.ParquetFile:
     return pq.ParquetFile(pa.BufferReader(data))
 
 
-def test_parquet_has_a_required_timestamp_column_and_all_else_optional_in_one_row_group() -> None:
+def test_parquet_has_one_row_group_and_only_the_timestamp_column_is_required() -> None:
     names = {"DataFormat": "parquet", "TimestampColumnName": "ts", "EncodingType": "plain", "CompressionType": "gzip"}
     file = parquet(change_bytes(changes("IU", ROW, NOTHING), settings_from(names)))
     assert [field.name for field in file.schema_arrow] == ["Op", "ts", *COLUMNS.names]
@@ -154,7 +154,7 @@ def test_parquet_has_a_required_timestamp_column_and_all_else_optional_in_one_ro
     assert file.read()["ts"].to_pylist() == ["2024-03-05 10:15:00.000000"] * 2
 
 
-def test_parquet_follows_its_own_settings() -> None:
+def test_parquet_settings_take_effect() -> None:
     names = {
         "DataFormat": "parquet",
         "ParquetVersion": "parquet-2-0",
@@ -168,11 +168,11 @@ def test_parquet_follows_its_own_settings() -> None:
     assert not file.metadata.row_group(0).column(1).is_stats_set
 
 
-def test_a_transaction_file_has_the_rows_of_all_tables_in_the_order_of_commits() -> None:
+def test_a_transaction_file_has_the_rows_of_all_tables_in_commit_order() -> None:
     first = changes("IU", ROW, NOTHING)
     times = pa.array([WHEN] * 2, pa.timestamp("us", tz="UTC"))
-    second = Changes(pa.array(["D", "D"]), times, pa.table({"table": ["x", "y"]}))
-    tables = [TableChanges(TableName("shop", "orders"), first), TableChanges(TableName("hr", "staff"), second)]
+    second = ChangeRows(pa.array(["D", "D"]), times, pa.table({"table": ["x", "y"]}))
+    tables = [TableChangeRows(TableName("shop", "orders"), first), TableChangeRows(TableName("hr", "staff"), second)]
     settings_ = settings_from({"PreserveTransactions": "true", "CdcPath": "cdc", "DataFormat": "parquet"})
     assert transaction_bytes(tables, np.array([1, 0, 1, 0]), settings_).decode() == (
         "D,staff,hr,x\n"
@@ -182,7 +182,7 @@ def test_a_transaction_file_has_the_rows_of_all_tables_in_the_order_of_commits()
     )
 
 
-def test_attributes_name_only_what_is_not_the_default() -> None:
+def test_attributes_contain_only_values_other_than_the_default() -> None:
     assert attributes_for(settings_from({"DataFormat": "parquet", "CsvDelimiter": ";"}), COLUMNS, ["id"]) == {
         "PrimaryKey": "id",
         "PartitionKey": "null",
@@ -247,7 +247,7 @@ def same(found: ReadBatch, operations: list[str], expected: pa.Table) -> None:
 
 @settings(max_examples=150)
 @given(names=DIALECTS, made=st.lists(st.tuples(st.sampled_from("IUD"), VALUES), min_size=1, max_size=5))
-def test_the_product_reads_what_was_written_with_the_attributes_that_fit(
+def test_cdclake_reads_back_every_file_with_its_attributes(
     names: dict[str, Any], made: list[tuple[str, tuple[Any, ...]]]
 ) -> None:
     assume(names["CsvNullValue"] != names["CsvDelimiter"])
@@ -267,7 +267,7 @@ def test_the_product_reads_what_was_written_with_the_attributes_that_fit(
     same(read_back(load, full_load_path(dms, 1), item), ["I"] * len(made), table)
 
 
-def test_before_images_and_values_not_logged_are_read_back_too() -> None:
+def test_before_images_and_unlogged_values_are_read_back() -> None:
     before = pa.table({"id": pa.array([None, 1], pa.int64())})
     dms = settings_from({"UseCsvNoSupValue": "true", "CsvNoSupValue": "~"})
     made = changes("IU", ROW, NOTHING, before=before, unsent={"name": pa.array([False, True])})
@@ -284,7 +284,7 @@ def test_before_images_and_values_not_logged_are_read_back_too() -> None:
 def test_rows_of_a_transaction_file_are_read_back_by_table() -> None:
     dms = settings_from({"PreserveTransactions": "true", "CdcPath": "cdc", "TimestampColumnName": "ts"})
     item = attributes_for(dms, COLUMNS, ["id"])
-    other = TableChanges(TableName("shop", "other"), changes("DD", NOTHING, ROW))
-    data = transaction_bytes([TableChanges(NAME, changes("IU", ROW, NOTHING)), other], np.array([0, 1, 1, 0]), dms)
+    other = TableChangeRows(TableName("shop", "other"), changes("DD", NOTHING, ROW))
+    data = transaction_bytes([TableChangeRows(NAME, changes("IU", ROW, NOTHING)), other], np.array([0, 1, 1, 0]), dms)
     found = read_back(data, transactions_key(dms, WHEN).rpartition("/")[2], item, "cdc")
     same(found, ["I", "U"], rows(ROW, NOTHING))

@@ -1,4 +1,4 @@
-"""Names and folders are those of the DMS user guide, and the product's reader knows every one."""
+"""Names and folders are those of the DMS user guide, and cdclake's reader accepts all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_full_load_files_are_counted_in_upper_case_hexadecimal(number: int, name
     ("parallel", "path"),
     [("none", "LOAD00000002.csv"), ("folders", "p3/LOAD00000002.csv"), ("segments", "SEGMENT3_LOAD00000002.csv")],
 )
-def test_a_parallel_load_has_folders_or_segments(parallel: str, path: str) -> None:
+def test_a_parallel_load_uses_folders_or_segments(parallel: str, path: str) -> None:
     assert full_load_path(settings_from({"ParallelLoad": parallel}), 2, 3) == path
     assert split_raw_key(f"shop/orders/{path}", "") is not None
 
@@ -37,7 +37,7 @@ def test_a_parallel_load_has_folders_or_segments(parallel: str, path: str) -> No
     ("format_", "compression", "ending"),
     [("csv", "none", "csv"), ("csv", "gzip", "csv.gz"), ("parquet", "none", "parquet"), ("parquet", "gzip", "parquet")],
 )
-def test_a_name_ends_as_the_format_says(format_: str, compression: str, ending: str) -> None:
+def test_a_name_ends_with_the_format(format_: str, compression: str, ending: str) -> None:
     settings = settings_from({"DataFormat": format_, "CompressionType": compression})
     assert change_path(settings, WHEN) == f"20240305-101500123.{ending}"
 
@@ -52,7 +52,7 @@ def test_a_name_ends_as_the_format_says(format_: str, compression: str, ending: 
         ("DDMMYYYY", "NONE", "05032024/"),
     ],
 )
-def test_date_folders_have_their_parts_in_the_order_asked_for(sequence: str, delimiter: str, folder: str) -> None:
+def test_date_folders_have_the_configured_parts_and_order(sequence: str, delimiter: str, folder: str) -> None:
     names = {
         "DatePartitionEnabled": "true",
         "DatePartitionSequence": sequence,
@@ -63,7 +63,7 @@ def test_date_folders_have_their_parts_in_the_order_asked_for(sequence: str, del
     assert split_raw_key(f"shop/orders/{path}", "") is not None
 
 
-def test_the_zone_of_date_folders_shifts_the_name_too_and_goes_backwards_when_summer_time_ends() -> None:
+def test_the_time_zone_of_date_folders_shifts_names_which_go_back_when_summer_time_ends() -> None:
     settings = settings_from({"DatePartitionEnabled": "true", "DatePartitionTimezone": "Europe/Berlin"})
     before, after = (datetime(2024, 10, 27, hour, 59, tzinfo=timezone.utc) for hour in (0, 1))
     assert change_path(settings, before) == "2024/10/27/20241027-025900000.csv"
@@ -71,11 +71,11 @@ def test_the_zone_of_date_folders_shifts_the_name_too_and_goes_backwards_when_su
     assert change_path(settings, after.replace(minute=0)) < change_path(settings, before)
 
 
-def test_without_date_folders_a_zone_shifts_nothing() -> None:
+def test_without_date_folders_the_time_zone_has_no_effect() -> None:
     assert change_path(settings_from({"DatePartitionTimezone": "Europe/Berlin"}), WHEN) == "20240305-101500123.csv"
 
 
-def test_a_bucket_folder_holds_everything_and_transaction_files_lie_in_their_own() -> None:
+def test_the_bucket_folder_contains_table_folders_and_the_transaction_folder() -> None:
     settings = settings_from({"BucketFolder": "/dms/", "PreserveTransactions": "true", "CdcPath": "cdc/all"})
     assert table_folder(settings, NAME) == "dms/shop/orders/"
     key = transactions_key(settings, WHEN)
@@ -84,7 +84,7 @@ def test_a_bucket_folder_holds_everything_and_transaction_files_lie_in_their_own
     assert file_order(key.rpartition("/")[2]).startswith("20240305-101500123/")
 
 
-def test_times_of_change_files_grow_even_if_the_clock_goes_back() -> None:
+def test_change_file_times_increase_even_if_the_clock_goes_back() -> None:
     clock = ManualClock(WHEN)
     times = ChangeFileTimes(clock)
     made = [times.next(), times.next()]
@@ -116,7 +116,7 @@ def test_times_of_change_files_grow_even_if_the_clock_goes_back() -> None:
         ("CsvDelimter", ";"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused_by_name(name: str, value: str) -> None:
+def test_an_invalid_setting_is_refused_with_its_name(name: str, value: str) -> None:
     needed = {"DatePartitionEnabled": "true"} if name == "DatePartitionTimezone" else {}
     with pytest.raises(ConfigurationError) as refused:
         settings_from({**needed, name: value})
@@ -126,12 +126,12 @@ def test_a_setting_that_cannot_be_is_refused_by_name(name: str, value: str) -> N
 
 
 @pytest.mark.parametrize("other", ["DatePartitionEnabled", "AddColumnName"])
-def test_transaction_files_exclude_what_dms_excludes(other: str) -> None:
+def test_settings_that_exclude_transaction_files_are_refused(other: str) -> None:
     with pytest.raises(ConfigurationError, match=other):
         settings_from({"PreserveTransactions": "true", "CdcPath": "cdc", other: "y"})
 
 
-def test_settings_may_come_as_json_has_them_and_with_backslashes() -> None:
+def test_settings_accept_json_values_and_backslash_escapes() -> None:
     settings = settings_from(
         {"Rfc4180": False, "MaxFileSize": 5, "CsvDelimiter": "\\t", "HeaderColumns": ["AR_H_CHANGE_SEQ"]}
     )

@@ -1,9 +1,9 @@
-"""Combinations of DMS settings and of what happens at a source, as arguments of `cdclake local feed`."""
+"""Combinations of DMS settings and source behavior, as arguments of `cdclake local feed`."""
 
 from __future__ import annotations
 
 SMALL = ("--rows", "40", "--changes", "120", "--files", "8")
-"""A feed that is applied in no time."""
+"""A feed that is applied quickly."""
 _ALL_TYPES = (
     "id bigint, b boolean, t tinyint, s smallint, i int, f float, d double, n decimal(38,10), c char(5), day date, "
     "at timestamp, clock time, blob binary, note string"
@@ -78,7 +78,7 @@ COMBINATIONS: dict[str, tuple[str, ...]] = {
     "before_csv": _feed(
         "BeforeImages=non-lob", *_CSV, more=(*_MOVES, "--columns", _TWO_KEYS, "--primary-key", "part,id")
     ),
-    "moves_untold": _feed(more=_MOVES),
+    "moves_without_old_key": _feed(more=_MOVES),
     "all_headers": _feed(
         f"{_SEQUENCE},AR_H_STREAM_POSITION,AR_H_TRANSACTION_ID,AR_H_COMMIT_TIMESTAMP,AR_H_OPERATION", more=_OFTEN
     ),
@@ -109,7 +109,7 @@ COMBINATIONS: dict[str, tuple[str, ...]] = {
     "empty": _feed(more=("--rows", "0", "--history")),
     "tiny_transactions": _feed("TimestampColumnName=ts", more=("--transaction-rows", "1", "--files", "20")),
 }
-"""By the name of the table. Parquet unless a combination says otherwise."""
+"""Arguments by table name. Files are Parquet unless the arguments set another format."""
 
 
 def key_of(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Holds a lake table, read as plain Parquet, against what a feed says it must be."""
+"""Compares a lake table, read as plain Parquet, with a feed's expectation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rows = list[dict[str, Any]]
 
 
 def check_table(lake: ObjectStore, table: str, key: Sequence[str], expected: pa.Table) -> None:
-    """The table's folder holds the rows expected, with the columns and types expected and the position besides."""
+    """The table's folder has the expected rows, columns and types, and the position column."""
     found = _found(lake, table, expected.schema)
     assert _types(found, POSITION) == _types(expected)
     assert _rows(found, expected.column_names, key) == _rows(expected, expected.column_names, key)
@@ -31,7 +31,7 @@ def check_table(lake: ObjectStore, table: str, key: Sequence[str], expected: pa.
 def check_history(
     lake: ObjectStore, table: str, key: Sequence[str], expected: pa.Table, loaded_after_utc: datetime
 ) -> None:
-    """The history's folder holds the versions expected; the full load came after some time."""
+    """The history's folder has the expected versions; the full load was applied after `loaded_after_utc`."""
     found = _found(lake, f"{table}_history", expected.schema)
     assert _types(found, POSITION, CHANGE_ID, YEAR, MONTH) == _types(expected)
     in_order = [*key, POSITION]

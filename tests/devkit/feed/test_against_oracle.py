@@ -1,4 +1,4 @@
-"""What a feed says must come of it is what the reference merge makes of its files, row by row."""
+"""A feed's expectation equals the result of the reference merge over its files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from cdclake.devkit.dms.settings import settings_from
-from cdclake.devkit.feed.options import DeleteImage, FeedOptions, Shares
-from cdclake.devkit.feed.stream import Feed
+from cdclake.devkit.feed.feed import Feed
+from cdclake.devkit.feed.options import DeleteImage, FeedOptions, OperationShares
 from cdclake.model.position import position
 from cdclake.model.rawfiles import file_order, read_time
 from cdclake.oracle import ChangeRow, Load, history, merge
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 COLUMNS = "id bigint, part string, code char(3), n smallint, note string, at timestamp, price decimal(9,2), city string"
 LOADED_UTC = datetime(1900, 1, 1, tzinfo=timezone.utc)
 SHARES = [
-    Shares(),
-    Shares(0.5, 0.1, 0.4),
-    Shares(0.3, 0.3, 0.2, 0.2),
-    Shares(0.2, 0.3, 0.2, 0.2, 0.1),
-    Shares(1, 0, 0),
-    Shares(0, 1, 0),
+    OperationShares(),
+    OperationShares(0.5, 0.1, 0.4),
+    OperationShares(0.3, 0.3, 0.2, 0.2),
+    OperationShares(0.2, 0.3, 0.2, 0.2, 0.1),
+    OperationShares(1, 0, 0),
+    OperationShares(0, 1, 0),
 ]
 
 
@@ -50,7 +50,7 @@ def options(draw: st.DrawFn) -> FeedOptions:
         "ParquetTimestampInMillisecond": draw(st.booleans()),
     }
     rounds = draw(st.integers(1, 3))
-    # What is special about a file needs a row in it.
+    # Files of a special kind need at least one row.
     special = only == "" and (changes := draw(st.sampled_from([0, 5, 30, 60]))) >= 30
     return FeedOptions(
         columns=COLUMNS,
@@ -76,18 +76,18 @@ def options(draw: st.DrawFn) -> FeedOptions:
 
 @examples(every_day=60, thorough=5_000)
 @given(options())
-def test_the_expectation_is_what_the_oracle_makes_of_the_files(asked: FeedOptions) -> None:
+def test_the_expectation_equals_the_oracle_result(asked: FeedOptions) -> None:
     feed = Feed(asked)
     check(feed, list(feed.files()))
 
 
 @examples(every_day=20, thorough=1_000)
 @given(options(), st.integers(1, 2))
-def test_after_each_round_the_expectation_is_that_of_the_files_that_came(asked: FeedOptions, rounds: int) -> None:
+def test_the_expectation_after_a_round_reflects_the_delivered_files(asked: FeedOptions, rounds: int) -> None:
     feed = Feed(asked)
-    came = list(feed.files(rounds))
-    assert [file.key for file in came] == [file.key for file in Feed(asked).files() if file.round <= rounds]
-    check(feed, came)
+    delivered = list(feed.files(rounds))
+    assert [file.key for file in delivered] == [file.key for file in Feed(asked).files() if file.round <= rounds]
+    check(feed, delivered)
 
 
 def check(feed: Feed, files: Sequence[FeedFile]) -> None:
@@ -97,8 +97,8 @@ def check(feed: Feed, files: Sequence[FeedFile]) -> None:
     loaded, changes = read(files, key, columns)
     expected = merge(key, loaded, changes, columns, soft_delete=feed.options.soft_delete)
     found = sorted(table.to_pylist(), key=lambda row: tuple(row[name] for name in key))
-    told = feed.options.settings.op_in_changes
-    assert found == [{**full(one.row, columns), "Op": one.op if told else "I"} for one in expected]
+    has_op = feed.options.settings.op_in_changes
+    assert found == [{**full(row.row, columns), "Op": row.op if has_op else "I"} for row in expected]
 
     def time_of(_: Row, place: str) -> datetime | None:
         when = read_time(place)
@@ -122,7 +122,7 @@ def version(one: Version, columns: Sequence[str], following: Sequence[Version], 
 
 
 def ordered(rows: list[dict[str, Any]], key: Sequence[str]) -> list[dict[str, Any]]:
-    """By key; the feed gives those of one key in order."""
+    """Sorted by key; the feed already orders the versions of a key."""
     return sorted(rows, key=lambda row: tuple(row[name] for name in key))
 
 
@@ -131,7 +131,7 @@ def full(row: Row, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def read(files: Sequence[FeedFile], key: Sequence[str], columns: Sequence[str]) -> tuple[list[Row], list[ChangeRow]]:
-    """Rows of the full load, and of all change files that came."""
+    """Rows of the full load and of all delivered change files."""
     loaded: list[Row] = []
     changes = []
     for file in files:

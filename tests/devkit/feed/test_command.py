@@ -1,4 +1,4 @@
-"""`cdclake local feed` and `cdclake run` themselves, on the embedded AWS with real Spark: many tables in one run."""
+"""`cdclake local feed` and `cdclake run` on the embedded AWS with real Spark: many tables in one run."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ ELSEWHERE = {
     "BucketFolder=dms",  # one installation has one folder of schemas
     *("--late", "--rounds", "--fault", "--untidy", "--soft-delete", "--rows", "--transaction-rows"),
 }
-"""What the tests without the command look at."""
+"""Combinations with these are tested without the command, in `test_matrix`."""
 NAMES = [name for name, options in COMBINATIONS.items() if "--set" in options and not ELSEWHERE & set(options)]
 
 
 @pytest.fixture
 def aws() -> Iterator[EmbeddedAws]:
-    """Without the function for each file: the hourly run alone does the work, all tables in one Spark session."""
+    """Without the on-raw-file function: the hourly run does all the work, with all tables in one Spark session."""
     with EmbeddedAws() as embedded:
         deploy(embedded)
         embedded.client("s3").put_bucket_notification_configuration(Bucket=RAW, NotificationConfiguration={})
         yield embedded
 
 
-def test_one_run_makes_every_table_as_its_feed_expects(aws: EmbeddedAws, tmp_path: Path) -> None:
+def test_one_run_produces_every_expected_table(aws: EmbeddedAws, tmp_path: Path) -> None:
     def cdclake(*arguments: str) -> None:
         done = CliRunner().invoke(app, arguments, env=aws.environment())
         assert done.exit_code == 0, f"{arguments}: {done.output}"
@@ -50,10 +50,10 @@ def test_one_run_makes_every_table_as_its_feed_expects(aws: EmbeddedAws, tmp_pat
     assert len(NAMES) >= 30
     for name in NAMES:
         place = (f"s3://{RAW}", "--expected", str(tmp_path / name), "--table", f"feed.{name}")
-        # The other tests look at histories.
+        # Histories are covered by `test_matrix`.
         arguments = [argument for argument in COMBINATIONS[name] if argument != "--history"]
         cdclake("local", "feed", *place, *SMALL, "--files", "4", *arguments)
-    cdclake("run")  # it registers them, inactive
+    cdclake("run")  # registers the tables, inactive
     states = DynamoState(aws.client("dynamodb"), STATE_TABLE)
     for name in NAMES:
         attributes = json.loads((tmp_path / name / "table.json").read_text())

@@ -1,4 +1,4 @@
-"""What docs/feed.md tells people to do works."""
+"""The commands and the snippet in docs/feed.md work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests import ROOT
-from tests.devkit.feed.plant import Plant
+from tests.devkit.feed.installation import Installation
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 DOCUMENT = (ROOT / "docs" / "feed.md").read_text(encoding="utf-8")
 
 
-def test_the_table_is_what_the_document_says_it_must_be(
+def test_the_documented_comparison_finds_no_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    plant = Plant(tmp_path, "raw/shop/orders/")
+    installation = Installation(tmp_path, "raw/shop/orders/")
     (command,) = re.findall(r"^cdclake (local feed s3://cdclake-raw .*)$", DOCUMENT, re.MULTILINE)
     arguments = shlex.split(command.replace("s3://cdclake-raw", "raw"))
     assert CliRunner().invoke(app, arguments).exit_code == 0
-    plant.hour()
-    plant.turn_on(json.loads(Path("expected/table.json").read_text()))
-    plant.hour()
+    installation.run_hourly()
+    installation.activate(json.loads(Path("expected/table.json").read_text()))
+    installation.run_hourly()
     (snippet,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     exec(snippet, {})
     assert capsys.readouterr().out.splitlines()[-1] == "0 rows differ"
@@ -39,7 +39,7 @@ def test_the_table_is_what_the_document_says_it_must_be(
     assert capsys.readouterr().out.splitlines()[-1] != "0 rows differ"
 
 
-def test_the_first_example_writes_the_files_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_example_writes_the_listed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command = next(iter(re.findall(r"^cdclake (local feed raw .*)$", DOCUMENT, re.MULTILINE)))
     assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0

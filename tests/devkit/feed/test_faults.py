@@ -1,4 +1,4 @@
-"""Planted faults are found where the manifest says, and the expectation leaves out what they spoil, and no more."""
+"""Injected faults are where the manifest lists them, and the expectation excludes exactly the rows they affect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.devkit.feed.combinations import SMALL
 from tests.devkit.feed.expectation import check_table
-from tests.devkit.feed.plant import Plant
+from tests.devkit.feed.installation import Installation
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
@@ -23,42 +23,50 @@ if TYPE_CHECKING:
 TABLE = "shop.orders"
 
 
-class Fed:
-    """A table that is fed, and what was planted."""
+class FedTable:
+    """A table with a feed, and the faults injected into it."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.plant, self._expected = Plant(folder, "raw/shop/orders/"), folder / "expected"
-        self._arguments = ("local", "feed", str(self.plant.raw), "--expected", str(self._expected), *SMALL, *arguments)
+        self.installation, self._expected = Installation(folder, "raw/shop/orders/"), folder / "expected"
+        self._arguments = (
+            "local",
+            "feed",
+            str(self.installation.raw),
+            "--expected",
+            str(self._expected),
+            *SMALL,
+            *arguments,
+        )
 
     def feed(self, *more: str) -> list[dict[str, Any]]:
-        """Write the feed, or a round; the faults in its manifest."""
+        """Write the feed or a round of it; returns the faults in the manifest."""
         done = CliRunner().invoke(app, [*self._arguments, *more])
         assert done.exit_code == 0, done.output
-        return self._told("faults")
+        return self._manifest("faults")
 
     def files(self) -> list[dict[str, Any]]:
-        """What came, by the manifest of the last feed."""
-        return self._told("files")
+        """The files in the manifest of the last feed."""
+        return self._manifest("files")
 
-    def _told(self, what: str) -> list[dict[str, Any]]:
-        told: list[dict[str, Any]] = json.loads((self._expected / "feed.json").read_text())[what]
-        return told
+    def _manifest(self, what: str) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = json.loads((self._expected / "feed.json").read_text())[what]
+        return entries
 
-    def turn_on(self) -> None:
-        self.plant.hour()
-        self.plant.turn_on(json.loads((self._expected / "table.json").read_text()))
+    def activate(self) -> None:
+        self.installation.run_hourly()
+        self.installation.activate(json.loads((self._expected / "table.json").read_text()))
 
-    def thaw(self) -> None:
-        """What a person does who has made up his mind to go on without a file."""
-        self.plant.turn_on({Attribute.LAST_PENDING: Sentinel.NONE})
+    def skip_pending_file(self) -> None:
+        """Continue without the pending file, as an operator does."""
+        self.installation.activate({Attribute.LAST_PENDING: Sentinel.NONE})
 
     @property
     def log(self) -> ChangeLog:
-        return ChangeLog(self.plant.lake, LakeLayout("", "", self.plant.state().name))
+        return ChangeLog(self.installation.lake, LakeLayout("", "", self.installation.state().name))
 
     def check(self) -> None:
-        assert self.plant.state().item[Attribute.LAST_RUN_STATE] == RunState.SUCCEEDED
-        check_table(self.plant.lake, TABLE, ["id"], pq.read_table(self._expected / "table"))
+        assert self.installation.state().item[Attribute.LAST_RUN_STATE] == RunState.SUCCEEDED
+        check_table(self.installation.lake, TABLE, ["id"], pq.read_table(self._expected / "table"))
 
 
 @pytest.mark.parametrize(
@@ -70,68 +78,68 @@ class Fed:
         ("--set", "CdcInsertsOnly=true"),
     ],
 )
-def test_bad_rows_are_put_aside_with_the_numbers_that_the_manifest_has(
+def test_bad_rows_are_quarantined_with_the_row_numbers_of_the_manifest(
     tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
-    fed = Fed(tmp_path, "--fault", "bad-rows", "--bad-rows", "3", *settings)
-    (fault,) = fed.feed()
-    fed.turn_on()
-    fed.plant.hour()
-    fed.check()
-    (key,) = fed.log.record(fed.log.head()).quarantine
-    content = fed.plant.lake.get(key)
+    table = FedTable(tmp_path, "--fault", "bad-rows", "--bad-rows", "3", *settings)
+    (fault,) = table.feed()
+    table.activate()
+    table.installation.run_hourly()
+    table.check()
+    (key,) = table.log.record(table.log.head()).quarantine
+    content = table.installation.lake.get(key)
     assert content is not None
     kept = [json.loads(line) for line in content.splitlines()]
     assert {one["file"].rpartition("/")[2] for one in kept} == {fault["key"].rpartition("/")[2]}
     assert [one["row"] for one in kept] == [one["row"] for one in fault["rows"]]
-    for one, planted in zip(kept, fault["rows"], strict=True):
-        assert ("key column id" if planted["wrong"] == "no id" else "operation") in one["reason"]
+    for quarantined, bad in zip(kept, fault["rows"], strict=True):
+        assert ("key column id" if bad["wrong"] == "no id" else "operation") in quarantined["reason"]
 
 
 @pytest.mark.parametrize("settings", [(), ("--set", "DataFormat=csv", "--set", "CompressionType=gzip")])
-def test_a_truncated_file_stops_the_table_and_is_named_until_it_is_moved_away(
+def test_a_truncated_file_stops_the_table_with_its_name_until_it_is_removed(
     tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
-    fed = Fed(tmp_path, "--fault", "truncated", *settings)
-    (fault,) = fed.feed()
-    fed.turn_on()
-    fed.plant.hour()
-    error = fed.plant.state().item[Attribute.LAST_ERROR]
+    table = FedTable(tmp_path, "--fault", "truncated", *settings)
+    (fault,) = table.feed()
+    table.activate()
+    table.installation.run_hourly()
+    error = table.installation.state().item[Attribute.LAST_ERROR]
     assert "UnreadableFileError" in error
     assert fault["key"].rpartition("/")[2] in error
-    (fed.plant.raw / fault["key"]).unlink()
-    fed.thaw()
-    fed.plant.hour()
-    fed.check()
+    (table.installation.raw / fault["key"]).unlink()
+    table.skip_pending_file()
+    table.installation.run_hourly()
+    table.check()
 
 
-def test_a_file_that_vanishes_after_it_was_applied_takes_nothing_along(tmp_path: Path) -> None:
-    fed = Fed(tmp_path, "--fault", "vanished", "--rounds", "2")
-    (fault,) = fed.feed("--only-round", "1")
-    fed.turn_on()
-    fed.plant.hour()
-    assert (fed.plant.raw / fault["key"]).exists()
-    assert fed.feed("--only-round", "2") == []
-    (gone,) = [one for one in fed.files() if one["kind"] == "gone"]
+def test_rows_stay_when_their_file_vanishes_after_it_was_applied(tmp_path: Path) -> None:
+    table = FedTable(tmp_path, "--fault", "vanished", "--rounds", "2")
+    (fault,) = table.feed("--only-round", "1")
+    table.activate()
+    table.installation.run_hourly()
+    assert (table.installation.raw / fault["key"]).exists()
+    assert table.feed("--only-round", "2") == []
+    (gone,) = [one for one in table.files() if one["kind"] == "gone"]
     assert (gone["key"], gone["round"], gone["rows"]) == (fault["key"], 2, 0)
-    assert not (fed.plant.raw / fault["key"]).exists()
-    fed.plant.hour()
-    fed.check()
+    assert not (table.installation.raw / fault["key"]).exists()
+    table.installation.run_hourly()
+    table.check()
 
 
-def test_a_file_that_never_came_is_not_expected(tmp_path: Path) -> None:
-    fed = Fed(tmp_path, "--fault", "vanished")
-    (fault,) = fed.feed()
-    assert not (fed.plant.raw / fault["key"]).exists()
-    fed.turn_on()
-    fed.plant.hour()
-    fed.check()
+def test_the_expectation_excludes_a_file_that_is_never_written(tmp_path: Path) -> None:
+    table = FedTable(tmp_path, "--fault", "vanished")
+    (fault,) = table.feed()
+    assert not (table.installation.raw / fault["key"]).exists()
+    table.activate()
+    table.installation.run_hourly()
+    table.check()
 
 
-def test_a_gap_in_the_full_load_is_waited_for_and_the_rest_is_expected(tmp_path: Path) -> None:
-    fed = Fed(tmp_path, "--fault", "vanished-load", "--load-files", "3", "--changes", "0")
-    (fault,) = fed.feed()
+def test_a_gap_in_the_full_load_holds_the_table_back(tmp_path: Path) -> None:
+    table = FedTable(tmp_path, "--fault", "vanished-load", "--load-files", "3", "--changes", "0")
+    (fault,) = table.feed()
     assert fault["key"].endswith("LOAD00000001.parquet")
-    fed.turn_on()
-    fed.plant.hour()
-    assert fed.log.head() == 0
+    table.activate()
+    table.installation.run_hourly()
+    assert table.log.head() == 0

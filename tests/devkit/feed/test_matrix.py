@@ -1,4 +1,4 @@
-"""`cdclake local feed`, then the hourly run: the lake equals the expectation, whatever the DMS settings."""
+"""After `cdclake local feed` and the hourly run, the lake equals the expectation, for all DMS settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
 from tests.devkit.feed.expectation import check_history, check_table
-from tests.devkit.feed.plant import Plant
+from tests.devkit.feed.installation import Installation
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
@@ -25,23 +25,23 @@ ROUNDS = 2
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_the_lake_is_as_the_feed_expects_after_each_round(tmp_path: Path, name: str) -> None:
+def test_the_lake_equals_the_expectation_after_each_round(tmp_path: Path, name: str) -> None:
     began_utc = datetime.now(timezone.utc) - timedelta(seconds=1)
     folder = "dms/" if "BucketFolder=dms" in COMBINATIONS[name] else ""
-    plant, expected = Plant(tmp_path, f"raw/{folder}feed/{name}/"), tmp_path / "expected"
+    installation, expected = Installation(tmp_path, f"raw/{folder}feed/{name}/"), tmp_path / "expected"
     for number in range(1, ROUNDS + 1):
-        place = ("local", "feed", str(plant.raw), "--expected", str(expected), "--table", f"feed.{name}")
+        place = ("local", "feed", str(installation.raw), "--expected", str(expected), "--table", f"feed.{name}")
         arguments = (*place, *SMALL, *COMBINATIONS[name], "--rounds", str(ROUNDS), "--only-round", str(number))
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, done.output
         if number == 1:
-            plant.hour()  # it registers the table, inactive
-            plant.turn_on(json.loads((expected / "table.json").read_text()))
-        plant.hour()
-        item = plant.state().item
+            installation.run_hourly()  # registers the table, inactive
+            installation.activate(json.loads((expected / "table.json").read_text()))
+        installation.run_hourly()
+        item = installation.state().item
         assert item[Attribute.LAST_ERROR] == ""
         assert item[Attribute.LAST_RUN_STATE] == RunState.SUCCEEDED
-        check_table(plant.lake, f"feed.{name}", key_of(name), pq.read_table(expected / "table"))
+        check_table(installation.lake, f"feed.{name}", key_of(name), pq.read_table(expected / "table"))
         if "--history" in COMBINATIONS[name]:
             history = pq.read_table(expected / "history")
-            check_history(plant.lake, f"feed.{name}", key_of(name), history, began_utc)
+            check_history(installation.lake, f"feed.{name}", key_of(name), history, began_utc)

@@ -1,4 +1,4 @@
-"""A feed is written as it is made, in a place of its own: what is held does not grow with it."""
+"""Writing a feed takes constant memory, and never mixes two feeds in one folder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 
 from cdclake.adapters.memory import MemoryStore
 from cdclake.cli.main import app
+from cdclake.devkit.feed.feed import Feed
 from cdclake.devkit.feed.options import FeedOptions
-from cdclake.devkit.feed.stream import Feed
 from cdclake.devkit.feed.write import write_feed
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
 
 
-class Watched(MemoryStore):
-    """Looks how much Arrow holds whenever a file is written."""
+class MeasuringStore(MemoryStore):
+    """Records Arrow's memory whenever a file is written."""
 
     def __init__(self) -> None:
         super().__init__(lambda: datetime(2024, 3, 5, tzinfo=timezone.utc))
@@ -31,8 +31,8 @@ class Watched(MemoryStore):
         super().put(key, data)
 
 
-def test_rows_are_let_go_once_they_are_written(tmp_path: Path) -> None:
-    raw, options = Watched(), FeedOptions(rows=60_000, load_files=30, changes=60_000, change_files=30)
+def test_memory_is_released_after_each_write(tmp_path: Path) -> None:
+    raw, options = MeasuringStore(), FeedOptions(rows=60_000, load_files=30, changes=60_000, change_files=30)
     before = pa.total_allocated_bytes()
     report = write_feed(Feed(options), raw, "", tmp_path)
     assert report.files == len(raw.held_bytes) == 60
@@ -40,13 +40,13 @@ def test_rows_are_let_go_once_they_are_written(tmp_path: Path) -> None:
     assert max(raw.held_bytes) - before < 10 * rows_bytes
 
 
-def test_a_feed_is_never_mixed_with_another_one(tmp_path: Path) -> None:
+def test_a_folder_with_files_of_another_feed_is_refused(tmp_path: Path) -> None:
     raw, options = MemoryStore(), FeedOptions(rows=10, changes=20, change_files=4, rounds=2)
     for only_round in (1, 2):
         write_feed(Feed(options), raw, "dms/", tmp_path, only_round)
-    write_feed(Feed(options), raw, "dms/", tmp_path)  # the same once more
+    write_feed(Feed(options), raw, "dms/", tmp_path)  # writing the same feed again is allowed
     fewer = replace(options, change_files=2)
-    with pytest.raises(ConfigurationError, match="not of this feed") as caught:
+    with pytest.raises(ConfigurationError, match="a file of another feed") as caught:
         write_feed(Feed(fewer), raw, "dms/", tmp_path)
     assert str(caught.value.details["file"]).startswith("dms/shop/orders/20240305-")
     write_feed(Feed(replace(fewer, table=TableName("shop", "orders2"))), raw, "dms/", tmp_path)
@@ -56,7 +56,7 @@ def test_a_feed_is_never_mixed_with_another_one(tmp_path: Path) -> None:
     ("arguments", "why"),
     [
         (("--partition-key", "colour"), "'colour' is not a column"),
-        (("--columns", "id bigint, op int"), "a column op, and a setting adds one"),
+        (("--columns", "id bigint, op int"), "a column op, and a setting adds another"),
         (("--columns", "id bigint, TS int", "--set", "TimestampColumnName=ts"), "a column TS, and a setting"),
         (("--columns", "id bigint, BI_id int", "--set", "BeforeImages=all"), "a column BI_id, and a setting"),
         (("--table", "shop.a/b"), "'a/b' cannot be the name of a folder"),
@@ -65,7 +65,7 @@ def test_a_feed_is_never_mixed_with_another_one(tmp_path: Path) -> None:
         (("--expected", "bytes/below"), "cannot be made: Not a directory"),
     ],
 )
-def test_what_cannot_be_made_is_refused_before_anything_is_written(
+def test_invalid_options_are_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

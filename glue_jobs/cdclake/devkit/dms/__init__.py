@@ -1,1 +1,1 @@
-"""AWS DMS's side of the raw bucket: its settings, the names of its files and their bytes."""
+"""DMS file formats: a task's settings, the names of its files and their bytes."""

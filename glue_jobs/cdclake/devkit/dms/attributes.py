@@ -1,4 +1,4 @@
-"""What to set about a table so that cdclake reads what DMS writes with given settings."""
+"""Derives a table's attributes from the DMS settings that wrote its files."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def attributes_for(
     partition_key: Sequence[str] = (),
     added: Iterable[str] = (),
 ) -> Item:
-    """Attributes of a table's item; what is not named keeps its default.
+    """Attributes for a table's item; an attribute that is left out keeps its default.
 
     Args:
-        settings: Of the DMS task.
-        columns: The source's columns, in order: all that the files have, or with `AddColumnName` those that each has.
+        settings: Settings of the DMS task.
+        columns: The source's columns, in order. With `AddColumnName`, the columns that every file has.
         primary_key: Key columns; empty for none.
         partition_key: Partition columns of the lake table.
-        added: Names of columns that mapping rules add behind the source's, in order.
+        added: Names of columns that mapping rules append to the source's, in order.
 
     Raises:
-        SchemaMismatchError: The lake does not keep a column's type.
+        SchemaMismatchError: The lake does not support a column's type.
     """
     item = {
         Attribute.PRIMARY_KEY: ",".join(primary_key) or Sentinel.NONE,
@@ -65,7 +65,7 @@ def attributes_for(
 
 
 def _schema(settings: DmsSettings, columns: pa.Schema, added: list[str]) -> str:
-    """Columns of a CSV file in order, without `Op`: it has no types, and a name only with `AddColumnName`."""
+    """Columns of a CSV file in order, without `Op`. CSV has no types, and names only with `AddColumnName`."""
     stamp = settings.timestamp_column_name
     parts = [(stamp, "string")] if stamp else []
     parts += [(field.name, _csv_type(field)) for field in columns] + [(name, "string") for name in added]
@@ -75,8 +75,8 @@ def _schema(settings: DmsSettings, columns: pa.Schema, added: list[str]) -> str:
 def _csv_type(field: pa.Field) -> str:
     kind = from_arrow(field.type)
     if kind is None:
-        message = f"Column {field.name} has the type {field.type}, which the lake does not keep"
-        raise SchemaMismatchError(message, remedy="Leave the column out, or have it as text", column=field.name)
+        message = f"Column {field.name} has the type {field.type}, which the lake does not support"
+        raise SchemaMismatchError(message, remedy="Leave the column out, or convert it to text", column=field.name)
     return "string" if kind == "binary" else kind  # bytes are hexadecimal digits in CSV
 
 

@@ -1,8 +1,8 @@
-"""Arrow columns as the text of DMS's CSV files, a column at a time.
+"""Formats Arrow columns as the CSV text that DMS writes, one column at a time.
 
-By RFC 4180 a field with a quote, a newline or a delimiter in it is quoted and its quotes are doubled. A text that is
-the null text is quoted too: what DMS does there is written nowhere, and this way nothing is lost. Without RFC 4180 text
-is copied as it is. Bytes are hexadecimal digits.
+With RFC 4180, a field that contains a quote, a newline or a delimiter is quoted and its quotes are doubled. A value
+equal to the null text is quoted too: DMS does not document this case, and quoting loses nothing. Without RFC 4180, text
+is copied unchanged. Bytes are hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from cdclake.devkit.dms.settings import DmsSettings
 
 _ROWS_AT_ONCE = 1 << 14
-_MOST_PLAIN_SCALE = 6
-"""Arrow spells smaller decimals with an exponent."""
-_OF_NUMBERS_AND_TIMES = frozenset("0123456789+-.:eE truefalsinfn")
-"""What values other than text are spelled with."""
+_MAX_PLAIN_SCALE = 6
+"""Arrow formats decimals of a larger scale with an exponent."""
+_NON_TEXT_CHARACTERS = frozenset("0123456789+-.:eE truefalsinfn")
+"""Characters in values of types other than text."""
 _ADDED = ("AR_H_", "BI_")
 
 
@@ -31,11 +31,11 @@ def csv_text(table: pa.Table, settings: DmsSettings, unsent: Mapping[str, pa.Arr
 
     Args:
         table: All columns of the file, in order.
-        settings: How CSV is written.
-        unsent: For some columns, in which rows the source did not log the value.
+        settings: Settings of the DMS task.
+        unsent: By column, a boolean mask of the rows whose value the source did not log.
 
     Returns:
-        UTF-8; each row ends with the row delimiter.
+        UTF-8 text; each row ends with the row delimiter.
     """
     return b"".join(joined_lines(lines, settings) for lines in csv_lines(table, settings, unsent))
 
@@ -43,7 +43,7 @@ def csv_text(table: pa.Table, settings: DmsSettings, unsent: Mapping[str, pa.Arr
 def csv_lines(
     table: pa.Table, settings: DmsSettings, unsent: Mapping[str, pa.Array] | None = None
 ) -> Iterator[pa.Array]:
-    """Rows as texts without row delimiters, some thousands at a time; arguments as of `csv_text`."""
+    """Rows as strings without row delimiters, in batches; the arguments are those of `csv_text`."""
     for start in range(0, table.num_rows, _ROWS_AT_ONCE):
         part = table.slice(start, _ROWS_AT_ONCE)
         masks = {name: mask.slice(start, _ROWS_AT_ONCE) for name, mask in (unsent or {}).items()}
@@ -55,14 +55,14 @@ def csv_lines(
 
 
 def joined_lines(lines: pa.Array, settings: DmsSettings) -> bytes:
-    """Rows as text, each with its row delimiter; UTF-8."""
+    """Rows as UTF-8 text, each with its row delimiter."""
     whole = pa.ListArray.from_arrays([0, len(lines)], lines)
     text: bytes = pc.binary_join(whole, settings.csv_row_delimiter)[0].as_buffer().to_pybytes()
     return text + settings.csv_row_delimiter.encode() if len(lines) else b""
 
 
 def csv_header(names: list[str], settings: DmsSettings) -> bytes:
-    """The line of column names that `AddColumnName` asks for."""
+    """The header line that `AddColumnName` adds."""
     table = pa.table({str(i): [name] for i, name in enumerate(names)})
     return csv_text(table, settings)
 
@@ -72,7 +72,7 @@ def _fields(column: pa.ChunkedArray, name: str, settings: DmsSettings, unsent: p
     texts = value_texts(values)
     if settings.rfc4180 and _may_need_quotes(values.type, settings):
         texts = _quoted(texts, settings)
-    # Columns that mapping rules add are empty where there is nothing to tell, whatever the null text is.
+    # Columns that mapping rules add are empty instead of null, regardless of the null text.
     texts = pc.fill_null(texts, "" if name.startswith(_ADDED) else settings.csv_null_value)
     if unsent is not None and settings.unsent_text is not None:
         texts = pc.if_else(unsent, pa.scalar(settings.unsent_text, texts.type), texts)
@@ -81,8 +81,8 @@ def _fields(column: pa.ChunkedArray, name: str, settings: DmsSettings, unsent: p
 
 def _may_need_quotes(kind: pa.DataType, settings: DmsSettings) -> bool:
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
-    written = {*settings.csv_delimiter, *settings.csv_row_delimiter, *settings.csv_null_value[:1]}
-    return is_text or bool(written & _OF_NUMBERS_AND_TIMES)
+    special = {*settings.csv_delimiter, *settings.csv_row_delimiter, *settings.csv_null_value[:1]}
+    return is_text or bool(special & _NON_TEXT_CHARACTERS)
 
 
 def _quoted(texts: pa.Array, settings: DmsSettings) -> pa.Array:
@@ -95,7 +95,7 @@ def _quoted(texts: pa.Array, settings: DmsSettings) -> pa.Array:
 
 
 def value_texts(values: pa.Array) -> pa.Array:
-    """Values as CSV spells them; nulls stay null."""
+    """Values as text, as DMS formats them in CSV; nulls stay null."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return value_texts(values.dictionary_decode())
@@ -105,6 +105,6 @@ def value_texts(values: pa.Array) -> pa.Array:
         return values.cast(pa.time64("us")).cast(pa.string())
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.array([None if value is None else value.hex() for value in values.to_pylist()], pa.string())
-    if pa.types.is_decimal(kind) and kind.scale > _MOST_PLAIN_SCALE:
+    if pa.types.is_decimal(kind) and kind.scale > _MAX_PLAIN_SCALE:
         return pa.array([None if value is None else f"{value:f}" for value in values.to_pylist()], pa.string())
     return values.cast(pa.string())

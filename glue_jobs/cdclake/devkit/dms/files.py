@@ -1,8 +1,8 @@
-"""Rows as DMS writes them to a file: which columns, in which order, and as which bytes.
+"""Encodes rows as the files that DMS writes.
 
-Columns are `Op`, the timestamp column, the source's columns, then those that mapping rules add. A full load has the
-added ones too, empty. In Parquet the timestamp column is required text and all else optional, as in DMS's own files.
-What pyarrow does not let one choose is the writer's name in the file's foot.
+The columns are `Op`, the timestamp column, the source's columns, then those that mapping rules add. A full load has the
+added columns too, empty. In Parquet the timestamp column is required text and all others are optional, as in DMS's own
+files. Only the writer's name in the Parquet footer differs, because pyarrow sets it.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 BEFORE_PREFIX = "BI_"
 CHAR_LENGTH = b"char_length"
-"""Metadata of an Arrow field: the length of a `CHAR(n)` column, which `AddTrailingPaddingCharacter` pads to."""
+"""Arrow field metadata: the length of a `CHAR(n)` column, to which `AddTrailingPaddingCharacter` pads."""
 _VERSIONS = {ParquetVersion.V1: "1.0", ParquetVersion.V2: "2.6"}
 
 
 @dataclass(frozen=True)
-class Changes:
-    """Rows of one table's changes, column by column, in the order of the statements.
+class ChangeRows:
+    """Change rows of one table, as columns, in statement order.
 
     Attributes:
         operations: Text: `I`, `U` or `D`.
-        committed_utc: Timestamps with microseconds in UTC: when the row's transaction was committed.
-        rows: The source's columns; a delete has the row as it was.
-        before: Values before an update, in columns named as the source's, of those that a rule asks for; null in other
-            rows.
-        headers: Columns of `DmsSettings.header_columns`.
-        unsent: For some columns, a boolean a row: whether the source did not log the value. Such a value is null in
+        committed_utc: Commit time of each row's transaction, with microseconds in UTC.
+        rows: The source's columns; a delete has the row before the delete.
+        before: Values before an update, for the columns of the before-image rule under their source names; null for
+            inserts and deletes.
+        headers: The columns of `DmsSettings.header_columns`.
+        unsent: By column, a boolean mask of the rows whose value the source did not log. These values are null in
             `rows`.
     """
 
@@ -57,98 +57,98 @@ class Changes:
     headers: pa.Table | None = None
     unsent: Mapping[str, pa.Array] = field(default_factory=dict)
 
-    def filter(self, mask: pa.Array) -> Changes:
-        """The changes for which a boolean is true."""
+    def filter(self, mask: pa.Array) -> ChangeRows:
+        """The rows where the mask is true."""
         return self.take(pc.indices_nonzero(mask))
 
-    def take(self, places: pa.Array) -> Changes:
-        """The changes at some places, in that order."""
-        return Changes(
-            self.operations.take(places),
-            self.committed_utc.take(places),
-            self.rows.take(places),
-            self.before.take(places) if self.before is not None else None,
-            self.headers.take(places) if self.headers is not None else None,
-            {name: values.take(places) for name, values in self.unsent.items()},
+    def take(self, indices: pa.Array) -> ChangeRows:
+        """The rows at these indices, in that order."""
+        return ChangeRows(
+            self.operations.take(indices),
+            self.committed_utc.take(indices),
+            self.rows.take(indices),
+            self.before.take(indices) if self.before is not None else None,
+            self.headers.take(indices) if self.headers is not None else None,
+            {name: values.take(indices) for name, values in self.unsent.items()},
         )
 
 
-class TableChanges(NamedTuple):
-    """Changes of one of the tables that a transaction file tells of."""
+class TableChangeRows(NamedTuple):
+    """Change rows of one table in a transaction file."""
 
     table: TableName
-    changes: Changes
+    changes: ChangeRows
 
 
 def full_load_bytes(rows: pa.Table, settings: DmsSettings, written_utc: datetime, added: Iterable[str] = ()) -> bytes:
-    """A full-load file.
+    """Content of a full-load file.
 
     Args:
         rows: The source's rows and columns.
-        settings: Of the task.
-        written_utc: Time of the transfer, or of the task's start, for the timestamp column.
-        added: Names of columns that mapping rules add to change files; empty here.
+        settings: Settings of the DMS task.
+        written_utc: Value of the timestamp column: the time of the transfer or of the task's start.
+        added: Names of columns that mapping rules add to change files; empty in a full load.
     """
-    columns = [_stamps(pa.repeat(pa.scalar(written_utc, pa.timestamp("us", tz="UTC")), rows.num_rows), settings)]
+    columns = [_timestamps(pa.repeat(pa.scalar(written_utc, pa.timestamp("us", tz="UTC")), rows.num_rows), settings)]
     if settings.include_op_for_full_load:
-        columns.insert(0, _one(OP_COLUMN, pa.repeat("I", rows.num_rows)))
-    nothing = [_one(name, pa.nulls(rows.num_rows, _added_type(name, rows.schema))) for name in added]
-    return _encoded(_side_by_side([*columns, padded(rows, settings), *nothing]), settings)
+        columns.insert(0, pa.table({OP_COLUMN: pa.repeat("I", rows.num_rows)}))
+    empty = [pa.table({name: pa.nulls(rows.num_rows, _added_type(name, rows.schema))}) for name in added]
+    return _encoded(_concat_columns([*columns, padded(rows, settings), *empty]), settings)
 
 
-def change_bytes(changes: Changes, settings: DmsSettings) -> bytes:
-    """A change file with the rows of the operations that the settings ask for."""
-    sent = sent_changes(changes, settings)
+def change_bytes(changes: ChangeRows, settings: DmsSettings) -> bytes:
+    """Content of a change file: the rows whose operations the settings include."""
+    sent = sent_rows(changes, settings)
     return _encoded(change_table(sent, settings), settings, sent.unsent)
 
 
-def sent_changes(changes: Changes, settings: DmsSettings) -> Changes:
-    """The changes that DMS sends: all, or only inserts, or inserts and updates."""
+def sent_rows(changes: ChangeRows, settings: DmsSettings) -> ChangeRows:
+    """The rows that DMS sends: all, only inserts, or inserts and updates."""
     if settings.operations == ALL_OPERATIONS:
         return changes
-    left_out = pa.array([name for name in ALL_OPERATIONS if name not in settings.operations])
-    return changes.filter(pc.invert(pc.is_in(changes.operations, value_set=left_out)))
+    excluded = pa.array([name for name in ALL_OPERATIONS if name not in settings.operations])
+    return changes.filter(pc.invert(pc.is_in(changes.operations, value_set=excluded)))
 
 
-def change_table(changes: Changes, settings: DmsSettings) -> pa.Table:
-    """All columns of a change file, for changes that are all sent."""
-    columns = [_one(OP_COLUMN, changes.operations)] if settings.op_in_changes else []
-    columns += [_stamps(changes.committed_utc, settings), padded(changes.rows, settings)]
+def change_table(changes: ChangeRows, settings: DmsSettings) -> pa.Table:
+    """All columns of a change file; takes only rows that DMS sends."""
+    columns = [pa.table({OP_COLUMN: changes.operations})] if settings.op_in_changes else []
+    columns += [_timestamps(changes.committed_utc, settings), padded(changes.rows, settings)]
     if changes.headers is not None:
         columns.append(changes.headers)
     if changes.before is not None:
         names = [f"{BEFORE_PREFIX}{name}" for name in changes.before.column_names]
         columns.append(padded(changes.before, settings).rename_columns(names))
-    return _side_by_side(columns)
+    return _concat_columns(columns)
 
 
-def transaction_bytes(tables: Sequence[TableChanges], order: NDArray[np.int64], settings: DmsSettings) -> bytes:
-    """A file of whole transactions: `operation,table,schema,value,...`, rows of all tables in the order of commits.
+def transaction_bytes(tables: Sequence[TableChangeRows], order: NDArray[np.int64], settings: DmsSettings) -> bytes:
+    """Content of a transaction file: lines `operation,table,schema,value,...` of all tables in commit order.
 
     Args:
-        tables: Changes of each table that are all sent.
-        order: For each row of the file, the index in `tables` of the table whose next row it is.
-        settings: Of the task.
+        tables: Change rows of each table; only rows that DMS sends.
+        order: For each line of the file, the index in `tables` of the table that its row comes from.
+        settings: Settings of the DMS task.
     """
     lines = [line for name, changes in tables for line in _transaction_lines(name, changes, settings)]
     if not lines:
         return b""
-    places = np.empty(len(order), np.int64)
-    places[np.argsort(order, kind="stable")] = np.arange(len(order))
-    return _compressed(joined_lines(pa.concat_arrays(lines).take(pa.array(places)), settings), settings)
+    indices = np.empty(len(order), np.int64)
+    indices[np.argsort(order, kind="stable")] = np.arange(len(order))
+    return _compressed(joined_lines(pa.concat_arrays(lines).take(pa.array(indices)), settings), settings)
 
 
-def _transaction_lines(name: TableName, changes: Changes, settings: DmsSettings) -> Iterator[pa.Array]:
+def _transaction_lines(name: TableName, changes: ChangeRows, settings: DmsSettings) -> Iterator[pa.Array]:
     table = change_table(changes, settings)
     values = table.drop_columns([OP_COLUMN]) if settings.op_in_changes else table
-    # Without names, as the source may have columns of any.
     names = [pa.repeat(text, table.num_rows) for text in (name.table, name.schema)]
-    whose = pa.table([changes.operations, *names], ["", "", ""])
-    return csv_lines(_side_by_side([whose, values]), settings, changes.unsent)
+    # These columns have no names, because any name could be that of a source column.
+    prefix = pa.table([changes.operations, *names], ["", "", ""])
+    return csv_lines(_concat_columns([prefix, values]), settings, changes.unsent)
 
 
 def padded(rows: pa.Table, settings: DmsSettings) -> pa.Table:
-    """Rows whose `CHAR(n)` columns are as long as they are at the source, if `AddTrailingPaddingCharacter` says so."""
+    """Rows with `CHAR(n)` columns padded to their full length, if `AddTrailingPaddingCharacter` is set."""
     if not settings.add_trailing_padding_character:
         return rows
     for i, column in enumerate(rows.schema):
@@ -170,8 +170,8 @@ def _compressed(text: bytes, settings: DmsSettings) -> bytes:
 
 
 def _parquet(table: pa.Table, settings: DmsSettings) -> bytes:
-    stamp = settings.timestamp_column_name
-    fields = [one.with_nullable(one.name != stamp).remove_metadata() for one in table.schema]
+    timestamp = settings.timestamp_column_name
+    fields = [field.with_nullable(field.name != timestamp).remove_metadata() for field in table.schema]
     gzipped = settings.compression_type is Compression.GZIP
     sink = io.BytesIO()
     pq.write_table(
@@ -190,8 +190,8 @@ def _parquet(table: pa.Table, settings: DmsSettings) -> bytes:
     return sink.getvalue()
 
 
-def _stamps(times: pa.Array, settings: DmsSettings) -> pa.Table:
-    """The timestamp column, `yyyy-MM-dd HH:mm:ss.SSSSSS` in UTC; no column if there is none."""
+def _timestamps(times: pa.Array, settings: DmsSettings) -> pa.Table:
+    """The timestamp column, `yyyy-MM-dd HH:mm:ss.SSSSSS` in UTC; a table without columns if it is not configured."""
     if not settings.timestamp_column_name:
         return pa.table({}, schema=pa.schema([]))
     texts = times.cast(pa.timestamp("us")).cast(pa.string())
@@ -203,10 +203,6 @@ def _added_type(name: str, source: pa.Schema) -> pa.DataType:
     return source.field(column).type if column != name else pa.string()
 
 
-def _one(name: str, values: pa.Array) -> pa.Table:
-    return pa.table({name: values})
-
-
-def _side_by_side(tables: list[pa.Table]) -> pa.Table:
+def _concat_columns(tables: list[pa.Table]) -> pa.Table:
     columns = [column for table in tables for column in table.columns]
-    return pa.table(columns, schema=pa.schema([one for table in tables for one in table.schema]))
+    return pa.table(columns, schema=pa.schema([field for table in tables for field in table.schema]))

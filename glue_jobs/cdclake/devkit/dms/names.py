@@ -1,8 +1,8 @@
-"""Where DMS puts a file and what it calls it.
+"""Builds the keys of DMS files.
 
-Facts from the DMS user guide ("Using Amazon S3 as a target for AWS DMS"): `LOAD` and eight upper-case hex digits
-counted from 1; `yyyymmdd-HHMMSSfff` for changes, in a date folder if asked for; `CDC_TXN-yyyymmddHHMMSSfff` for
-files of whole transactions.
+From the DMS user guide ("Using Amazon S3 as a target for AWS DMS"): full-load files are named `LOAD` and eight
+upper-case hex digits counted from 1; change files `yyyymmdd-HHMMSSfff`, in a date folder if configured; transaction
+files `CDC_TXN-yyyymmddHHMMSSfff`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName
     from cdclake.ports import Clock
 
-_BETWEEN = {DateDelimiter.SLASH: "/", DateDelimiter.UNDERSCORE: "_", DateDelimiter.DASH: "-", DateDelimiter.NONE: ""}
+_DELIMITERS = {DateDelimiter.SLASH: "/", DateDelimiter.UNDERSCORE: "_", DateDelimiter.DASH: "-", DateDelimiter.NONE: ""}
 _PARTS = {"YYYY": "%Y", "MM": "%m", "DD": "%d", "HH": "%H"}
 
 
@@ -27,7 +27,7 @@ class DmsFile(NamedTuple):
     """A raw file.
 
     Attributes:
-        key: `[<bucket folder>/]<schema>/<table>/<file>`, to be put below the raw prefix.
+        key: `[<bucket folder>/]<schema>/<table>/<file>`, relative to the raw prefix.
         data: Content.
     """
 
@@ -36,12 +36,12 @@ class DmsFile(NamedTuple):
 
 
 def can_be_folder(name: str) -> bool:
-    """Whether a schema's or table's name can be that of the folder that its files lie in."""
+    """Whether a schema or table name can be the name of a folder."""
     return "/" not in name and name not in {".", ".."}
 
 
 def root_folder(settings: DmsSettings) -> str:
-    """Folder of all that DMS writes, with a trailing slash; empty for none."""
+    """The folder that holds all files of the task, with a trailing slash; empty for none."""
     folder = settings.bucket_folder.strip("/")
     return f"{folder}/" if folder else ""
 
@@ -55,8 +55,8 @@ def full_load_path(settings: DmsSettings, number: int, part: int = 0) -> str:
     """Path of a full-load file in its table's folder.
 
     Args:
-        settings: Of the task.
-        number: Counts from 1, in each part of a parallel load anew.
+        settings: Settings of the DMS task.
+        number: Counts from 1, separately in each part of a parallel load.
         part: Partition or segment of a parallel load, from 1.
     """
     name = f"LOAD{number:08X}.{settings.raw_format.value}"
@@ -66,9 +66,9 @@ def full_load_path(settings: DmsSettings, number: int, part: int = 0) -> str:
 
 
 def change_path(settings: DmsSettings, written_utc: datetime) -> str:
-    """Path of a change file in its table's folder, with the date folder if there are such.
+    """Path of a change file in its table's folder, including the date folder if configured.
 
-    The zone of date folders shifts the file's name as well, so that names go backwards when summer time ends.
+    The time zone of date folders also shifts the file's name, so names go backwards when daylight saving time ends.
     """
     local = written_utc.astimezone(settings.zone)
     name = f"{local:%Y%m%d-%H%M%S}{local.microsecond // 1000:03d}.{settings.raw_format.value}"
@@ -76,7 +76,7 @@ def change_path(settings: DmsSettings, written_utc: datetime) -> str:
 
 
 def date_folder(settings: DmsSettings, when_utc: datetime) -> str:
-    """Date folder of a change file, with a trailing slash; empty if there are none."""
+    """Date folder of a change file, with a trailing slash; empty if not configured."""
     if not settings.date_partition_enabled:
         return ""
     sequence, parts = settings.date_partition_sequence.value, []
@@ -84,21 +84,21 @@ def date_folder(settings: DmsSettings, when_utc: datetime) -> str:
         part = next(name for name in _PARTS if sequence.startswith(name))
         parts.append(when_utc.astimezone(settings.zone).strftime(_PARTS[part]))
         sequence = sequence[len(part) :]
-    return _BETWEEN[settings.date_partition_delimiter].join(parts) + "/"
+    return _DELIMITERS[settings.date_partition_delimiter].join(parts) + "/"
 
 
 def transactions_key(settings: DmsSettings, written_utc: datetime) -> str:
-    """Key of a file of whole transactions of all tables: always CSV."""
+    """Key of a transaction file, which holds changes of all tables and is always CSV."""
     kind = RawFormat.CSV if settings.compression_type is Compression.NONE else RawFormat.CSV_GZ
     stamp = f"{written_utc:%Y%m%d%H%M%S}{written_utc.microsecond // 1000:03d}"
     return f"{root_folder(settings)}{settings.cdc_path.strip('/')}/{TRANSACTIONS_NAME}{stamp}.{kind.value}"
 
 
 class ChangeFileTimes:
-    """Times of change files: the time they are written, made to grow if the clock stands still or goes back.
+    """Write times of change files: strictly increasing, even if the clock stops or goes back.
 
     Args:
-        clock: Tells the time.
+        clock: Returns the current time.
         after: All times are later than this.
     """
 
@@ -107,7 +107,7 @@ class ChangeFileTimes:
         self._last = after
 
     def next(self) -> datetime:
-        """A time, to the millisecond, later than all before."""
+        """The current time in whole milliseconds, or the next one that was not used yet."""
         now = self._clock()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         if self._last is not None and now <= self._last:

@@ -1,8 +1,8 @@
-"""The settings of a DMS task and its S3 endpoint that show in the files.
+"""Settings of a DMS task and its S3 endpoint that affect the files.
 
 Names and defaults are those of `S3Settings` in the DMS API
-(https://docs.aws.amazon.com/dms/latest/APIReference/API_S3Settings.html), in snake case. The last three are no endpoint
-settings: they stand for table-mapping rules of the task.
+(https://docs.aws.amazon.com/dms/latest/APIReference/API_S3Settings.html), in snake case. The last three are not
+endpoint settings: they represent table-mapping rules of the task.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 _TRUE, _FALSE = {"true", "y"}, {"false", "n"}
 ALL_OPERATIONS = "IUD"
 KILOBYTE = 1000
-"""DMS counts file sizes in thousands of bytes: 32,000 of them are its default `CdcMinFileSize`."""
+"""DMS counts file sizes in units of 1,000 bytes: its default `CdcMinFileSize` is 32,000."""
 
 
 class DataFormat(str, Enum):
-    """What files hold."""
+    """Format of the files."""
 
     CSV = "csv"
     PARQUET = "parquet"
 
 
 class Compression(str, Enum):
-    """How files are compressed; in Parquet, its pages are."""
+    """Compression of the files; for Parquet, of its pages."""
 
     NONE = "none"
     GZIP = "gzip"
 
 
 class ParquetVersion(str, Enum):
-    """Version of Parquet's format."""
+    """Version of the Parquet format."""
 
     V1 = "parquet-1-0"
     V2 = "parquet-2-0"
 
 
 class Encoding(str, Enum):
-    """How Parquet's values are encoded."""
+    """Encoding of Parquet values."""
 
     PLAIN = "plain"
     PLAIN_DICTIONARY = "plain-dictionary"
@@ -64,7 +64,7 @@ class DateSequence(str, Enum):
 
 
 class DateDelimiter(str, Enum):
-    """What stands between the parts of a date folder."""
+    """Delimiter between the parts of a date folder."""
 
     SLASH = "SLASH"
     UNDERSCORE = "UNDERSCORE"
@@ -73,7 +73,7 @@ class DateDelimiter(str, Enum):
 
 
 class BeforeImages(str, Enum):
-    """Which columns a rule `add-before-image-columns` adds; its `column-filter`."""
+    """The `column-filter` of a rule `add-before-image-columns`: the columns that it adds."""
 
     NONE = "none"
     PRIMARY_KEY = "pk-only"
@@ -82,31 +82,32 @@ class BeforeImages(str, Enum):
 
 
 class ParallelLoad(str, Enum):
-    """How a full load in parallel names its files."""
+    """How a parallel full load names its files."""
 
     NONE = "none"
     FOLDERS = "folders"
-    """A folder for each partition of the source's table."""
+    """One folder for each partition of the source table."""
     SEGMENTS = "segments"
-    """`SEGMENT1_` and so on before the name."""
+    """A prefix `SEGMENT1_`, `SEGMENT2_` and so on."""
 
 
 @dataclass(frozen=True)
 class DmsSettings:
-    """What an operator sets about a DMS task and its S3 endpoint, as far as it shows in the files.
+    """Settings of a DMS task and its S3 endpoint that affect the files.
 
     Attributes:
-        bucket_folder: Folder of the schemas' folders, without slashes at its ends; empty for none.
-        row_group_length: Rows of a Parquet row group; 0: all of a file. The API speaks of 10,000, files look otherwise.
-        max_file_size: Kilobytes of a full-load file.
-        cdc_max_batch_interval: Seconds after which a change file is written.
-        cdc_min_file_size: Kilobytes at which one is written before that.
-        timestamp_column_name: Column with the time of commit, or of transfer in a full load; empty for none.
-        date_partition_timezone: As `Europe/Berlin`; empty: UTC. Counts only with date folders.
+        bucket_folder: Folder that holds the schema folders, without leading or trailing slash; empty for none.
+        row_group_length: Rows per Parquet row group; 0 for one row group per file. The API documents 10,000 as the
+            default, but real files have one row group.
+        max_file_size: Maximum size of a full-load file, in kilobytes.
+        cdc_max_batch_interval: Seconds after which DMS writes a change file.
+        cdc_min_file_size: Size in kilobytes at which DMS writes a change file earlier.
+        timestamp_column_name: Column with the commit time, or the transfer time in a full load; empty for none.
+        date_partition_timezone: For example `Europe/Berlin`; empty for UTC. Applies only with date folders.
         cdc_path: Folder of transaction files below `bucket_folder`.
-        csv_no_sup_value: What CSV has in place of a value that the source did not log, if `use_csv_no_sup_value`.
-        before_images: Columns added by a rule `add-before-image-columns`, as `BI_<column>`.
-        header_columns: Columns added by rules that name them after DMS's headers, such as `AR_H_CHANGE_SEQ`.
+        csv_no_sup_value: CSV text for a value that the source did not log, if `use_csv_no_sup_value`.
+        before_images: Columns that a rule `add-before-image-columns` adds as `BI_<column>`.
+        header_columns: Columns that rules add, named after DMS's headers, such as `AR_H_CHANGE_SEQ`.
         parallel_load: How full-load files are named.
     """
 
@@ -145,38 +146,40 @@ class DmsSettings:
     parallel_load: ParallelLoad = ParallelLoad.NONE
 
     def __post_init__(self) -> None:
-        """Refuse what DMS refuses, and what nobody could read.
+        """Reject values that DMS rejects, and values that make the files ambiguous.
 
         Raises:
-            ConfigurationError: Names the setting.
+            ConfigurationError: A setting is invalid; the message names it.
         """
         _require(len(self.csv_delimiter) == 1, "CsvDelimiter", "one character")
-        _require(self.csv_row_delimiter not in {"", self.csv_delimiter}, "CsvRowDelimiter", "what ends a row")
+        valid = self.csv_row_delimiter not in {"", self.csv_delimiter}
+        _require(valid, "CsvRowDelimiter", "a text other than CsvDelimiter")
         for name in ("csv_null_value", "csv_no_sup_value"):
-            clear = not any(mark in getattr(self, name) for mark in (self.csv_delimiter, self.csv_row_delimiter))
-            _require(clear, dms_name(name), "a text without delimiters")
+            valid = not any(mark in getattr(self, name) for mark in (self.csv_delimiter, self.csv_row_delimiter))
+            _require(valid, dms_name(name), "a text without delimiters")
         both = self.cdc_inserts_only and self.cdc_inserts_and_updates
         _require(not both, "CdcInsertsAndUpdates", "false, or CdcInsertsOnly to false")
         for name in ("max_file_size", "cdc_max_batch_interval", "cdc_min_file_size"):
             _require(getattr(self, name) > 0, dms_name(name), "a number greater than 0")
         _require(self.row_group_length >= 0, "RowGroupLength", "a number of rows, or 0 for one row group")
         unsent = self.csv_no_sup_value
-        _require(bool(unsent) or not self.use_csv_no_sup_value, "CsvNoSupValue", "what stands for a value not sent")
-        _require(not unsent or unsent != self.csv_null_value, "CsvNoSupValue", "something else than CsvNullValue")
+        _require(bool(unsent) or not self.use_csv_no_sup_value, "CsvNoSupValue", "the text for a value not sent")
+        _require(not unsent or unsent != self.csv_null_value, "CsvNoSupValue", "a text other than CsvNullValue")
         if self.preserve_transactions:
             _require(bool(self.cdc_path.strip("/")), "CdcPath", "the folder of the transaction files")
-            _require(not self.date_partition_enabled, "DatePartitionEnabled", "false, as PreserveTransactions is true")
-            _require(not self.add_column_name, "AddColumnName", "false, as PreserveTransactions is true")
+            reason = "false, because PreserveTransactions is true"
+            _require(not self.date_partition_enabled, "DatePartitionEnabled", reason)
+            _require(not self.add_column_name, "AddColumnName", reason)
         for name in self.header_columns:
-            _require(name.startswith("AR_H_"), "HeaderColumns", "names of DMS's headers, such as AR_H_CHANGE_SEQ")
+            _require(name.startswith("AR_H_"), "HeaderColumns", "names of DMS headers, such as AR_H_CHANGE_SEQ")
         _ = self.zone
 
     @property
     def zone(self) -> ZoneInfo:
-        """Time zone of date folders and, where there are such, of the names of change files.
+        """Time zone of date folders and, if they are enabled, of the names of change files.
 
         Raises:
-            ConfigurationError: There is no such zone.
+            ConfigurationError: The time zone does not exist.
         """
         name = self.date_partition_timezone if self.date_partition_enabled else ""
         try:
@@ -188,47 +191,47 @@ class DmsSettings:
 
     @property
     def raw_format(self) -> RawFormat:
-        """What the names of full-load and change files end with."""
+        """Format of full-load and change files, which their names end with."""
         if self.data_format is DataFormat.PARQUET:
             return RawFormat.PARQUET
         return RawFormat.CSV if self.compression_type is Compression.NONE else RawFormat.CSV_GZ
 
     @property
     def csv_changes(self) -> bool:
-        """Whether change files are CSV: transaction files always are."""
+        """Whether change files are CSV. Transaction files always are."""
         return self.preserve_transactions or self.data_format is DataFormat.CSV
 
     @property
     def unsent_text(self) -> str | None:
-        """What CSV has in place of a value that the source did not log; None: the null text, as for any null."""
+        """CSV text for a value that the source did not log; None if it is written as null."""
         return self.csv_no_sup_value if self.use_csv_no_sup_value else None
 
     @property
     def operations(self) -> str:
-        """Operations whose rows change files hold."""
+        """Operations that change files contain."""
         return "I" if self.cdc_inserts_only else "IU" if self.cdc_inserts_and_updates else ALL_OPERATIONS
 
     @property
     def op_in_changes(self) -> bool:
-        """Whether rows of change files tell their operation: not if only some operations are sent without `Op`."""
+        """Whether change files have the column `Op`."""
         return self.operations == ALL_OPERATIONS or self.include_op_for_full_load
 
 
 def settings_from(names: Mapping[str, object]) -> DmsSettings:
-    """Settings by DMS's names; a setting that is not named has DMS's default.
+    """Parse settings by their DMS names; a setting that is not named has DMS's default.
 
     Args:
-        names: Name, such as `CsvNullValue`, to its value as text, or as JSON gives it.
+        names: Values by name, such as `CsvNullValue`; as text, or as parsed from JSON.
 
     Raises:
-        ConfigurationError: No such setting, or not such a value.
+        ConfigurationError: A setting is unknown or its value is invalid.
     """
     kinds = {dms_name(field.name): field for field in fields(DmsSettings)}
     values: dict[str, Any] = {}
     for name, value in names.items():
         field = kinds.get(name)
         if field is None:
-            message = f"'{name}' is not a setting that shows in the files of DMS"
+            message = f"'{name}' is not a DMS setting that affects the files"
             raise ConfigurationError(message, remedy=f"Use one of {', '.join(kinds)}")
         assert field.default is not MISSING
         values[field.name] = _parsed(name, value, field.default)
@@ -236,12 +239,12 @@ def settings_from(names: Mapping[str, object]) -> DmsSettings:
 
 
 def dms_name(field: str) -> str:
-    """DMS's name of a setting: `csv_null_value` is `CsvNullValue`."""
+    """The DMS name of a setting: `CsvNullValue` for `csv_null_value`."""
     return "".join(part.capitalize() for part in field.split("_"))
 
 
 def _parsed(name: str, value: object, default: object) -> object:
-    """A value of the type that the default has."""
+    """The value, converted to the type of the default."""
     if isinstance(default, tuple):
         parts = value if isinstance(value, list) else str(value).split(",")
         return tuple(text for part in parts if (text := str(part).strip()))
@@ -254,16 +257,16 @@ def _parsed(name: str, value: object, default: object) -> object:
         return int(text)
     if isinstance(default, Enum):
         kind = type(default)
-        known = {one.value.lower(): one for one in kind}
-        _require(text.lower() in known, name, f"one of {', '.join(one.value for one in kind)}")
+        known = {member.value.lower(): member for member in kind}
+        _require(text.lower() in known, name, f"one of {', '.join(member.value for member in kind)}")
         return known[text.lower()]
     if name in {"CsvDelimiter", "CsvRowDelimiter"}:
-        # The endpoint's settings are written with backslashes, in the console as in JSON.
+        # Endpoint settings are written with backslash escapes, in the AWS console as in JSON.
         text = text.replace("\\t", "\t").replace("\\r", "\r").replace("\\n", "\n")
     return text
 
 
-def _require(good: bool, name: str, wanted: str) -> None:
-    if not good:
-        message = f"The DMS setting {name} cannot be that"
-        raise ConfigurationError(message, remedy=f"Set it to {wanted}")
+def _require(valid: bool, name: str, expected: str) -> None:
+    if not valid:
+        message = f"The value of the DMS setting {name} is invalid"
+        raise ConfigurationError(message, remedy=f"Set it to {expected}")

@@ -1,1 +1,1 @@
-"""Made-up DMS feeds without a database, of any size, and what a table must hold after them."""
+"""Generates DMS files of any size without a database, and the lake table they must produce."""

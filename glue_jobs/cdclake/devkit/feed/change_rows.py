@@ -1,4 +1,4 @@
-"""Makes the rows of a change file of what was drawn: columns, commit times, DMS's headers, before images."""
+"""Generates the rows of a change file: source columns, commit times, DMS headers, before images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.devkit.dms.files import Changes
+from cdclake.devkit.dms.files import ChangeRows
 from cdclake.devkit.dms.settings import BeforeImages
 from cdclake.devkit.feed.options import CHANGE_SEQUENCE, DeleteImage
 from cdclake.devkit.feed.source import DELETE, NO_ROW, OPERATIONS, UPDATE
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.devkit.feed.columns import Column
+    from cdclake.devkit.feed.columns import FeedColumn
     from cdclake.devkit.feed.options import FeedOptions
-    from cdclake.devkit.feed.source import Drawn
-    from cdclake.devkit.feed.values import RowMaker
+    from cdclake.devkit.feed.source import DrawnRows
+    from cdclake.devkit.feed.values import RowGenerator
 
     I64 = NDArray[np.int64]
 
@@ -34,11 +34,11 @@ _WORDS = ("INSERT", "UPDATE", "DELETE")
 
 
 class Commits(NamedTuple):
-    """Transactions of change rows.
+    """The transactions that change rows belong to.
 
     Attributes:
-        sequences: Numbers the rows of the whole feed.
-        stamps_us: Commit time of each row's transaction, in microseconds since 1970, not falling.
+        sequences: Number of each row in the whole feed.
+        stamps_us: Commit time of each row's transaction, in microseconds since 1970, never decreasing.
         transactions: Number of each row's transaction.
     """
 
@@ -47,57 +47,57 @@ class Commits(NamedTuple):
     transactions: I64
 
 
-def commits(sequences: I64, start_us: int, end_us: int, transaction_rows: int, dice: np.random.Generator) -> Commits:
-    """Cut rows into transactions of random length, committed in a span of time.
+def commits(sequences: I64, start_us: int, end_us: int, transaction_rows: int, rng: np.random.Generator) -> Commits:
+    """Group rows into transactions of random length, with commit times between `start_us` and `end_us`.
 
     Args:
         sequences: Numbers of the rows.
-        start_us: Commits are after this.
-        end_us: And before this.
-        transaction_rows: Rows of a transaction, on average.
-        dice: Draws.
+        start_us: Exclusive, in microseconds since 1970.
+        end_us: Exclusive, in microseconds since 1970.
+        transaction_rows: Rows per transaction, on average.
+        rng: Source of all randomness.
     """
-    begins = dice.random(len(sequences)) < 1 / transaction_rows
+    begins = rng.random(len(sequences)) < 1 / transaction_rows
     begins[:1] = True
     transactions = np.cumsum(begins) - 1
-    times = np.sort(dice.integers(start_us + 1, end_us, int(begins.sum())))
+    times = np.sort(rng.integers(start_us + 1, end_us, int(begins.sum())))
     return Commits(sequences, times[transactions], sequences[:1] + transactions)
 
 
 def sequence_time_us(stamps_us: I64) -> I64:
-    """The time that a change sequence tells of a commit: to the hundredth of a second."""
+    """Commit times as change sequences contain them: in hundredths of a second."""
     return stamps_us // _HUNDREDTH_US * _HUNDREDTH_US
 
 
-class ChangeRows:
-    """Makes change rows.
+class ChangeRowGenerator:
+    """Generates change rows.
 
     Args:
-        options: Of the feed.
-        maker: Makes the source's rows.
+        options: Options of the feed.
+        generator: Generates the source's rows.
     """
 
-    def __init__(self, options: FeedOptions, maker: RowMaker) -> None:
-        self._options, self._maker = options, maker
+    def __init__(self, options: FeedOptions, generator: RowGenerator) -> None:
+        self._options, self._generator = options, generator
         self._settings = options.settings
 
-    def added_columns(self, columns: Sequence[Column]) -> list[str]:
+    def added_columns(self, columns: Sequence[FeedColumn]) -> list[str]:
         """Names of the columns that mapping rules add, in order."""
         return [*self._settings.header_columns, *(f"BI_{column.name}" for column in self._before_columns(columns))]
 
-    def changes(self, drawn: Drawn, committed: Commits, columns: Sequence[Column]) -> Changes:
-        """Rows of a file with these columns."""
+    def changes(self, drawn: DrawnRows, committed: Commits, columns: Sequence[FeedColumn]) -> ChangeRows:
+        """The rows of a change file with these source columns."""
         operations = pa.DictionaryArray.from_arrays(pa.array(drawn.operations), pa.array(OPERATIONS))
-        rows = self._maker.rows(RowIds(drawn.numbers, drawn.versions), columns)
+        rows = self._generator.rows(RowIds(drawn.numbers, drawn.versions), columns)
         unsent = self._unsent(drawn, columns)
         is_delete = pa.array(drawn.operations == DELETE)
         for i, column in enumerate(columns):
-            left_out = unsent.get(column.name)
+            omitted = unsent.get(column.name)
             if self._options.delete_image is DeleteImage.KEY and column.name not in self._options.primary_key:
-                left_out = is_delete if left_out is None else pc.or_(left_out, is_delete)
-            if left_out is not None:
-                rows = rows.set_column(i, column.field, pc.if_else(left_out, None, rows.column(i)))
-        return Changes(
+                omitted = is_delete if omitted is None else pc.or_(omitted, is_delete)
+            if omitted is not None:
+                rows = rows.set_column(i, column.field, pc.if_else(omitted, None, rows.column(i)))
+        return ChangeRows(
             operations.cast(pa.string()),
             pa.array(committed.stamps_us).cast(pa.timestamp("us", tz="UTC")),
             rows,
@@ -106,37 +106,37 @@ class ChangeRows:
             unsent,
         )
 
-    def _unsent(self, drawn: Drawn, columns: Sequence[Column]) -> dict[str, pa.Array]:
-        """An update that keeps the key sends no static columns, if CSV can tell that they were not sent."""
+    def _unsent(self, drawn: DrawnRows, columns: Sequence[FeedColumn]) -> dict[str, pa.Array]:
+        """Masks of static columns: updates that keep the key omit them, if the CSV settings can express that."""
         if not (self._settings.csv_changes and self._settings.unsent_text is not None):
             return {}
         mask = pa.array((drawn.operations == UPDATE) & (drawn.old_numbers == NO_ROW))
         return {column.name: mask for column in columns if column.static}
 
-    def _before_columns(self, columns: Sequence[Column]) -> list[Column]:
-        wanted = self._settings.before_images
-        if wanted is BeforeImages.NONE:
+    def _before_columns(self, columns: Sequence[FeedColumn]) -> list[FeedColumn]:
+        images = self._settings.before_images
+        if images is BeforeImages.NONE:
             return []
-        if wanted is BeforeImages.PRIMARY_KEY:
+        if images is BeforeImages.PRIMARY_KEY:
             return [column for column in columns if column.name in self._options.primary_key]
-        return [column for column in columns if wanted is BeforeImages.ALL or column.type not in _LOB_TYPES]
+        return [column for column in columns if images is BeforeImages.ALL or column.type not in _LOB_TYPES]
 
-    def _before(self, drawn: Drawn, columns: Sequence[Column]) -> pa.Table | None:
-        wanted = self._before_columns(columns)
-        if not wanted:
+    def _before(self, drawn: DrawnRows, columns: Sequence[FeedColumn]) -> pa.Table | None:
+        before_columns = self._before_columns(columns)
+        if not before_columns:
             return None
         numbers = np.where(drawn.old_numbers != NO_ROW, drawn.old_numbers, drawn.numbers)
-        before = self._maker.rows(RowIds(numbers, drawn.old_versions), wanted)
+        before = self._generator.rows(RowIds(numbers, drawn.old_versions), before_columns)
         absent = pa.array(drawn.operations != UPDATE)
-        arrays = [pc.if_else(absent, pa.scalar(None, one.type), one) for one in before.columns]
+        arrays = [pc.if_else(absent, pa.scalar(None, values.type), values) for values in before.columns]
         return pa.table(arrays, schema=before.schema)
 
-    def _headers(self, drawn: Drawn, committed: Commits) -> pa.Table | None:
-        made = {name: self._header(name, drawn, committed) for name in self._settings.header_columns}
-        return pa.table(made) if made else None
+    def _headers(self, drawn: DrawnRows, committed: Commits) -> pa.Table | None:
+        headers = {name: self._header(name, drawn, committed) for name in self._settings.header_columns}
+        return pa.table(headers) if headers else None
 
-    def _header(self, name: str, drawn: Drawn, committed: Commits) -> pa.Array:
-        """One of DMS's headers, see "Replacing column values" in the guide's chapter on transformation rules."""
+    def _header(self, name: str, drawn: DrawnRows, committed: Commits) -> pa.Array:
+        """Values of a DMS header; see "Replacing column values" in the guide's chapter on transformation rules."""
         if name == CHANGE_SEQUENCE:
             counter = pa.array(committed.sequences).cast(pa.string())
             digits = pc.utf8_lpad(counter, SEQUENCE_DIGITS - _TIME_DIGITS, "0")
@@ -153,8 +153,8 @@ class ChangeRows:
 
 
 def _time_digits(stamps_us: I64) -> pa.Array:
-    """`YYYYMMDDHHmmSShh` of each, the last two digits hundredths of a second."""
-    different, places = np.unique(stamps_us // _HUNDREDTH_US, return_inverse=True)
-    seconds = pc.strftime(pa.array(different // 100).cast(pa.timestamp("s")), "%Y%m%d%H%M%S")
-    hundredths = pc.utf8_lpad(pa.array(different % 100).cast(pa.string()), 2, "0")
-    return pc.binary_join_element_wise(seconds, hundredths, "").take(pa.array(places))
+    """Times as `YYYYMMDDHHmmSShh`; the last two digits are hundredths of a second."""
+    distinct, indices = np.unique(stamps_us // _HUNDREDTH_US, return_inverse=True)
+    seconds = pc.strftime(pa.array(distinct // 100).cast(pa.timestamp("s")), "%Y%m%d%H%M%S")
+    hundredths = pc.utf8_lpad(pa.array(distinct % 100).cast(pa.string()), 2, "0")
+    return pc.binary_join_element_wise(seconds, hundredths, "").take(pa.array(indices))

@@ -1,4 +1,4 @@
-"""The columns of a made-up table: given as text, as people write a table's `Schema`, or drawn."""
+"""The columns of a generated table: parsed from text in the format of the attribute `Schema`, or random."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY_TYPES = ("int", "bigint", "string")
 """Types that a key column may have."""
 _CHAR = re.compile(r"char\((\d+)\)")
 _PART = re.compile(r",(?![^()]*\))")
-_DRAWN_TYPES = (
+_RANDOM_TYPES = (
     "boolean",
     "tinyint",
     "smallint",
@@ -42,15 +42,15 @@ _DRAWN_TYPES = (
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column of the made-up source.
+class FeedColumn:
+    """One column of the generated source.
 
     Attributes:
-        name: As the source spells it.
-        type: A type as of `Schema`, or `time`.
-        stream: Tells the column's values from those of others; columns of the same stream have the same values.
-        char_length: Of a `CHAR(n)`; 0 for other columns.
-        static: Whether updates leave the value as it was inserted.
+        name: Name at the source.
+        type: A type of the attribute `Schema`, or `time`.
+        stream: Random stream of the column's values; columns of the same stream have the same values.
+        char_length: Length of a `CHAR(n)`; 0 for other columns.
+        static: Whether updates keep the inserted value.
     """
 
     name: str
@@ -67,13 +67,13 @@ class Column:
         return pa.field(self.name, kind, metadata=metadata)
 
 
-def columns_from(text: str, primary_key: Sequence[str]) -> tuple[Column, ...]:
-    """Read `id bigint, code char(6), name string, at time`.
+def columns_from(text: str, primary_key: Sequence[str]) -> tuple[FeedColumn, ...]:
+    """Parse columns such as `id bigint, code char(6), name string, at time`.
 
-    Every third column that is no key is static.
+    Every third column is static, unless it is a key column.
 
     Raises:
-        ConfigurationError: Not so written, or the key is not among them or of a type that a key cannot have here.
+        ConfigurationError: The text is malformed, or a key column is missing or of an unsupported type.
     """
     lengths, parts = {}, []
     for part in _PART.split(text):
@@ -83,57 +83,61 @@ def columns_from(text: str, primary_key: Sequence[str]) -> tuple[Column, ...]:
         if char:
             lengths[name.strip("`").lower()] = int(char[1])
         parts.append((name, kind))
-    # A time of day is no type of the lake, which keeps it as text.
+    # The lake has no time-of-day type and keeps these values as text.
     schema = parse_columns(", ".join(f"{name} {'string' if kind == TIME else kind}" for name, kind in parts))
     columns = []
     for i, (column, (_, kind)) in enumerate(zip(schema, parts, strict=True)):
         type_ = TIME if kind == TIME else column.type
-        columns.append(Column(column.name, type_, i, lengths.get(column.name.lower(), 0), static=i % 3 == 1))
+        columns.append(FeedColumn(column.name, type_, i, lengths.get(column.name.lower(), 0), static=i % 3 == 1))
     _check_key(columns, primary_key)
     return tuple(replace(column, static=False) if column.name in primary_key else column for column in columns)
 
 
-def drawn_columns(count: int, seed: int) -> str:
-    """Columns of any types, as text: a key `id`, then `count` more."""
-    dice = np.random.default_rng([seed, 0xC01])
-    kinds = dice.choice(_DRAWN_TYPES, count)
+def random_columns(count: int, seed: int) -> str:
+    """Columns of random types, as text: a key `id`, then `count` more."""
+    rng = np.random.default_rng([seed, 0xC01])
+    kinds = rng.choice(_RANDOM_TYPES, count)
     return ", ".join(["id bigint", *(f"c{i} {kind}" for i, kind in enumerate(kinds, 1))])
 
 
-def _check_key(columns: Sequence[Column], primary_key: Sequence[str]) -> None:
+def _check_key(columns: Sequence[FeedColumn], primary_key: Sequence[str]) -> None:
     by_name = {column.name: column for column in columns}
     for name in primary_key:
         column = by_name.get(name)
         if column is None or column.type not in KEY_TYPES or column.char_length:
             message = f"'{name}' cannot be a key column of a feed"
-            remedy = f"Name a column of the feed that is of type {', '.join(KEY_TYPES)}"
+            remedy = f"Name a column of the feed whose type is one of {', '.join(KEY_TYPES)}"
             raise ConfigurationError(message, remedy=remedy, column=name)
 
 
-def schema_versions(columns: Sequence[Column], primary_key: Sequence[str], changes: int) -> list[tuple[Column, ...]]:
-    """The columns before and after each of some schema changes.
+def schema_versions(
+    columns: Sequence[FeedColumn], primary_key: Sequence[str], changes: int
+) -> list[tuple[FeedColumn, ...]]:
+    """The columns before the first schema change and after each one.
 
-    In turn a text column is added, an integer that can be is widened, and a text column is dropped.
+    The changes take turns: add a text column, widen an integer column, drop a text column.
 
     Raises:
         ConfigurationError: There is no column left to widen or to drop.
     """
     versions = [tuple(columns)]
     for number in range(changes):
-        now = versions[-1]
-        free = [column for column in now if column.name not in primary_key and not column.static]
+        current = versions[-1]
+        free = [column for column in current if column.name not in primary_key and not column.static]
         if number % 3 == 0:
-            added = Column(f"added_{number // 3 + 1}", "string", max(column.stream for column in now) + 1)
-            versions.append((*now, added))
+            added = FeedColumn(f"added_{number // 3 + 1}", "string", max(column.stream for column in current) + 1)
+            versions.append((*current, added))
             continue
+        replacement: list[FeedColumn] = []
         if number % 3 == 1:
-            found = [column for column in free if column.type in INTEGER_TYPES[:-1]]
-            made = [replace(found[0], type=INTEGER_TYPES[INTEGER_TYPES.index(found[0].type) + 1])] if found else []
+            old = next((column for column in free if column.type in INTEGER_TYPES[:-1]), None)
+            if old:
+                replacement = [replace(old, type=INTEGER_TYPES[INTEGER_TYPES.index(old.type) + 1])]
         else:
-            found = [column for column in free if column.type == "string" and not column.name.startswith("added_")]
-            made = []
-        if not found:
+            texts = (column for column in free if column.type == "string")
+            old = next((column for column in texts if not column.name.startswith("added_")), None)
+        if old is None:
             message = f"{changes} schema changes need integer columns to widen and text columns to drop"
             raise ConfigurationError(message, remedy="Ask for fewer, or give the feed more columns")
-        versions.append(tuple(one for column in now for one in (made if column is found[0] else [column])))
+        versions.append(tuple(new for column in current for new in (replacement if column is old else [column])))
     return versions

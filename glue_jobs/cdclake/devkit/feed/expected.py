@@ -1,4 +1,4 @@
-"""The table and the history that must come of a feed, as Arrow tables, some rows at a time."""
+"""The lake table and history that a feed must produce, as Arrow tables in batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cdclake.devkit.dms.csv_text import value_texts
 from cdclake.devkit.dms.files import padded
-from cdclake.devkit.feed.lake import LOADED, NO_TIME, Delivery, LakeRows, together
+from cdclake.devkit.feed.lake_model import LOADED, NO_TIME, DeliveredRows, LakeRows, concat_rows
 from cdclake.devkit.feed.source import DELETE, INSERT, NO_ROW, OPERATIONS
 from cdclake.devkit.feed.values import RowIds
 from cdclake.lake.storage.types import cast_column, from_arrow, to_arrow
@@ -23,111 +23,112 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cdclake.devkit.dms.settings import DmsSettings
-    from cdclake.devkit.feed.columns import Column as FeedColumn
-    from cdclake.devkit.feed.lake import Lake
-    from cdclake.devkit.feed.values import RowMaker
+    from cdclake.devkit.feed.columns import FeedColumn
+    from cdclake.devkit.feed.lake_model import LakeModel
+    from cdclake.devkit.feed.values import RowGenerator
 
     I64 = NDArray[np.int64]
 
-ROWS_AT_ONCE = 1 << 17
+BATCH_ROWS = 1 << 17
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
-class RowsOfLake:
-    """Makes rows as the lake has them.
+class LakeRowGenerator:
+    """Generates rows as the lake stores them.
 
     Args:
-        maker: Makes the source's rows.
+        generator: Generates the source's rows.
         schemas: The source's columns before and after each schema change.
-        came: Indices of those that files had which came.
+        delivered: Indices of the schemas that occur in delivered files.
         primary_key: Key columns.
-        partition_key: Partition columns, in which a lake cannot tell empty text from null.
-        settings: Of DMS.
-        delete_tells_all: Whether a delete tells more than the key.
+        partition_key: Partition columns, for which the lake cannot distinguish empty text from null.
+        settings: Settings of the DMS task.
+        full_deletes: Whether a delete has all columns; otherwise it has only the key.
     """
 
     def __init__(
         self,
-        maker: RowMaker,
+        generator: RowGenerator,
         schemas: Sequence[tuple[FeedColumn, ...]],
-        came: Iterable[int],
+        delivered: Iterable[int],
         primary_key: Sequence[str],
         partition_key: Sequence[str],
         settings: DmsSettings,
         *,
-        delete_tells_all: bool,
+        full_deletes: bool,
     ) -> None:
-        self._maker, self._schemas, self._settings = maker, schemas, settings
+        self._generator, self._schemas, self._settings = generator, schemas, settings
         self._key, self._partition = tuple(primary_key), tuple(partition_key)
-        self._delete_tells_all = delete_tells_all
-        self.stamp = settings.timestamp_column_name
+        self._full_deletes = full_deletes
+        self._timestamp_column = settings.timestamp_column_name
         merged = Schema()
-        for number in sorted(came):
+        for number in sorted(delivered):
             merged = merge_schemas(merged, Schema(tuple(map(self._lake_column, schemas[number]))), "")
-        stamps = (Column(self.stamp, "string"),) if self.stamp else ()
-        self.schema = Schema((*stamps, *merged))
+        added = (Column(self._timestamp_column, "string"),) if self._timestamp_column else ()
+        self.schema = Schema((*added, *merged))
 
     def _lake_column(self, column: FeedColumn) -> Column:
         csv = self._settings.csv_changes
-        if csv:  # which has no types: the table's attributes declare the last one
-            column = [one for columns in self._schemas for one in columns if one.name == column.name][-1]
+        if csv:  # CSV has no types: the table's attributes declare the last type
+            column = [same for columns in self._schemas for same in columns if same.name == column.name][-1]
         kind = from_arrow(column.field.type)
         assert kind is not None
         return Column(column.name, "string" if kind == "binary" and csv else kind)
 
     def table(self, rows: LakeRows) -> pa.Table:
-        """Rows of the lake table with `Op`, in the order given."""
-        # A row that stays although it was deleted is as the last insert or update made it.
-        made = self.rows(rows._replace(operations=np.full_like(rows.operations, INSERT)))
+        """Rows of the lake table with `Op`, in the order of `rows`."""
+        # A soft-deleted row keeps the values of the last insert or update.
+        table = self.rows(rows._replace(operations=np.full_like(rows.operations, INSERT)))
         operations = pa.DictionaryArray.from_arrays(pa.array(rows.operations), pa.array(OPERATIONS))
-        made = made.append_column(OP_COLUMN, operations.cast(pa.string()))
+        table = table.append_column(OP_COLUMN, operations.cast(pa.string()))
         for name in self._partition:
-            text = made[name]
-            if pa.types.is_string(text.type):
-                made = made.set_column(made.column_names.index(name), name, pc.if_else(pc.equal(text, ""), None, text))
-        return made
+            values = table[name]
+            if pa.types.is_string(values.type):
+                values = pc.if_else(pc.equal(values, ""), None, values)
+                table = table.set_column(table.column_names.index(name), name, values)
+        return table
 
     def rows(self, rows: LakeRows) -> pa.Table:
-        """Rows of all the lake's columns: what a file lacked is null."""
-        places = [np.flatnonzero(rows.schemas == number) for number in range(len(self._schemas))]
-        parts = [self._of_schema(rows, where, number) for number, where in enumerate(places) if len(where)]
+        """Rows with all columns of the lake table; columns that a file lacked are null."""
+        indices = [np.flatnonzero(rows.schemas == number) for number in range(len(self._schemas))]
+        parts = [self._of_schema(rows, of_schema, number) for number, of_schema in enumerate(indices) if len(of_schema)]
         if not parts:
             return self._of_schema(rows, np.empty(0, np.int64), 0)
         if len(parts) == 1:
             return parts[0]
-        back = np.empty(len(rows.numbers), np.int64)
-        back[np.concatenate(places)] = np.arange(len(rows.numbers))
-        return pa.concat_tables(parts).take(pa.array(back))
+        order = np.empty(len(rows.numbers), np.int64)
+        order[np.concatenate(indices)] = np.arange(len(rows.numbers))
+        return pa.concat_tables(parts).take(pa.array(order))
 
-    def _of_schema(self, rows: LakeRows, where: I64, number: int) -> pa.Table:
+    def _of_schema(self, rows: LakeRows, indices: I64, number: int) -> pa.Table:
         source = {column.name: column for column in self._schemas[number]}
-        ids = RowIds(rows.numbers[where], rows.versions[where])
-        only_key = self._only_key(rows, where)
+        ids = RowIds(rows.numbers[indices], rows.versions[indices])
+        only_key = self._only_key(rows, indices)
         arrays = []
         for column in self.schema:
             kind = to_arrow(column.type)
-            if column.name == self.stamp:
-                stamps = pa.array(rows.stamps_us[where]).cast(pa.timestamp("us")).cast(pa.string())
-                # What is derived from an update of the key tells nothing but the key, not even when.
-                bare = rows.versions[where] == NO_ROW
-                arrays.append(pc.if_else(pa.array(bare), pa.scalar(None, kind), stamps))
+            if column.name == self._timestamp_column:
+                stamps = pa.array(rows.stamps_us[indices]).cast(pa.timestamp("us")).cast(pa.string())
+                # A delete derived from a key update has no columns but the key, and no timestamp.
+                derived = rows.versions[indices] == NO_ROW
+                arrays.append(pc.if_else(pa.array(derived), pa.scalar(None, kind), stamps))
             elif column.name in source:
-                values = self._of_lake(ids, source[column.name], column.type)
+                values = self._lake_values(ids, source[column.name], column.type)
                 if column.name not in self._key and only_key.any():
                     values = pc.if_else(pa.array(only_key), pa.scalar(None, kind), values)
                 arrays.append(values)
             else:
-                arrays.append(pa.nulls(len(where), kind))
+                arrays.append(pa.nulls(len(indices), kind))
         return pa.table(arrays, names=self.schema.names)
 
-    def _only_key(self, rows: LakeRows, where: I64) -> NDArray[np.bool_]:
-        """Rows of which nothing but the key was told."""
-        bare: NDArray[np.bool_] = rows.versions[where] == NO_ROW
-        return bare if self._delete_tells_all else bare | (rows.operations[where] == DELETE)
+    def _only_key(self, rows: LakeRows, indices: I64) -> NDArray[np.bool_]:
+        """Mask of the rows that were delivered with the key alone."""
+        derived: NDArray[np.bool_] = rows.versions[indices] == NO_ROW
+        return derived if self._full_deletes else derived | (rows.operations[indices] == DELETE)
 
-    def _of_lake(self, ids: RowIds, column: FeedColumn, kind: str) -> pa.Array:
-        made = padded(pa.table([self._maker.values(ids, column)], schema=pa.schema([column.field])), self._settings)
-        values = made.column(0).combine_chunks()
+    def _lake_values(self, ids: RowIds, column: FeedColumn, kind: str) -> pa.Array:
+        table = pa.table([self._generator.values(ids, column)], schema=pa.schema([column.field]))
+        values = padded(table, self._settings).column(0).combine_chunks()
         if pa.types.is_binary(values.type) and kind == "string":
             values = value_texts(values)
         cast, bad = cast_column(values, kind)
@@ -135,50 +136,50 @@ class RowsOfLake:
         return cast
 
 
-def expected_table(lake: Lake, make: RowsOfLake) -> Iterator[pa.Table]:
-    """All rows of the lake table, by number; one table at least."""
+def expected_table(lake: LakeModel, generator: LakeRowGenerator) -> Iterator[pa.Table]:
+    """All rows of the lake table, by number; at least one batch."""
     numbers = lake.numbers()
-    for start in range(0, max(len(numbers), 1), ROWS_AT_ONCE):
-        yield make.table(lake.rows(numbers[start : start + ROWS_AT_ONCE]))
+    for start in range(0, max(len(numbers), 1), BATCH_ROWS):
+        yield generator.table(lake.rows(numbers[start : start + BATCH_ROWS]))
 
 
-class HistoryLog:
-    """Every version that came, as numbers: about 50 bytes each."""
+class HistoryModel:
+    """All delivered versions, as numbers: about 50 bytes each."""
 
     def __init__(self) -> None:
-        self._deliveries: list[Delivery] = []
+        self._deliveries: list[DeliveredRows] = []
         self._loads: list[tuple[int, int, int]] = []
 
     def load(self, first: int, end: int, stamp_us: int) -> None:
-        """Rows of a full-load file."""
+        """Add the rows of a full-load file."""
         self._loads.append((first, end, stamp_us))
 
-    def apply(self, delivery: Delivery) -> None:
-        """Rows of a change file that did not come before."""
+    def apply(self, delivery: DeliveredRows) -> None:
+        """Add the rows of a change file that was not delivered before."""
         self._deliveries.append(delivery.with_derived())
 
-    def expected(self, make: RowsOfLake, most: int) -> Iterator[pa.Table]:
-        """All versions, by number and order; those of a key are in one table.
+    def expected(self, generator: LakeRowGenerator, max_rows: int) -> Iterator[pa.Table]:
+        """All versions, by number and order; all versions of a key are in one batch.
 
         Args:
-            make: Makes rows.
-            most: Numbers there can be.
+            generator: Generates rows.
+            max_rows: Upper bound of row numbers, exclusive.
         """
-        step = max(1, ROWS_AT_ONCE // (1 + sum(len(one.order) for one in self._deliveries) // max(most, 1)))
-        for first in range(0, max(most, 1), step):
-            yield _versions(self._between(first, first + step), make)
+        step = max(1, BATCH_ROWS // (1 + sum(len(rows.order) for rows in self._deliveries) // max(max_rows, 1)))
+        for first in range(0, max(max_rows, 1), step):
+            yield _versions(self._between(first, first + step), generator)
 
-    def _between(self, first: int, end: int) -> Delivery:
-        """Versions of the rows of some numbers."""
+    def _between(self, first: int, end: int) -> DeliveredRows:
+        """Versions of the rows numbered from `first` up to, but not including, `end`."""
         loads = [_loaded(max(first, begin), min(end, stop), stamp) for begin, stop, stamp in self._loads]
-        found = [one.take((one.numbers >= first) & (one.numbers < end)) for one in self._deliveries]
-        return together([*loads, *found, _loaded(0, 0, 0)])
+        changes = [rows.take((rows.numbers >= first) & (rows.numbers < end)) for rows in self._deliveries]
+        return concat_rows([*loads, *changes, _loaded(0, 0, 0)])
 
 
-def _loaded(first: int, end: int, stamp_us: int) -> Delivery:
+def _loaded(first: int, end: int, stamp_us: int) -> DeliveredRows:
     numbers = np.arange(first, max(first, end), dtype=np.int64)
     count = len(numbers)
-    return Delivery(
+    return DeliveredRows(
         order=np.full(count, LOADED),
         numbers=numbers,
         versions=np.zeros(count, np.int64),
@@ -190,19 +191,18 @@ def _loaded(first: int, end: int, stamp_us: int) -> Delivery:
     )
 
 
-def _versions(came: Delivery, make: RowsOfLake) -> pa.Table:
-    order = np.lexsort((came.order, came.numbers))
-    _, numbers, versions, operations, _, stamps, times, schemas = came.take(order)
+def _versions(delivered: DeliveredRows, generator: LakeRowGenerator) -> pa.Table:
+    order = np.lexsort((delivered.order, delivered.numbers))
+    _, numbers, versions, operations, _, stamps, times, schemas = delivered.take(order)
     count = len(numbers)
     first = np.append([True] * min(count, 1), numbers[1:] != numbers[:-1]).astype(np.bool_)
     last = np.append(first[1:], [True] * min(count, 1)).astype(np.bool_)
     deletes = operations == DELETE
     after_delete = np.append([False] * min(count, 1), deletes[:-1]).astype(np.bool_)
-    # A delete tells the row that it took away, if there was one: the last that did not tell so itself.
+    # A delete has the values of the row that it removes, if there was one: the last version that is not a delete.
     own = ~deletes | first
-    told = np.maximum.accumulate(np.where(own, np.arange(count), 0)) if count else np.empty(0, np.int64)
-    rows = LakeRows(*(values[told] for values in (numbers, versions, operations, stamps, schemas)))
-    made = make.rows(rows)
+    sources = np.maximum.accumulate(np.where(own, np.arange(count), 0)) if count else np.empty(0, np.int64)
+    table = generator.rows(LakeRows(*(values[sources] for values in (numbers, versions, operations, stamps, schemas))))
     kinds = np.where(deletes, 2, np.where(first | after_delete, 0, 1))
     names = pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array([INSERTED, UPDATED, DELETED])).cast(pa.string())
     began = pa.array(times, mask=times == NO_TIME).cast(_TIMESTAMP)
@@ -210,5 +210,5 @@ def _versions(came: Delivery, make: RowsOfLake) -> pa.Table:
     ended = pa.array(following, mask=last | (following == NO_TIME)).cast(_TIMESTAMP)
     columns = {OPERATION: names, VALID_FROM: began, VALID_TO: ended, VALIDITY_FLAG: pa.array(last.astype(np.int32))}
     for name, values in columns.items():
-        made = made.append_column(name, values)
-    return made
+        table = table.append_column(name, values)
+    return table

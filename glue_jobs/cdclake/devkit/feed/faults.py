@@ -1,4 +1,4 @@
-"""What is wrong with a feed on purpose."""
+"""Faults that a feed injects on purpose."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from cdclake.model.schema import OP_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cdclake.devkit.dms.files import Changes
+    from cdclake.devkit.dms.files import ChangeRows
     from cdclake.devkit.feed.options import Fault
 
 UNKNOWN_OPERATION = "X"
-_KEPT = 0.6
+_KEPT_SHARE = 0.6
 
 
-class Planted(NamedTuple):
+class InjectedFault(NamedTuple):
     """One fault.
 
     Attributes:
-        fault: What it is.
-        key: Of the file, as in the raw bucket.
-        round: In which it can be found.
-        rows: Numbers of the bad rows in the file, from 0, with what is wrong with each.
+        fault: Kind of fault.
+        key: Key of the file, relative to the raw prefix.
+        round: Round in which the fault appears, from 1.
+        rows: What is wrong with each bad row, by the row's index in the file, from 0.
     """
 
     fault: Fault
@@ -37,45 +37,45 @@ class Planted(NamedTuple):
     rows: Mapping[int, str]
 
     def to_json(self, prefix: str) -> dict[str, object]:
-        """As in the feed's manifest, which has the prefix before each key."""
+        """The entry in the feed's manifest, with the full key."""
         rows = [{"row": row, "wrong": wrong} for row, wrong in sorted(self.rows.items())]
         return {"fault": self.fault.value, "key": prefix + self.key, "round": self.round, "rows": rows}
 
 
 def with_bad_rows(
-    changes: Changes, count: int, key: str, dice: np.random.Generator, *, operations_told: bool
-) -> tuple[Changes, dict[int, str]]:
-    """Put rows between others that no lake can take: of an unknown operation, or without a key.
+    changes: ChangeRows, count: int, key: str, rng: np.random.Generator, *, has_operations: bool
+) -> tuple[ChangeRows, dict[int, str]]:
+    """Insert rows that no lake can apply: with an unknown operation, or without a key.
 
     Args:
-        changes: Good rows, one at least.
-        count: Bad rows.
+        changes: Good rows, at least one.
+        count: Number of bad rows.
         key: A key column.
-        dice: Draws.
-        operations_told: Whether the file has `Op`; if not, all bad rows lack the key.
+        rng: Source of all randomness.
+        has_operations: Whether the file has `Op`; if not, all bad rows lack the key.
 
     Returns:
-        All rows, and what is wrong with which, by place.
+        All rows, and what is wrong with the bad ones, by index.
     """
     good = len(changes.operations)
-    places = np.sort(dice.choice(good + count, count, replace=False))
+    indices = np.sort(rng.choice(good + count, count, replace=False))
     is_bad = np.zeros(good + count, np.bool_)
-    is_bad[places] = True
-    source = np.where(is_bad, dice.integers(0, good, good + count), np.cumsum(~is_bad) - 1)
+    is_bad[indices] = True
+    source = np.where(is_bad, rng.integers(0, good, good + count), np.cumsum(~is_bad) - 1)
     mixed = changes.take(pa.array(source))
-    unknown = is_bad & (np.cumsum(is_bad) % 2 == 1) & operations_told
+    unknown = is_bad & (np.cumsum(is_bad) % 2 == 1) & has_operations
     keyless = is_bad & ~unknown
     column = mixed.rows.schema.get_field_index(key)
     field = mixed.rows.schema.field(column).with_nullable(True)
     values = pc.if_else(pa.array(keyless), pa.scalar(None, field.type), mixed.rows.column(column))
-    made = replace(
+    faulty = replace(
         mixed,
         operations=pc.if_else(pa.array(unknown), UNKNOWN_OPERATION, mixed.operations),
         rows=mixed.rows.set_column(column, field, values),
     )
-    return made, {int(place): f"no {key}" if keyless[place] else f"unknown {OP_COLUMN}" for place in places}
+    return faulty, {int(index): f"no {key}" if keyless[index] else f"unknown {OP_COLUMN}" for index in indices}
 
 
 def truncated(data: bytes) -> bytes:
     """The first part of a file."""
-    return data[: int(len(data) * _KEPT)]
+    return data[: int(len(data) * _KEPT_SHARE)]

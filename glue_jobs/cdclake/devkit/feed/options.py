@@ -1,4 +1,4 @@
-"""What a person asks of a feed, checked."""
+"""Options of a feed, validated."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ HEADERS = (
     "AR_H_COMMIT_TIMESTAMP",
     "AR_H_OPERATION",
 )
-"""DMS's headers that a feed can make."""
-MOST_ROWS = 1 << 31
-TABLE = TableName("shop", "orders")
-STANDARD = (
+"""DMS headers that a feed can generate."""
+MAX_ROWS = 1 << 31
+DEFAULT_TABLE = TableName("shop", "orders")
+DEFAULT_COLUMNS = (
     "id bigint, code char(6), name string, email string, company string, street string, city string, region string, "
     "quantity int, price decimal(12,2), weight double, ordered_on date, updated_at timestamp, gift boolean, note string"
 )
-"""Columns of a feed for which none are given."""
-_ROWS_OF_A_LOAD_FILE = 200_000
+"""Columns of a feed by default."""
+_LOAD_FILE_ROWS = 200_000
 _TOLERANCE = 1e-9
-_OF_VALUES = frozenset("0123456789+-.: eEtruefalsNUL")
+_NON_TEXT_CHARACTERS = frozenset("0123456789+-.: eEtruefalsNUL")
 
 
 class Fault(str, Enum):
-    """What is wrong with a feed on purpose."""
+    """Faults that a feed can inject."""
 
     BAD_ROWS = "bad-rows"
-    """Rows of an unknown operation or without a key, in one change file."""
+    """Rows with an unknown operation or without a key, in one change file."""
     TRUNCATED = "truncated"
-    """A change file that ends before its end."""
+    """A change file whose end is cut off."""
     VANISHED = "vanished"
-    """A change file that is gone again in the next round; with one round it never comes."""
+    """A change file that is deleted in the next round; with one round it is never written."""
     VANISHED_LOAD = "vanished-load"
-    """A full-load file that never comes: a gap in the numbers of those that do."""
+    """A full-load file that is never written, which leaves a gap in the file numbers."""
 
 
 class DeleteImage(str, Enum):
-    """What a delete tells of the row."""
+    """The columns that a delete contains."""
 
     FULL = "full"
     KEY = "key"
-    """PostgreSQL with the default replica identity: all but the key is null."""
+    """As PostgreSQL with the default replica identity: all columns but the key are null."""
 
 
 @dataclass(frozen=True)
-class Shares:
-    """How many of the change rows are what; together 1.
+class OperationShares:
+    """Shares of the kinds of change rows; their sum is 1.
 
     Attributes:
-        insert: New keys, and some that were deleted before.
-        update: Changes of a row that leave its key.
+        insert: Inserts of new keys, and of some that were deleted before.
+        update: Updates that keep the key.
         delete: Deletes.
         move: Updates of the key.
-        untidy: Inserts of keys that are there, and deletes of keys that are not.
+        untidy: Inserts of keys that exist, and deletes of keys that do not.
     """
 
     insert: float = 0.3
@@ -75,45 +75,45 @@ class Shares:
 
     @property
     def all(self) -> tuple[float, ...]:
-        """In the order of the attributes."""
+        """The shares in the order of the attributes."""
         return (self.insert, self.update, self.delete, self.move, self.untidy)
 
 
 @dataclass(frozen=True)
 class FeedOptions:
-    """A feed of one table.
+    """Options of a feed of one table.
 
     Attributes:
-        table: Its name.
-        columns: Its columns, as text.
-        primary_key: Key columns, the last of which tells rows apart.
+        table: Name of the table.
+        columns: Columns of the table, as text.
+        primary_key: Key columns; the last one is unique by itself.
         partition_key: Partition columns of the lake table.
-        settings: Of DMS.
-        seed: The same options and seed give the same bytes.
-        start_utc: When the full load is written.
-        rows: Rows of the full load.
-        load_files: Full-load files; 0: as many as rows need.
-        load_parts: Partitions or segments of a parallel load.
-        changes: Change rows at the source, those that settings leave out among them.
-        change_files: Change files, those that come again not counted.
-        shares: What change rows are.
-        hot_keys: Keys that many updates are of.
-        hot_share: How many of the updates.
-        transaction_rows: Rows of a transaction, on average.
-        delete_image: What a delete tells.
-        schema_changes: How often the columns change, at equal distances.
-        late_files: Change files that come a round after their time.
-        repeated_files: Change files that come a second time in the next round.
-        resumed_files: Change files whose rows come again in a file of another name right after them.
-        rounds: Times at which files come; the full load comes in the first.
-        faults: What is wrong on purpose.
-        bad_rows: How many rows are bad, with `Fault.BAD_ROWS`.
+        settings: Settings of the DMS task.
+        seed: The same options and seed produce the same bytes.
+        start_utc: Time at which the full load is written.
+        rows: Number of rows in the full load.
+        load_files: Number of full-load files; 0 to derive it from the number of rows.
+        load_parts: Number of partitions or segments of a parallel load.
+        changes: Number of change rows at the source, including those that the DMS settings exclude.
+        change_files: Number of change files, without repeated ones.
+        shares: Shares of the kinds of change rows.
+        hot_keys: Number of keys that are updated often.
+        hot_share: Share of updates that hit a hot key.
+        transaction_rows: Rows per transaction, on average.
+        delete_image: The columns that a delete contains.
+        schema_changes: Number of schema changes, at equal intervals.
+        late_files: Number of change files that are delivered one round late.
+        repeated_files: Number of change files that are delivered again in the next round.
+        resumed_files: Number of change files whose rows are repeated in the next file, under another name.
+        rounds: Number of rounds in which files are delivered; the full load is part of the first.
+        faults: Faults to inject.
+        bad_rows: Number of bad rows, with `Fault.BAD_ROWS`.
         history: Whether the table keeps a history.
         soft_delete: Whether deleted rows stay in the table.
     """
 
-    table: TableName = TABLE
-    columns: str = STANDARD
+    table: TableName = DEFAULT_TABLE
+    columns: str = DEFAULT_COLUMNS
     primary_key: tuple[str, ...] = ("id",)
     partition_key: tuple[str, ...] = ()
     settings: DmsSettings = PARQUET
@@ -124,7 +124,7 @@ class FeedOptions:
     load_parts: int = 3
     changes: int = 2_000
     change_files: int = 10
-    shares: Shares = field(default_factory=Shares)
+    shares: OperationShares = field(default_factory=OperationShares)
     hot_keys: int = 10
     hot_share: float = 0.2
     transaction_rows: int = 5
@@ -140,10 +140,10 @@ class FeedOptions:
     soft_delete: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be made.
+        """Validate the options.
 
         Raises:
-            ConfigurationError: Names what is wrong, and what would be right.
+            ConfigurationError: An option is invalid; the message and the remedy name it.
         """
         self._check_numbers()
         self._check_shares()
@@ -152,17 +152,17 @@ class FeedOptions:
 
     @property
     def load_file_count(self) -> int:
-        """Full-load files."""
-        return self.load_files or max(1, -(-self.rows // _ROWS_OF_A_LOAD_FILE))
+        """Number of full-load files."""
+        return self.load_files or max(1, -(-self.rows // _LOAD_FILE_ROWS))
 
     @property
     def before_key(self) -> bool:
-        """Whether updates tell the key before. One that does not tell that it is an update is taken for an insert."""
+        """Whether updates contain the old key. Without `Op` an update looks like an insert."""
         return self.settings.before_images is not BeforeImages.NONE and self.settings.op_in_changes
 
     @property
     def in_order_by_name(self) -> bool:
-        """Whether nothing but the names of change files orders them."""
+        """Whether change files are ordered by their names alone."""
         return CHANGE_SEQUENCE not in self.settings.header_columns
 
     @property
@@ -172,51 +172,56 @@ class FeedOptions:
 
     def _check_numbers(self) -> None:
         for name in ("rows", "changes", "change_files", "load_files", "schema_changes", "late_files", "hot_keys"):
-            _require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}", "Give 0 or more")
-        _require(self.rows + self.changes < MOST_ROWS, "That is too large", f"Make fewer than {MOST_ROWS} rows")
+            _require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}", "Set it to 0 or more")
+        _require(self.rows + self.changes < MAX_ROWS, "The feed has too many rows", f"Ask for fewer than {MAX_ROWS}")
         for name in ("rounds", "transaction_rows", "load_parts"):
-            _require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}", "Give 1 or more")
-        _require(not self.changes or self.change_files > 0, "Changes need a file", "Give change files, or no changes")
-        _require(self.start_utc.tzinfo is not None, "The start has no zone", "Give it in UTC")
-        _require(bool(self.primary_key), "A feed needs a key", "Name a key column")
+            _require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}", "Set it to 1 or more")
+        message = "Changes need at least one change file"
+        _require(not self.changes or self.change_files > 0, message, "Ask for change files, or for no changes")
+        _require(self.start_utc.tzinfo is not None, "The start time has no time zone", "Write it in UTC")
+        _require(bool(self.primary_key), "A feed needs a primary key", "Name a key column")
         for name in (self.table.schema, self.table.table):
             message = f"'{name}' cannot be the name of a folder"
             _require(can_be_folder(name), message, "Leave out slashes, and names such as '..'")
 
     def _check_shares(self) -> None:
         shares = self.shares.all
-        good = all(0 <= share <= 1 for share in shares) and abs(sum(shares) - 1) < _TOLERANCE
-        told = " + ".join(f"{share:g}" for share in shares)
-        _require(good, f"The shares of operations are {told}", "Give shares from 0 to 1 that make 1 together")
-        _require(0 <= self.hot_share <= 1, f"The share of hot keys is {self.hot_share:g}", "Give a share from 0 to 1")
+        valid = all(0 <= share <= 1 for share in shares) and abs(sum(shares) - 1) < _TOLERANCE
+        total = " + ".join(f"{share:g}" for share in shares)
+        _require(valid, f"The shares of operations are {total}", "Use shares from 0 to 1 with a sum of 1")
+        _require(0 <= self.hot_share <= 1, f"The share of hot keys is {self.hot_share:g}", "Use a share from 0 to 1")
 
     def _check_files(self) -> None:
         later = self.late_files + self.repeated_files
-        _require(not later or self.rounds > 1, "A late or repeated file comes in the next round", "Ask for more rounds")
-        _require(self.schema_changes < max(self.change_files, 1), "Columns change between files", "Ask for more files")
+        message = "Late and repeated files need at least two rounds"
+        _require(not later or self.rounds > 1, message, "Ask for more rounds")
+        message = "The feed needs more change files than schema changes"
+        _require(self.schema_changes < max(self.change_files, 1), message, "Ask for more change files")
         gap = Fault.VANISHED_LOAD in self.faults
-        _require(not gap or self.load_file_count > 1, "A gap needs another full-load file", "Ask for more load files")
-
+        message = "A gap in the full load needs at least two full-load files"
+        _require(not gap or self.load_file_count > 1, message, "Ask for more full-load files")
         for name in self.settings.header_columns:
-            _require(name in HEADERS, f"A feed cannot make the header {name}", f"Ask for {', '.join(HEADERS)}")
+            _require(name in HEADERS, f"A feed cannot generate the header {name}", f"Use one of {', '.join(HEADERS)}")
 
     def _check_csv(self) -> None:
         settings = self.settings
-        csv, named = settings.csv_changes, settings.add_column_name
-        nameless = csv and not named
-        message = "CSV without a header line cannot tell that columns changed"
-        _require(not (self.schema_changes and nameless), message, "Set AddColumnName, or DataFormat to parquet")
-        plain = csv and not settings.rfc4180 and settings.csv_delimiter in _OF_VALUES
-        _require(not plain, "Numbers and times hold that CsvDelimiter", "Choose another one, or set Rfc4180 to true")
+        csv = settings.csv_changes
+        message = "CSV without a header line cannot express schema changes"
+        possible = not self.schema_changes or not csv or settings.add_column_name
+        _require(possible, message, "Set AddColumnName, or DataFormat to parquet")
+        ambiguous = csv and not settings.rfc4180 and settings.csv_delimiter in _NON_TEXT_CHARACTERS
+        message = "Numbers and times contain the CsvDelimiter"
+        _require(not ambiguous, message, "Choose another delimiter, or set Rfc4180 to true")
         partial = csv and settings.unsent_text is not None
-        message = "Values that are not sent and files that come late do not go together"
-        _require(not (partial and self.late_files), message, "Leave one of them out: cdclake takes them in order only")
-        message = "A change that leaves columns out is no whole version"
+        message = "cdclake applies updates with CsvNoSupValue in order only, so no file may be late"
+        _require(not (partial and self.late_files), message, "Ask for no late files, or for no CsvNoSupValue")
+        message = "An update with CsvNoSupValue is not a complete version, so the table cannot have a history"
         _require(not (partial and self.history), message, "Ask for no history, or for no CsvNoSupValue")
-        cut = Fault.TRUNCATED in self.faults and csv and settings.compression_type is Compression.NONE
-        _require(not cut, "Nobody can see that plain CSV is truncated", "Set CompressionType to gzip, or use Parquet")
+        undetectable = Fault.TRUNCATED in self.faults and csv and settings.compression_type is Compression.NONE
+        message = "Truncation of uncompressed CSV cannot be detected"
+        _require(not undetectable, message, "Set CompressionType to gzip, or use Parquet")
 
 
-def _require(good: bool, message: str, remedy: str) -> None:
-    if not good:
+def _require(valid: bool, message: str, remedy: str) -> None:
+    if not valid:
         raise ConfigurationError(message, remedy=remedy)

@@ -1,4 +1,4 @@
-"""The made-up source: which rows there are, and what changes next. Numbers alone, in a few bytes a key."""
+"""Simulates the source: which rows exist and what changes next. It keeps only numbers, a few bytes per key."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ INSERT, UPDATE, DELETE = 0, 1, 2
 """Operations, as indices of `OPERATIONS`."""
 OPERATIONS = ("I", "U", "D")
 NO_ROW = -1
-_BLOCKS_OF_A_FILE = 8
-_ONE_BACK_IN = 4
-"""One insert in so many is of a key that was deleted."""
-_REMEMBERED = 1 << 16
-"""So many deleted keys may come back: those that were deleted last."""
+_BLOCKS_PER_FILE = 8
+_INSERTS_PER_REINSERT = 4
+"""One insert in this many reuses a deleted key."""
+_MAX_REMEMBERED_DELETES = 1 << 16
+"""Number of the most recently deleted keys that may be inserted again."""
 _TRIES = 4
 
 
-class Drawn(NamedTuple):
-    """Change rows in the order of the statements.
+class DrawnRows(NamedTuple):
+    """Random change rows in statement order, one value per row.
 
     Attributes:
-        numbers: Numbers of rows.
-        versions: Of the row after the change; of a delete, as it was.
+        numbers: Row numbers.
+        versions: Version of the row after the change; for a delete, before it.
         operations: `INSERT`, `UPDATE` or `DELETE`.
-        old_numbers: Of an update of the key, the row's number before; else `NO_ROW`.
-        old_versions: Of an update, the row's version before; else `NO_ROW`.
+        old_numbers: Row number before an update of the key; otherwise `NO_ROW`.
+        old_versions: Version of the row before an update; otherwise `NO_ROW`.
     """
 
     numbers: I64
@@ -45,60 +45,62 @@ class Drawn(NamedTuple):
     old_versions: I64
 
 
-class Source:
-    """Rows by number: 0 and up, in the order of their first insert.
+class FeedSource:
+    """The simulated source table. Row numbers count from 0, in the order of first inserts.
 
     Args:
-        options: Of the feed.
-        dice: What everything is drawn with.
+        options: Options of the feed.
+        rng: Source of all randomness.
     """
 
-    def __init__(self, options: FeedOptions, dice: np.random.Generator) -> None:
-        self._options, self._dice = options, dice
-        most = options.rows + options.changes
-        self._version = np.full(most, NO_ROW, np.int64)
+    def __init__(self, options: FeedOptions, rng: np.random.Generator) -> None:
+        self._options, self._rng = options, rng
+        max_rows = options.rows + options.changes
+        self._version = np.full(max_rows, NO_ROW, np.int64)
         self._version[: options.rows] = 0
-        self._there = np.zeros(most, np.bool_)
-        self._there[: options.rows] = True
+        self._exists = np.zeros(max_rows, np.bool_)
+        self._exists[: options.rows] = True
         self._next = options.rows
-        self._gone = np.empty(0, np.int64)
+        self._deleted = np.empty(0, np.int64)
 
-    def change(self, count: int) -> Drawn:
-        """The next change rows, exactly so many.
+    def change(self, count: int) -> DrawnRows:
+        """The next `count` change rows.
 
-        They are drawn in blocks. In a block a key is inserted, deleted or moved once at most, or updated any number of
-        times; so several blocks give every sequence of operations on one key.
+        Rows are drawn in blocks. Within a block, a key is inserted, deleted or moved at most once, or updated any
+        number of times. Several blocks produce every sequence of operations on one key.
         """
-        sizes = [len(part) for part in np.array_split(np.arange(count), min(_BLOCKS_OF_A_FILE, max(count, 1)))]
+        sizes = [len(part) for part in np.array_split(np.arange(count), min(_BLOCKS_PER_FILE, max(count, 1)))]
         blocks = [self._block(size) for size in sizes]
-        return Drawn(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+        return DrawnRows(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
 
-    def _block(self, count: int) -> Drawn:
-        wanted = self._dice.multinomial(count, self._options.shares.all)
-        _, updates, deletes, moves, untidy = (int(number) for number in wanted)
+    def _block(self, count: int) -> DrawnRows:
+        counts = self._rng.multinomial(count, self._options.shares.all)
+        _, updates, deletes, moves, untidy = (int(number) for number in counts)
         deleted = np.unique(self._present(deletes))
         moved = np.setdiff1d(self._present(moves), deleted)
         taken = np.union1d(deleted, moved)
-        again = np.setdiff1d(self._present(untidy // 2), taken)
-        absent = np.setdiff1d(self._absent(untidy - len(again)), taken)
+        duplicates = np.setdiff1d(self._present(untidy // 2), taken)
+        absent = np.setdiff1d(self._absent(untidy - len(duplicates)), taken)
         updated = self._updates(updates)
-        updated = updated[~np.isin(updated, np.concatenate([taken, again]))]
-        # What found no row to act on becomes an insert, so that the number of rows is what was asked for.
-        inserts = count - len(deleted) - len(moved) - len(again) - len(absent) - len(updated)
-        returned = np.setdiff1d(self._absent(inserts // _ONE_BACK_IN), absent)
+        updated = updated[~np.isin(updated, np.concatenate([taken, duplicates]))]
+        # Inserts fill the place of operations that found no row, so that the number of rows is exact.
+        inserts = count - len(deleted) - len(moved) - len(duplicates) - len(absent) - len(updated)
+        returned = np.setdiff1d(self._absent(inserts // _INSERTS_PER_REINSERT), absent)
         inserted = np.concatenate([returned, self._new(inserts - len(returned))])
-        return self._shuffled(deleted, moved, again, absent, updated, inserted)
+        return self._shuffled(deleted, moved, duplicates, absent, updated, inserted)
 
-    def _shuffled(self, deleted: I64, moved: I64, again: I64, absent: I64, updated: I64, inserted: I64) -> Drawn:
+    def _shuffled(
+        self, deleted: I64, moved: I64, duplicates: I64, absent: I64, updated: I64, inserted: I64
+    ) -> DrawnRows:
         targets = self._new(len(moved))
-        numbers = np.concatenate([deleted, absent, inserted, again, targets, updated])
+        parts = (deleted, absent, inserted, duplicates, targets, updated)
+        numbers = np.concatenate(parts)
         before = self._version[numbers]
-        made = [DELETE] * 2 + [INSERT] * 2 + [UPDATE] * 2
-        sizes = [len(part) for part in (deleted, absent, inserted, again, targets, updated)]
-        operations = np.repeat(np.array(made), sizes)
+        sizes = [len(part) for part in parts]
+        operations = np.repeat(np.array([DELETE] * 2 + [INSERT] * 2 + [UPDATE] * 2), sizes)
         old = np.full(len(numbers), NO_ROW, np.int64)
         old[sum(sizes[:4]) : sum(sizes[:5])] = moved
-        order = self._dice.permutation(len(numbers))
+        order = self._rng.permutation(len(numbers))
         numbers, before, operations, old = numbers[order], before[order], operations[order], old[order]
         versions = np.where(operations == INSERT, ((before >> INCARNATION_BITS) + 1) << INCARNATION_BITS, before)
         versions = np.where(old != NO_ROW, 0, versions)
@@ -106,42 +108,42 @@ class Source:
         old_versions = np.where(old != NO_ROW, self._version[old], NO_ROW)
         versions[updates] += 1 + _occurrence(numbers[updates])
         old_versions[updates] = versions[updates] - 1
-        self._there[numbers] = operations != DELETE
-        self._there[moved] = False
+        self._exists[numbers] = operations != DELETE
+        self._exists[moved] = False
         self._version[numbers] = versions
-        self._gone = np.concatenate([self._gone, deleted, moved])[-_REMEMBERED:]
-        return Drawn(numbers, versions, operations, old, old_versions)
+        self._deleted = np.concatenate([self._deleted, deleted, moved])[-_MAX_REMEMBERED_DELETES:]
+        return DrawnRows(numbers, versions, operations, old, old_versions)
 
     def _new(self, count: int) -> I64:
         self._next += count
         return np.arange(self._next - count, self._next)
 
     def _present(self, count: int) -> I64:
-        """About so many rows that are there, drawn with replacement; fewer if hardly any are."""
+        """About `count` existing rows, drawn with replacement; fewer if few rows exist."""
         if not self._next:
             return np.empty(0, np.int64)
-        drawn = self._dice.integers(0, self._next, count * _TRIES)
-        return drawn[self._there[drawn]][:count]
+        drawn = self._rng.integers(0, self._next, count * _TRIES)
+        return drawn[self._exists[drawn]][:count]
 
     def _absent(self, count: int) -> I64:
-        """At most so many different rows that were there once and are not now."""
-        gone = self._gone[~self._there[self._gone]]
-        if not len(gone) or not count:
+        """At most `count` different rows that were deleted and do not exist now."""
+        absent = self._deleted[~self._exists[self._deleted]]
+        if not len(absent) or not count:
             return np.empty(0, np.int64)
-        return np.unique(gone[self._dice.integers(0, len(gone), count)])
+        return np.unique(absent[self._rng.integers(0, len(absent), count)])
 
     def _updates(self, count: int) -> I64:
-        """About so many rows that are there, of which some are hot."""
+        """About `count` existing rows, some with hot keys."""
         hot_keys = min(self._options.hot_keys, self._options.rows)
         if not hot_keys:
             return self._present(count)
-        hot = int(self._dice.binomial(count, self._options.hot_share))
-        drawn: I64 = self._dice.integers(0, hot_keys, hot) * (self._options.rows // hot_keys)
-        return np.concatenate([drawn[self._there[drawn]], self._present(count - hot)])
+        hot = int(self._rng.binomial(count, self._options.hot_share))
+        drawn: I64 = self._rng.integers(0, hot_keys, hot) * (self._options.rows // hot_keys)
+        return np.concatenate([drawn[self._exists[drawn]], self._present(count - hot)])
 
 
 def _occurrence(numbers: I64) -> I64:
-    """For each element, how many equal ones come before it."""
+    """For each element, the number of equal elements before it."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.bool_)

@@ -1,4 +1,4 @@
-"""What text columns hold: names, streets, companies as a person reads them, and texts that tend to break a pipeline."""
+"""Values of text columns: realistic names, streets and companies, and texts that tend to break a pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.devkit.feed.columns import Column
+    from cdclake.devkit.feed.columns import FeedColumn
 
     U64 = NDArray[np.uint64]
 
@@ -22,7 +22,7 @@ LOCALES = ("en_US", "de_DE", "fr_FR", "pl_PL", "ja_JP")
 _SEED, _POOL = 20_240_305, 500
 _REGION, _CHAR = "region", "char "
 _REGIONS = ("africa", "asia", "caribbean", "europe", "latin-america", "middle-east", "north-america", "oceania")
-_MADE_BY = {
+_FAKER_METHODS = {
     "name": "name",
     "email": "safe_email",
     "mail": "safe_email",
@@ -36,7 +36,7 @@ _MADE_BY = {
     "url": "url",
     "iban": "iban",
 }
-"""Part of a column's name to the Faker method that makes its values."""
+"""Faker methods by the part of a column's name that selects them."""
 AWKWARD = (
     "",
     "NULL",
@@ -52,44 +52,44 @@ AWKWARD = (
 )
 
 
-class Texts:
-    """Pools of texts that values are taken from; the pools of all feeds are the same.
+class TextPools:
+    """Pools of texts from which values are drawn; all feeds use the same pools.
 
     Args:
-        unfit_parts: What no text may hold, and
-        unfit: what none may be: CSV could not tell it from something else.
+        excluded_parts: Texts with one of these parts are left out, because CSV could not represent them.
+        excluded: Texts to leave out for the same reason.
     """
 
-    def __init__(self, *, unfit_parts: Sequence[str] = (), unfit: Sequence[str] = ()) -> None:
-        self._unfit_parts, self._unfit = tuple(unfit_parts), frozenset(unfit)
+    def __init__(self, *, excluded_parts: Sequence[str] = (), excluded: Sequence[str] = ()) -> None:
+        self._excluded_parts, self._excluded = tuple(excluded_parts), frozenset(excluded)
         self._pools: dict[str, pa.Array] = {}
 
-    def values(self, column: Column, drawn: U64, nulls: NDArray[np.bool_]) -> pa.Array:
+    def values(self, column: FeedColumn, drawn: U64, nulls: NDArray[np.bool_]) -> pa.Array:
         """Values of a text column."""
         pool = self._pool(column)
         indices = pa.array((drawn % np.uint64(len(pool))).astype(np.int32), mask=nulls)
         return pa.DictionaryArray.from_arrays(indices, pool).cast(pa.string())
 
-    def _pool(self, column: Column) -> pa.Array:
+    def _pool(self, column: FeedColumn) -> pa.Array:
         kind = f"{_CHAR}{column.char_length}" if column.char_length else _kind(column.name.lower())
         if kind not in self._pools:
-            fit = [text for text in _made(kind) if self._fits(text)]
-            self._pools[kind] = pa.array(fit or ["x"], pa.string())
+            texts = [text for text in _generated(kind) if self._is_allowed(text)]
+            self._pools[kind] = pa.array(texts or ["x"], pa.string())
         return self._pools[kind]
 
-    def _fits(self, text: str) -> bool:
-        return text not in self._unfit and not any(part in text for part in self._unfit_parts)
+    def _is_allowed(self, text: str) -> bool:
+        return text not in self._excluded and not any(part in text for part in self._excluded_parts)
 
 
 def _kind(name: str) -> str:
-    """What a column of that name holds: a Faker method, a kind of our own, or remarks if it is empty."""
+    """Kind of texts in a column of this name: a Faker method, `region`, or empty for remarks."""
     if name == _REGION:
         return name
-    return next((method for part, method in _MADE_BY.items() if part in name), "")
+    return next((method for part, method in _FAKER_METHODS.items() if part in name), "")
 
 
 @cache
-def _made(kind: str) -> Sequence[str]:
+def _generated(kind: str) -> Sequence[str]:
     if kind.startswith(_CHAR):
         length = int(kind.removeprefix(_CHAR))
         letters = np.random.default_rng([_SEED, length]).integers(ord("A"), ord("Z") + 1, (_POOL, length))

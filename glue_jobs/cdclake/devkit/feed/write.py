@@ -1,4 +1,4 @@
-"""Writes a feed to where DMS would, and beside it what a table must hold after it."""
+"""Writes a feed to the raw bucket, and the expected lake table to a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 import pyarrow.parquet as pq
 
 from cdclake.devkit.dms.names import table_folder
-from cdclake.devkit.feed.schedule import Kind
+from cdclake.devkit.feed.schedule import FileKind
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from cdclake.devkit.feed.feed import Feed
     from cdclake.devkit.feed.schedule import FeedFile
-    from cdclake.devkit.feed.stream import Feed
     from cdclake.ports import ObjectStore
 
     Progress = Callable[[str], None]
 
 TABLE_JSON, FEED_JSON = "table.json", "feed.json"
 TABLE_FOLDER, HISTORY_FOLDER = "table", "history"
-_THREADS, _UNDER_WAY = 2, 3
+_THREADS, _MAX_PENDING = 2, 3
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class FeedReport:
     """What was written.
 
     Attributes:
-        files: Raw files, those that came again included.
-        rows: Rows in them.
-        bytes: Their size.
-        expected_rows: Rows that the lake table must hold.
-        expected_versions: Versions that its history must hold; None if it keeps none.
-        faults: What is wrong on purpose, as in the list of files.
+        files: Number of raw files, including repeated ones.
+        rows: Number of rows in them.
+        bytes: Size of the files.
+        expected_rows: Number of rows that the lake table must contain.
+        expected_versions: Number of versions that its history must contain; None without a history.
+        faults: The injected faults, as in the manifest.
     """
 
     files: int
@@ -60,79 +60,79 @@ def write_feed(
     prefix: str,
     expected: Path,
     only_round: int | None = None,
-    say: Progress = lambda _: None,
+    report: Progress = lambda _: None,
 ) -> FeedReport:
     """Write a feed, or one round of it.
 
     Args:
-        feed: A feed of which no file was taken yet.
-        raw: Where DMS writes.
-        prefix: Key prefix of all that it writes; empty, or with a trailing slash.
-        expected: Folder for the expectation, made if it is not there: `table/` and `history/` as Parquet, the table's
-            attributes, and a list of files and faults.
-        only_round: Write this round alone; what is expected is as of its end.
-        say: Is told how far it is.
+        feed: A feed from which no files were taken yet.
+        raw: The raw bucket.
+        prefix: The raw prefix; empty, or with a trailing slash.
+        expected: Folder for the expectation, created if missing: `table/` and `history/` as Parquet, the table's
+            attributes, and a manifest of files and faults.
+        only_round: Write this round alone; the expectation is as of its end.
+        report: Receives progress messages.
 
     Raises:
-        ConfigurationError: The table's raw folder holds files of another feed, so that nobody could say what comes of
-            them together.
+        ConfigurationError: The table's raw folder contains files of another feed, so the expectation would be wrong.
     """
     expected.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(_THREADS) as pool:
-        came = _raw_files(feed, raw, prefix, only_round, pool, say)
+        written = _raw_files(feed, raw, prefix, only_round, pool, report)
         if only_round in {None, 1}:
-            _check_alone(feed, raw, prefix, {prefix + one.key for one in came.files})
-        say("Writing what must come of it")
+            _check_alone(feed, raw, prefix, {prefix + file.key for file in written.files})
+        report("Writing the expected table")
         rows = _parts(feed.expected_table(), expected / TABLE_FOLDER, pool)
         versions = _parts(feed.expected_history(), expected / HISTORY_FOLDER, pool) if feed.options.history else None
     (expected / TABLE_JSON).write_text(json.dumps(feed.attributes, indent=2) + "\n", encoding="utf-8")
     files = [
-        {"round": one.round, "key": prefix + one.key, "rows": one.rows, "kind": one.kind.value} for one in came.files
+        {"round": file.round, "key": prefix + file.key, "rows": file.rows, "kind": file.kind.value}
+        for file in written.files
     ]
-    faults = [one.to_json(prefix) for one in feed.planted if only_round in {None, one.round}]
-    told = {"table": str(feed.options.table), "seed": feed.options.seed, "files": files, "faults": faults}
-    (expected / FEED_JSON).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    count = sum(one.kind is not Kind.GONE for one in came.files)
-    return FeedReport(count, sum(one.rows for one in came.files), came.bytes, rows, versions, tuple(faults))
+    faults = [fault.to_json(prefix) for fault in feed.injected_faults if only_round in {None, fault.round}]
+    manifest = {"table": str(feed.options.table), "seed": feed.options.seed, "files": files, "faults": faults}
+    (expected / FEED_JSON).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    count = sum(file.kind is not FileKind.GONE for file in written.files)
+    return FeedReport(count, sum(file.rows for file in written.files), written.bytes, rows, versions, tuple(faults))
 
 
-class _Came(NamedTuple):
+class _WrittenFiles(NamedTuple):
     files: list[FeedFile]
     bytes: int
 
 
 def _raw_files(
-    feed: Feed, raw: ObjectStore, prefix: str, only_round: int | None, pool: ThreadPoolExecutor, say: Progress
-) -> _Came:
-    """Write the raw files, those of a round before any of the next."""
-    came: list[FeedFile] = []
+    feed: Feed, raw: ObjectStore, prefix: str, only_round: int | None, pool: ThreadPoolExecutor, report: Progress
+) -> _WrittenFiles:
+    """Write the raw files, round by round."""
+    written: list[FeedFile] = []
     size_bytes = 0
     for number, files in groupby(feed.files(only_round), key=lambda file: file.round):
         if only_round not in {None, number}:
-            deque(files, maxlen=0)  # only what comes of them counts
+            deque(files, maxlen=0)  # generating the files updates the expectation
             continue
 
-        def written(of_round: Iterator[FeedFile] = files, number: int = number) -> Iterator[Callable[[], int]]:
+        def writes(of_round: Iterator[FeedFile] = files, number: int = number) -> Iterator[Callable[[], int]]:
             for file in of_round:
-                came.append(file._replace(content=None))  # which holds the file's rows
-                say(f"Round {number}: {file.key}")
+                written.append(file._replace(content=None))  # `content` would keep the file's rows in memory
+                report(f"Round {number}: {file.key}")
                 yield partial(_put, raw, prefix, file)
 
-        size_bytes += sum(_in_pool(pool, written()))
-    return _Came(came, size_bytes)
+        size_bytes += sum(_in_pool(pool, writes()))
+    return _WrittenFiles(written, size_bytes)
 
 
 def _check_alone(feed: Feed, raw: ObjectStore, prefix: str, ours: set[str]) -> None:
     folder = prefix + table_folder(feed.options.settings, feed.options.table)
-    other = next((found.key for found in raw.list(folder) if found.key not in ours), None)
+    other = next((stored.key for stored in raw.list(folder) if stored.key not in ours), None)
     if other:
-        message = "The table's raw folder holds a file that is not of this feed, or of a later round of it"
-        remedy = "Remove the folder and make the feed again, or choose another place or --table"
+        message = "The table's raw folder contains a file of another feed or of a later round"
+        remedy = "Delete the folder and generate the feed again, or choose another destination or --table"
         raise ConfigurationError(message, remedy=remedy, file=other)
 
 
 def _put(raw: ObjectStore, prefix: str, file: FeedFile) -> int:
-    """Write or delete an object; its size."""
+    """Write or delete an object; returns its size."""
     if file.content is None:
         raw.delete([prefix + file.key])
         return 0
@@ -142,16 +142,13 @@ def _put(raw: ObjectStore, prefix: str, file: FeedFile) -> int:
 
 
 def _parts(tables: Iterator[pa.Table], folder: Path, pool: ThreadPoolExecutor) -> int:
-    """Write tables as the files of a folder that holds no others of the kind; their rows."""
+    """Write tables as the Parquet files of a folder, replacing earlier ones; returns the number of rows."""
     folder.mkdir(exist_ok=True)
     for old in folder.glob("part-*.parquet"):
         old.unlink()
 
-    def written() -> Iterator[Callable[[], int]]:
-        for number, table in enumerate(tables):
-            yield partial(_write_part, table, folder / f"part-{number:05d}.parquet")
-
-    return sum(_in_pool(pool, written()))
+    writes = (partial(_write_part, table, folder / f"part-{n:05d}.parquet") for n, table in enumerate(tables))
+    return sum(_in_pool(pool, writes))
 
 
 def _write_part(table: pa.Table, path: Path) -> int:
@@ -160,12 +157,12 @@ def _write_part(table: pa.Table, path: Path) -> int:
     return rows
 
 
-def _in_pool(pool: ThreadPoolExecutor, works: Iterator[Callable[[], int]]) -> Iterator[int]:
-    """What each piece of work gives, in order; a few are under way while the next ones are made."""
-    under_way: deque[Future[int]] = deque()
-    for work in works:
-        if len(under_way) == _UNDER_WAY:
-            yield under_way.popleft().result()
-        under_way.append(pool.submit(work))
-    while under_way:
-        yield under_way.popleft().result()
+def _in_pool(pool: ThreadPoolExecutor, jobs: Iterator[Callable[[], int]]) -> Iterator[int]:
+    """Results of the jobs, in order; at most `_MAX_PENDING` jobs are submitted ahead."""
+    pending: deque[Future[int]] = deque()
+    for job in jobs:
+        if len(pending) == _MAX_PENDING:
+            yield pending.popleft().result()
+        pending.append(pool.submit(job))
+    while pending:
+        yield pending.popleft().result()

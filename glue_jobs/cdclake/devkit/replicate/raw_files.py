@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cdclake.devkit.dms.files import BEFORE_PREFIX, Changes, change_bytes, full_load_bytes
+from cdclake.devkit.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
 from cdclake.devkit.dms.names import DmsFile, change_path, full_load_path, table_folder
 from cdclake.devkit.dms.settings import KILOBYTE, BeforeImages, ParallelLoad
 from cdclake.devkit.replicate.mysql_types import logged
@@ -97,7 +97,7 @@ def change_file(rows: Sequence[StampedRow], settings: DmsSettings, written_utc: 
     first = rows[0].change
     check_columns(first.table, first.columns, first.key, settings)
     headers = pa.table({CHANGE_SEQUENCE: [row.sequence for row in rows]}) if settings.header_columns else None
-    changes = Changes(
+    changes = ChangeRows(
         operations=pa.array([row.change.operation for row in rows], pa.string()),
         committed_utc=pa.array([row.committed_utc for row in rows], pa.timestamp("us", tz="UTC")),
         rows=logged(first.columns, [row.change.values for row in rows]),

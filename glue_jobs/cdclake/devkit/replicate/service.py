@@ -73,7 +73,7 @@ class Replication:
         """Go on from where the last run came to; make the full load if there was none.
 
         Args:
-            should_stop: Asked at least every second, in a full load between some rows. Changes that were read are
+            should_stop: Asked at least every second, in a full load between some rows. ChangeRows that were read are
                 written before the end; a full load that is stopped is begun anew by the next run.
             anew: Forget the last run, remove what is in the tables' raw folders, and load them anew.
             until_now: Stop at what is the end of the binlog now.

@@ -63,7 +63,7 @@ class TableCheck:
 
     Attributes:
         step: After what.
-        changes: Changes that were committed since the check before.
+        changes: ChangeRows that were committed since the check before.
         rows_read: Change rows in these.
         comparison: All rows of both.
         catalog: What the catalog says otherwise than the lake table is.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from cdclake.devkit.dms.files import Changes, change_bytes, full_load_bytes
+from cdclake.devkit.dms.files import ChangeRows, change_bytes, full_load_bytes
 from cdclake.devkit.dms.names import ChangeFileTimes, DmsFile, change_path, full_load_path, table_folder
 from cdclake.devkit.shop import data
 from cdclake.devkit.shop.data import TIMESTAMP_COLUMN
@@ -160,8 +160,8 @@ class Shop:
         return [int(key) for key in np.random.default_rng([self._seed, 3]).permutation(chosen)]
 
 
-def _changes(taken: list[ChangeRow], columns: pa.Schema) -> Changes:
-    return Changes(
+def _changes(taken: list[ChangeRow], columns: pa.Schema) -> ChangeRows:
+    return ChangeRows(
         pa.array([change.op for change in taken], pa.string()),
         pa.array([change.committed_utc for change in taken], pa.timestamp("us", tz="UTC")),
         pa.Table.from_pylist([change.row for change in taken], columns),

@@ -104,15 +104,15 @@ def test_settings_come_from_a_file_and_one_by_one(feed: Command, tmp_path: Path)
         (("--insert", "0.5"), "0.5 + 0.5 + 0.2"),
         (("--insert", "1.3", "--update", "-0.3", "--delete", "0"), "shares"),
         (("--rows", "-1"), "rows is -1"),
-        (("--files", "0"), "Changes need a file"),
+        (("--files", "0"), "need at least one change file"),
         (("--rounds", "0"), "rounds is 0"),
         (("--only-round", "2"), "no round 2"),
-        (("--late", "1"), "next round"),
+        (("--late", "1"), "two rounds"),
         (("--late", "3", "--rounds", "2"), "do not fit"),
         (("--resumed", "9"), "do not fit"),
-        (("--schema-changes", "4"), "between files"),
+        (("--schema-changes", "4"), "than schema changes"),
         (("--primary-key", "price"), "price"),
-        (("--primary-key", ""), "needs a key"),
+        (("--primary-key", ""), "needs a primary key"),
         (("--columns", "id uuid"), "'uuid' is not a column type"),
         (("--columns", "id bigint", "--draw-columns", "3"), "more than once"),
         (("--table", "orders"), "not a table name"),
@@ -121,7 +121,7 @@ def test_settings_come_from_a_file_and_one_by_one(feed: Command, tmp_path: Path)
         (("--set", "HeaderColumns=AR_H_MOON"), "AR_H_MOON"),
         (("--set", "DataFormat=csv", "--schema-changes", "1"), "header line"),
         (("--set", "DataFormat=csv", "--set", "Rfc4180=false", "--set", "CsvDelimiter=."), "CsvDelimiter"),
-        (("--set", "DataFormat=csv", "--fault", "truncated"), "truncated"),
+        (("--set", "DataFormat=csv", "--fault", "truncated"), "Truncation"),
         (("--fault", "vanished-load"), "gap"),
         (("--hot-share", "2"), "hot keys"),
         (("--transaction-rows", "0"), "transaction_rows is 0"),
@@ -149,4 +149,4 @@ def test_two_files_of_one_name_are_refused(feed: Command, tmp_path: Path) -> Non
     place = (str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"), "--start", "2024-10-27T00:00:00")
     done = feed(*place, *zone, *more)
     assert done.exit_code == 2
-    assert "Two change files would be named" in done.stderr
+    assert "Two change files would have the name" in done.stderr

@@ -15,7 +15,7 @@ from cdclake.cli.options import with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.devkit.dms.settings import DmsSettings, settings_from
-from cdclake.devkit.feed.options import STANDARD, DeleteImage, Fault, FeedOptions, Shares
+from cdclake.devkit.feed.options import DEFAULT_COLUMNS, DeleteImage, Fault, FeedOptions, OperationShares
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
 
@@ -116,7 +116,7 @@ def feed(
         load_files=load_files,
         changes=changes,
         change_files=files,
-        shares=Shares(insert, update, delete, move, untidy),
+        shares=OperationShares(insert, update, delete, move, untidy),
         hot_keys=hot_keys,
         hot_share=hot_share,
         transaction_rows=transaction_rows,
@@ -143,7 +143,7 @@ def _write(
     target: Target,
 ) -> None:
     from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
-    from cdclake.devkit.feed.stream import Feed
+    from cdclake.devkit.feed.feed import Feed
     from cdclake.devkit.feed.write import write_feed
 
     if only_round is not None and only_round > asked.rounds:
@@ -198,11 +198,11 @@ def _columns_text(columns: str | None, schema: Path | None, drawn: int | None, s
         remedy = "Give one of --columns, --schema and --draw-columns"
         raise ConfigurationError("The columns are given more than once", remedy=remedy)
     if drawn is not None:
-        from cdclake.devkit.feed.columns import drawn_columns
+        from cdclake.devkit.feed.columns import random_columns
 
-        return drawn_columns(drawn, seed)
+        return random_columns(drawn, seed)
     if schema is None:
-        return columns or STANDARD
+        return columns or DEFAULT_COLUMNS
     try:
         return schema.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

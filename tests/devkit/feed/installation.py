@@ -1,4 +1,4 @@
-"""The hourly run on folders: Controller, ProcessTable and the Spark jobs' own code, all in this process."""
+"""An installation on local folders: Controller, ProcessTable and the Spark jobs' code, all in this process."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ RAW, LAKE = "raw", "lake"
 SPARK = InProcessSpark()
 
 
-class Plant:
+class Installation:
     """An installation with one table.
 
     Args:
-        root: Empty folder; `raw` and `lake` lie below it.
-        path: The table's: `raw/<schema>/<table>/`, with the raw prefix before the schema if there is one.
+        root: Empty folder, in which `raw` and `lake` are created.
+        path: The table's path: `raw/[<raw prefix>/]<schema>/<table>/`.
     """
 
     def __init__(self, root: Path, path: str) -> None:
@@ -51,7 +51,7 @@ class Plant:
 
     @property
     def raw(self) -> Path:
-        """Where DMS writes."""
+        """The raw bucket."""
         return self._root / RAW
 
     @property
@@ -65,12 +65,12 @@ class Plant:
         assert state is not None
         return state
 
-    def turn_on(self, attributes: Mapping[str, str]) -> None:
-        """What a person does who has looked at the table."""
+    def activate(self, attributes: Mapping[str, str]) -> None:
+        """Set attributes and turn the table on, as an operator does."""
         self._states.set_by_person(self.path, {**attributes, Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
 
-    def hour(self) -> None:
-        """The Controller and all that it starts."""
+    def run_hourly(self) -> None:
+        """Run the Controller and everything that it starts."""
         source = Source(store((self._root / RAW).as_uri()), self._states, RAW, self._prefix)
         execute(plan(source, _now()), self._states, self._jobs, _now())
 

@@ -1,4 +1,4 @@
-"""What a feed is made of: operations, sequences on one key, transactions, sizes of files, columns that change."""
+"""Contents of a feed: operations, sequences on one key, transactions, file sizes, schema changes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.devkit.dms.settings import settings_from
-from cdclake.devkit.feed.options import DeleteImage, FeedOptions, Shares
-from cdclake.devkit.feed.schedule import Kind
-from cdclake.devkit.feed.stream import Feed
+from cdclake.devkit.feed.feed import Feed
+from cdclake.devkit.feed.options import DeleteImage, FeedOptions, OperationShares
+from cdclake.devkit.feed.schedule import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,15 +32,15 @@ def table(file: FeedFile) -> pa.Table:
 
 
 def change_files(asked: FeedOptions) -> list[pa.Table]:
-    return [table(file) for file in Feed(asked).files() if file.kind is not Kind.FULL_LOAD]
+    return [table(file) for file in Feed(asked).files() if file.kind is not FileKind.FULL_LOAD]
 
 
 def column(tables: Sequence[pa.Table], name: str) -> list[Any]:
     return [value for one in tables for value in one[name].to_pylist()]
 
 
-def test_operations_come_in_the_shares_asked_for() -> None:
-    made = change_files(options(rows=5_000, shares=Shares(0.2, 0.7, 0.1)))
+def test_operations_have_the_requested_shares() -> None:
+    made = change_files(options(rows=5_000, shares=OperationShares(0.2, 0.7, 0.1)))
     counts = Counter(column(made, "Op"))
     assert counts.total() == 4_000
     for operation, share in (("I", 0.2), ("U", 0.7), ("D", 0.1)):
@@ -54,12 +54,12 @@ def test_every_sequence_of_operations_on_one_key_occurs_in_one_file() -> None:
         for operation, key in zip(made["Op"].to_pylist(), made["id"].to_pylist(), strict=True):
             of_key[key] += operation
         sequences |= set(of_key.values())
-    told = " ".join(sequences)
-    assert all(sequence in told for sequence in ("ID", "DI", "IU", "UU", "UD", "DID", "IUD"))
+    joined = " ".join(sequences)
+    assert all(sequence in joined for sequence in ("ID", "DI", "IU", "UU", "UD", "DID", "IUD"))
 
 
-def test_each_operation_fits_the_row_it_is_on() -> None:
-    asked = options(rows=50, shares=Shares(0.3, 0.3, 0.2, 0.2), dms={"BeforeImages": "pk-only"})
+def test_each_operation_is_valid_for_its_row() -> None:
+    asked = options(rows=50, shares=OperationShares(0.3, 0.3, 0.2, 0.2), dms={"BeforeImages": "pk-only"})
     there = set(range(1, 51))
     for made in change_files(asked):
         for operation, key, before in zip(*(made[name].to_pylist() for name in ("Op", "id", "BI_id")), strict=True):
@@ -74,10 +74,10 @@ def test_each_operation_fits_the_row_it_is_on() -> None:
                 there.add(key)
 
 
-def test_untidy_inserts_and_deletes_do_not_fit() -> None:
+def test_untidy_inserts_and_deletes_contradict_the_table() -> None:
     there = set(range(1, 51))
     odd: Counter[str] = Counter()
-    for made in change_files(options(rows=50, shares=Shares(0.3, 0.2, 0.2, 0, 0.3))):
+    for made in change_files(options(rows=50, shares=OperationShares(0.3, 0.2, 0.2, 0, 0.3))):
         for operation, key in zip(made["Op"].to_pylist(), made["id"].to_pylist(), strict=True):
             odd[operation] += (operation == "I") == (key in there)
             (there.discard if operation == "D" else there.add)(key)
@@ -85,13 +85,13 @@ def test_untidy_inserts_and_deletes_do_not_fit() -> None:
     assert odd["D"] > 100
 
 
-def test_many_updates_are_of_hot_keys() -> None:
-    asked = options(rows=5_000, hot_keys=3, hot_share=0.6, shares=Shares(0, 1, 0))
+def test_the_requested_share_of_updates_hits_hot_keys() -> None:
+    asked = options(rows=5_000, hot_keys=3, hot_share=0.6, shares=OperationShares(0, 1, 0))
     hot = sum(count for _, count in Counter(column(change_files(asked), "id")).most_common(3))
     assert hot / 4_000 == pytest.approx(0.6, abs=0.05)
 
 
-def test_rows_of_a_transaction_have_one_commit_time_and_times_do_not_fall() -> None:
+def test_rows_of_a_transaction_share_a_commit_time_and_times_never_decrease() -> None:
     for rows in (1, 5, 50):
         asked = options(transaction_rows=rows, dms={"HeaderColumns": "AR_H_TRANSACTION_ID,AR_H_CHANGE_SEQ"})
         made = change_files(asked)
@@ -105,18 +105,18 @@ def test_rows_of_a_transaction_have_one_commit_time_and_times_do_not_fall() -> N
         assert sequences[0][:14] == times[0][:19].translate(str.maketrans("", "", "-: "))
 
 
-def test_a_delete_tells_the_row_or_the_key_alone() -> None:
+def test_a_delete_has_all_columns_or_only_the_key() -> None:
     for image in DeleteImage:
         deleted = [
             row for one in change_files(options(delete_image=image)) for row in one.to_pylist() if row["Op"] == "D"
         ]
-        told = {name for row in deleted for name, value in row.items() if value is not None}
-        assert ("note" in told) == (image is DeleteImage.FULL)
-        assert {"Op", "ts", "id"} <= told
+        filled = {name for row in deleted for name, value in row.items() if value is not None}
+        assert ("note" in filled) == (image is DeleteImage.FULL)
+        assert {"Op", "ts", "id"} <= filled
 
 
-@pytest.mark.parametrize(("name", "kind"), [("MaxFileSize", Kind.FULL_LOAD), ("CdcMinFileSize", Kind.CHANGE)])
-def test_files_are_about_as_large_as_the_settings_let_them_be(name: str, kind: Kind) -> None:
+@pytest.mark.parametrize(("name", "kind"), [("MaxFileSize", FileKind.FULL_LOAD), ("CdcMinFileSize", FileKind.CHANGE)])
+def test_file_sizes_follow_the_settings(name: str, kind: FileKind) -> None:
     asked = options(rows=4_000, change_files=1, dms={"DataFormat": "csv", name: "100"})
     made = [file for file in Feed(asked).files() if file.kind is kind]
     sizes = [len(file.content()) for file in made if file.content]
@@ -125,7 +125,7 @@ def test_files_are_about_as_large_as_the_settings_let_them_be(name: str, kind: K
     assert sum(file.rows for file in made) == 4_000
 
 
-def test_columns_are_added_widened_and_dropped_between_files() -> None:
+def test_schema_changes_add_widen_and_drop_columns() -> None:
     made = change_files(options(schema_changes=3))
     schemas = [one.schema for one in made]
     changed = [after for before, after in zip(schemas, schemas[1:], strict=False) if before != after]
@@ -136,7 +136,7 @@ def test_columns_are_added_widened_and_dropped_between_files() -> None:
     assert set(widened.names) - set(dropped.names) == {"name"}
 
 
-def test_options_that_ask_for_nothing_make_nothing() -> None:
+def test_a_feed_without_rows_has_no_files() -> None:
     feed = Feed(options(rows=0, changes=0))
     assert list(feed.files()) == []
     assert sum(one.num_rows for one in feed.expected_table()) == 0
