@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from cdclake.doctor.csv_guess import Head
 from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
-from cdclake.lake.raw.normalize import normalise
+from cdclake.lake.raw.normalize import normalize
 from cdclake.lake.raw.reader import Inspection, Slice, inspect, read_raw, reading
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
@@ -182,7 +182,7 @@ def _read_rows(
         for raw in read_raw(fs, part, readable, table):
             if rows >= MAX_ROWS_PER_FILE:
                 return False
-            statistics.add(facts.file, raw, normalise(raw, facts.file, shape, readable))
+            statistics.add(facts.file, raw, normalize(raw, facts.file, shape, readable))
             rows += raw.columns.num_rows
     return True
 

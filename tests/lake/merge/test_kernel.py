@@ -1,4 +1,4 @@
-"""The per-file kernel alone, decide and merge, against a plain reading of the rules: thousands of small files."""
+"""The per-file kernel alone, resolve and merge, against a plain reading of the rules: thousands of small files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from cdclake.lake.merge.merge_file import Merged, MergeJob, merge
-from cdclake.lake.merge.resolve import DEAD, FILE, PARTITION_ID, Counts, Decided, decide
-from cdclake.lake.merge.tasks import found_schema, leaving, tombstone_schema
-from cdclake.lake.storage.arrow_ipc import to_blob
-from cdclake.lake.storage.keys import KEY, ROUTE
+from cdclake.lake.merge.merge_file import MergeResult, MergeSpec, merge
+from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED, Counts, ResolvedBatch, resolve
+from cdclake.lake.merge.tasks import existing_rows_schema, removed_keys, tombstone_schema
+from cdclake.lake.storage.arrow_ipc import to_ipc
+from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import Column, Schema
 from tests.examples import examples
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_flight(changes: dict[str, tuple[int, int | None]]) -> pa.Table:
     rows = [
-        {"id": key, "n": n, "Op": "D" if n is None else "U", "_cdc_position": place, ROUTE: key, KEY: key}
+        {"id": key, "n": n, "Op": "D" if n is None else "U", "_cdc_position": place, LEADING_KEY: key, KEY: key}
         for place, (key, n) in changes.items()
     ]
     return pa.Table.from_pylist(rows, SHAPE.in_flight)
@@ -58,15 +58,22 @@ def in_flight(changes: dict[str, tuple[int, int | None]]) -> pa.Table:
 
 def found(lake: dict[int, Held], wanted: set[int]) -> pa.Table:
     rows = [
-        {ROUTE: key, KEY: key, "_cdc_position": held.position, FILE: 0, PARTITION_ID: "", DEAD: held.dead}
+        {
+            LEADING_KEY: key,
+            KEY: key,
+            "_cdc_position": held.position,
+            FILE_INDEX: 0,
+            PARTITION_ID: "",
+            SOFT_DELETED: held.dead,
+        }
         for key, held in lake.items()
         if key in wanted
     ]
-    return pa.Table.from_pylist(rows, found_schema(SHAPE))
+    return pa.Table.from_pylist(rows, existing_rows_schema(SHAPE))
 
 
 def buried(tombstones: list[tuple[int, str]], wanted: set[int]) -> pa.Table:
-    rows = [{ROUTE: key, KEY: key, "_cdc_position": place} for key, place in tombstones if key in wanted]
+    rows = [{LEADING_KEY: key, KEY: key, "_cdc_position": place} for key, place in tombstones if key in wanted]
     return pa.Table.from_pylist(rows, tombstone_schema(SHAPE))
 
 
@@ -112,12 +119,14 @@ def write_base(path: Path, lake: dict[int, Held]) -> None:
     pq.write_table(pa.Table.from_pylist(rows, SHAPE.stored), path, row_group_size=3)
 
 
-def merged(folder: Path, lake: dict[int, Held], decided: Decided, pieces: int, shape: TableShape) -> Merged:
+def merged(folder: Path, lake: dict[int, Held], decided: ResolvedBatch, pieces: int, shape: TableShape) -> MergeResult:
     empty = shape.in_flight.empty_table()
     additions = pa.concat_tables([empty, *decided.replacements.values(), *decided.inserts.values()])
-    gone, dying = leaving([to_blob(keys) for keys in decided.removals.values()], shape)
+    gone, dying = removed_keys([to_ipc(keys) for keys in decided.removals.values()], shape)
     staged = tuple(f"new-{piece}.parquet" for piece in range(pieces))
-    job = MergeJob(("base.parquet",) if lake else (), len(lake), (), pieces, staged, purges=not shape.soft_delete)
+    job = MergeSpec(
+        ("base.parquet",) if lake else (), len(lake), (), pieces, staged, purge_soft_deleted=not shape.soft_delete
+    )
     return merge(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), job, shape, gone, additions, dying)
 
 
@@ -131,7 +140,7 @@ def check(
 ) -> Counts:
     """Hold the files that come of it against the rules, and each file against what is said of it."""
     wanted = {key for key, _ in changes.values()}
-    decided = decide(in_flight(changes), found(lake, wanted), buried(tombstones, wanted), shape)
+    decided = resolve(in_flight(changes), found(lake, wanted), buried(tombstones, wanted), shape)
     write_base(folder / "base.parquet", lake)
     result = merged(folder, lake, decided, pieces, shape)
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.lake.merge.sorted_load import are_in_order, groups_in_order
+from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, sorted_groups
 from cdclake.lake.raw.reader import Slice, inspect
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.snapshot import DataFile
@@ -34,8 +34,8 @@ def part(low: KeyValue, high: KeyValue, size_bytes: int = MIB) -> Slice:
 
 
 def grouped(slices: list[Slice], **settings: Any) -> list[list[tuple[KeyValue, KeyValue]]] | None:
-    known = {"has_key": True, "partitioned": False, "target_file_bytes": 16 * MIB, "tasks_at_once": 2, **settings}
-    groups = groups_in_order(slices, **known)
+    known = {"has_key": True, "partitioned": False, "target_file_bytes": 16 * MIB, "parallelism": 2, **settings}
+    groups = sorted_groups(slices, **known)
     return [[one.bounds for one in group] for group in groups] if groups is not None else None
 
 
@@ -88,10 +88,10 @@ def test_the_files_written_prove_the_order() -> None:
     def file(low: KeyValue, high: KeyValue) -> DataFile:
         return DataFile("a", 1, 1, (), low, high)
 
-    assert are_in_order([[file(5, 9)], [file(0, 2), file(1, 4)], []])
-    assert not are_in_order([[file(5, 9)], [file(0, 5)]])
-    assert not are_in_order([[file(5, 9)], [file(None, None)]])
-    assert are_in_order([])
+    assert key_ranges_are_disjoint([[file(5, 9)], [file(0, 2), file(1, 4)], []])
+    assert not key_ranges_are_disjoint([[file(5, 9)], [file(0, 5)]])
+    assert not key_ranges_are_disjoint([[file(5, 9)], [file(None, None)]])
+    assert key_ranges_are_disjoint([])
 
 
 def test_the_footers_of_raw_files_tell_the_range_of_the_key(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ def test_a_row_without_end_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv, "_HEAD_BYTES", 1000)
-    monkeypatch.setattr(csv, "LONGEST_RECORD_BYTES", 1 << 20)
+    monkeypatch.setattr(csv, "MAX_RECORD_BYTES", 1 << 20)
     table = csv_table(tmp_path)
     table.put(CHANGE, b'I,1,"never closed\n' + b"I,2,b,y\n" * 500_000)
     with pytest.raises(UnreadableFileError, match="longer than 1 MB"):

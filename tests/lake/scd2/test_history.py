@@ -18,7 +18,7 @@ from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import compare, repair
 from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import ConfigurationError, LakeFilesError
-from cdclake.lake.scd2.plan import MOST_SMALL_FILES
+from cdclake.lake.scd2.plan import MAX_SMALL_FILES
 from cdclake.lake.scd2.versions import times_of
 from cdclake.model.layout import LakeLayout
 from cdclake.model.snapshot import Snapshot
@@ -155,10 +155,10 @@ def closed_files(table: Table) -> dict[str, bytes]:
 
 def test_small_files_of_a_month_become_one_before_they_are_many(table: Table) -> None:
     load(table, JANUARY, [row(1, "loaded")])
-    for hours in range(2 * MOST_SMALL_FILES):
+    for hours in range(2 * MAX_SMALL_FILES):
         change(table, FEBRUARY + timedelta(hours=hours), ("U", row(1, str(hours))))
-        assert len(closed_files(table)) <= MOST_SMALL_FILES + 1
-    assert len(version_rows(table)) == 2 * MOST_SMALL_FILES + 1
+        assert len(closed_files(table)) <= MAX_SMALL_FILES + 1
+    assert len(version_rows(table)) == 2 * MAX_SMALL_FILES + 1
 
 
 def test_rollback_and_reapply_give_the_very_same_files(tmp_path: Path) -> None:

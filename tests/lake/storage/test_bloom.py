@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.storage.bloom import filter_options, filtered_column, groups_that_may_hold
+from cdclake.lake.storage.bloom import bloom_filter_options, filtered_column, row_groups_that_may_contain
 from cdclake.lake.storage.key_ranges import overlapping
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import Column, Schema
@@ -39,7 +39,7 @@ def write(path: Path, values: pa.Array, *, filtered: bool = True) -> Path:
 
 def named(path: Path, routes: pa.Array) -> list[int]:
     with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as parquet:
-        return list(groups_that_may_hold(source, parquet, "ID", routes))
+        return list(row_groups_that_may_contain(source, parquet, "ID", routes))
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int16(), pa.int32(), pa.int64()])
@@ -106,7 +106,7 @@ def test_filters_are_written_where_ranges_do_not_do(
 ) -> None:
     shape = TableShape(SHAPE.schema, key, partition)
     assert filtered_column(shape) == column
-    assert (filter_options(shape, 5) or {}).keys() == ({column} if column else set())
+    assert (bloom_filter_options(shape, 5) or {}).keys() == ({column} if column else set())
 
 
 @examples(300, 3000)

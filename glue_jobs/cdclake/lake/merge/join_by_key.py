@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
 
-ROWS_PER_BUCKET = 250_000
+ROWS_PER_KEY_RANGE = 250_000
 PROBES_PER_CORE = 2
 
 
-def together(
+def cogroup_by_key(
     spark: Backend,
     batches: DistributedRows,
     rows: int,
     samples: Sequence[KeyValue],
     files: Sequence[DataFile],
     shape: TableShape,
-    places: tasks.Places,
+    locations: tasks.Locations,
 ) -> DistributedRows:
     """Rows, and the lake's rows of the same keys, partitioned by range of key.
 
@@ -44,65 +44,65 @@ def together(
     Returns:
         `(bucket, (whether these are the lake's rows, blob))`.
     """
-    bounds = bucket_bounds(rows, samples)
+    bounds = key_range_bounds(rows, samples)
     buckets = len(bounds) + 1
-    to_bucket = partial(tasks.route_to_buckets, bounds=bounds)
+    to_bucket = partial(tasks.rows_by_key_range, bounds=bounds)
     entries = batches.flatMap(to_bucket).mapValues(_of_change).partitionBy(buckets, int)
     if not files:
         return entries
-    probe = partial(tasks.probe_files, places=places, shape=shape, files=files, bounds=bounds)
-    located = looked_up(spark, batches, files, probe).mapValues(_of_lake)
+    probe = partial(tasks.find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds)
+    located = probe_files(spark, batches, files, probe).mapValues(_of_lake)
     # Both are partitioned alike, so the union shuffles nothing again.
     return entries.union(located.partitionBy(buckets, int))
 
 
-def bucket_bounds(rows: int, samples: Sequence[KeyValue]) -> list[KeyValue]:
-    """Bounds of the ranges of key that so many rows are decided in.
+def key_range_bounds(rows: int, samples: Sequence[KeyValue]) -> list[KeyValue]:
+    """Bounds of the ranges of key that so many rows are resolved in.
 
     Args:
         samples: Some of their routes, sorted.
     """
-    return quantiles(samples, ceil(rows / ROWS_PER_BUCKET) or 1)
+    return quantiles(samples, ceil(rows / ROWS_PER_KEY_RANGE) or 1)
 
 
-def looked_up(
+def probe_files(
     spark: Backend, batches: DistributedRows, files: Sequence[DataFile], find: Callable[..., Iterator[Any]]
 ) -> DistributedRows:
     """What data files hold of the keys of some rows.
 
     Args:
-        batches: As for `together`; so is the result.
+        batches: As for `cogroup_by_key`; so is the result.
         files: The data files, one or more.
         find: A task, given pairs of the index of a file and a blob of routes and keys.
     """
-    wanted = batches.flatMap(partial(tasks.route_to_files, files=files)).partitionBy(probes(spark, files), int)
-    found = handed_out(spark, wanted).mapPartitions(SparkTask(find))
+    wanted = batches.flatMap(partial(tasks.keys_by_file, files=files)).partitionBy(probe_task_count(spark, files), int)
+    found = to_spark(spark, wanted).mapPartitions(SparkTask(find))
     return InProcessRdd([found.collect()]) if isinstance(wanted, InProcessRdd) else found
 
 
-def probes(spark: Backend, files: Sequence[Any]) -> int:
+def probe_task_count(spark: Backend, files: Sequence[Any]) -> int:
     """How many tasks look into so many files."""
     return min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
 
 
-def handed_out(spark: Backend, rows: DistributedRows) -> DistributedRows:
+def to_spark(spark: Backend, rows: DistributedRows) -> DistributedRows:
     """Rows that the driver holds, in tasks as they are partitioned; others as they are."""
     if not isinstance(rows, InProcessRdd):
         return rows
     return spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
 
 
-def summed(values: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
+def sum_values(values: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
     """Sum of values, of which each task adds up its own."""
     return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
 
 
-def told(batches: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
+def sum_stats(batches: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
     """Sum of what batches tell of their rows: the first of each pair."""
-    return summed(batches.map(_first), zero)
+    return sum_values(batches.map(_first), zero)
 
 
-def united(parts: Sequence[DistributedRows]) -> DistributedRows:
+def union_all(parts: Sequence[DistributedRows]) -> DistributedRows:
     """All rows of one or more parts. Parts that are partitioned alike are not shuffled again."""
     return reduce(_union, parts)
 

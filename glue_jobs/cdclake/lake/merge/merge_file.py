@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MergeJob:
+class MergeSpec:
     """What to merge.
 
     Attributes:
@@ -40,8 +40,8 @@ class MergeJob:
         pieces: How many files to make.
         staged_keys: Keys to write to, at least `pieces`.
         full_load: Whether the added rows are a full load's, which are older than every change: their position, which
-            so far told file and row, is written as the empty one.
-        purges: Whether rows that were deleted softly leave the base files.
+            so far holds file and row, is written as the empty one.
+        purge_soft_deleted: Whether rows that were deleted softly leave the base files.
     """
 
     base_keys: tuple[str, ...]
@@ -50,11 +50,11 @@ class MergeJob:
     pieces: int
     staged_keys: tuple[str, ...]
     full_load: bool = False
-    purges: bool = False
+    purge_soft_deleted: bool = False
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """What came of a merge.
 
     Attributes:
@@ -68,12 +68,12 @@ class Merged:
 
 def merge(
     fs: FileSystem,
-    job: MergeJob,
+    job: MergeSpec,
     shape: TableShape,
     removals: pa.ChunkedArray | None,
     additions: pa.Table,
     deletes: pa.ChunkedArray | None = None,
-) -> Merged:
+) -> MergeResult:
     """Write the base files without some rows and with others.
 
     Rows that stay keep their order; added rows follow, by key. Only when the result is cut into several files is all of
@@ -104,11 +104,11 @@ def merge(
             writer.write(batch)
         writer.write(added)
     writer.close()
-    return Merged(tuple(writer.written), repeated)
+    return MergeResult(tuple(writer.written), repeated)
 
 
 def _kept(
-    fs: FileSystem, job: MergeJob, shape: TableShape, removals: pa.Array | None, deletes: pa.Array | None
+    fs: FileSystem, job: MergeSpec, shape: TableShape, removals: pa.Array | None, deletes: pa.Array | None
 ) -> Iterator[pa.Table]:
     wanted, met = sum(len(keys) for keys in (removals, deletes) if keys is not None), 0
     for base in job.base_keys:
@@ -120,7 +120,7 @@ def _kept(
                 met += gone.true_count + dead.true_count
                 rows = _marked(rows, dead) if dead.true_count else rows
                 rows = rows.filter(pc.invert(gone)) if gone.true_count else rows
-            yield rows.filter(pc.invert(is_deleted(rows))) if job.purges else rows
+            yield rows.filter(pc.invert(is_deleted(rows))) if job.purge_soft_deleted else rows
     if met != wanted:
         message = f"Of the rows that were to leave data files or be deleted there, {met} of {wanted} are there"
         raise IntegrityError(message, remedy="Reload the table with a full load", file=", ".join(job.base_keys))
@@ -161,4 +161,4 @@ def _with_position(rows: pa.Table, position: str) -> pa.Table:
 def _sorted_by_route(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
     if not shape.primary_key:
         return rows
-    return rows.take(pc.array_sort_indices(shape.route_of(rows, partition)))
+    return rows.take(pc.array_sort_indices(shape.leading_key_of(rows, partition)))

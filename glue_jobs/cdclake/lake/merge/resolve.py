@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT, matches
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
     from cdclake.lake.storage.shape import TableShape
 
-FILE = "_file"
+FILE_INDEX = "_file"
 """Index of the data file in the snapshot that holds a key."""
 PARTITION_ID = "_partition"
-DEAD = "_dead"
+SOFT_DELETED = "_dead"
 """Whether a row of the lake was deleted softly."""
-STAYS = "_stays"
+KEPT_AS_DELETED = "_stays"
 """Whether a row that was deleted stays in its file, with the operation `D`."""
 
 
@@ -49,13 +49,13 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Decided:
+class ResolvedBatch:
     """Outcome for the keys of one task.
 
     Attributes:
         removals: Index of a data file to the route and key of rows that leave it, because they are deleted, replaced in
-            the same file, or moved to another partition. If the table deletes softly, `STAYS` tells which of them do
-            not leave it, but are deleted there.
+            the same file, or moved to another partition. If the table deletes softly, `KEPT_AS_DELETED` marks those
+            that stay in it as deleted rows.
         replacements: Index of a data file to the rows that take the place of removed ones in the same file.
         inserts: Partition to rows that are new in it, sorted by route if there is one.
         tombstones: Route, key and position of each delete that counts; None for a table without a key.
@@ -68,7 +68,7 @@ class Decided:
     tombstones: pa.Table | None = None
 
 
-def decide(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape) -> Decided:
+def resolve(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape) -> ResolvedBatch:
     """Decide for all rows of some keys.
 
     Args:
@@ -83,7 +83,7 @@ def decide(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape)
     """
     if len(pc.unique(found[KEY])) != found.num_rows:
         raise IntegrityError("The lake table holds a key more than once", remedy="Reload the table with a full load")
-    rows, live = in_order(rows), found.filter(pc.invert(found[DEAD]))
+    rows, live = in_order(rows), found.filter(pc.invert(found[SOFT_DELETED]))
     known, buried = _not_after(rows, found), _not_after(rows, _last_graves(buried))
     winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(known, buried))), live, shape)
     present, deletes = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
@@ -103,39 +103,39 @@ def decide(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape)
     place = _matching(found, stored[KEY])
     same_partition = pc.equal(partition_ids(stored, shape.partition_key), place[PARTITION_ID])
     in_place = pc.fill_null(same_partition, False)
-    return Decided(
+    return ResolvedBatch(
         counts,
         removals=_by_file(_leaving(found, stored, deleted, shape)),
-        replacements=_by_file(stored.append_column(FILE, place[FILE]).filter(in_place)),
+        replacements=_by_file(stored.append_column(FILE_INDEX, place[FILE_INDEX]).filter(in_place)),
         inserts=dict(by_partition(stored.filter(pc.invert(in_place)), shape.partition_key)),
-        tombstones=deleted.select([ROUTE, KEY, POSITION]),
+        tombstones=deleted.select([LEADING_KEY, KEY, POSITION]),
     )
 
 
 def _leaving(found: pa.Table, stored: pa.Table, deleted: pa.Table, shape: TableShape) -> pa.Table:
-    """The lake's rows that others take the place of, and those that are deleted; see `Decided.removals`."""
+    """The lake's rows that others take the place of, and those that are deleted; see `ResolvedBatch.removals`."""
     replaced = matches(found[KEY], stored[KEY])
     gone = pc.and_(matches(found[KEY], deleted[KEY]), pc.invert(replaced))
     if not shape.soft_delete:
-        return found.filter(pc.or_(replaced, gone)).select([FILE, ROUTE, KEY])
-    gone = pc.and_(gone, pc.invert(found[DEAD]))
-    leaving = found.append_column(STAYS, gone).filter(pc.or_(replaced, gone))
-    return leaving.select([FILE, ROUTE, KEY, STAYS])
+        return found.filter(pc.or_(replaced, gone)).select([FILE_INDEX, LEADING_KEY, KEY])
+    gone = pc.and_(gone, pc.invert(found[SOFT_DELETED]))
+    leaving = found.append_column(KEPT_AS_DELETED, gone).filter(pc.or_(replaced, gone))
+    return leaving.select([FILE_INDEX, LEADING_KEY, KEY, KEPT_AS_DELETED])
 
 
 def _last_known(rows: pa.Table, buried: pa.ChunkedArray, found: pa.Table, shape: TableShape) -> pa.Table:
-    """Rows that are stored as deleted ones: the last that inserts and updates told of keys that are deleted now.
+    """Rows that are stored as deleted ones: the last that inserts and updates hold of keys that are deleted now.
 
     Args:
         rows: Rows later than the lake's of keys that are not live after the change, in order.
         buried: Whether each is not later than a remembered delete.
         found: The lake's rows.
     """
-    told = _up_to_last_told(rows)
-    rows, buried = rows.filter(told), buried.filter(told)
+    held = _up_to_last_told(rows)
+    rows, buried = rows.filter(held), buried.filter(held)
     if shape.partial:  # what was inserted again after a delete does not go on from the row before it
         late = rows.filter(pc.and_(buried, is_last_of_key(_one(rows[KEY]))))
-        found = found.filter(pc.or_(pc.invert(found[DEAD]), matches(found[KEY], late[KEY])))
+        found = found.filter(pc.or_(pc.invert(found[SOFT_DELETED]), matches(found[KEY], late[KEY])))
     last = _last_of_each_key(rows, found, shape)
     index = last.schema.get_field_index(OP_COLUMN)
     return last.set_column(index, last.schema.field(index), pa.repeat(DELETE, last.num_rows))
@@ -146,24 +146,24 @@ def _up_to_last_told(rows: pa.Table) -> pa.Array:
     if not rows.num_rows:
         return pa.array([], pa.bool_())
     starts, ends = _spans(is_last_of_key(_one(rows[KEY])))
-    places = np.arange(rows.num_rows)
+    locations = np.arange(rows.num_rows)
     deletes = pc.equal(rows[OP_COLUMN], DELETE).to_numpy()
-    last = np.maximum.reduceat(np.where(deletes, -1, places), starts)
-    return pa.array(places <= np.repeat(last, ends - starts + 1))
+    last = np.maximum.reduceat(np.where(deletes, -1, locations), starts)
+    return pa.array(locations <= np.repeat(last, ends - starts + 1))
 
 
-def decide_without_key(rows: pa.Table, partition_key: Sequence[str]) -> Decided:
+def resolve_without_key(rows: pa.Table, partition_key: Sequence[str]) -> ResolvedBatch:
     """Outcome for a table without a key: inserts are taken, everything else is ignored."""
     inserts = rows.filter(pc.equal(rows[OP_COLUMN], INSERT))
     counts = Counts(applied=inserts.num_rows, inserted=inserts.num_rows, ignored=rows.num_rows - inserts.num_rows)
-    return Decided(counts, inserts=dict(by_partition(inserts, partition_key)))
+    return ResolvedBatch(counts, inserts=dict(by_partition(inserts, partition_key)))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def in_order(rows: pa.Table, columns: Sequence[str] = (ROUTE, KEY, POSITION)) -> pa.Table:
+def in_order(rows: pa.Table, columns: Sequence[str] = (LEADING_KEY, KEY, POSITION)) -> pa.Table:
     """Rows sorted by these columns."""
     if rows.num_rows and _ascends(_one(rows[columns[0]])):
         return rows
@@ -236,8 +236,8 @@ def _unsent_matrix(rows: pa.Table, columns: int) -> np.ndarray[Any, np.dtype[np.
 
 
 def _by_file(rows: pa.Table) -> dict[int, pa.Table]:
-    indices = pc.unique(rows[FILE]).to_pylist()
-    return {i: rows.filter(pc.equal(rows[FILE], i)).drop_columns([FILE]) for i in indices}
+    indices = pc.unique(rows[FILE_INDEX]).to_pylist()
+    return {i: rows.filter(pc.equal(rows[FILE_INDEX], i)).drop_columns([FILE_INDEX]) for i in indices}
 
 
 def _count(mask: pa.ChunkedArray) -> int:

@@ -1,4 +1,4 @@
-"""Which data files a change writes: decided on the driver from counts alone, executed by tasks."""
+"""Which data files a change writes: resolved on the driver from counts alone, executed by tasks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class WriteTask:
 
 
 @dataclass(frozen=True)
-class InsertRoute:
+class InsertTargets:
     """Where the inserts of a partition go: piece `i` of `routing.cut(bounds)` to `tasks[i]`.
 
     For a table without a key `bounds` is empty, and batches go to the tasks in turn.
@@ -72,7 +72,7 @@ class RewritePlan:
 
     tasks: tuple[WriteTask, ...]
     task_of_file: Mapping[int, int]
-    inserts: Mapping[Partition, InsertRoute]
+    inserts: Mapping[Partition, InsertTargets]
 
 
 def plan_rewrite(
@@ -102,7 +102,7 @@ def plan_rewrite(
     row_bytes = mean_row_bytes(files)
     tasks: list[WriteTask] = []
     task_of_file: dict[int, int] = {}
-    routes: dict[Partition, InsertRoute] = {}
+    routes: dict[Partition, InsertTargets] = {}
 
     def add(bases: Sequence[int], partition: Partition, new_bytes: float) -> int:
         all_bytes = sum(files[i].bytes for i in bases) + new_bytes
@@ -111,7 +111,7 @@ def plan_rewrite(
         task_of_file.update(dict.fromkeys(bases, tasks[-1].number))
         return tasks[-1].number
 
-    for partition in sorted({files[i].partition for i in touched} | set(inserts), key=order_of):
+    for partition in sorted({files[i].partition for i in touched} | set(inserts), key=partition_sort_key):
         stats = inserts.get(partition, InsertStats(0, 0))
         new_bytes = expected_bytes(stats, row_bytes)
         by_key = sorted(in_partition[partition], key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
@@ -122,16 +122,18 @@ def plan_rewrite(
             groups = _with_neighbours(bases, by_key, files, target_file_bytes)
             numbers = tuple(add(group, partition, new_bytes / len(groups)) for group in groups)
             bounds = tuple(files[group[0]].key_min for group in groups[1:])
-            routes[partition] = _distinct(InsertRoute(bounds, numbers))
+            routes[partition] = _distinct(InsertTargets(bounds, numbers))
         elif stats.rows:
             wanted = max(1, round(new_bytes / target_file_bytes))
             bounds = tuple(quantiles(stats.samples, wanted))
             count = len(bounds) + 1 if stats.samples else wanted
-            routes[partition] = InsertRoute(bounds, tuple(add((), partition, new_bytes / count) for _ in range(count)))
+            routes[partition] = InsertTargets(
+                bounds, tuple(add((), partition, new_bytes / count) for _ in range(count))
+            )
     return RewritePlan(tuple(tasks), task_of_file, routes)
 
 
-def files_that_stay(files: Sequence[DataFile], rewritten: Collection[int]) -> tuple[DataFile, ...]:
+def unchanged_files(files: Sequence[DataFile], rewritten: Collection[int]) -> tuple[DataFile, ...]:
     """Data files that a rewrite leaves as they are.
 
     Args:
@@ -172,7 +174,7 @@ def _with_neighbours(
     return groups
 
 
-def _distinct(route: InsertRoute) -> InsertRoute:
+def _distinct(route: InsertTargets) -> InsertTargets:
     """Bounds must ascend; of files with one lower bound, or none known, the first takes the rows."""
     bounds: list[KeyValue] = []
     tasks = [route.tasks[0]]
@@ -180,7 +182,7 @@ def _distinct(route: InsertRoute) -> InsertRoute:
         if bound is not None and (not bounds or bound != bounds[-1]):
             bounds.append(bound)
             tasks.append(task)
-    return InsertRoute(tuple(bounds), tuple(tasks))
+    return InsertTargets(tuple(bounds), tuple(tasks))
 
 
 def expected_bytes(stats: InsertStats, row_bytes: float) -> float:
@@ -194,6 +196,6 @@ def mean_row_bytes(files: Sequence[DataFile]) -> float:
     return sum(file.bytes for file in files) / rows if rows else 0.0
 
 
-def order_of(partition: Partition) -> list[tuple[bool, str]]:
+def partition_sort_key(partition: Partition) -> list[tuple[bool, str]]:
     """What partitions are sorted by."""
     return [(value is not None, value or "") for value in partition]

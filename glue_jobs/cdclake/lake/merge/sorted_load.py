@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cdclake.lake.merge.merge_file import MergeJob, merge
-from cdclake.lake.merge.tasks import ReadStats, Written
-from cdclake.lake.raw.quarantine import BadRows, put_aside
+from cdclake.lake.merge.merge_file import MergeSpec, merge
+from cdclake.lake.merge.tasks import ReadStats, WriteResult
+from cdclake.lake.raw.quarantine import BadRowCollector, quarantine_rows
 from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.storage.partitions import by_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from cdclake.lake.merge.tasks import Places
+    from cdclake.lake.merge.tasks import Locations
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.raw.rows import BadRow
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
     from cdclake.model.table import TableName, TableSettings
 
-LEAST_BYTES_PER_TASK = 8 << 20
-MOST_TARGETS_PER_TASK = 2
+MIN_BYTES_PER_TASK = 8 << 20
+MAX_TARGETS_PER_TASK = 2
 """A task holds its rows in memory; one that would get more raw data than so many data files' is too much."""
 
 
-def groups_in_order(
-    slices: Sequence[Slice], *, has_key: bool, partitioned: bool, target_file_bytes: int, tasks_at_once: int
+def sorted_groups(
+    slices: Sequence[Slice], *, has_key: bool, partitioned: bool, target_file_bytes: int, parallelism: int
 ) -> list[list[Slice]] | None:
     """Group slices so that each group's rows come before the next one's, as far as the raw files' footers tell.
 
@@ -45,19 +45,19 @@ def groups_in_order(
         partitioned: Whether the table has partitions: then one group at most is right, as each writes to partitions of
             its own accord, and several would leave several small files in each.
         target_file_bytes: Size that data files grow to.
-        tasks_at_once: How many tasks Spark runs side by side.
+        parallelism: How many tasks Spark runs side by side.
 
     Returns:
         The groups, or None if a shuffle has to bring the rows in order.
     """
-    most_bytes = MOST_TARGETS_PER_TASK * target_file_bytes
+    most_bytes = MAX_TARGETS_PER_TASK * target_file_bytes
     total = sum(part.size_bytes for part in slices)
     if partitioned:
         return [list(slices)] if slices and total <= target_file_bytes else None
     runs = _runs(slices) if has_key else [[part] for part in slices]
     if runs is None or any(_bytes(run) > most_bytes for run in runs):
         return None
-    wanted = _task_count(total, target_file_bytes, tasks_at_once)
+    wanted = _task_count(total, target_file_bytes, parallelism)
     groups: dict[int, list[Slice]] = {}
     done = 0
     for run in runs:
@@ -67,7 +67,7 @@ def groups_in_order(
     return list(groups.values()) if all(_bytes(group) <= most_bytes for group in groups.values()) else None
 
 
-def are_in_order(ranges: Sequence[Sequence[DataFile]]) -> bool:
+def key_ranges_are_disjoint(ranges: Sequence[Sequence[DataFile]]) -> bool:
     """Whether what tasks wrote proves that no key of one is also another's.
 
     Args:
@@ -86,46 +86,46 @@ def are_in_order(ranges: Sequence[Sequence[DataFile]]) -> bool:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadResult:
     """What one task read and wrote."""
 
     read: ReadStats
-    written: Written
+    written: WriteResult
 
 
 def load_slices(
     task: int,
     groups: Iterable[Sequence[Slice]],
     *,
-    places: Places,
+    locations: Locations,
     shape: TableShape,
     settings: TableSettings,
     table: TableName,
     attempt: str,
-) -> Iterator[Loaded]:
+) -> Iterator[LoadResult]:
     """Write the rows of some slices of a full load, one data file for each partition."""
-    raw, lake = places.raw.open(), places.lake.open()
+    raw, lake = locations.raw.open(), locations.lake.open()
     batches: list[pa.Table] = []
-    bad_rows = BadRows(settings.max_quarantined_rows)
+    bad_rows = BadRowCollector(settings.max_quarantined_rows)
     for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
     most = settings.max_quarantined_rows
-    aside = bad_rows.put_aside(lake, f"{places.quarantine}read-{task:05d}.jsonl")
+    aside = bad_rows.write(lake, f"{locations.quarantine}read-{task:05d}.jsonl")
     rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()
     stats = ReadStats(inserts=rows.num_rows, quarantine=aside)
     if aside.rows > most:  # the change will be refused
-        yield Loaded(stats, Written())
+        yield LoadResult(stats, WriteResult())
         return
     files: list[DataFile] = []
     repeated: list[BadRow] = []
     for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
-        key = f"{places.staging}{task:05d}-{number:05d}-{attempt}.parquet"
-        merged = merge(lake, MergeJob((), 0, partition, 1, (key,), full_load=True), shape, None, part_rows)
+        key = f"{locations.staging}{task:05d}-{number:05d}-{attempt}.parquet"
+        merged = merge(lake, MergeSpec((), 0, partition, 1, (key,), full_load=True), shape, None, part_rows)
         files += merged.files
         repeated += merged.repeated
-    left_out = put_aside(lake, f"{places.quarantine}write-{task:05d}.jsonl", repeated, most)
-    yield Loaded(stats, Written(tuple(files), quarantine=left_out))
+    left_out = quarantine_rows(lake, f"{locations.quarantine}write-{task:05d}.jsonl", repeated, most)
+    yield LoadResult(stats, WriteResult(tuple(files), quarantine=left_out))
 
 
 def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:
@@ -143,10 +143,10 @@ def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:
     return runs
 
 
-def _task_count(total_bytes: int, target_file_bytes: int, tasks_at_once: int) -> int:
+def _task_count(total_bytes: int, target_file_bytes: int, parallelism: int) -> int:
     """As many tasks as there are data files to write, but enough for all cores, which should end together."""
-    count = max(ceil(total_bytes / target_file_bytes), min(tasks_at_once, total_bytes // LEAST_BYTES_PER_TASK), 1)
-    return ceil(count / tasks_at_once) * tasks_at_once if count > 1 else 1
+    count = max(ceil(total_bytes / target_file_bytes), min(parallelism, total_bytes // MIN_BYTES_PER_TASK), 1)
+    return ceil(count / parallelism) * parallelism if count > 1 else 1
 
 
 def _bytes(slices: Sequence[Slice]) -> int:

@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.merge.merge_file import MergeJob, merge
-from cdclake.lake.merge.resolve import DEAD, FILE, PARTITION_ID, STAYS, Counts, Decided, decide, decide_without_key
-from cdclake.lake.merge.rewrite_plan import InsertRoute, InsertStats, RewritePlan
+from cdclake.lake.merge.merge_file import MergeSpec, merge
+from cdclake.lake.merge.resolve import (
+    FILE_INDEX,
+    KEPT_AS_DELETED,
+    PARTITION_ID,
+    SOFT_DELETED,
+    Counts,
+    ResolvedBatch,
+    resolve,
+    resolve_without_key,
+)
+from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, RewritePlan
 from cdclake.lake.raw.parquet import BATCH_ROWS
-from cdclake.lake.raw.quarantine import BadRows, Quarantine, put_aside
+from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine, quarantine_rows
 from cdclake.lake.raw.read_ahead import read_all
-from cdclake.lake.storage.arrow_ipc import from_blob, from_blobs, to_blob
-from cdclake.lake.storage.bloom import filtered_column, groups_to_read
+from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
+from cdclake.lake.storage.bloom import filtered_column, row_groups_to_read
 from cdclake.lake.storage.key_ranges import candidates, cut, overlapping, sample
-from cdclake.lake.storage.keys import KEY, ROUTE, matches
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.partitions import by_partition, partition_id
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape, is_deleted
@@ -61,7 +70,7 @@ class ReadStats:
 
     @property
     def rows(self) -> int:
-        """Rows to decide about."""
+        """Rows to resolve."""
         return self.inserts + self.updates + self.deletes
 
     def __add__(self, other: ReadStats) -> ReadStats:
@@ -78,7 +87,7 @@ class ReadStats:
 
 
 @dataclass(frozen=True)
-class Places:
+class Locations:
     """Where tasks read and write.
 
     Attributes:
@@ -102,15 +111,15 @@ def read_slices(
     task: int,
     groups: Iterable[Sequence[Slice]],
     *,
-    places: Places,
+    locations: Locations,
     shape: TableShape,
     settings: TableSettings,
     table: TableName,
 ) -> Iterator[tuple[ReadStats, bytes]]:
     """Read raw files into batches of rows, each sorted by route; bad rows are put aside."""
-    raw = places.raw.open()
+    raw = locations.raw.open()
     waiting: list[ReadBatch] = []
-    bad_rows = BadRows(settings.max_quarantined_rows)
+    bad_rows = BadRowCollector(settings.max_quarantined_rows)
     for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
         bad_rows.add(batch.bad_rows)
         waiting.append(batch)
@@ -119,15 +128,15 @@ def read_slices(
             waiting = []
     if any(batch.rows.num_rows for batch in waiting):
         yield _batch(waiting, shape)
-    aside = bad_rows.put_aside(places.lake.open(), f"{places.quarantine}read-{task:05d}.jsonl")
+    aside = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task:05d}.jsonl")
     if aside.rows:
-        yield ReadStats(quarantine=aside), to_blob(shape.in_flight.empty_table())
+        yield ReadStats(quarantine=aside), to_ipc(shape.in_flight.empty_table())
 
 
 def _batch(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, bytes]:
     rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
     if shape.primary_key:
-        rows = rows.take(pc.sort_indices(rows, [(ROUTE, "ascending")]))
+        rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
     updates = pc.sum(pc.equal(rows[OP_COLUMN], UPDATE)).as_py() or 0
     deletes = pc.sum(pc.equal(rows[OP_COLUMN], DELETE)).as_py() or 0
     stats = ReadStats(
@@ -136,59 +145,59 @@ def _batch(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, byte
         deletes=deletes,
         derived=sum(batch.derived for batch in batches),
         memory_bytes=rows.nbytes,
-        samples=tuple(sample(rows[ROUTE], SAMPLES_PER_BATCH)) if shape.primary_key else (),
+        samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if shape.primary_key else (),
     )
-    return stats, to_blob(rows)
+    return stats, to_ipc(rows)
 
 
-def route_to_files(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -> Iterator[tuple[int, bytes]]:
+def keys_by_file(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -> Iterator[tuple[int, bytes]]:
     """The keys of a batch for each data file that might hold them."""
-    rows = from_blob(batch[1]).select([ROUTE, KEY])
-    for i, start, end in candidates(rows[ROUTE].combine_chunks(), files):
-        yield i, to_blob(rows.slice(start, end - start))
+    rows = from_ipc(batch[1]).select([LEADING_KEY, KEY])
+    for i, start, end in candidates(rows[LEADING_KEY].combine_chunks(), files):
+        yield i, to_ipc(rows.slice(start, end - start))
 
 
-def route_to_buckets(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyValue]) -> Iterator[tuple[int, bytes]]:
+def rows_by_key_range(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyValue]) -> Iterator[tuple[int, bytes]]:
     """The rows of a batch by range of route, so that all rows of a key meet in one task."""
     if not bounds:
         yield 0, batch[1]
         return
-    for bucket, rows in cut(from_blob(batch[1]), bounds):
-        yield bucket, to_blob(rows)
+    for bucket, rows in cut(from_ipc(batch[1]), bounds):
+        yield bucket, to_ipc(rows)
 
 
-def probe_files(
+def find_existing_rows(
     wanted: Iterable[tuple[int, bytes]],
     *,
-    places: Places,
+    locations: Locations,
     shape: TableShape,
     files: Sequence[DataFile],
     bounds: Sequence[KeyValue],
 ) -> Iterator[tuple[int, bytes]]:
     """Look wanted keys up in the data files, reading their key columns alone if every change sends all columns.
 
-    Where files span the same keys, and few are wanted, files that cannot hold one are told by their Bloom filters.
+    Where files span the same keys, and few are wanted, files that cannot hold one are skipped by their Bloom filters.
 
     Yields:
-        Bucket of `route_to_buckets`, and the lake's rows of these keys, see `found_schema`.
+        Bucket of `rows_by_key_range`, and the lake's rows of these keys, see `existing_rows_schema`.
     """
-    fs = places.lake.open()
+    fs = locations.lake.open()
     by_file: dict[int, list[bytes]] = defaultdict(list)
     for i, blob in wanted:
         by_file[i].append(blob)
     columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
     doubtful = overlapping(files) if filtered_column(shape) else frozenset()
     for i, blobs in by_file.items():
-        asked = from_blobs(blobs, pa.schema([]))
+        asked = concat_ipc(blobs, pa.schema([]))
         keys = pc.unique(asked[KEY])
-        chosen = groups_to_read(shape, keys, asked[ROUTE]) if i in doubtful else None
+        chosen = row_groups_to_read(shape, keys, asked[LEADING_KEY]) if i in doubtful else None
         wanted_columns = [*columns, OP_COLUMN] if columns and files[i].deleted else columns
-        batches = read_batches(fs, places.table_prefix + files[i].path, shape, wanted_columns, chosen=chosen)
+        batches = read_batches(fs, locations.table_prefix + files[i].path, shape, wanted_columns, chosen=chosen)
         hits = [_found(batch, i, files[i], shape, keys) for batch in batches]
-        found = pa.concat_tables([found_schema(shape).empty_table(), *hits])  # a file may have no row groups
-        rows = found.take(pc.sort_indices(found, [(ROUTE, "ascending")])).combine_chunks()
+        found = pa.concat_tables([existing_rows_schema(shape).empty_table(), *hits])  # a file may have no row groups
+        rows = found.take(pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
         for bucket, piece in cut(rows, bounds):
-            yield bucket, to_blob(piece)
+            yield bucket, to_ipc(piece)
 
 
 def _found(batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array) -> pa.Table:
@@ -196,43 +205,43 @@ def _found(batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.
     hit = matches(key, keys)
     rows = batch.filter(hit)
     columns = {
-        ROUTE: route.filter(hit),
+        LEADING_KEY: route.filter(hit),
         KEY: key.filter(hit),
         POSITION: rows[POSITION],
-        FILE: pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows),
+        FILE_INDEX: pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows),
         PARTITION_ID: pa.repeat(partition_id(file.partition), rows.num_rows),
-        DEAD: is_deleted(rows) if file.deleted else pa.repeat(False, rows.num_rows),
+        SOFT_DELETED: is_deleted(rows) if file.deleted else pa.repeat(False, rows.num_rows),
     }
     if shape.partial:
         columns.update(shape.source_columns(rows, file.partition))
-    return pa.table(columns, schema=found_schema(shape))
+    return pa.table(columns, schema=existing_rows_schema(shape))
 
 
-def found_schema(shape: TableShape) -> pa.Schema:
-    """Schema of what `probe_files` yields.
+def existing_rows_schema(shape: TableShape) -> pa.Schema:
+    """Schema of what `find_existing_rows` yields.
 
     Route, key, position, file index, partition id, whether the row is dead, and if changes may leave columns out, all
     source columns.
     """
     flight = shape.in_flight
-    own = [flight.field(ROUTE), flight.field(KEY), flight.field(POSITION)]
-    told = [pa.field(FILE, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(DEAD, pa.bool_())]
-    return pa.schema([*own, *told, *(arrow_schema(shape.schema) if shape.partial else [])])
+    own = [flight.field(LEADING_KEY), flight.field(KEY), flight.field(POSITION)]
+    added = [pa.field(FILE_INDEX, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(SOFT_DELETED, pa.bool_())]
+    return pa.schema([*own, *added, *(arrow_schema(shape.schema) if shape.partial else [])])
 
 
 def tombstone_schema(shape: TableShape) -> pa.Schema:
     """Schema of tombstones: route, key, position."""
-    return pa.schema([shape.in_flight.field(name) for name in (ROUTE, KEY, POSITION)])
+    return pa.schema([shape.in_flight.field(name) for name in (LEADING_KEY, KEY, POSITION)])
 
 
 @dataclass(frozen=True)
-class Decision:
-    """Outcome of one decide task: counts for the driver, rows for the writers.
+class Resolution:
+    """Outcome of one resolve task: counts for the driver, rows for the writers.
 
     Attributes:
         touched: Data files that lose rows.
         inserts: New rows of each partition, in numbers.
-        removals: `(file index, keys)`; see `Decided.removals`.
+        removals: `(file index, keys)`; see `ResolvedBatch.removals`.
         replacements: `(file index, rows)`.
         additions: `(partition, rows)`.
         deletes: Number of tombstones.
@@ -248,26 +257,26 @@ class Decision:
     additions: tuple[tuple[Partition, bytes], ...] = ()
     tombstones: bytes = b""
 
-    def summary(self) -> Decision:
+    def summary(self) -> Resolution:
         """The same without rows."""
-        return Decision(self.counts, self.touched, self.inserts, self.deletes)
+        return Resolution(self.counts, self.touched, self.inserts, self.deletes)
 
-    def __add__(self, other: Decision) -> Decision:
+    def __add__(self, other: Resolution) -> Resolution:
         """Two summaries in one."""
         inserts = dict(self.inserts)
         for partition, stats in other.inserts.items():
             inserts[partition] = inserts[partition] + stats if partition in inserts else stats
         touched = self.touched | other.touched
-        return Decision(self.counts + other.counts, touched, inserts, self.deletes + other.deletes)
+        return Resolution(self.counts + other.counts, touched, inserts, self.deletes + other.deletes)
 
 
-def decide_bucket(
+def resolve_key_range(
     entries: Iterable[tuple[int, tuple[bool, bytes]]],
     *,
-    places: Places,
+    locations: Locations,
     shape: TableShape,
     tombstones: Sequence[TombstoneFile],
-) -> Iterator[Decision]:
+) -> Iterator[Resolution]:
     """Decide what becomes of all rows of one bucket.
 
     Args:
@@ -279,74 +288,74 @@ def decide_bucket(
         blobs[from_lake].append(blob)
     if not blobs[False]:
         return
-    rows = from_blobs(blobs[False], shape.in_flight)
-    buried = find_tombstones(places.lake.open(), tombstones, rows[ROUTE], rows[KEY], tombstone_schema(shape))
-    yield packed(decide(rows, from_blobs(blobs[True], found_schema(shape)), buried, shape))
+    rows = concat_ipc(blobs[False], shape.in_flight)
+    buried = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], tombstone_schema(shape))
+    yield to_resolution(resolve(rows, concat_ipc(blobs[True], existing_rows_schema(shape)), buried, shape))
 
 
-def take_inserts(blob: bytes, *, shape: TableShape, full_load: bool) -> Decision:
+def resolve_inserts(blob: bytes, *, shape: TableShape, full_load: bool) -> Resolution:
     """Outcome of rows that need no look at the lake: a full load's, or changes of a table without a key."""
-    rows = from_blob(blob)
+    rows = from_ipc(blob)
     if not full_load:
-        return packed(decide_without_key(rows, shape.partition_key))
+        return to_resolution(resolve_without_key(rows, shape.partition_key))
     counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
-    return packed(Decided(counts, inserts=dict(by_partition(rows, shape.partition_key))))
+    return to_resolution(ResolvedBatch(counts, inserts=dict(by_partition(rows, shape.partition_key))))
 
 
-def packed(decided: Decided) -> Decision:
+def to_resolution(resolved: ResolvedBatch) -> Resolution:
     """An outcome with its rows as blobs."""
-    buried = decided.tombstones
-    return Decision(
-        decided.counts,
-        frozenset(decided.removals),
-        {partition: _insert_stats(rows) for partition, rows in decided.inserts.items()},
+    buried = resolved.tombstones
+    return Resolution(
+        resolved.counts,
+        frozenset(resolved.removals),
+        {partition: _insert_stats(rows) for partition, rows in resolved.inserts.items()},
         buried.num_rows if buried else 0,
-        tuple((i, to_blob(rows)) for i, rows in decided.removals.items()),
-        tuple((i, to_blob(rows)) for i, rows in decided.replacements.items()),
-        tuple((partition, to_blob(rows)) for partition, rows in decided.inserts.items()),
-        to_blob(buried) if buried else b"",
+        tuple((i, to_ipc(rows)) for i, rows in resolved.removals.items()),
+        tuple((i, to_ipc(rows)) for i, rows in resolved.replacements.items()),
+        tuple((partition, to_ipc(rows)) for partition, rows in resolved.inserts.items()),
+        to_ipc(buried) if buried else b"",
     )
 
 
 def _insert_stats(rows: pa.Table) -> InsertStats:
-    routes = sample(rows[ROUTE].combine_chunks(), SAMPLES_PER_BATCH) if ROUTE in rows.column_names else ()
+    routes = sample(rows[LEADING_KEY].combine_chunks(), SAMPLES_PER_BATCH) if LEADING_KEY in rows.column_names else ()
     return InsertStats(rows.num_rows, rows.nbytes, tuple(routes))
 
 
-def route_to_writers(decision: Decision, *, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
+def rows_by_write_task(resolution: Resolution, *, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
     """Send rows to the tasks that write them.
 
     Yields:
         `(task number, (whether these are keys to remove, blob))`; tombstones go to the task after the plan's last.
     """
-    for i, blob in decision.removals:
+    for i, blob in resolution.removals:
         yield plan.task_of_file[i], (True, blob)
-    for i, blob in decision.replacements:
+    for i, blob in resolution.replacements:
         yield plan.task_of_file[i], (False, blob)
-    for ordinal, (partition, blob) in enumerate(decision.additions):
+    for ordinal, (partition, blob) in enumerate(resolution.additions):
         route = plan.inserts[partition]
         yield from ((task, (False, piece)) for task, piece in _split(blob, route, ordinal))
-    if decision.tombstones:
-        yield len(plan.tasks), (False, decision.tombstones)
+    if resolution.tombstones:
+        yield len(plan.tasks), (False, resolution.tombstones)
 
 
-def _split(blob: bytes, route: InsertRoute, ordinal: int) -> Iterator[tuple[int, bytes]]:
+def _split(blob: bytes, route: InsertTargets, ordinal: int) -> Iterator[tuple[int, bytes]]:
     if len(route.tasks) == 1:
         yield route.tasks[0], blob
     elif route.bounds:
-        for piece, rows in cut(from_blob(blob), route.bounds):
-            yield route.tasks[piece], to_blob(rows)
+        for piece, rows in cut(from_ipc(blob), route.bounds):
+            yield route.tasks[piece], to_ipc(rows)
     else:
-        rows = from_blob(blob)
+        rows = from_ipc(blob)
         size = -(-rows.num_rows // len(route.tasks))
         for i in range(len(route.tasks)):
             piece = rows.slice(i * size, size)
             if piece.num_rows:
-                yield route.tasks[(i + ordinal) % len(route.tasks)], to_blob(piece)
+                yield route.tasks[(i + ordinal) % len(route.tasks)], to_ipc(piece)
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteResult:
     """What one task wrote: data files (`path` is the staged key), a file of tombstones, and rows put aside."""
 
     files: tuple[DataFile, ...] = ()
@@ -355,7 +364,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Writing:
+class WriteContext:
     """What all tasks of a rewrite go by.
 
     Attributes:
@@ -370,49 +379,49 @@ class Writing:
     tombstone_plan: TombstonePlan
     files: tuple[DataFile, ...]
     shape: TableShape
-    places: Places
+    locations: Locations
     full_load: bool
     most_bad_rows: int
 
 
 def write_files(
-    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, writing: Writing, attempt: str
-) -> Written:
+    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, writing: WriteContext, attempt: str
+) -> WriteResult:
     """Write what one task of the rewrite writes."""
     removals: list[bytes] = []
     additions: list[bytes] = []
     for _, (is_removal, blob) in entries:
         (removals if is_removal else additions).append(blob)
-    places, shape = writing.places, writing.shape
-    fs = places.lake.open()
+    locations, shape = writing.locations, writing.shape
+    fs = locations.lake.open()
     if task == len(writing.plan.tasks):
-        key = f"{places.tombstones}-{attempt}.parquet"
-        new = from_blobs(additions, tombstone_schema(shape))
-        return Written(tombstones=(write_tombstones(fs, key, writing.tombstone_plan, new),))
+        key = f"{locations.tombstones}-{attempt}.parquet"
+        new = concat_ipc(additions, tombstone_schema(shape))
+        return WriteResult(tombstones=(write_tombstones(fs, key, writing.tombstone_plan, new),))
     target = writing.plan.tasks[task]
     bases = [writing.files[i] for i in target.bases]
-    job = MergeJob(
-        base_keys=tuple(places.table_prefix + base.path for base in bases),
+    job = MergeSpec(
+        base_keys=tuple(locations.table_prefix + base.path for base in bases),
         base_rows=sum(base.rows for base in bases),
         partition=target.partition,
         pieces=target.pieces,
         staged_keys=tuple(
-            f"{places.staging}{task:05d}-{piece:03d}-{attempt}.parquet" for piece in range(target.pieces)
+            f"{locations.staging}{task:05d}-{piece:03d}-{attempt}.parquet" for piece in range(target.pieces)
         ),
         full_load=writing.full_load,
-        purges=not shape.soft_delete and any(base.deleted for base in bases),
+        purge_soft_deleted=not shape.soft_delete and any(base.deleted for base in bases),
     )
-    gone, deleted = leaving(removals, shape)
-    merged = merge(fs, job, shape, gone, from_blobs(additions, shape.in_flight), deleted)
-    aside_key = f"{places.quarantine}write-{task:05d}.jsonl"
-    return Written(merged.files, quarantine=put_aside(fs, aside_key, merged.repeated, writing.most_bad_rows))
+    gone, deleted = removed_keys(removals, shape)
+    merged = merge(fs, job, shape, gone, concat_ipc(additions, shape.in_flight), deleted)
+    aside_key = f"{locations.quarantine}write-{task:05d}.jsonl"
+    return WriteResult(merged.files, quarantine=quarantine_rows(fs, aside_key, merged.repeated, writing.most_bad_rows))
 
 
-def leaving(removals: Sequence[bytes], shape: TableShape) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
-    """Keys of the rows that leave their files, and of those that are deleted there; see `Decided.removals`."""
+def removed_keys(removals: Sequence[bytes], shape: TableShape) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
+    """Keys of the rows that leave their files, and of those that are deleted there; see `ResolvedBatch.removals`."""
     if not removals:
         return None, None
-    keys = from_blobs(removals, pa.schema([]))
+    keys = concat_ipc(removals, pa.schema([]))
     if not shape.soft_delete:
         return keys[KEY], None
-    return keys.filter(pc.invert(keys[STAYS]))[KEY], keys.filter(keys[STAYS])[KEY]
+    return keys.filter(pc.invert(keys[KEPT_AS_DELETED]))[KEY], keys.filter(keys[KEPT_AS_DELETED])[KEY]

@@ -155,7 +155,7 @@ def _bytes_read(replaced: Sequence[DataFile], kind: ChangeKind) -> int:
 
 
 def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) -> Books:
-    counts = result.decision.counts
+    counts = result.resolution.counts
     return Books(
         read_insert=result.read.inserts,
         read_update=result.read.updates,

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.merge.tasks import Places
+from cdclake.lake.merge.tasks import Locations
 from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, plan_history
-from cdclake.lake.storage.key_ranges import without_ranges
+from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
 
@@ -68,10 +68,10 @@ def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> Non
             raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
 
 
-def locations_of(run: TableRun, before: Snapshot) -> Places:
+def locations_of(run: TableRun, before: Snapshot) -> Locations:
     """Where the change that comes after a table's newest reads and writes."""
     layout, change = run.layout, before.change + 1
-    return Places(
+    return Locations(
         raw=run.raw_fs,
         lake=run.lake_fs,
         table_prefix=layout.table_prefix,
@@ -109,9 +109,9 @@ def compute(
     files = () if full_load else before.files
     rewrite_all = has_type_change(before.schema, shape.schema)
     if rewrite_all:
-        files = without_ranges(files)
-    places = locations_of(run, before)
-    work = plan_history(run, before, shape, places, loaded_utc=loaded_utc, sets_history_time=sets_history_time)
+        files = without_key_ranges(files)
+    locations = locations_of(run, before)
+    work = plan_history(run, before, shape, locations, loaded_utc=loaded_utc, sets_history_time=sets_history_time)
     request = Request(
         table=run.layout.name,
         parts=tuple(parts),
@@ -120,7 +120,7 @@ def compute(
         oldest=before.horizon,
         shape=shape,
         settings=run.settings,
-        places=places,
+        locations=locations,
         full_load=full_load,
         rewrite_all=rewrite_all,
         history=work,

@@ -1,4 +1,4 @@
-"""Runs a change of one table on Spark: read, locate, decide, rewrite.
+"""Runs a change of one table on Spark: read, locate, resolve, rewrite.
 
 Only counts, key samples and file statistics come to the driver; rows stay in tasks and shuffles. Of a change of few
 megabytes the driver does itself what needs no data file: it reads the rows, gathers what tasks found of them in the
@@ -18,13 +18,13 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import handed_out, summed, together, told, united
+from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values, to_spark, union_all
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import plan_rewrite
-from cdclake.lake.merge.sorted_load import are_in_order, groups_in_order, load_slices
-from cdclake.lake.scd2.join_versions import woven
+from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, load_slices, sorted_groups
+from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.plan import plan_closed
-from cdclake.lake.scd2.tasks import NOTHING
+from cdclake.lake.scd2.tasks import NO_VERSIONS
 from cdclake.lake.scd2.versions import file_shape
 from cdclake.lake.spark.backend import attempt_id, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from cdclake.lake.merge.rewrite_plan import RewritePlan
-    from cdclake.lake.merge.sorted_load import Loaded
+    from cdclake.lake.merge.sorted_load import LoadResult
     from cdclake.lake.raw.reader import Slice
-    from cdclake.lake.scd2.tasks import HistoryWork, Weaving
+    from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, DistributedRows
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, History, TombstoneFile
@@ -61,7 +61,7 @@ class Request:
         tombstones: Remembered deletes; none for a full load.
         oldest: Least `file_order` of change files whose deletes are worth remembering.
         shape: Columns and keys after the change.
-        places: Where to read and write.
+        locations: Where to read and write.
         rewrite_all: Whether every data file must be written anew, as the type of a column changes.
         history: What becomes of the history; None if it is not kept.
     """
@@ -73,10 +73,10 @@ class Request:
     oldest: str
     shape: TableShape
     settings: TableSettings
-    places: tasks.Places
+    locations: tasks.Locations
     full_load: bool
     rewrite_all: bool
-    history: HistoryWork | None = None
+    history: HistoryPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Result:
 
     Attributes:
         read: Rows read by operation.
-        decision: What became of them.
+        resolution: What became of them.
         written: New data files; `path` is the staged key.
         rewritten: Indices in the request's files of those that the new ones replace.
         tombstones: All remembered deletes after the change.
@@ -110,7 +110,7 @@ class Result:
     """
 
     read: tasks.ReadStats
-    decision: tasks.Decision
+    resolution: tasks.Resolution
     written: tuple[DataFile, ...]
     rewritten: tuple[int, ...]
     tombstones: tuple[TombstoneFile, ...]
@@ -154,12 +154,12 @@ class Engine:
         groups = (
             request.full_load
             and not request.history
-            and groups_in_order(
+            and sorted_groups(
                 request.parts,
                 has_key=bool(request.shape.primary_key),
                 partitioned=bool(request.shape.partition_key),
                 target_file_bytes=request.settings.target_file_bytes,
-                tasks_at_once=self._spark.defaultParallelism,
+                parallelism=self._spark.defaultParallelism,
             )
         )
         if not groups:
@@ -167,16 +167,18 @@ class Engine:
         seconds: dict[str, float] = {}
         load = _reading(_load_partition, request)
         with _timed(seconds, "load"):
-            loaded: list[Loaded] = self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load).collect()
+            loaded: list[LoadResult] = (
+                self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load).collect()
+            )
         read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
         read.quarantine.check(request.settings.max_quarantined_rows)
-        if request.shape.primary_key and not are_in_order([one.written.files for one in loaded]):
+        if request.shape.primary_key and not key_ranges_are_disjoint([one.written.files for one in loaded]):
             return None  # the footers were wrong; what was staged goes with the change that is
         quarantine = reduce(add, (one.written.quarantine for one in loaded), read.quarantine)
         quarantine.check(request.settings.max_quarantined_rows)
         return Result(
             read=read,
-            decision=tasks.Decision(Counts(applied=read.rows, inserted=read.rows)),
+            resolution=tasks.Resolution(Counts(applied=read.rows, inserted=read.rows)),
             written=tuple(file for one in loaded for file in one.written.files),
             rewritten=(),
             tombstones=(),
@@ -189,28 +191,28 @@ class Engine:
         seconds: dict[str, float] = {}
         most_bad_rows = request.settings.max_quarantined_rows
         takes_all = request.full_load or not request.shape.primary_key
-        taken = _task(tasks.take_inserts, shape=request.shape, full_load=request.full_load)
+        taken = _task(tasks.resolve_inserts, shape=request.shape, full_load=request.full_load)
         with _timed(seconds, "read"):
             batches = self._read(request)
             if takes_all and not request.history:
                 batches = batches.mapValues(taken)
             batches = keep_on_disk(batches)
-            read: tasks.ReadStats = told(batches, tasks.ReadStats())
+            read: tasks.ReadStats = sum_stats(batches, tasks.ReadStats())
             read.quarantine.check(most_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
-                batches = keep_on_disk(handed_out(self._spark, batches.one_per_partition()))
+                batches = keep_on_disk(to_spark(self._spark, batches.one_per_partition()))
         with _timed(seconds, "route"):
             if takes_all:
-                decisions = (batches.mapValues(taken) if request.history else batches).map(_second)
+                resolutions = (batches.mapValues(taken) if request.history else batches).map(_second)
             else:
-                decisions = keep_on_disk(self._decide(request, batches, read))
-            decision: tasks.Decision = summed(decisions.map(_summary), tasks.Decision(Counts()))
-        persisted = [batches, decisions]
-        sides = [(decisions, _plan(request, decision))]
+                resolutions = keep_on_disk(self._resolve(request, batches, read))
+            resolution: tasks.Resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
+        persisted = [batches, resolutions]
+        sides = [(resolutions, _plan(request, resolution))]
         if request.history:
             with _timed(seconds, "history"):
-                weavings, versions_to_write = self._weave(request, request.history, batches, read)
-                persisted.append(weavings)
+                merged_versions, versions_to_write = self._merge_versions(request, request.history, batches, read)
+                persisted.append(merged_versions)
                 sides += versions_to_write
         with _timed(seconds, "rewrite"):
             written, *of_versions = self._write(sides)
@@ -225,7 +227,7 @@ class Engine:
         kept = sides[0][1].tombstone_plan.kept
         return Result(
             read=read,
-            decision=decision,
+            resolution=resolution,
             written=table.written,
             rewritten=table.rewritten,
             tombstones=(*kept, *(file for one in written for file in one.tombstones)),
@@ -241,49 +243,51 @@ class Engine:
         place = InProcessSpark() if _is_small(request) else self._spark
         return place.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
-    def _decide(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
-        shape, places = request.shape, request.places
-        entries = together(self._spark, batches, read.rows, read.samples, request.files, shape, places)
-        decide = _task(tasks.decide_bucket, places=places, shape=shape, tombstones=request.tombstones)
-        return entries.mapPartitions(decide)
+    def _resolve(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
+        shape, locations = request.shape, request.locations
+        entries = cogroup_by_key(self._spark, batches, read.rows, read.samples, request.files, shape, locations)
+        resolve = _task(tasks.resolve_key_range, locations=locations, shape=shape, tombstones=request.tombstones)
+        return entries.mapPartitions(resolve)
 
-    def _weave(
-        self, request: Request, work: HistoryWork, batches: DistributedRows, read: tasks.ReadStats
-    ) -> tuple[DistributedRows, list[tuple[DistributedRows, tasks.Writing]]]:
+    def _merge_versions(
+        self, request: Request, work: HistoryPlan, batches: DistributedRows, read: tasks.ReadStats
+    ) -> tuple[DistributedRows, list[tuple[DistributedRows, tasks.WriteContext]]]:
         """Decide what becomes of the history.
 
         Returns:
-            What was decided, and what of it is to be written: of open versions, and of closed ones.
+            What was resolved, and what of it is to be written: of open versions, and of closed ones.
         """
         shape, files = request.shape, request.files
-        weavings = keep_on_disk(
-            woven(self._spark, batches, read, work, shape, request.places, files, full_load=request.full_load)
+        merged_versions = keep_on_disk(
+            merge_into_history(
+                self._spark, batches, read, work, shape, request.locations, files, full_load=request.full_load
+            )
         )
-        weaving: Weaving = summed(weavings.map(_summary), NOTHING)
+        merged: VersionMerge = sum_values(merged_versions.map(_summary), NO_VERSIONS)
         target = request.settings.target_file_bytes
-        touched = range(len(work.open_files)) if work.rewrite_all else weaving.opened.touched
-        opened = plan_rewrite(work.open_files, touched, weaving.opened.inserts, target)
-        touched = range(len(work.closed_files)) if work.rewrite_all else weaving.closed.touched
-        closed = plan_closed(work.closed_files, touched, weaving.closed.inserts, target)
-        return weavings, [
-            (weavings.map(_opened), _plan_versions(request, work, "open-", opened, work.open_files)),
-            (weavings.map(_closed), _plan_versions(request, work, "closed-", closed, work.closed_files)),
+        touched = range(len(work.open_files)) if work.rewrite_all else merged.opened.touched
+        opened = plan_rewrite(work.open_files, touched, merged.opened.inserts, target)
+        touched = range(len(work.closed_files)) if work.rewrite_all else merged.closed.touched
+        closed = plan_closed(work.closed_files, touched, merged.closed.inserts, target)
+        return merged_versions, [
+            (merged_versions.map(_opened), _plan_versions(request, work, "open-", opened, work.open_files)),
+            (merged_versions.map(_closed), _plan_versions(request, work, "closed-", closed, work.closed_files)),
         ]
 
-    def _write(self, sides: Sequence[tuple[DistributedRows, tasks.Writing]]) -> list[list[tasks.Written]]:
+    def _write(self, sides: Sequence[tuple[DistributedRows, tasks.WriteContext]]) -> list[list[tasks.WriteResult]]:
         """Write what is to be written of each side, all in one stage."""
         counts = [len(writing.plan.tasks) + writing.tombstone_plan.needed for _, writing in sides]
         if not sum(counts):
             return [[] for _ in sides]
         firsts = [sum(counts[:side]) for side in range(len(sides))]
         routed = [
-            decisions.flatMap(partial(_route, first=first, plan=writing.plan))
-            for (decisions, writing), first in zip(sides, firsts, strict=True)
+            resolutions.flatMap(partial(_route, first=first, plan=writing.plan))
+            for (resolutions, writing), first in zip(sides, firsts, strict=True)
         ]
-        rows = united(routed).partitionBy(sum(counts), int)
+        rows = union_all(routed).partitionBy(sum(counts), int)
         write = _task(_write_partition, firsts=firsts, writings=[writing for _, writing in sides])
-        written: list[tuple[int, tasks.Written]]
-        written = handed_out(self._spark, rows).mapPartitionsWithIndex(write).collect()
+        written: list[tuple[int, tasks.WriteResult]]
+        written = to_spark(self._spark, rows).mapPartitionsWithIndex(write).collect()
         return [[one for side, one in written if side == wanted] for wanted in range(len(sides))]
 
 
@@ -305,18 +309,20 @@ def _task(function: Callable[..., Any], **arguments: Any) -> SparkTask:  # noqa:
 
 def _reading(function: Callable[..., Any], request: Request) -> SparkTask:
     """A task that begins with slices of raw files."""
-    return _task(function, places=request.places, shape=request.shape, settings=request.settings, table=request.table)
+    return _task(
+        function, locations=request.locations, shape=request.shape, settings=request.settings, table=request.table
+    )
 
 
-def _plan(request: Request, decision: tasks.Decision) -> tasks.Writing:
-    touched = range(len(request.files)) if request.rewrite_all else decision.touched | _to_purge(request)
+def _plan(request: Request, resolution: tasks.Resolution) -> tasks.WriteContext:
+    touched = range(len(request.files)) if request.rewrite_all else resolution.touched | _to_purge(request)
     settings = request.settings
-    return tasks.Writing(
-        plan=plan_rewrite(request.files, touched, decision.inserts, settings.target_file_bytes),
-        tombstone_plan=plan_tombstones(request.tombstones, decision.deletes, request.oldest),
+    return tasks.WriteContext(
+        plan=plan_rewrite(request.files, touched, resolution.inserts, settings.target_file_bytes),
+        tombstone_plan=plan_tombstones(request.tombstones, resolution.deletes, request.oldest),
         files=request.files,
         shape=request.shape,
-        places=request.places,
+        locations=request.locations,
         full_load=request.full_load,
         most_bad_rows=settings.max_quarantined_rows,
     )
@@ -330,21 +336,21 @@ def _to_purge(request: Request) -> frozenset[int]:
 
 
 def _plan_versions(
-    request: Request, work: HistoryWork, kind: str, plan: RewritePlan, files: tuple[DataFile, ...]
-) -> tasks.Writing:
-    return tasks.Writing(
+    request: Request, work: HistoryPlan, kind: str, plan: RewritePlan, files: tuple[DataFile, ...]
+) -> tasks.WriteContext:
+    return tasks.WriteContext(
         plan=plan,
         tombstone_plan=TombstonePlan((), (), "", needed=False),
         files=files,
         shape=file_shape(request.shape),
-        places=replace(work.places, staging=work.places.staging + kind),
+        locations=replace(work.locations, staging=work.locations.staging + kind),
         full_load=False,
         most_bad_rows=0,
     )
 
 
-def _route(decision: tasks.Decision, *, first: int, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
-    return ((first + task, rows) for task, rows in tasks.route_to_writers(decision, plan=plan))
+def _route(resolution: tasks.Resolution, *, first: int, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
+    return ((first + task, rows) for task, rows in tasks.rows_by_write_task(resolution, plan=plan))
 
 
 def _write_partition(
@@ -352,15 +358,15 @@ def _write_partition(
     entries: Iterable[tuple[int, tuple[bool, bytes]]],
     *,
     firsts: Sequence[int],
-    writings: Sequence[tasks.Writing],
-) -> Iterator[tuple[int, tasks.Written]]:
+    writings: Sequence[tasks.WriteContext],
+) -> Iterator[tuple[int, tasks.WriteResult]]:
     """Write what one task writes, of the side whose tasks begin with the last number up to this task's."""
     side = bisect_right(firsts, task) - 1
     written = tasks.write_files(task - firsts[side], entries, writing=writings[side], attempt=attempt_id())
     yield side, written
 
 
-def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[Loaded]:  # noqa: ANN401
+def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[LoadResult]:  # noqa: ANN401
     return load_slices(task, groups, attempt=attempt_id(), **arguments)
 
 
@@ -368,16 +374,16 @@ def _second(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
     return pair[1]
 
 
-def _summary(outcome: tasks.Decision | Weaving) -> tasks.Decision | Weaving:
+def _summary(outcome: tasks.Resolution | VersionMerge) -> tasks.Resolution | VersionMerge:
     return outcome.summary()
 
 
-def _opened(weaving: Weaving) -> tasks.Decision:
-    return weaving.opened
+def _opened(merged: VersionMerge) -> tasks.Resolution:
+    return merged.opened
 
 
-def _closed(weaving: Weaving) -> tasks.Decision:
-    return weaving.closed
+def _closed(merged: VersionMerge) -> tasks.Resolution:
+    return merged.closed
 
 
 def _balanced(parts: Sequence[Slice], wanted: int) -> list[list[Slice]]:

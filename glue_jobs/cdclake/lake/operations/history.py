@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from cdclake import logs
 from cdclake.commit.table_files import log_of_sibling, visible_history
 from cdclake.errors import ConfigurationError, LakeFilesError
-from cdclake.lake.merge.rewrite_plan import files_that_stay
-from cdclake.lake.scd2.tasks import HistoryWork
-from cdclake.lake.storage.key_ranges import without_ranges
+from cdclake.lake.merge.rewrite_plan import unchanged_files
+from cdclake.lake.scd2.tasks import HistoryPlan
+from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema, merge_schemas
@@ -22,7 +22,7 @@ from cdclake.model.versions import OWN_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.merge.tasks import Places
+    from cdclake.lake.merge.tasks import Locations
     from cdclake.lake.operations.engine import Rewrite
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.storage.shape import TableShape
@@ -35,17 +35,17 @@ def plan_history(
     run: TableRun,
     before: Snapshot,
     shape: TableShape,
-    places: Places,
+    locations: Locations,
     *,
     loaded_utc: datetime | None,
     sets_history_time: bool,
-) -> HistoryWork | None:
+) -> HistoryPlan | None:
     """What the next change of a table does to its history; None if none is kept.
 
     Args:
         before: The table before the change.
         shape: Its rows after it.
-        places: Where the table's own files lie.
+        locations: Where the table's own files lie.
         loaded_utc: Since when the rows of a full load are as they are; None if the change is no full load.
         sets_history_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
 
@@ -72,7 +72,7 @@ def plan_history(
     clock = run.clock()
     rewrite_all = now is not None and has_type_change(now.schema, shape.schema)
     opened, closed = (_relative(files, rewrite_all) for files in ((now.open, now.closed) if now else ((), ())))
-    return HistoryWork(
+    return HistoryPlan(
         change=change,
         open_files=opened,
         closed_files=closed,
@@ -84,14 +84,14 @@ def plan_history(
         loaded_utc=loaded_utc or _last_load(before) or clock,
         now_utc=clock,
         rewrite_all=rewrite_all,
-        places=replace(places, table_prefix=run.layout.history_prefix, staging=places.staging + "history-"),
+        locations=replace(locations, table_prefix=run.layout.history_prefix, staging=locations.staging + "history-"),
     )
 
 
 def history_after(
     before: Snapshot,
     shape: TableShape,
-    work: HistoryWork | None,
+    work: HistoryPlan | None,
     staged: tuple[Rewrite, Rewrite] | None,
     load: int | None,
 ) -> History | None:
@@ -146,13 +146,13 @@ def _typed(schema: Schema) -> set[tuple[str, str]]:
 
 
 def _after(files: tuple[DataFile, ...], staged: Rewrite) -> tuple[DataFile, ...]:
-    return (*files_that_stay(files, staged.rewritten), *staged.written)
+    return (*unchanged_files(files, staged.rewritten), *staged.written)
 
 
 def _relative(files: Sequence[DataFile], rewrite_all: bool) -> tuple[DataFile, ...]:
     """Data files with their paths in the history's folder."""
     inside = tuple(replace(file, path=file.path[len(HISTORY) :]) for file in files)
-    return without_ranges(inside) if rewrite_all else inside
+    return without_key_ranges(inside) if rewrite_all else inside
 
 
 def _last_load(before: Snapshot) -> datetime | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.timeline import line
 from cdclake.errors import InputError, RawFilesLostError
-from cdclake.lake.merge.rewrite_plan import files_that_stay
+from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
 from cdclake.lake.operations.compute import compute, require_same_keys, table_shape
 from cdclake.lake.operations.history import base_schema
@@ -127,7 +127,7 @@ def load_incremental(
     require_same_keys(run, before, shape)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(looks)).after_listing(listed_seconds)
-    after = snapshot_after(run, known, shape, result, files_that_stay(before.files, result.rewritten))
+    after = snapshot_after(run, known, shape, result, unchanged_files(before.files, result.rewritten))
     after = mark_applied(after, due, run.settings.late_window_hours)
     return commit(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)
 

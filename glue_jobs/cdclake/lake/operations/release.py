@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.put_aside import put_aside
 from cdclake.errors import InputError
-from cdclake.lake.merge.rewrite_plan import files_that_stay
+from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
 from cdclake.lake.operations.compute import compute, require_same_keys, table_shape
 from cdclake.lake.operations.history import base_schema
@@ -71,7 +71,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     parts = [Slice(file, file.size_bytes, only=frozenset(numbers[file.relative])) for file in files]
     spark = InProcessSpark()
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
-    after = snapshot_after(run, before, shape, result, files_that_stay(before.files, result.rewritten))
+    after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
     return commit(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
 
 

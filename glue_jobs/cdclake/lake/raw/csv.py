@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import CsvDialect, TableName, TableSettings
 
 CHUNK_BYTES = 4 << 20
-LONGEST_RECORD_BYTES = 1 << 28
+MAX_RECORD_BYTES = 1 << 28
 _HEAD_BYTES = 1 << 18
 _RECORDS_TO_JUDGE_BY = 100
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -127,8 +127,8 @@ def _chunks(stream: pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterat
         if end:
             yield held[:end], False
             held, size = held[end:], CHUNK_BYTES
-        elif len(held) > LONGEST_RECORD_BYTES:
-            message = f"A row of a raw CSV file is longer than {LONGEST_RECORD_BYTES >> 20} MB"
+        elif len(held) > MAX_RECORD_BYTES:
+            message = f"A row of a raw CSV file is longer than {MAX_RECORD_BYTES >> 20} MB"
             remedy = (
                 "See whether a quote is not closed, and whether CsvRowDelimiter and Rfc4180 are as in the DMS endpoint"
             )

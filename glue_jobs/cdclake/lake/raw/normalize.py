@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
-from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT, row_keys
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
@@ -29,7 +29,7 @@ SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"
 BEFORE_PREFIX = "BI_"
 
 
-def normalise(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSettings) -> ReadBatch:
+def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSettings) -> ReadBatch:
     """Make rows in flight of rows as they were read.
 
     A value that does not parse or fit, an unknown operation and a null key make a row bad; it is left out, and the
@@ -208,7 +208,7 @@ class _Rows:
         if self._shape.primary_key:
             parts = [rows[column.name].combine_chunks() for column in self._key_columns()]
             route, key = row_keys(parts)
-            rows = rows.append_column(ROUTE, route).append_column(KEY, key)
+            rows = rows.append_column(LEADING_KEY, route).append_column(KEY, key)
         return ReadBatch(rows, self._bad_rows(), derived.num_rows)
 
     def _unsent_texts(self) -> pa.Array:

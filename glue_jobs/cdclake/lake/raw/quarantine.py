@@ -54,7 +54,7 @@ class Quarantine:
         raise BadRowError(message, remedy=remedy, file=first.file, row=first.row)
 
 
-class BadRows:
+class BadRowCollector:
     """Bad rows gathered by a task, in bounded memory: once there are more than allowed they are but counted.
 
     Args:
@@ -73,7 +73,7 @@ class BadRows:
             self._counted += _counted(self._rows)
             self._rows.clear()
 
-    def put_aside(self, fs: FileSystem, key: str) -> Quarantine:
+    def write(self, fs: FileSystem, key: str) -> Quarantine:
         """Write them as JSON lines (file, row, reason, content), unless there are none or more than allowed.
 
         Args:
@@ -88,11 +88,11 @@ class BadRows:
         return replace(_counted(self._rows), keys=(key,))
 
 
-def put_aside(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], most: int) -> Quarantine:
-    """Put all bad rows of a task aside at once, see `BadRows`."""
-    gathered = BadRows(most)
+def quarantine_rows(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], most: int) -> Quarantine:
+    """Put all bad rows of a task aside at once, see `BadRowCollector`."""
+    gathered = BadRowCollector(most)
     gathered.add(bad_rows)
-    return gathered.put_aside(fs, key)
+    return gathered.write(fs, key)
 
 
 def _counted(bad_rows: Sequence[BadRow]) -> Quarantine:

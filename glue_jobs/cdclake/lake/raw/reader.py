@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from cdclake.errors import InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
-from cdclake.lake.raw.normalize import BEFORE_PREFIX, normalise
+from cdclake.lake.raw.normalize import BEFORE_PREFIX, normalize
 from cdclake.lake.raw.parquet import BATCH_ROWS
 from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
-from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
 from cdclake.lake.storage.types import schema_of
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
@@ -46,7 +46,7 @@ __all__ = [
 
 ADDED_PREFIXES = ("AR_H_", BEFORE_PREFIX)
 """What the names of columns begin with that DMS's mapping rules add."""
-OUR_COLUMNS = frozenset({OP_COLUMN.lower(), POSITION, ORDERING, ROUTE, KEY, UNSENT})
+RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), POSITION, ORDERING, LEADING_KEY, KEY, UNSENT})
 """Names that no column of a source may have, in lower case."""
 
 
@@ -125,9 +125,9 @@ def read(
     file = part.file
     for raw in read_raw(fs, part, settings, table):
         if part.only is None:
-            yield normalise(raw, file, shape, settings)
+            yield normalize(raw, file, shape, settings)
         else:
-            batch = normalise(raw.only(part.only), file, shape, settings)
+            batch = normalize(raw.only(part.only), file, shape, settings)
             yield _as_loaded(batch) if file.kind is RawKind.FULL_LOAD else batch
 
 
@@ -194,7 +194,7 @@ def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> S
     fields = [field for field in raw if field.name != OP_COLUMN and not field.name.startswith(ADDED_PREFIXES)]
     seen: set[str] = set()
     for field in fields:
-        if field.name.lower() in seen or field.name.lower() in OUR_COLUMNS:
+        if field.name.lower() in seen or field.name.lower() in RESERVED_COLUMNS:
             message = f"A raw file has two columns {field.name}, or one that is named as a column of cdclake's own"
             remedy = "Rename or leave out the column by a DMS mapping rule; case does not tell columns apart"
             raise SchemaMismatchError(message, remedy=remedy, file=file.relative, column=field.name)

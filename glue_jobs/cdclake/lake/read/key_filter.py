@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.storage.bloom import groups_to_read
-from cdclake.lake.storage.keys import matches, may_meet, row_keys
+from cdclake.lake.storage.bloom import row_groups_to_read
+from cdclake.lake.storage.keys import matches, may_contain, row_keys
 from cdclake.lake.storage.reader import batches_of
 from cdclake.lake.storage.types import cast_column
 
@@ -160,7 +160,7 @@ class KeyFilter:
         """Whether a file may hold one of the keys, by its bounds."""
         if not self.are_bounded or file.key_min is None or file.key_max is None:
             return True
-        return any(may_meet(file, route, route) for route in self.routes.to_pylist())
+        return any(may_contain(file, route, route) for route in self.routes.to_pylist())
 
     def are(self, rows: pa.Table, partition: Partition) -> pa.ChunkedArray | pa.Array:
         """Which rows have one of the keys; true or false, never null.
@@ -179,7 +179,7 @@ class KeyFilter:
     def count(self, source: pa.NativeFile, partition: Partition) -> int:
         """How many rows of an open data file have one of the keys. Reads no more than it must."""
         columns = self.shape.key_columns_stored() or self.shape.stored.names[:1]
-        chosen = groups_to_read(self.shape, self.keys, pa.chunked_array([self.routes]))
+        chosen = row_groups_to_read(self.shape, self.keys, pa.chunked_array([self.routes]))
         return sum(
             pc.sum(self.are(rows, partition)).as_py() or 0
             for rows in batches_of(source, self.shape, columns, chosen=chosen)
@@ -187,7 +187,7 @@ class KeyFilter:
 
     def rows(self, source: pa.NativeFile, shape: TableShape, partition: Partition) -> Iterator[pa.Table]:
         """The rows of an open data file that have one of the keys, as a table of the shape has them."""
-        chosen = groups_to_read(self.shape, self.keys, pa.chunked_array([self.routes]))
+        chosen = row_groups_to_read(self.shape, self.keys, pa.chunked_array([self.routes]))
         for rows in batches_of(source, shape, chosen=chosen):
             found = rows.filter(self.are(rows, partition))
             if found.num_rows:

@@ -7,13 +7,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from cdclake.lake.merge.rewrite_plan import (
-    InsertRoute,
     InsertStats,
+    InsertTargets,
     RewritePlan,
     WriteTask,
     expected_bytes,
     mean_row_bytes,
-    order_of,
+    partition_sort_key,
 )
 from cdclake.lake.storage.key_ranges import quantiles
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile
 
-MOST_SMALL_FILES = 16
+MAX_SMALL_FILES = 16
 """With so many files under half the target size in one month, the next change that adds to it makes one of some."""
 
 
@@ -35,7 +35,7 @@ def plan_closed(
 ) -> RewritePlan:
     """Plan which files of closed versions to write.
 
-    New versions of a month make a file of their own. Once a month has `MOST_SMALL_FILES`, they take in the smallest of
+    New versions of a month make a file of their own. Once a month has `MAX_SMALL_FILES`, they take in the smallest of
     them, as many as make a file of the target size. So each version is written a few times at most, and a month that
     gets no version stays as it is.
 
@@ -52,11 +52,11 @@ def plan_closed(
             small[file.partition].append(i)
     tasks: list[WriteTask] = []
     task_of_file: dict[int, int] = {}
-    routes: dict[Partition, InsertRoute] = {}
+    routes: dict[Partition, InsertTargets] = {}
     for i in sorted(touched):
         task_of_file[i] = len(tasks)
         tasks.append(WriteTask(len(tasks), (i,), files[i].partition))
-    for partition in sorted(inserts, key=order_of):
+    for partition in sorted(inserts, key=partition_sort_key):
         new_bytes = expected_bytes(inserts[partition], row_bytes)
         bases = _taken_in(small[partition], files, target_file_bytes - new_bytes)
         wanted = 1 if bases else max(1, round(new_bytes / target_file_bytes))
@@ -64,13 +64,13 @@ def plan_closed(
         numbers = tuple(range(len(tasks), len(tasks) + len(bounds) + 1))
         tasks += [WriteTask(number, bases, partition) for number in numbers]
         task_of_file.update(dict.fromkeys(bases, numbers[0]))
-        routes[partition] = InsertRoute(bounds, numbers)
+        routes[partition] = InsertTargets(bounds, numbers)
     return RewritePlan(tuple(tasks), task_of_file, routes)
 
 
 def _taken_in(small: Sequence[int], files: Sequence[DataFile], room_bytes: float) -> tuple[int, ...]:
     """The smallest files of a month as far as there is room; none while it has few."""
-    if len(small) < MOST_SMALL_FILES:
+    if len(small) < MAX_SMALL_FILES:
         return ()
     by_size = sorted(small, key=lambda i: (files[i].bytes, i))
     sums = accumulate(files[i].bytes for i in by_size)

@@ -1,4 +1,4 @@
-"""Versions of rows: what the history of a table holds, and how a change is woven into it.
+"""Versions of rows: what the history of a table holds, and how a change is merge_into_history into it.
 
 A version is a row of the table as it was from one moment to another. Each change row makes one. Those of a key are
 ordered by the full load after which they came and then by their position, and everything else that a version tells
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
-from cdclake.lake.storage.keys import KEY, ROUTE, row_keys
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.partitions import Partition, by_partition
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.position import COLUMN as POSITION
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.shape import TableShape
 
-PLACE = "_cdc_place"
+VERSION_FILE = "_cdc_place"
 """Index of the data file that holds a version, those of open versions first; null for a new one."""
 _LOAD = "_cdc_load"
 _ENDED = "!"
@@ -55,7 +55,7 @@ _FILE_TIME = r"\|(?P<day>\d{8})-(?P<time>\d{9})[^|]*\|\d+$"
 
 
 @dataclass(frozen=True)
-class Woven:
+class VersionChanges:
     """What becomes of the data files of a history; rows are as `file_shape` says, keys are those of versions.
 
     Attributes:
@@ -82,11 +82,11 @@ def file_shape(table: TableShape) -> TableShape:
     return replace(keyed_shape(table), primary_key=(*table.primary_key, CHANGE_ID, POSITION))
 
 
-def weaving_schema(table: TableShape) -> pa.Schema:
-    """Schema of versions to be woven: the columns stored, route and key of the table, and `PLACE`."""
+def version_schema(table: TableShape) -> pa.Schema:
+    """Schema of versions to merge: the stored columns, leading key and key of the table, and `VERSION_FILE`."""
     keyed = keyed_shape(table)
     flight = keyed.in_flight
-    return pa.schema([*keyed.stored, flight.field(ROUTE), flight.field(KEY), pa.field(PLACE, pa.int32())])
+    return pa.schema([*keyed.stored, flight.field(LEADING_KEY), flight.field(KEY), pa.field(VERSION_FILE, pa.int32())])
 
 
 def new_versions(rows: pa.Table, table: TableShape, change: int, time_column: str, otherwise: datetime) -> pa.Table:
@@ -110,8 +110,8 @@ def new_versions(rows: pa.Table, table: TableShape, change: int, time_column: st
         VALIDITY_FLAG: pa.repeat(pa.scalar(0, pa.int32()), count),
         CHANGE_ID: pa.repeat(pa.scalar(change, pa.int64()), count),
     }
-    schema = weaving_schema(table)
-    held = {name: rows[name] for name in (*table.schema.names, POSITION, ROUTE, KEY)}
+    schema = version_schema(table)
+    held = {name: rows[name] for name in (*table.schema.names, POSITION, LEADING_KEY, KEY)}
     given = {**held, **own}
     return pa.table({one.name: given.get(one.name, pa.nulls(count, one.type)) for one in schema}, schema=schema)
 
@@ -169,15 +169,15 @@ def compared(
     was_old = pa.array(_loads_before(gone[CHANGE_ID], loads) < len(loads))
     ends = pc.if_else(was_old, FULL_LOAD_POSITION, pc.binary_join_element_wise(gone[POSITION], _ENDED, ""))
     count = gone.num_rows
-    told = {
+    set_values = {
         OPERATION: pa.repeat(DELETED, count),
         VALID_FROM: pa.repeat(pa.scalar(gone_utc, TIMESTAMP), count),
         VALIDITY_FLAG: pa.repeat(pa.scalar(0, pa.int32()), count),
         CHANGE_ID: pa.repeat(pa.scalar(change, pa.int64()), count),
         POSITION: ends,
-        PLACE: pa.nulls(count, pa.int32()),
+        VERSION_FILE: pa.nulls(count, pa.int32()),
     }
-    deletes = pa.table({name: told.get(name, gone[name]) for name in gone.schema.names}, schema=gone.schema)
+    deletes = pa.table({name: set_values.get(name, gone[name]) for name in gone.schema.names}, schema=gone.schema)
     return pa.concat_tables([live.filter(pc.invert(same)), deletes])
 
 
@@ -197,7 +197,9 @@ def late_versions(new: pa.Table, known: pa.Table, loads: Sequence[int]) -> pa.Ta
     return new.filter(pc.and_(since_load, before))
 
 
-def weave(known: pa.Table, new: pa.Table, table: TableShape, loads: Sequence[int], open_files: int) -> Woven:
+def merge_versions(
+    known: pa.Table, new: pa.Table, table: TableShape, loads: Sequence[int], open_files: int
+) -> VersionChanges:
     """Put new versions of some keys among the known ones.
 
     Args:
@@ -213,7 +215,7 @@ def weave(known: pa.Table, new: pa.Table, table: TableShape, loads: Sequence[int
     """
     rows = _in_order(pa.concat_tables([known, new]), loads)
     was = rows.select([OPERATION, VALID_TO, VALIDITY_FLAG])
-    is_known = _flags(rows[PLACE].is_valid())
+    is_known = _flags(rows[VERSION_FILE].is_valid())
     keys = rows[KEY].combine_chunks()
     last = _flags(is_last_of_key(keys))
     first = np.concatenate([[True], last[:-1]]) if len(last) else last
@@ -225,9 +227,9 @@ def weave(known: pa.Table, new: pa.Table, table: TableShape, loads: Sequence[int
     shape = file_shape(table)
     placed = _with_keys_of_versions(written, shape)
     is_open = pc.equal(placed[VALIDITY_FLAG], 1)
-    stays = pc.fill_null(pc.greater_equal(placed[PLACE], open_files), False)
-    return Woven(
-        removals=_by_place(_with_keys_of_versions(left, shape).select([ROUTE, KEY, PLACE])),
+    stays = pc.fill_null(pc.greater_equal(placed[VERSION_FILE], open_files), False)
+    return VersionChanges(
+        removals=_by_place(_with_keys_of_versions(left, shape).select([LEADING_KEY, KEY, VERSION_FILE])),
         replacements=_by_place(placed.filter(stays)),
         opened=_by_month(placed.filter(is_open)),
         closed=_by_month(placed.filter(pc.invert(pc.or_(is_open, stays)))),
@@ -237,8 +239,8 @@ def weave(known: pa.Table, new: pa.Table, table: TableShape, loads: Sequence[int
 def _in_order(rows: pa.Table, loads: Sequence[int]) -> pa.Table:
     """Versions by key and in order, each once: of a known and a new one of the same position the known one."""
     rows = rows.append_column(_LOAD, pa.array(_loads_before(rows[CHANGE_ID], loads)))
-    by = (ROUTE, KEY, _LOAD, POSITION)
-    rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in (*by, PLACE)]))  # nulls come last
+    by = (LEADING_KEY, KEY, _LOAD, POSITION)
+    rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in (*by, VERSION_FILE)]))  # nulls come last
     again = pa.array(np.ones(max(0, rows.num_rows - 1), dtype=bool))
     for name in by:
         values = rows[name].combine_chunks()
@@ -279,19 +281,19 @@ def _told_by_neighbours(
     Returns:
         The versions, and which known ones tell other values of the source than they did.
     """
-    places = np.arange(rows.num_rows)
+    locations = np.arange(rows.num_rows)
     deletes = _flags(pc.equal(rows[OPERATION], DELETED))
     after_delete = np.concatenate([[False], deletes[:-1]]) if len(deletes) else deletes
     operation = pc.if_else(pa.array(first | after_delete), INSERTED, UPDATED)
     operation = pc.if_else(pa.array(deletes), DELETED, operation)
     operation = pc.if_else(pa.array(first & is_known), rows[OPERATION].combine_chunks(), operation)
-    until = rows[VALID_FROM].combine_chunks().take(pa.array(places + 1, mask=last))
+    until = rows[VALID_FROM].combine_chunks().take(pa.array(locations + 1, mask=last))
     flag = pa.array(last).cast(pa.int32())
     for name, values in ((OPERATION, operation), (VALID_TO, until), (VALIDITY_FLAG, flag)):
         rows = _with_column(rows, name, values)
     # A delete tells the row that it took away, which is that of the last version before it that is no delete.
-    sources = np.maximum.accumulate(np.where(deletes & ~first, 0, places)) if len(places) else places
-    if (sources != places).any():
+    sources = np.maximum.accumulate(np.where(deletes & ~first, 0, locations)) if len(locations) else locations
+    if (sources != locations).any():
         chosen = pa.array(sources)
         for name in table.schema.names:
             rows = _with_column(rows, name, rows[name].take(chosen))
@@ -322,12 +324,12 @@ def _with_column(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) 
 
 
 def _by_place(rows: pa.Table) -> dict[int, pa.Table]:
-    places = pc.unique(rows[PLACE]).to_pylist()
-    return {place: rows.filter(pc.equal(rows[PLACE], place)).drop_columns([PLACE]) for place in places}
+    locations = pc.unique(rows[VERSION_FILE]).to_pylist()
+    return {place: rows.filter(pc.equal(rows[VERSION_FILE], place)).drop_columns([VERSION_FILE]) for place in locations}
 
 
 def _by_month(rows: pa.Table) -> dict[Partition, pa.Table]:
-    return dict(by_partition(rows.drop_columns([PLACE]), (YEAR, MONTH)))
+    return dict(by_partition(rows.drop_columns([VERSION_FILE]), (YEAR, MONTH)))
 
 
 def _flags(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:

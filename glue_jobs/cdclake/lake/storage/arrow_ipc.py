@@ -18,7 +18,7 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 """A blob goes through pipes, shuffle files and Spark's heap: half the bytes save more time than they cost."""
 
 
-def to_blob(table: pa.Table) -> bytes:
+def to_ipc(table: pa.Table) -> bytes:
     """Serialise a table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
@@ -27,13 +27,13 @@ def to_blob(table: pa.Table) -> bytes:
     return data
 
 
-def from_blob(blob: bytes) -> pa.Table:
-    """Inverse of `to_blob`."""
+def from_ipc(blob: bytes) -> pa.Table:
+    """Inverse of `to_ipc`."""
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
         return reader.read_all()
 
 
-def from_blobs(blobs: Iterable[bytes], empty: pa.Schema) -> pa.Table:
+def concat_ipc(blobs: Iterable[bytes], empty: pa.Schema) -> pa.Table:
     """All rows of some blobs in one table; no rows of schema `empty` if there are no blobs."""
-    tables = [from_blob(blob) for blob in blobs]
+    tables = [from_ipc(blob) for blob in blobs]
     return pa.concat_tables(tables).combine_chunks() if tables else empty.empty_table()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
 
 FALSE_POSITIVES = 0.001
-MOST_KEYS = 200
+MAX_PROBED_KEYS = 200
 """Of more keys at once, one in five times a filter takes one for held that is not, and a large change is no faster."""
 
 _TEXT, _INTEGERS = "string", frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -49,13 +49,13 @@ def filtered_column(shape: TableShape) -> str | None:
     return column.name if column.type == _TEXT or (shape.partition_key and column.type in _INTEGERS) else None
 
 
-def filter_options(shape: TableShape, rows: int) -> dict[str, dict[str, Any]] | None:
+def bloom_filter_options(shape: TableShape, rows: int) -> dict[str, dict[str, Any]] | None:
     """How `pyarrow.parquet.ParquetWriter` is told to write filters into row groups of so many rows; None for none."""
     name = filtered_column(shape)
     return {name: {"ndv": rows, "fpp": FALSE_POSITIVES}} if name else None
 
 
-def groups_to_read(
+def row_groups_to_read(
     shape: TableShape, keys: pa.Array, routes: pa.ChunkedArray
 ) -> Callable[[pa.NativeFile, pq.ParquetFile], Iterator[int]] | None:
     """What `data_file.read_batches` is to read of a file in which keys are looked up; None: all of it.
@@ -65,12 +65,14 @@ def groups_to_read(
         routes: Their routes, as often as they come.
     """
     name = filtered_column(shape)
-    if not name or len(keys) > MOST_KEYS:
+    if not name or len(keys) > MAX_PROBED_KEYS:
         return None
-    return partial(groups_that_may_hold, name=name, routes=pc.unique(routes))
+    return partial(row_groups_that_may_contain, name=name, routes=pc.unique(routes))
 
 
-def groups_that_may_hold(source: pa.NativeFile, parquet: pq.ParquetFile, name: str, routes: pa.Array) -> Iterator[int]:
+def row_groups_that_may_contain(
+    source: pa.NativeFile, parquet: pq.ParquetFile, name: str, routes: pa.Array
+) -> Iterator[int]:
     """Row groups that may hold a row with one of some values; those without a filter are among them.
 
     Args:

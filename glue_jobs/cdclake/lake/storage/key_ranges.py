@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from cdclake.lake.storage.keys import ROUTE
+from cdclake.lake.storage.keys import LEADING_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ def candidates(route: pa.ChunkedArray, files: Sequence[DataFile]) -> Iterator[tu
             yield i, start, end
 
 
-def without_ranges(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+def without_key_ranges(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
     """Data files that may hold any key: the bounds of a key compare with nothing once its type is another."""
     return tuple(replace(file, key_min=None, key_max=None) for file in files)
 
@@ -77,7 +77,7 @@ def cut(table: pa.Table, bounds: Sequence[KeyValue]) -> Iterator[tuple[int, pa.T
         if table.num_rows:
             yield 0, table
         return
-    routes = _search_array(table[ROUTE])
+    routes = _search_array(table[LEADING_KEY])
     ends = [*np.searchsorted(routes, _bound_array(bounds, routes), "left").tolist(), table.num_rows]
     start = 0
     for piece, end in enumerate(ends):

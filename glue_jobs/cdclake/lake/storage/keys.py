@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
-ROUTE = "_route"
+LEADING_KEY = "_route"
 KEY = "_key"
 UNSENT = "_unsent"
 """Beside them: a character a source column, `1` where the change did not send it; the empty text if it sent all."""
@@ -63,7 +63,7 @@ def bounds(route: pa.Array) -> tuple[KeyValue, KeyValue]:
     return extremes["min"].as_py(), extremes["max"].as_py()
 
 
-def may_meet(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -> bool:
+def may_contain(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -> bool:
     """Whether a file may hold a route of a range, by its bounds; true if these are unknown or of another type."""
     if not (isinstance(low, type(file.key_min)) and isinstance(high, type(file.key_max))):
         return True

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT, comparable, row_keys
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
 from cdclake.lake.storage.partitions import partition_column
 from cdclake.lake.storage.types import arrow_schema, to_arrow
 from cdclake.model.position import COLUMN as POSITION
@@ -59,7 +59,7 @@ class TableShape:
         full = pa.schema([*arrow_schema(self.schema), *(pa.field(name, pa.string()) for name in texts)])
         if self.primary_key:
             route, key = row_keys([pa.array([], to_arrow(kind)) for kind in self._key_types()])
-            full = full.append(pa.field(ROUTE, route.type)).append(pa.field(KEY, key.type))
+            full = full.append(pa.field(LEADING_KEY, route.type)).append(pa.field(KEY, key.type))
         return full
 
     def _key_types(self) -> list[str]:
@@ -95,7 +95,7 @@ class TableShape:
         """
         return row_keys([self._key_column(name, rows, partition) for name in self.primary_key])
 
-    def route_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
+    def leading_key_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
         """Route alone; see `keys_of`."""
         return comparable(self._key_column(self.primary_key[0], rows, partition))
 

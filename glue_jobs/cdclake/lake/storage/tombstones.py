@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
-from cdclake.lake.storage.keys import KEY, ROUTE, bounds, matches, may_meet
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, bounds, matches, may_contain
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.snapshot import TombstoneFile
@@ -70,8 +70,8 @@ def find_tombstones(
     wanted = pc.unique(keys)
     found = [empty.empty_table()]
     for file in files:
-        if may_meet(file, low, high):
-            rows = read_tombstones(fs, file.key)
+        if may_contain(file, low, high):
+            rows = read_tombstone_file(fs, file.key)
             if rows.schema.field(KEY).type == empty.field(KEY).type:
                 found.append(rows.filter(matches(rows[KEY], wanted)))
     return pa.concat_tables(found)
@@ -79,13 +79,13 @@ def find_tombstones(
 
 def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table) -> TombstoneFile:
     """Write a change's deletes, and those of the files merged with it, as one file."""
-    rows = pa.concat_tables([new, *(read_tombstones(fs, file.key).cast(new.schema) for file in plan.merged)])
+    rows = pa.concat_tables([new, *(read_tombstone_file(fs, file.key).cast(new.schema) for file in plan.merged)])
     rows = rows.filter(pc.greater_equal(_file_orders(rows[POSITION], plan.oldest), plan.oldest))
     newest = pc.max(_file_orders(rows[POSITION], plan.oldest)).as_py() or plan.oldest
-    return store_tombstones(fs, key, rows, newest)
+    return write_tombstone_file(fs, key, rows, newest)
 
 
-def store_tombstones(fs: FileSystem, key: str, rows: pa.Table, newest: str) -> TombstoneFile:
+def write_tombstone_file(fs: FileSystem, key: str, rows: pa.Table, newest: str) -> TombstoneFile:
     """Write deletes as one file.
 
     Args:
@@ -94,10 +94,10 @@ def store_tombstones(fs: FileSystem, key: str, rows: pa.Table, newest: str) -> T
     """
     with open_output(fs, key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION, store_schema=False)
-    return TombstoneFile(key, rows.num_rows, newest, *bounds(rows[ROUTE]))
+    return TombstoneFile(key, rows.num_rows, newest, *bounds(rows[LEADING_KEY]))
 
 
-def read_tombstones(fs: FileSystem, key: str) -> pa.Table:
+def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
     """All deletes of one file: route, key, position."""
     with fs.open_input_file(key) as source:
         return pq.read_table(source, use_threads=False)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
-from cdclake.lake.storage.bloom import filter_options
+from cdclake.lake.storage.bloom import bloom_filter_options
 from cdclake.lake.storage.keys import bounds
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape, conform, is_deleted
 from cdclake.model.snapshot import DataFile, KeyValue
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COMPRESSION = "snappy"  # every Parquet reader supports it
 ROW_GROUP_ROWS = 1 << 19
 SAMPLE_ROWS = 1 << 13
-MOST_DISTINCT = 1 / 3
+MAX_DISTINCT_SHARE = 1 / 3
 """A column of which more of a sample is distinct is written plainly: a dictionary takes longer and saves little."""
 
 
@@ -71,7 +71,7 @@ class DataFileWriter:
 
     def _append(self, rows: pa.Table) -> None:
         if self._shape.primary_key:
-            extremes = bounds(self._shape.route_of(rows, self._partition))
+            extremes = bounds(self._shape.leading_key_of(rows, self._partition))
             self._bounds += [bound for bound in extremes if bound is not None]
         self._rows += rows.num_rows
         if self._shape.soft_delete:
@@ -92,7 +92,7 @@ class DataFileWriter:
                 compression=COMPRESSION,
                 store_schema=False,
                 use_dictionary=[column for column in self._schema.names if _repeats(self._waiting[0].column(column))],
-                bloom_filter_options=filter_options(self._shape, min(self._waiting_rows, most_rows)),
+                bloom_filter_options=bloom_filter_options(self._shape, min(self._waiting_rows, most_rows)),
             )
         # An encoded column is written by its dictionary as it is if there is but one for the whole row group.
         rows = pa.concat_tables(_with_types(table, self._schema) for table in self._waiting).unify_dictionaries()
@@ -152,4 +152,4 @@ def _repeats(values: pa.ChunkedArray) -> bool:
         return True
     step = max(1, len(values) // SAMPLE_ROWS)
     sample = values.take(pa.array(np.arange(0, len(values), step)))
-    return bool(pc.count_distinct(sample, mode="all").as_py() <= MOST_DISTINCT * len(sample))
+    return bool(pc.count_distinct(sample, mode="all").as_py() <= MAX_DISTINCT_SHARE * len(sample))

@@ -336,7 +336,7 @@ def test_columns_that_csv_files_may_leave_out_are_kept_by_direct_changes_too(tmp
 def test_a_large_change_is_prepared_in_ranges_of_keys_and_still_one_change_file(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(join_by_key, "ROWS_PER_BUCKET", 3)
+    monkeypatch.setattr(join_by_key, "ROWS_PER_KEY_RANGE", 3)
     numbers = range(10, 30)
     assert insert(table, *(row(i) for i in numbers)).inserted == 20
     assert update(table, {i: {"n": i} for i in numbers}).updated == 20

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdclake.errors import LakeFilesError
-from cdclake.lake.storage.keys import KEY, ROUTE, UNSENT
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
 from cdclake.lake.storage.reader import open_parquet
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.layout import LakeLayout
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MEND = "Mend it with the program that wrote it, or empty the folder and load the table anew"
 _ADDED = frozenset({OP_COLUMN.lower(), POSITION})
 """Columns, in lower case, that cdclake writes besides the source's."""
-_IN_FLIGHT = frozenset({ROUTE, KEY, UNSENT})
+_IN_FLIGHT = frozenset({LEADING_KEY, KEY, UNSENT})
 _READ_AS_MICROSECONDS = ("ms", "us")
 _INT96 = "INT96"
 

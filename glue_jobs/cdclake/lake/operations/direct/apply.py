@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake.commit.timeline import line
 from cdclake.errors import ConfigurationError, RefusedChangeError
-from cdclake.lake.merge.rewrite_plan import files_that_stay
+from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
 from cdclake.lake.operations.compute import compute, locations_of, require_same_keys, table_shape
 from cdclake.lake.operations.direct.input_columns import columns_of, input_columns, schema_of_rows
@@ -112,10 +112,10 @@ def change_directly(run: TableRun, spark: Backend, wanted: DirectChange, applied
     except BaseException:
         _remove_staged(run, before)
         raise
-    after = snapshot_after(run, known, shape, result, files_that_stay(before.files, result.rewritten))
+    after = snapshot_after(run, known, shape, result, unchanged_files(before.files, result.rewritten))
     whole = replace(parts[0].file, size_bytes=sum(part.size_bytes for part in parts))
     commit(run, before, after, result, ChangeKind.DIRECT, [whole], reason=wanted.reason, made_by=wanted.made_by)
-    counts = result.decision.counts
+    counts = result.resolution.counts
     absent = prepared.found.absent if wanted.op == DELETE else 0
     return DirectResult(after.change, counts.inserted, counts.updated, counts.deleted, absent)
 
@@ -201,7 +201,7 @@ def _check_applied(run: TableRun, op: str, rows: int, result: Result) -> None:
     Raises:
         RefusedChangeError: Says how many.
     """
-    lost = rows - _count(op, result.decision.counts)
+    lost = rows - _count(op, result.resolution.counts)
     if not lost:
         return
     if column := run.settings.order_column:
@@ -217,8 +217,8 @@ def _count(op: str, counts: Counts) -> int:
 
 def _remove_staged(run: TableRun, before: Snapshot) -> None:
     """Delete what this run staged, which is a copy of rows; nothing of it was committed."""
-    places = locations_of(run, before)
+    locations = locations_of(run, before)
     store = run.log.store
-    staged = [entry.key for prefix in (places.staging, places.tombstones) for entry in store.list(prefix)]
+    staged = [entry.key for prefix in (locations.staging, locations.tombstones) for entry in store.list(prefix)]
     if staged:
         store.delete(staged)

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import ConfigurationError, RefusedChangeError
-from cdclake.lake.raw.reader import ADDED_PREFIXES, OUR_COLUMNS
+from cdclake.lake.raw.reader import ADDED_PREFIXES, RESERVED_COLUMNS
 from cdclake.lake.spark.backend import is_spark_dataframe
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.position import COLUMN as POSITION
@@ -107,8 +107,10 @@ def schema_of_rows(rows: Rows, declared: Schema) -> Schema:
             continue
         if given.kind is None:
             raise _no_such_type(given)
-        if lower in OUR_COLUMNS or given.name.startswith(ADDED_PREFIXES):
-            remedy = f"Give it another name: none of {', '.join(sorted(OUR_COLUMNS))}, none that begins as DMS's own do"
+        if lower in RESERVED_COLUMNS or given.name.startswith(ADDED_PREFIXES):
+            remedy = (
+                f"Give it another name: none of {', '.join(sorted(RESERVED_COLUMNS))}, none that begins as DMS's own do"
+            )
             raise RefusedChangeError("A column has a name that is not free", remedy=remedy, column=given.name)
         columns.setdefault(lower, Column(given.name, given.kind))
     return Schema(tuple(columns.values()))

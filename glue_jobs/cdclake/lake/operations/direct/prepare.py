@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import together, told
+from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats
 from cdclake.lake.operations.direct.rows import Found, InputStats, change_rows, convert_input
 from cdclake.lake.spark.backend import attempt_id, is_spark_dataframe, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
-from cdclake.lake.storage.arrow_ipc import from_blob, from_blobs
+from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.schema import INSERT
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from cdclake.lake.merge.tasks import Places
+    from cdclake.lake.merge.tasks import Locations
     from cdclake.lake.operations.direct.input_tables import Rows
     from cdclake.lake.spark.backend import Backend, DistributedRows
     from cdclake.lake.storage.shape import TableShape
@@ -48,14 +48,14 @@ class PrepareRequest:
         shape: Columns and keys of the table.
         order_column: Column that orders its changes; empty for none.
         files: Live data files.
-        places: Where to read and write.
+        locations: Where to read and write.
     """
 
     op: str
     shape: TableShape
     order_column: str
     files: tuple[DataFile, ...]
-    places: Places
+    locations: Locations
 
     @property
     def primary_key(self) -> tuple[Column, ...]:
@@ -121,11 +121,11 @@ def prepare(
 
 
 def _written(spark: Backend, asked: PrepareRequest, batches: DistributedRows) -> Prepared:
-    given: InputStats = told(batches, InputStats())
+    given: InputStats = sum_stats(batches, InputStats())
     if given.unfit or given.no_key or not given.rows:
         return Prepared(given)
     if asked.shape.primary_key:
-        entries = together(spark, batches, given.rows, given.samples, asked.files, asked.probed, asked.places)
+        entries = cogroup_by_key(spark, batches, given.rows, given.samples, asked.files, asked.probed, asked.locations)
     else:
         entries = batches.map(_as_entry)
     write = SparkTask(partial(_write_file, asked=asked))
@@ -135,8 +135,8 @@ def _written(spark: Backend, asked: PrepareRequest, batches: DistributedRows) ->
 
 
 def _of_frame(frame: DataFrame, take: partial[tuple[InputStats, bytes]]) -> DistributedRows:
-    places = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may hold anything
-    return places.mapInArrow(SparkTask(partial(_take_batches, take=take)), "batch binary").rdd.map(_unpickled)
+    renamed = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may hold anything
+    return renamed.mapInArrow(SparkTask(partial(_take_batches, take=take)), "batch binary").rdd.map(_unpickled)
 
 
 def _take_batches(
@@ -159,16 +159,18 @@ def _write_file(
     blobs: dict[bool, list[bytes]] = {True: [], False: []}
     for _, (from_lake, blob) in entries:
         blobs[from_lake].append(blob)
-    given = [from_blob(blob) for blob in blobs[False]]
+    given = [from_ipc(blob) for blob in blobs[False]]
     if not given:
         return
-    lake = from_blobs(blobs[True], tasks.found_schema(asked.probed) if asked.shape.primary_key else pa.schema([]))
+    lake = concat_ipc(
+        blobs[True], tasks.existing_rows_schema(asked.probed) if asked.shape.primary_key else pa.schema([])
+    )
     rows, found = change_rows(asked.op, given, lake, asked.shape, asked.order_column)
     if not rows.num_rows:
         yield found, None
         return
-    key = f"{asked.places.staging}direct/{task:05d}-{attempt_id()}.parquet"
-    with open_output(asked.places.lake.open(), key) as sink:
+    key = f"{asked.locations.staging}direct/{task:05d}-{attempt_id()}.parquet"
+    with open_output(asked.locations.lake.open(), key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION)
         size_bytes = sink.tell()
     yield found, WrittenFile(key, size_bytes, rows.num_rows)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.merge.resolve import DEAD
+from cdclake.lake.merge.resolve import SOFT_DELETED
 from cdclake.lake.merge.tasks import SAMPLES_PER_BATCH
 from cdclake.lake.raw.ordering import order_values
-from cdclake.lake.storage.arrow_ipc import to_blob
+from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.key_ranges import sample
-from cdclake.lake.storage.keys import KEY, ROUTE, row_keys
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.types import cast_column, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
@@ -81,13 +81,13 @@ def convert_input(
             unfit[column.name] = lost
     result = pa.table(taken)
     if not primary_key:
-        return InputStats(rows.num_rows, unfit=unfit), to_blob(result.slice(0, 0) if unfit else result)
+        return InputStats(rows.num_rows, unfit=unfit), to_ipc(result.slice(0, 0) if unfit else result)
     route, key = row_keys([taken[column.name] for column in primary_key])
     if unfit or key.null_count:
-        return InputStats(rows.num_rows, unfit=unfit, no_key=key.null_count), to_blob(result.slice(0, 0))
-    result = result.append_column(ROUTE, route).append_column(KEY, key)
-    result = result.take(pc.sort_indices(result, [(ROUTE, "ascending")])).combine_chunks()
-    return InputStats(rows.num_rows, tuple(sample(result[ROUTE], SAMPLES_PER_BATCH))), to_blob(result)
+        return InputStats(rows.num_rows, unfit=unfit, no_key=key.null_count), to_ipc(result.slice(0, 0))
+    result = result.append_column(LEADING_KEY, route).append_column(KEY, key)
+    result = result.take(pc.sort_indices(result, [(LEADING_KEY, "ascending")])).combine_chunks()
+    return InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), to_ipc(result)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def change_rows(
     keys = pa.chunked_array([chunk for rows in given for chunk in rows[KEY].chunks])
     unique = pc.unique(keys)
     newest = _newest(lake[POSITION], order_column)
-    lake = lake.filter(pc.invert(lake[DEAD]))
+    lake = lake.filter(pc.invert(lake[SOFT_DELETED]))
     present = lake.num_rows
     found = Found(
         repeated=0 if op == DELETE else len(keys) - len(unique),  # to delete a row twice is to delete it
@@ -171,9 +171,9 @@ def _inserted(given: pa.Table, shape: TableShape) -> pa.Table:
 
 def _changed(given: pa.Table, lake: pa.Table, shape: TableShape, order_column: str) -> tuple[pa.Table, pa.Array]:
     """All source columns of the lake's rows of given keys, with what was given in its place; and ordering values."""
-    places = pc.index_in(given[KEY], value_set=lake[KEY].combine_chunks())
-    given = given.filter(places.is_valid())
-    were = lake.take(places.drop_null())
+    indices = pc.index_in(given[KEY], value_set=lake[KEY].combine_chunks())
+    given = given.filter(indices.is_valid())
+    were = lake.take(indices.drop_null())
     names = given.schema.names
     rows = pa.table({c.name: given[c.name] if c.name in names else were[c.name] for c in shape.schema})
     column = shape.schema.find(order_column) if order_column else None

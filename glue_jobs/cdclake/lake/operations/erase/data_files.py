@@ -16,7 +16,7 @@ from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.scd2.versions import file_shape, keyed_shape
 from cdclake.lake.storage.keys import KEY
 from cdclake.lake.storage.shape import TableShape
-from cdclake.lake.storage.tombstones import read_tombstones, store_tombstones
+from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.layout import HISTORY
 from cdclake.model.versions import MONTH, YEAR
@@ -117,7 +117,7 @@ def search(place: TableLocation, log: ChangeLog, head: int, keys: RowKeys, progr
     in_parallel(look, may_hold.files, progress.step)
     held.files.sort(key=lambda one: one.path)
     for tombstones in may_hold.tombstones:
-        found = tombstones.wanted.are_tombstones(read_tombstones(fs, tombstones.file.key)[KEY])
+        found = tombstones.wanted.are_tombstones(read_tombstone_file(fs, tombstones.file.key)[KEY])
         if rows := pc.sum(found).as_py() or 0:
             held.tombstones.append(replace(tombstones, rows=rows))
     return held
@@ -205,8 +205,8 @@ def _without_rows(fs: FileSystem, kept: RetainedFileReader, one: MatchedFile, ta
 
 
 def _without_tombstones(fs: FileSystem, one: MatchedTombstones, key: str) -> TombstoneFile | None:
-    rows = read_tombstones(fs, one.file.key)
+    rows = read_tombstone_file(fs, one.file.key)
     rows = rows.filter(pc.invert(one.wanted.are_tombstones(rows[KEY])))
     if not rows.num_rows:
         return None
-    return store_tombstones(fs, key, rows, one.file.newest)
+    return write_tombstone_file(fs, key, rows, one.file.newest)
