@@ -29,7 +29,7 @@ from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.memory import MemoryJobs
 from cdclake.adapters.s3 import S3Store
-from cdclake.control.controller import CONCURRENT_LISTINGS, Source, execute, plan
+from cdclake.control.controller import CONCURRENT_LISTINGS, PlanInputs, execute, plan
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS
@@ -105,12 +105,12 @@ def planning_pass(size: str) -> dict[str, Any]:
     s3, dynamodb = client("s3"), client("dynamodb")
     for one in (s3, dynamodb):
         aws.answer_for(one)
-    source = Source(S3Store(s3, BUCKET), DynamoState(dynamodb, "DMSCDC_Controller"), BUCKET, PREFIX)
+    inputs = PlanInputs(S3Store(s3, BUCKET), DynamoState(dynamodb, "DMSCDC_Controller"), BUCKET, PREFIX)
     before = resource.getrusage(resource.RUSAGE_SELF)
     load = round(os.getloadavg()[0], 1)  # processes that wanted a core in the minute before
     began = time.perf_counter()
     now = NEWEST + timedelta(hours=1)
-    planned = plan(source, now).tables
+    planned = plan(inputs, now).tables
     seconds = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_SELF)
     errors = [table.error for table in planned if table.error]
@@ -119,7 +119,7 @@ def planning_pass(size: str) -> dict[str, Any]:
         raise SystemExit(message)
     idle = Counter(aws.listings[lake.folder(table)] for table in range(WITH_WORK, len(lake.objects)))
     requests, throttled = dict(sorted(aws.requests.items())), aws.throttled
-    rounds = go_round(lake, aws, source, now)
+    rounds = go_round(lake, aws, inputs, now)
     return {
         "tables": len(lake.objects),
         "objects": sum(lake.objects),
@@ -138,7 +138,7 @@ def planning_pass(size: str) -> dict[str, Any]:
     }
 
 
-def go_round(lake: Lake, aws: SimulatedAws, source: Source, now: datetime) -> dict[str, int]:
+def go_round(lake: Lake, aws: SimulatedAws, inputs: PlanInputs, now: datetime) -> dict[str, int]:
     """Let the Controller pass by until every object of the large idle tables must have been seen.
 
     Returns:
@@ -153,7 +153,7 @@ def go_round(lake: Lake, aws: SimulatedAws, source: Source, now: datetime) -> di
     aws.seen.clear()
     for number in range(1, ceil(max(lake.objects) / PAGE_OBJECTS) + 2):
         aws.listings.clear()
-        summary = execute(plan(source, now, names), source.states, MemoryJobs(), now)
+        summary = execute(plan(inputs, now, names), inputs.states, MemoryJobs(), now)
         if summary.failed or any(table.outcome for table in summary.tables):
             message = f"A table without work had some: {summary.to_json()['error']}"
             raise SystemExit(message)

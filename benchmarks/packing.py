@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Any, cast
 from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
-from cdclake.control.controller import Source, execute, plan
+from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.plan.packing import PackLimits
-from cdclake.control.run.process_table import Outside, process_tables
-from cdclake.control.run.spark_batch import work_through
+from cdclake.control.run.process_table import Ports, process_tables
+from cdclake.control.run.spark_batch import run_batch
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.due_files import begin_after, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
@@ -106,15 +106,15 @@ class Hour:
 
     def pass_by(self, limits: PackLimits) -> None:
         """Let the Controller start what it starts, and every run come to its end."""
-        source = Source(self._raw, self._states, RAW, PREFIX)
+        inputs = PlanInputs(self._raw, self._states, RAW, PREFIX)
         controller = MemoryJobs()
-        execute(plan(source, self._clock()), self._states, controller, self._clock(), limits)
+        execute(plan(inputs, self._clock()), self._states, controller, self._clock(), limits)
         begin = self._clock()
         for start in controller.started:
             assert start.job == JOB_PROCESS_TABLE
             self._clock.now = begin  # the runs go side by side
             self._process(start.run_id, start.arguments)
-        left = [table for table in plan(source, self._clock()).tables if table.decision and table.decision.work]
+        left = [table for table in plan(inputs, self._clock()).tables if table.decision and table.decision.work]
         assert not left, "every table must be up to date"
 
     def _process(self, run_id: str, arguments: Mapping[str, str]) -> None:
@@ -124,7 +124,7 @@ class Hour:
             paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
         begin = self._clock()
         stores = {RAW: self._raw, LAKE: self._lake}
-        outside = Outside(
+        ports = Ports(
             states=cast("StateStore", Slow(self._states, self._clock)),
             jobs=cast("JobRunner", Slow(self, self._clock)),
             open_bucket=lambda bucket: cast("ObjectStore", Slow(stores[bucket], self._clock)),
@@ -132,7 +132,7 @@ class Hour:
             sleep=self._clock.advance,
             metrics=MemoryMetrics(),
         )
-        report = process_tables(paths, LAKE, "", run_id, outside)
+        report = process_tables(paths, LAKE, "", run_id, ports)
         assert not report.to_json()["error"]
         seconds = SHELL_START_SECONDS + (self._clock() - begin).total_seconds()
         self.longest_seconds = max(self.longest_seconds, seconds)
@@ -142,7 +142,7 @@ class Hour:
         """See `JobRunner.start`. The changes are there at once; the run ends when its time is over."""
         if Argument.BATCH in arguments:
             key = arguments[Argument.BATCH].split("/", 3)[3]
-            tables = len(cast("list[object]", work_through(self._lake, key, self._load, lambda: False)["tables"]))
+            tables = len(cast("list[object]", run_batch(self._lake, key, self._load, lambda: False)["tables"]))
         else:
             tables = len([self._load(arguments)])
         seconds = self._startup_seconds + tables * self._table_seconds

@@ -12,11 +12,11 @@ from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
-from cdclake.control.controller import Source, execute, plan
+from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import folder_prefix, parse_arguments, parse_new_table
 from cdclake.control.jobs.entry import job_run_id, run_job
 from cdclake.control.plan.packing import PackLimits
-from cdclake.control.run.metrics import of_controller
+from cdclake.control.run.metrics import controller_metrics
 from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 
 
@@ -30,11 +30,11 @@ def main() -> dict[str, object]:
     only = [name.strip() for name in given[Argument.TABLES].split(",") if name.strip()]
     states = DynamoState(client("dynamodb"), given[Argument.STATE_TABLE])
     statistics = DmsStatistics(lambda: client("dms"))
-    source = Source(store(bucket), states, bucket, prefix, statistics, parse_new_table(given[Argument.NEW_TABLE]))
+    inputs = PlanInputs(store(bucket), states, bucket, prefix, statistics, parse_new_table(given[Argument.NEW_TABLE]))
     now = datetime.now(timezone.utc)
     limits = PackLimits.from_arguments(given)
-    summary = execute(plan(source, now, only), states, GlueJobs(client("glue")), now, limits)
-    cloudwatch_metrics(given[Argument.TABLE_METRICS]).put(of_controller(summary.tables, now))
+    summary = execute(plan(inputs, now, only), states, GlueJobs(client("glue")), now, limits)
+    cloudwatch_metrics(given[Argument.TABLE_METRICS]).put(controller_metrics(summary.tables, now))
     return summary.to_json()
 
 

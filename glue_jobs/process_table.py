@@ -15,7 +15,7 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
 from cdclake.control.jobs.entry import job_run_id, run_job, stop_on_sigterm
-from cdclake.control.run.process_table import Outside, process_table, process_tables
+from cdclake.control.run.process_table import Ports, process_table, process_tables
 from cdclake.control.run.process_table_arguments import what_to_process
 
 
@@ -25,7 +25,7 @@ def main() -> dict[str, object]:
     run_id = job_run_id(sys.argv)
     logs.configure(run_id=run_id)
     asked = what_to_process(sys.argv)
-    outside = Outside(
+    ports = Ports(
         states=DynamoState(client("dynamodb"), asked.state_table),
         jobs=GlueJobs(client("glue")),
         open_bucket=store,
@@ -37,8 +37,8 @@ def main() -> dict[str, object]:
     )
     lake = (asked.out_bucket, asked.out_prefix)
     if len(asked.paths) == 1:
-        return process_table(asked.paths[0], *lake, run_id, outside, asked.timeout_seconds).to_json()
-    return process_tables(asked.paths, *lake, run_id, outside, asked.timeout_seconds).to_json()
+        return process_table(asked.paths[0], *lake, run_id, ports, asked.timeout_seconds).to_json()
+    return process_tables(asked.paths, *lake, run_id, ports, asked.timeout_seconds).to_json()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.control.jobs.arguments import folder_prefix, parse_new_table
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.trigger import wake_table
+from cdclake.control.run.trigger import trigger_table
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import NAMESPACE, Unit
 from cdclake.model.rawfiles import is_transactions_key, split_raw_key
@@ -50,7 +50,7 @@ SERVICE = "on_raw_file"
 log = logs.bind("cdclake.on_raw_file")
 
 
-class Surroundings(NamedTuple):
+class Dependencies(NamedTuple):
     """What the function works with; made once for each container."""
 
     states: StateStore
@@ -68,7 +68,7 @@ class NewFile(NamedTuple):
     written_utc: datetime
 
 
-class Mention(NamedTuple):
+class AffectedTable(NamedTuple):
     """A table that an event's files belong to, as it is seen for the first time, and when the newest was written."""
 
     table: TableState
@@ -80,12 +80,12 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, str]:
     return _function()(event, context)
 
 
-def handle(event: Mapping[str, Any], surroundings: Surroundings, now: datetime) -> tuple[dict[str, str], list[str]]:
+def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) -> tuple[dict[str, str], list[str]]:
     """Get every table looked at that an event's files belong to. A table that fails does not stop the others.
 
     Args:
         event: S3's event.
-        surroundings: State table, jobs, names.
+        dependencies: State table, jobs, names.
         now: The time.
 
     Returns:
@@ -95,13 +95,13 @@ def handle(event: Mapping[str, Any], surroundings: Surroundings, now: datetime) 
     done: dict[str, str] = {}
     errors = []
     files = list(new_files(event))
-    mentions = [*tables_of(files, surroundings.raw_prefix)]
-    mentions += readers_of_transactions(files, surroundings.states, surroundings.raw_prefix)
+    mentions = [*tables_of(files, dependencies.raw_prefix)]
+    mentions += transaction_tables(files, dependencies.states, dependencies.raw_prefix)
     for mention in _each_once(mentions):
         table = mention.table
         with logs.about(table=str(table.name)):
             try:
-                done[table.path] = _see_to(mention, surroundings, now)
+                done[table.path] = _see_to(mention, dependencies, now)
             except Exception as error:
                 log.exception(FAILED)
                 done[table.path] = FAILED
@@ -125,7 +125,7 @@ def new_files(event: Mapping[str, Any]) -> Iterator[NewFile]:
             yield NewFile(record.s3.bucket.name, unquote_plus(record.s3.get_object.key), written_utc)
 
 
-def tables_of(files: Iterable[NewFile], raw_prefix: str) -> list[Mention]:
+def tables_of(files: Iterable[NewFile], raw_prefix: str) -> list[AffectedTable]:
     """The tables that have new files of their own. Objects that are no raw data of a table are passed over.
 
     Args:
@@ -134,13 +134,13 @@ def tables_of(files: Iterable[NewFile], raw_prefix: str) -> list[Mention]:
     """
     found = ((file, split_raw_key(file.key, raw_prefix)) for file in files)
     return _each_once(
-        Mention(TableState.new(file.bucket, parts.schema_prefix, parts.folder), file.written_utc)
+        AffectedTable(TableState.new(file.bucket, parts.schema_prefix, parts.folder), file.written_utc)
         for file, parts in found
         if parts
     )
 
 
-def readers_of_transactions(files: Iterable[NewFile], states: StateStore, raw_prefix: str) -> list[Mention]:
+def transaction_tables(files: Iterable[NewFile], states: StateStore, raw_prefix: str) -> list[AffectedTable]:
     """The active tables that read the folders of new transaction files.
 
     Args:
@@ -151,16 +151,16 @@ def readers_of_transactions(files: Iterable[NewFile], states: StateStore, raw_pr
     shared = [file for file in files if file.key.startswith(raw_prefix) and is_transactions_key(file.key)]
     by_bucket = {bucket: list(states.all(f"{bucket}/{raw_prefix}")) for bucket in {file.bucket for file in shared}}
     return _each_once(
-        Mention(state, file.written_utc)
+        AffectedTable(state, file.written_utc)
         for file in shared
         for state in by_bucket[file.bucket]
         if state.active and state.transactions_folder == f"{file.key.rpartition('/')[0]}/"
     )
 
 
-def _each_once(mentions: Iterable[Mention]) -> list[Mention]:
+def _each_once(mentions: Iterable[AffectedTable]) -> list[AffectedTable]:
     """Each table once, in the order of their first mention, with the time of its newest file."""
-    newest: dict[str, Mention] = {}
+    newest: dict[str, AffectedTable] = {}
     for mention in mentions:
         known = newest.setdefault(mention.table.path, mention)
         if mention.written_utc > known.written_utc:
@@ -168,18 +168,18 @@ def _each_once(mentions: Iterable[Mention]) -> list[Mention]:
     return list(newest.values())
 
 
-def _see_to(mention: Mention, surroundings: Surroundings, now: datetime) -> str:
-    states, path = surroundings.states, mention.table.path
+def _see_to(mention: AffectedTable, dependencies: Dependencies, now: datetime) -> str:
+    states, path = dependencies.states, mention.table.path
     state = states.get(path)
     if state is None:
-        states.register(mention.table.with_attributes(**surroundings.new_table))  # inactive: a person looks first
+        states.register(mention.table.with_attributes(**dependencies.new_table))  # inactive: a person polls first
         outcome = "registered"
     elif not state.active:
         outcome = "inactive"
     elif state.last_listed_utc and mention.written_utc + CLOCK_TOLERANCE < state.last_listed_utc:
         outcome = "seen"
     else:
-        outcome = wake_table(states, surroundings.jobs, path, now, job=surroundings.process_table_job).wake.value
+        outcome = trigger_table(states, dependencies.jobs, path, now, job=dependencies.process_table_job).wake.value
     log.info(outcome, extra={"change": (state.last_change or None) if state else None})
     return outcome
 
@@ -204,13 +204,13 @@ def _function() -> Callable[[Mapping[str, Any], LambdaContext], dict[str, str]]:
     """
     logger = Logger(service="cdclake", logger_formatter=_Formatter())
     metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
-    surroundings = _surroundings()
+    dependencies = _surroundings()
 
     @logger.inject_lambda_context
     @metrics.log_metrics
     def function(event: Mapping[str, Any], context: LambdaContext) -> dict[str, str]:
         logger.append_keys(run_id=context.aws_request_id)
-        done, errors = handle(event, surroundings, datetime.now(timezone.utc))
+        done, errors = handle(event, dependencies, datetime.now(timezone.utc))
         metrics.add_metric(name="Tables", unit=Unit.COUNT.value, value=len(done))
         for outcome, count in Counter(done.values()).items():
             metrics.add_metric(name=outcome.capitalize(), unit=Unit.COUNT.value, value=count)
@@ -223,12 +223,12 @@ def _function() -> Callable[[Mapping[str, Any], LambdaContext], dict[str, str]]:
     return function
 
 
-def _surroundings() -> Surroundings:
+def _surroundings() -> Dependencies:
     missing = [name for name in (RAW_PREFIX, STATE_TABLE, PROCESS_TABLE_JOB) if name not in os.environ]
     if missing:
         message = f"The function's environment lacks {', '.join(missing)}"
         raise ConfigurationError(message, remedy="Set it in the function's configuration")
-    return Surroundings(
+    return Dependencies(
         states=DynamoState(client("dynamodb"), os.environ[STATE_TABLE]),
         jobs=GlueJobs(client("glue")),
         raw_prefix=folder_prefix(os.environ[RAW_PREFIX]),

@@ -13,7 +13,7 @@ from benchmarks.simulated_aws import BUCKET, NEWEST, PREFIX, Lake, SimulatedAws
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
-from cdclake.control.controller import Source
+from cdclake.control.controller import PlanInputs
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
@@ -42,8 +42,8 @@ def most_by_pass(aws: SimulatedAws) -> dict[str, int]:
     s3, dynamodb = client("s3"), client("dynamodb")
     for one in (s3, dynamodb):
         aws.answer_for(one)
-    source = Source(S3Store(s3, BUCKET), DynamoState(dynamodb, "DMSCDC_Controller"), BUCKET, PREFIX)
-    return go_round(LAKE, aws, source, NEWEST + timedelta(hours=1))
+    inputs = PlanInputs(S3Store(s3, BUCKET), DynamoState(dynamodb, "DMSCDC_Controller"), BUCKET, PREFIX)
+    return go_round(LAKE, aws, inputs, NEWEST + timedelta(hours=1))
 
 
 def test_a_page_goes_round_large_idle_tables_in_two_requests_a_pass():

@@ -11,7 +11,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.admin.installation import Installation
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.controller import Source
+from cdclake.control.controller import PlanInputs
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile
@@ -64,8 +64,8 @@ class MemoryLake:
     installation: Installation = field(default_factory=Installation)
 
     @property
-    def source(self) -> Source:
-        return Source(self.raw, self.states, self.installation.raw_bucket, self.installation.raw_folder)
+    def plan_inputs(self) -> PlanInputs:
+        return PlanInputs(self.raw, self.states, self.installation.raw_bucket, self.installation.raw_folder)
 
     def log(self, name: TableName) -> ChangeLog:
         return ChangeLog(self.store, self.installation.layout(name))

@@ -16,29 +16,24 @@ from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
 from tests.control.world import ORDERS, RAW
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from cdclake.control.plan.decision import Decision
-    from cdclake.control.plan.summary import Summary
     from tests.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"
 CHANGE, LATER = "20240305-100001000.parquet", "20240305-100002000.parquet"
 
 
-def run(world: World, only: Collection[str] | None = None) -> Summary:
-    return execute(plan(world.source, world.clock(), only), world.states, world.jobs, world.clock())
-
-
 def planned_one(world: World) -> Decision:
-    (table,) = plan(world.source, world.clock()).tables
+    (table,) = world.plan().tables
     assert table.decision
     return table.decision
 
 
 def test_a_new_table_is_registered_inactive_and_not_started(world: World):
     world.put("LOAD00000001.parquet")
-    summary = run(world)
+    summary = world.run_controller()
     assert summary.tables[0].outcome == "registered"
     assert world.state().item[Attribute.ACTIVE_FLAG] == "false"
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == f"{ORDERS}0.parquet"
@@ -49,7 +44,7 @@ def test_planning_changes_nothing(world: World):
     world.put("LOAD00000001.parquet")
     world.put(CHANGE, ITEMS)
     before = world.register(ITEMS).item
-    plan(world.source, world.clock())
+    world.plan()
     assert world.states.get(ORDERS) is None
     assert world.state(ITEMS).item == before
     assert world.jobs.started == []
@@ -58,16 +53,16 @@ def test_planning_changes_nothing(world: World):
 def test_what_a_person_set_is_never_overwritten(world: World):
     world.put(CHANGE)
     item = world.register(PrimaryKey="id", ActiveFlag="false", Schema="id int").item
-    run(world)
-    run(world)
+    world.run_controller()
+    world.run_controller()
     assert world.state().item == item
 
 
 def test_a_table_registered_between_plan_and_execution_keeps_its_item(world: World):
     world.put(CHANGE)
-    planned = plan(world.source, world.clock())
+    planned = world.plan()
     item = world.register(PrimaryKey="id").item
-    summary = execute(planned, world.states, world.jobs, world.clock())
+    summary = world.execute(planned)
     assert summary.tables[0].outcome == "registered meanwhile"
     assert world.state().item == item
 
@@ -75,7 +70,7 @@ def test_a_table_registered_between_plan_and_execution_keeps_its_item(world: Wor
 def test_one_run_is_started_for_an_active_table_with_work_and_names_its_item(world: World):
     world.put(CHANGE)
     item = world.register(PrimaryKey="id").item
-    summary = run(world)
+    summary = world.run_controller()
     (start,) = world.jobs.started
     assert start.job == JOB_PROCESS_TABLE
     assert json.loads(start.arguments[Argument.ITEM])[Attribute.PATH] == {"S": ORDERS}
@@ -87,7 +82,7 @@ def test_one_run_is_started_for_an_active_table_with_work_and_names_its_item(wor
 def test_an_active_table_without_work_is_left_alone(world: World):
     world.put(CHANGE)
     world.register(LastIncrementalFile=ORDERS + CHANGE, LastListedUtc="2024-03-05T10:00:01Z")
-    run(world)
+    world.run_controller()
     assert world.jobs.started == []
 
 
@@ -99,7 +94,7 @@ def test_a_change_file_that_may_be_late_has_the_table_looked_at_and_then_left_al
     assert not planned_one(world).work
     world.put(CHANGE)
     assert planned_one(world).reason == f"1 change file perhaps arrived late: {CHANGE}"
-    assert run(world).tables[0].outcome == "started"
+    assert world.run_controller().tables[0].outcome == "started"
     world.clock.advance(60)
     world.process()
     assert world.applied == [LATER, CHANGE]
@@ -113,7 +108,7 @@ def test_a_file_delivered_again_is_looked_at_once_and_not_applied_again(world: W
     world.process()
     world.clock.advance(60)
     world.put(CHANGE)
-    assert run(world).tables[0].outcome == "started"
+    assert world.run_controller().tables[0].outcome == "started"
     world.clock.advance(60)
     assert world.process().rounds[0].decision.kind.value == "nothing new"
     assert world.applied == [CHANGE, LATER]
@@ -126,7 +121,7 @@ def test_a_folder_of_transaction_files_is_listed_once_for_all_tables_that_share_
     world.register(f"{RAW}/dms/shop/other/", CdcPath="cdc/other")
     world.register(ITEMS)
     world.raw.put("dms/cdc/txn/CDC_TXN-20240305100001000.csv", b"rows")
-    tables = plan(world.source, world.clock()).tables
+    tables = world.plan().tables
     kinds = {table.state.name.table: table.decision.kind.value for table in tables if table.decision}
     assert len(kinds) == 22
     assert (kinds["t00"], kinds["t19"]) == ("incremental", "incremental")
@@ -138,10 +133,10 @@ def test_a_folder_of_transaction_files_is_no_table_known_or_not(world: World):
     world.put(CHANGE)
     for number in range(9):
         world.raw.put(f"dms/cdc/txn/CDC_TXN-2024030510000{number}000.csv", b"rows")
-    assert [table.state.path for table in plan(world.source, world.clock()).tables] == [ORDERS]
+    assert [table.state.path for table in world.plan().tables] == [ORDERS]
     world.register(ITEMS, CdcPath="/cdc/txn/")
     world.raw.listed.clear()
-    assert [table.state.path for table in plan(world.source, world.clock()).tables] == [ITEMS, ORDERS]
+    assert [table.state.path for table in world.plan().tables] == [ITEMS, ORDERS]
     assert "dms/cdc/txn/" not in world.raw.listed
 
 
@@ -150,7 +145,7 @@ def test_bad_settings_of_one_table_do_not_keep_others_from_shared_transaction_fi
     world.put("LOAD00000001.csv")
     world.register(CdcPath="cdc", LateWindowHours="long")
     world.register(ITEMS, CdcPath="cdc")
-    items, orders = plan(world.source, world.clock()).tables
+    items, orders = world.plan().tables
     assert items.action is Action.START
     assert "LateWindowHours" in orders.error
 
@@ -161,9 +156,9 @@ def test_execution_does_exactly_what_the_plan_prints(world: World):
         world.put(CHANGE, path)
         if number % 3:
             world.register(path, ActiveFlag="true" if number % 3 == 1 else "false")
-    planned = plan(world.source, world.clock())
+    planned = world.plan()
     printed = json.loads(json.dumps(planned.to_json()))["tables"]
-    execute(planned, world.states, world.jobs, world.clock())
+    world.execute(planned)
     (pack,) = world.jobs.started
     started = parse_paths(pack.arguments[Argument.PATHS])
     assert started == [table["path"] for table in printed if table["action"] == "start"]
@@ -186,8 +181,8 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
             raise JobRunError("Glue refused the run", remedy="Run again")
 
     world.before_start = refuse_full
-    todo = plan(world.source, world.clock())
-    summary = execute(todo, world.states, world.jobs, world.clock(), PackLimits(tables=1))
+    todo = world.plan()
+    summary = world.execute(todo, PackLimits(tables=1))
     outcomes = {table.planned.state.name.table: table.outcome for table in summary.tables}
     assert outcomes == {"bad": "", "full": "", "good": "started", "late": "", "odd": "started"}
     kinds = [table.error.split(":")[0] for table in summary.failed]
@@ -199,28 +194,28 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
 
 def test_the_summary_of_a_good_run_has_no_error(world: World):
     world.put(CHANGE)
-    printed = run(world).to_json()
+    printed = world.run_controller().to_json()
     assert (printed["error"], printed["not_started"]) == ("", "")
 
 
 def test_a_run_can_be_limited_to_some_tables(world: World):
     world.put(CHANGE)
     world.put(CHANGE, ITEMS)
-    planned = plan(world.source, world.clock(), ["shop.items"])
+    planned = world.plan(["shop.items"])
     assert [table.state.path for table in planned.tables] == [ITEMS]
 
 
 def test_an_unknown_table_name_is_an_error_and_nothing_is_done(world: World):
     world.put(CHANGE)
     with pytest.raises(UnknownTableError, match=r"shop\.itmes"):
-        run(world, ["shop.orders", "shop.itmes"])
+        world.run_controller(["shop.orders", "shop.itmes"])
     assert world.states.get(ORDERS) is None
 
 
 def test_a_registered_table_whose_raw_folder_is_gone_has_nothing_new(world: World):
     world.put(CHANGE)
     world.register(ITEMS)
-    gone = plan(world.source, world.clock(), ["shop.items"]).tables[0]
+    gone = world.plan(["shop.items"]).tables[0]
     assert gone.action is Action.NONE
     assert gone.decision
     assert gone.decision.reason == "there are no raw files"
@@ -229,16 +224,16 @@ def test_a_registered_table_whose_raw_folder_is_gone_has_nothing_new(world: Worl
 def test_folders_without_raw_files_are_neither_planned_nor_registered(world: World):
     world.put("readme.txt", ITEMS)
     world.put(CHANGE)
-    assert [table.state.path for table in plan(world.source, world.clock()).tables] == [ORDERS]
+    assert [table.state.path for table in world.plan().tables] == [ORDERS]
 
 
 def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_will_look_again(world: World):
     world.put(CHANGE)
     world.register()
     token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300).token
-    (planned,) = plan(world.source, world.clock()).tables
+    (planned,) = world.plan().tables
     assert planned.action is Action.ASK
-    assert run(world).tables[0].outcome == "busy"
+    assert world.run_controller().tables[0].outcome == "busy"
     assert world.jobs.started == []
     assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
 
@@ -265,20 +260,20 @@ def test_the_controller_starts_a_run_even_if_a_dead_one_was_asked_for_a_moment_a
     world.put(CHANGE)
     world.register()
     assert world.states.request_work(ORDERS, world.clock(), 900)
-    assert run(world).tables[0].outcome == "started"
+    assert world.run_controller().tables[0].outcome == "started"
 
 
 def test_more_than_a_thousand_tables_are_all_planned(world: World):
     for number in range(1100):
         world.put(CHANGE, f"{RAW}/dms/shop/t{number:04d}/")
-    summary = run(world)
+    summary = world.run_controller()
     assert len(summary.tables) == 1100
     assert sum(1 for _ in world.states.all()) == 1100
 
 
 def test_a_new_table_gets_the_settings_that_all_new_tables_get_and_stays_inactive(world: World):
     world.put("LOAD00000001.csv")
-    source = replace(world.source, new_table={"CsvDelimiter": "|"})
+    source = replace(world.plan_inputs, new_table={"CsvDelimiter": "|"})
     execute(plan(source, world.clock()), world.states, world.jobs, world.clock())
     assert world.state().item["CsvDelimiter"] == "|"
     assert not world.state().active
@@ -286,7 +281,7 @@ def test_a_new_table_gets_the_settings_that_all_new_tables_get_and_stays_inactiv
 
 def test_a_new_table_tells_a_person_what_to_do(world: World):
     world.put("LOAD00000001.csv")
-    (planned,) = plan(world.source, world.clock()).tables
+    (planned,) = world.plan().tables
     table = {name: str(value) for name, value in planned.to_json().items()}
     assert table["reason"] == "the table is new"
     assert "tables set shop.orders" in table["to_do"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
-from cdclake.control.controller import Source
+from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item
-from cdclake.control.run.process_table import BatchReport, Outside, Report, process_table, process_tables
-from cdclake.control.run.spark_batch import work_through
+from cdclake.control.run.process_table import BatchReport, Ports, Report, process_table, process_tables
+from cdclake.control.run.spark_batch import run_batch
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
@@ -24,9 +24,11 @@ from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from cdclake.adapters.memory import ManualClock
+    from cdclake.control.plan.packing import PackLimits
+    from cdclake.control.plan.summary import Summary
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.table import TableName
     from cdclake.ports import Clock
@@ -97,13 +99,22 @@ class World:
         self.statistics = Statistics()
 
     @property
-    def source(self) -> Source:
-        return Source(self.raw, self.states, RAW, "dms/", self.statistics)
+    def plan_inputs(self) -> PlanInputs:
+        return PlanInputs(self.raw, self.states, RAW, "dms/", self.statistics)
+
+    def plan(self, only: Collection[str] | None = None) -> Plan:
+        return plan(self.plan_inputs, self.clock(), only)
+
+    def run_controller(self, only: Collection[str] | None = None, limits: PackLimits = DEFAULT_LIMITS) -> Summary:
+        return self.execute(self.plan(only), limits)
+
+    def execute(self, todo: Plan, limits: PackLimits = DEFAULT_LIMITS) -> Summary:
+        return execute(todo, self.states, self.jobs, self.clock(), limits)
 
     @property
-    def outside(self) -> Outside:
+    def ports(self) -> Ports:
         clients = (self.states, self.jobs, self.open_bucket, self.clock, self.sleep)
-        return Outside(*clients, self.metrics, self.statistics, self.random)
+        return Ports(*clients, self.metrics, self.statistics, self.random)
 
     def open_bucket(self, bucket: str) -> MemoryStore:
         return {RAW: self.raw, LAKE: self.lake}[bucket]
@@ -138,10 +149,10 @@ class World:
         return ChangeLog(self.lake, LakeLayout(LAKE, LAKE_PREFIX, self.state(path).name))
 
     def process(self, path: str = ORDERS, run_id: str = "run-1") -> Report:
-        return process_table(path, LAKE, LAKE_PREFIX, run_id, self.outside)
+        return process_table(path, LAKE, LAKE_PREFIX, run_id, self.ports)
 
     def process_all(self, *paths: str, run_id: str = "run-1", **more: float) -> BatchReport:
-        return process_tables(paths, LAKE, LAKE_PREFIX, run_id, self.outside, **more)
+        return process_tables(paths, LAKE, LAKE_PREFIX, run_id, self.ports, **more)
 
     def spark_starts(self) -> list[str]:
         return [start.job for start in self.jobs.started if start.job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)]
@@ -171,7 +182,7 @@ class World:
             load(arguments)
             return ""
         _, _, key = arguments[Argument.BATCH].partition(f"s3://{LAKE}/")
-        return str(work_through(self.lake, key, load, lambda: False)["error"])
+        return str(run_batch(self.lake, key, load, lambda: False)["error"])
 
     def load_one(self, job: str, arguments: Mapping[str, str]) -> dict[str, object]:
         state = TableState(parse_item(arguments[Argument.ITEM]))

@@ -94,10 +94,10 @@ class Actor:
         around_lake: Callable[[ObjectStore], ObjectStore] = lambda store: store,
     ) -> None:
         self._task = task
-        outside = task.place.outside(injector or Injector())
-        self._outside = replace(outside, lake=around_lake(outside.lake))
+        ports = task.place.ports(injector or Injector())
+        self._ports = replace(ports, lake=around_lake(ports.lake))
         self._jobs = 0
-        self.log = ChangeLog(self._outside.lake, LAYOUT)
+        self.log = ChangeLog(self._ports.lake, LAYOUT)
 
     def load_initial(self, base_change: int) -> dict[str, Any]:
         """The job LoadInitial."""
@@ -111,15 +111,15 @@ class Actor:
 
     def process_table(self) -> Report:
         """The job ProcessTable; the jobs that it starts run in this process."""
-        outside = control.Outside(
-            states=self._outside.states,
-            jobs=self._outside.around_jobs(MemoryJobs(self._run_job)),
-            open_bucket={RAW: self._outside.raw, LAKE: self._outside.lake}.__getitem__,
+        ports = control.Ports(
+            states=self._ports.states,
+            jobs=self._ports.around_jobs(MemoryJobs(self._run_job)),
+            open_bucket={RAW: self._ports.raw, LAKE: self._ports.lake}.__getitem__,
             clock=self._now,
             sleep=lambda _: None,
             metrics=MemoryMetrics(),
         )
-        return control.process_table(PATH, LAKE, "", self._task.run_id, outside)
+        return control.process_table(PATH, LAKE, "", self._task.run_id, ports)
 
     def delete_directly(self, *ids: int) -> DirectResult:
         """A person's delete by ids."""
@@ -133,7 +133,7 @@ class Actor:
         table = self._lake_table()
         lake = self.log.snapshot(self.log.head())
         erasure = Erasure(
-            place=_Place(LAKE, LAYOUT, self._outside.lake_fs, self._outside.lake),
+            place=_Place(LAKE, LAYOUT, self._ports.lake_fs, self._ports.lake),
             log=self.log,
             keys=RowKeys.parse([str(number) for number in ids], lake.primary_key, lake.schema),
             raw=None,
@@ -163,23 +163,23 @@ class Actor:
 
     def turn_on(self) -> None:
         """What an operator does after a rollback."""
-        self._outside.states.set_by_person(PATH, {"ActiveFlag": "true"})
+        self._ports.states.set_by_person(PATH, {"ActiveFlag": "true"})
 
     def _now(self) -> datetime:
         return self._task.now
 
     def _lake_table(self) -> RegisteredTable:
-        state = self._outside.states.get(PATH)
+        state = self._ports.states.get(PATH)
         assert state is not None
-        return RegisteredTable(self._outside.states, state, self.log, self._task.run_id, self._now)
+        return RegisteredTable(self._ports.states, state, self.log, self._task.run_id, self._now)
 
     def _table_run(self, item: Mapping[str, str], fencing_token: int, run_id: str) -> TableRun:
         return TableRun(
-            raw=self._outside.raw,
-            raw_fs=self._outside.raw_fs,
+            raw=self._ports.raw,
+            raw_fs=self._ports.raw_fs,
             raw_prefix=RAW_PREFIX,
             log=self.log,
-            lake_fs=self._outside.lake_fs,
+            lake_fs=self._ports.lake_fs,
             settings=TableSettings.from_item(item),
             run_id=run_id,
             fencing_token=fencing_token,

@@ -29,7 +29,7 @@ RAW, LAKE = "raw-bucket", "lake-bucket"
 
 
 @dataclass(frozen=True)
-class Outside:
+class Ports:
     """All that a run touches, each call of which may be struck.
 
     Attributes:
@@ -47,7 +47,7 @@ class Outside:
 class Place(Protocol):
     """Where a run works; knows how to get there from any process."""
 
-    def outside(self, injector: Injector) -> Outside:
+    def ports(self, injector: Injector) -> Ports:
         """Connect.
 
         Args:
@@ -62,10 +62,10 @@ class Folder:
 
     root: Path
 
-    def outside(self, injector: Injector) -> Outside:
-        """See `Place.outside`."""
+    def ports(self, injector: Injector) -> Ports:
+        """See `Place.ports`."""
         raw, lake = self.root / "raw", self.root / "lake"
-        return Outside(
+        return Ports(
             raw=cast("ObjectStore", FaultyPort(store(raw.as_uri()), injector)),
             lake=cast("ObjectStore", FaultyPort(store(lake.as_uri()), injector)),
             raw_fs=cast("FileSystemSpec", FaultyFiles(raw, lake_filesystem(raw.as_uri()), injector)),
@@ -81,15 +81,15 @@ class Aws:
 
     environment: tuple[tuple[str, str], ...]
 
-    def outside(self, injector: Injector) -> Outside:
-        """See `Place.outside`. Nothing is injected here."""
+    def ports(self, injector: Injector) -> Ports:
+        """See `Place.ports`. Nothing is injected here."""
         return _connect(self)
 
 
 @lru_cache(maxsize=1)
-def _connect(place: Aws) -> Outside:
+def _connect(place: Aws) -> Ports:
     os.environ.update(place.environment)
-    return Outside(
+    return Ports(
         raw=store(RAW),
         lake=store(LAKE),
         raw_fs=lake_filesystem(RAW),

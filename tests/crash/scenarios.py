@@ -234,7 +234,7 @@ def _with_old_files(stage: Stage) -> list[LakeRow]:
         LAYOUT.tombstones_key(4, DEAD_RUN) + "-0.parquet",
         LAYOUT.quarantine_prefix(4, DEAD_RUN) + "read-00000.jsonl",
     )
-    lake = stage.world.place.outside(Injector()).lake
+    lake = stage.world.place.ports(Injector()).lake
     for key in left:
         lake.put(key, b"left behind")
     return _expected(stage)
@@ -244,7 +244,7 @@ def _meddled_with(stage: Stage) -> list[LakeRow]:
     """Somebody took two data files away and put two others there."""
     _with_second(stage)
     view = stage.look()
-    lake = stage.world.place.outside(Injector()).lake
+    lake = stage.world.place.ports(Injector()).lake
     gone = [min(view.visible), max(view.visible)]  # one of the history, one of the table
     for path in gone:
         lake.retire(LAYOUT.data_key(path), LAYOUT.retired_key(path))

@@ -57,7 +57,7 @@ class Stage:
         self.world = world
         self.table = Table(folder, COLUMNS, dict(SETTINGS))
         self._runs = 0
-        self._states = world.place.outside(Injector()).states
+        self._states = world.place.ports(Injector()).states
         self._states.register(TableState.new(RAW, "shop/", "orders/").with_attributes(**SETTINGS))
         self._seen: dict[str, bytes] = {}
 
@@ -85,7 +85,7 @@ class Stage:
 
     def run_that_dies(self, act: Callable[[Actor], object], *, committed: bool) -> None:
         """The next run, which dies at its commit."""
-        lake = self.world.place.outside(Injector()).lake
+        lake = self.world.place.ports(Injector()).lake
         dying = cast("ObjectStore", DiesAtCommit(lake, committed=committed))
         try:
             act(Actor(self.task(), around_lake=lambda _: dying))

@@ -74,7 +74,7 @@ def test_a_paused_call_is_carried_out_after_what_others_do_meanwhile() -> None:
 def test_a_request_is_struck_on_its_way(fault: Fault, raises: bool, writes: int, new_world: NewWorld) -> None:
     with new_world("versioned bucket") as (world, _):
         assert isinstance(world, AwsWorld)
-        store = world.place.outside(Injector()).lake
+        store = world.place.ports(Injector()).lake
         assert isinstance(store, S3Store)
         with world.wire.watching(Point(fault, 1, changes_only=True), lambda: None) as watch:
             assert store.get("a") is None

@@ -23,11 +23,11 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.controller import Source, execute, plan
+from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.process_table import Outside, process_tables
-from cdclake.control.run.spark_batch import work_through
+from cdclake.control.run.process_table import Ports, process_tables
+from cdclake.control.run.spark_batch import run_batch
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
@@ -39,7 +39,7 @@ from cdclake.model.position import position
 from cdclake.model.table import TableSettings, TableState
 from cdclake.oracle import ChangeRow, LakeRow, merge
 from cdclake.ports import JobRun, JobState
-from on_raw_file.handler import Surroundings, handle
+from on_raw_file.handler import Dependencies, handle
 from tests.lake.table import by_key, rows_of
 
 if TYPE_CHECKING:
@@ -163,13 +163,13 @@ class Town:
             }
             for key in keys
         ]
-        surroundings = Surroundings(self.states, self.jobs, PREFIX, JOB_PROCESS_TABLE)
-        self._go(lambda: handle({"Records": records}, surroundings, self.clock()))
+        dependencies = Dependencies(self.states, self.jobs, PREFIX, JOB_PROCESS_TABLE)
+        self._go(lambda: handle({"Records": records}, dependencies, self.clock()))
 
     def hour(self) -> None:
         """The workflow starts the Controller."""
-        source = Source(store((self._root / RAW).as_uri()), self.states, RAW, PREFIX)
-        self._go(lambda: execute(plan(source, self.clock()), self.states, self.jobs, self.clock()))
+        inputs = PlanInputs(store((self._root / RAW).as_uri()), self.states, RAW, PREFIX)
+        self._go(lambda: execute(plan(inputs, self.clock()), self.states, self.jobs, self.clock()))
 
     def come_to_rest(self) -> None:
         """Wait until nothing runs any more. What a run died of otherwise than by being killed is raised."""
@@ -211,7 +211,7 @@ class Town:
             self.happened["packs"] += 1
         else:
             paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
-        outside = Outside(
+        ports = Ports(
             states=cast("MemoryState", Mortal(self.states, life)),
             jobs=cast("MemoryJobs", Mortal(self.jobs, life)),
             open_bucket=lambda bucket: self._store(bucket, life),
@@ -219,7 +219,7 @@ class Town:
             sleep=lambda _: None,
             metrics=self.metrics,
         )
-        process_tables(paths, LAKE, "", f"run-{uuid4().hex}", outside)
+        process_tables(paths, LAKE, "", f"run-{uuid4().hex}", ports)
 
     def _spark_job(self, job: str, arguments: Mapping[str, str], life: Life) -> JobRun:
         run_id = f"jr-{uuid4().hex}"
@@ -230,7 +230,7 @@ class Town:
         try:
             if Argument.BATCH in arguments:
                 key = arguments[Argument.BATCH].removeprefix(f"s3://{LAKE}/")
-                error = str(work_through(self._store(LAKE, life), key, load, lambda: True)["error"])
+                error = str(run_batch(self._store(LAKE, life), key, load, lambda: True)["error"])
             else:
                 load(arguments)
                 error = ""

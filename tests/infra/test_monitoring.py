@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from cdclake.control.run.trigger import Wake
+from cdclake.control.run.trigger import TriggerOutcome
 from cdclake.model.metrics import Measure
 from cdclake_infra.library import ON_RAW_FILE
 from cdclake_infra.monitoring import OUTCOMES
@@ -101,5 +101,5 @@ def test_the_dashboard_shows_every_metric_of_the_jobs_and_of_the_function(defaul
 
 def test_the_outcomes_shown_are_those_of_the_function():
     written = re.findall(r'outcome = "(\w+)"|FAILED = "(\w+)"', (ON_RAW_FILE / "handler.py").read_text())
-    told = {name for names in written for name in names if name} | {wake.value for wake in Wake}
+    told = {name for names in written for name in names if name} | {outcome.value for outcome in TriggerOutcome}
     assert {name.capitalize() for name in told} == set(OUTCOMES)

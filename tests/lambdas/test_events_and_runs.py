@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs
-from cdclake.control.run.process_table import Outside, process_table
+from cdclake.control.run.process_table import Ports, process_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.ports import JobRun, JobState
-from on_raw_file.handler import FAILED, Surroundings, handle
+from on_raw_file.handler import FAILED, Dependencies, handle
 from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW, World
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ class Account:
 
     def __post_init__(self) -> None:
         self.jobs = MemoryJobs(self.start)
-        self.surroundings = Surroundings(self.world.states, self.jobs, "dms/", JOB_PROCESS_TABLE)
+        self.dependencies = Dependencies(self.world.states, self.jobs, "dms/", JOB_PROCESS_TABLE)
         world = self.world
-        self.outside = Outside(world.states, self.jobs, world.open_bucket, world.clock, world.sleep, world.metrics)
+        self.ports = Ports(world.states, self.jobs, world.open_bucket, world.clock, world.sleep, world.metrics)
 
     def start(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         if job != JOB_PROCESS_TABLE:
@@ -81,7 +81,7 @@ class Account:
         outcomes = []
         for event in events:
             for _ in range(LAMBDA_TRIES):
-                done, errors = handle(event, self.surroundings, self.world.clock())
+                done, errors = handle(event, self.dependencies, self.world.clock())
                 outcomes += [f"{path}: {outcome}" for path, outcome in done.items()]
                 if not errors:
                     break
@@ -93,7 +93,7 @@ class Account:
     def run_what_was_started(self) -> None:
         while self.waiting:
             self.runs += 1
-            process_table(self.waiting.pop(0), LAKE, LAKE_PREFIX, f"run-{self.runs}", self.outside)
+            process_table(self.waiting.pop(0), LAKE, LAKE_PREFIX, f"run-{self.runs}", self.ports)
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_a_failing_table_goes_to_retry_and_the_dead_letter_queue_without_repeati
     account.refused = {ORDERS}
     (of_items,), (of_orders,) = account.write(range(1), ITEMS), account.write(range(1))
     event = {"Records": of_items["Records"] + of_orders["Records"]}
-    first, _ = handle(event, account.surroundings, clock())
+    first, _ = handle(event, account.dependencies, clock())
     assert first == {ITEMS: "started", ORDERS: FAILED}
     clock.advance(30)
     account.run_what_was_started()

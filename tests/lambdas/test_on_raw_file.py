@@ -18,7 +18,7 @@ from cdclake.model.names import Argument, Attribute
 from cdclake.model.table import TableState
 from cdclake.ports import JobState
 from on_raw_file import handler as module
-from on_raw_file.handler import FAILED, Surroundings, handle, handler, new_files, tables_of
+from on_raw_file.handler import FAILED, Dependencies, handle, handler, new_files, tables_of
 from tests import ROOT
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def paths_in(read: dict[str, Any], raw_prefix: str) -> list[str]:
     return [mention.table.path for mention in tables_of(new_files(read), raw_prefix)]
 
 
-def outcomes(read: dict[str, Any], surroundings: Surroundings, clock: ManualClock) -> dict[str, str]:
-    done, errors = handle(read, surroundings, clock())
+def outcomes(read: dict[str, Any], dependencies: Dependencies, clock: ManualClock) -> dict[str, str]:
+    done, errors = handle(read, dependencies, clock())
     assert errors == []
     return done
 
@@ -54,8 +54,8 @@ def running(job: str, arguments: Mapping[str, str]) -> list[JobState]:
     return [JobState.ACTIVE]
 
 
-def around(*states: TableState, jobs: MemoryJobs | None = None) -> Surroundings:
-    return Surroundings(MemoryState(states), jobs or MemoryJobs(running), "dms/", JOB)
+def around(*states: TableState, jobs: MemoryJobs | None = None) -> Dependencies:
+    return Dependencies(MemoryState(states), jobs or MemoryJobs(running), "dms/", JOB)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_a_bucket_without_prefix_has_its_schemas_at_the_top():
 
 def test_an_active_tables_run_is_started_with_its_item(clock: ManualClock):
     jobs = MemoryJobs(running)
-    surroundings = around(table("orders/"), jobs=jobs)
-    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "started"}
+    dependencies = around(table("orders/"), jobs=jobs)
+    assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
     (start,) = jobs.started
     assert start.job == JOB
     assert parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
@@ -110,27 +110,27 @@ def test_a_transaction_file_has_every_active_table_looked_at_that_reads_its_fold
         table("deeper/").with_attributes(CdcPath="cdc/txn/more"),
     ]
     jobs = MemoryJobs(running)
-    surroundings = around(*tables, *others, jobs=jobs)
-    assert outcomes(event("transactions"), surroundings, clock) == {state.path: "started" for state in tables}
-    assert outcomes(event("transactions"), surroundings, clock) == {state.path: "collapsed" for state in tables}
+    dependencies = around(*tables, *others, jobs=jobs)
+    assert outcomes(event("transactions"), dependencies, clock) == {state.path: "started" for state in tables}
+    assert outcomes(event("transactions"), dependencies, clock) == {state.path: "collapsed" for state in tables}
     assert len(jobs.started) == 3
 
 
 def test_a_transaction_file_of_another_bucket_or_prefix_concerns_no_table(clock: ManualClock):
-    surroundings = around(table("orders/").with_attributes(CdcPath="cdc/txn"))
+    dependencies = around(table("orders/").with_attributes(CdcPath="cdc/txn"))
     elsewhere = event("transactions")
     elsewhere["Records"][0]["s3"]["bucket"]["name"] = "other-bucket"
-    assert outcomes(elsewhere, surroundings, clock) == {}
+    assert outcomes(elsewhere, dependencies, clock) == {}
     elsewhere = event("transactions")
     elsewhere["Records"][0]["s3"]["object"]["key"] = "cdc/txn/CDC_TXN-20240305101500123.csv"
-    assert outcomes(elsewhere, surroundings, clock) == {}
+    assert outcomes(elsewhere, dependencies, clock) == {}
 
 
 def test_a_table_with_a_file_of_its_own_and_a_transaction_file_in_one_event_is_looked_at_once(clock: ManualClock):
     jobs = MemoryJobs(running)
-    surroundings = around(table("orders/").with_attributes(CdcPath="cdc/txn"), jobs=jobs)
+    dependencies = around(table("orders/").with_attributes(CdcPath="cdc/txn"), jobs=jobs)
     both = {"Records": [*event("transactions")["Records"], *event("change_file")["Records"]]}
-    assert outcomes(both, surroundings, clock) == {ORDERS: "started"}
+    assert outcomes(both, dependencies, clock) == {ORDERS: "started"}
 
 
 def test_an_event_without_transaction_files_does_not_read_the_state_table_through(clock: ManualClock):
@@ -138,16 +138,16 @@ def test_an_event_without_transaction_files_does_not_read_the_state_table_throug
         def all(self, path_prefix: str = "") -> Iterator[TableState]:
             raise AssertionError(path_prefix)
 
-    surroundings = Surroundings(NoScan([table("orders/")]), MemoryJobs(running), "dms/", JOB)
-    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "started"}
+    dependencies = Dependencies(NoScan([table("orders/")]), MemoryJobs(running), "dms/", JOB)
+    assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
 
 
 def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock):
     jobs = MemoryJobs(running)
-    surroundings = around(table("orders/"), jobs=jobs)
+    dependencies = around(table("orders/"), jobs=jobs)
     came = []
     for _ in range(1000):
-        came.append(outcomes(event("change_file"), surroundings, clock)[ORDERS])
+        came.append(outcomes(event("change_file"), dependencies, clock)[ORDERS])
         clock.advance(0.1)
     assert came == ["started"] + ["collapsed"] * 999
     assert len(jobs.started) == 1
@@ -155,38 +155,38 @@ def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock):
 
 def test_a_burst_of_a_thousand_events_at_the_same_moment_starts_one_run(clock: ManualClock):
     jobs = MemoryJobs(running)
-    surroundings = around(table("orders/"), jobs=jobs)
+    dependencies = around(table("orders/"), jobs=jobs)
     with ThreadPoolExecutor(16) as pool:
-        came = list(pool.map(lambda _: outcomes(event("change_file"), surroundings, clock)[ORDERS], range(1000)))
+        came = list(pool.map(lambda _: outcomes(event("change_file"), dependencies, clock)[ORDERS], range(1000)))
     assert sorted(set(came)) == ["collapsed", "started"]
     assert len(jobs.started) == 1
 
 
 def test_a_thousand_records_of_one_event_start_one_run(clock: ManualClock):
     jobs = MemoryJobs(running)
-    surroundings = around(table("orders/"), jobs=jobs)
-    outcomes({"Records": event("change_file")["Records"] * 1000}, surroundings, clock)
+    dependencies = around(table("orders/"), jobs=jobs)
+    outcomes({"Records": event("change_file")["Records"] * 1000}, dependencies, clock)
     assert len(jobs.started) == 1
 
 
 def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualClock):
     jobs = MemoryJobs(running)
-    surroundings = around(jobs=jobs)
-    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "registered"}
-    state = surroundings.states.get(ORDERS)
+    dependencies = around(jobs=jobs)
+    assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "registered"}
+    state = dependencies.states.get(ORDERS)
     assert state == TableState.new("raw-bucket", "dms/shop/", "orders/")
-    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "inactive"}
-    assert surroundings.states.get(ORDERS) == state
+    assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "inactive"}
+    assert dependencies.states.get(ORDERS) == state
     assert jobs.started == []
 
 
 def test_while_a_run_works_the_event_is_left_to_it(clock: ManualClock):
     jobs = MemoryJobs(running)
-    surroundings = around(table("orders/"), jobs=jobs)
-    token = surroundings.states.acquire_lease(ORDERS, "run-1", clock(), 300).token
-    assert outcomes(event("change_file"), surroundings, clock) == {ORDERS: "busy"}
+    dependencies = around(table("orders/"), jobs=jobs)
+    token = dependencies.states.acquire_lease(ORDERS, "run-1", clock(), 300).token
+    assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "busy"}
     assert jobs.started == []
-    assert not surroundings.states.release_lease(ORDERS, token, even_if_requested=False)
+    assert not dependencies.states.release_lease(ORDERS, token, even_if_requested=False)
 
 
 def test_a_start_that_fails_is_told_after_all_tables_were_tried_and_does_not_block_the_retry(clock: ManualClock):
@@ -197,17 +197,17 @@ def test_a_start_that_fails_is_told_after_all_tables_were_tried_and_does_not_blo
             raise JobRunError("Glue has no room for another run now", remedy="Run again when a run has ended")
         return [JobState.ACTIVE]
 
-    surroundings = around(table("orders/"), table("items/"), jobs=MemoryJobs(room_for_items_only))
-    done, (error,) = handle(event("many_records"), surroundings, clock())
+    dependencies = around(table("orders/"), table("items/"), jobs=MemoryJobs(room_for_items_only))
+    done, (error,) = handle(event("many_records"), dependencies, clock())
     assert done == {ORDERS: FAILED, ITEMS: "started"}
     assert "no room" in error
     full["now"] = False
-    assert outcomes(event("many_records"), surroundings, clock) == {ORDERS: "started", ITEMS: "collapsed"}
+    assert outcomes(event("many_records"), dependencies, clock) == {ORDERS: "started", ITEMS: "collapsed"}
 
 
 @pytest.fixture
 def deployed(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoState]:
-    """The function's surroundings on the embedded AWS."""
+    """The function's dependencies on the embedded AWS."""
     create_state_table(client("dynamodb"), "DMSCDC_Controller")
     client("glue").create_job(
         Name=JOB,

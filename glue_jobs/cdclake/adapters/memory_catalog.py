@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.errors import RetryableError
-from cdclake.model.catalog import Listing
+from cdclake.model.catalog import CatalogEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,10 +30,10 @@ class MemoryCatalog:
         """Names of the tables."""
         return set(self._tables)
 
-    def listing(self, name: str) -> Listing:
+    def listing(self, name: str) -> CatalogEntry:
         """A table that is there, with its partitions by their values."""
         partitions = self._partitions[name]
-        return Listing(self._tables[name], tuple(partitions[values] for values in sorted(partitions)))
+        return CatalogEntry(self._tables[name], tuple(partitions[values] for values in sorted(partitions)))
 
     def table(self, name: str) -> CatalogTable | None:
         """See `Catalog.table`."""

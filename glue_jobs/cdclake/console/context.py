@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.control.admin.installation import Installation
     from cdclake.control.admin.table_admin import RegisteredTable
-    from cdclake.control.controller import Source
+    from cdclake.control.controller import PlanInputs
     from cdclake.errors import CdclakeError
     from cdclake.model.table import TableName
     from cdclake.ports import Clock
@@ -30,7 +30,7 @@ class Lake(Protocol):
         ...
 
     @property
-    def source(self) -> Source:
+    def plan_inputs(self) -> PlanInputs:
         """What a plan is made from."""
         ...
 

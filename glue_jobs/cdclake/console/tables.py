@@ -110,7 +110,7 @@ def activate(name: str) -> Response:
     if wanted not in ("true", "false"):
         abort(400, "Whether the table is to be active must be said by true or false.")
     lake = console().lake
-    states = lake.source.states
+    states = lake.plan_inputs.states
     set_active(states, lake.installation.find_table(states, TableName.parse(name)), active=wanted == "true")
     if request.form.get("back") == "list":
         return redirect(url_for("tables.index", _anchor=name), 303)
@@ -119,7 +119,7 @@ def activate(name: str) -> Response:
 
 def _look(only: Collection[str] = ()) -> Looked:
     about, now = console(), console().clock()
-    planned = controller.plan(about.lake.source, now, only)
+    planned = controller.plan(about.lake.plan_inputs, now, only)
     found = table_statuses(planned.tables, about.lake.log, now, about.late_after_minutes)
     registered = {one.state.path: one.state for one in planned.tables if one.action is not Action.REGISTER}
     return Looked([Row(status, registered.get(status.path)) for status in found], planned.errors)

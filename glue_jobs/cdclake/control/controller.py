@@ -1,6 +1,6 @@
-"""The Controller: looks at every table of a raw location and starts a ProcessTable run for those that have work.
+"""The Controller: polls at every table of a raw location and starts a ProcessTable run for those that have work.
 
-`plan` looks and changes nothing; `execute` does what the plan says. `cdclake plan` prints the same plan.
+`plan` polls and changes nothing; `execute` does what the plan says. `cdclake plan` prints the same plan.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from cdclake import logs
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.discovery import has_raw_data, table_folders
-from cdclake.control.plan.full_load_gate import task_word
+from cdclake.control.plan.discovery import discover_tables, has_raw_data
+from cdclake.control.plan.full_load_gate import dms_table_state
 from cdclake.control.plan.packing import PackLimits, Work, packs
 from cdclake.control.plan.plan_table import plan_table, to_activate
 from cdclake.control.plan.planned_table import Action, PlannedTable
-from cdclake.control.plan.raw_scan import Look, look_at_all, look_at_raw, transactions_begin
+from cdclake.control.plan.raw_scan import Look, scan_all, scan_raw, transactions_begin
 from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
-from cdclake.control.run.trigger import wake_table, wake_tables
+from cdclake.control.run.trigger import trigger_table, trigger_tables
 from cdclake.errors import ConfigurationError, NoRoomError, UnknownTableError
 from cdclake.model.names import Attribute
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
-    from cdclake.control.run.trigger import Woken
+    from cdclake.control.run.trigger import TriggerResult
     from cdclake.model.table import TableState
     from cdclake.ports import JobRunner, ObjectReader, StateStore, TaskStatistics
 
@@ -60,7 +60,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Source:
+class PlanInputs:
     """Where a plan's facts come from; nothing of it is changed.
 
     Attributes:
@@ -80,7 +80,7 @@ class Source:
     new_table: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan(source: Source, now: datetime, only: Collection[str] | None = None) -> Plan:
+def plan(source: PlanInputs, now: datetime, only: Collection[str] | None = None) -> Plan:
     """Look at every table and decide what to do. Changes nothing.
 
     Tables are those with raw files and those registered under the location. A table that cannot be planned carries its
@@ -98,7 +98,7 @@ def plan(source: Source, now: datetime, only: Collection[str] | None = None) -> 
     bucket, prefix = source.bucket, source.prefix
     registered = {state.path: state for state in source.states.all(f"{bucket}/{prefix}")}
     transaction_folders = {state.transactions_folder for state in registered.values()} - {""}
-    found = table_folders(
+    found = discover_tables(
         source.raw,
         bucket,
         prefix,
@@ -135,7 +135,7 @@ def _transaction_begins(states: Iterable[TableState], now: datetime) -> dict[str
     return begins
 
 
-def _plan_one(source: Source, now: datetime, new: Collection[str], state: TableState) -> PlannedTable | None:
+def _plan_one(source: PlanInputs, now: datetime, new: Collection[str], state: TableState) -> PlannedTable | None:
     """Plan one table; None for a folder that holds no table."""
     try:
         if state.path in new:
@@ -143,18 +143,18 @@ def _plan_one(source: Source, now: datetime, new: Collection[str], state: TableS
             return _plan_new(state.with_attributes(**source.new_table)) if found else None
         if not state.active:
             return PlannedTable(state, Action.NONE, plan_table(state, (), (), now))
-        look = look_at_raw(source.raw, state, now)
+        look = scan_raw(source.raw, state, now)
         decision = _decide(source, state, look, now)
         if decision.kind is DecisionKind.FROZEN and not look.whole:  # the files may lie where this look did not come
-            decision = _decide(source, state, look_at_all(source.raw, state), now)
+            decision = _decide(source, state, scan_all(source.raw, state), now)
         return PlannedTable(state, _action(decision), decision, page_end=look.page_end)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one table must not stop the others; it is reported
         return PlannedTable(state, Action.NONE, error=error_line(error))
 
 
-def _decide(source: Source, state: TableState, look: Look, now: datetime) -> Decision:
-    word = task_word(source.statistics, state, look.full_load_files)
-    return plan_table(state, look.full_load_files, look.change_files, now, task_word=word)
+def _decide(source: PlanInputs, state: TableState, look: Look, now: datetime) -> Decision:
+    word = dms_table_state(source.statistics, state, look.full_load_files)
+    return plan_table(state, look.full_load_files, look.change_files, now, dms_table_state=word)
 
 
 def _action(decision: Decision) -> Action:
@@ -184,14 +184,14 @@ def execute(
     """
     results = []
     forgotten = _remember_pages(plan, states)
-    woken = _start_runs(plan, states, jobs, now, limits)
+    triggered = _start_runs(plan, states, jobs, now, limits)
     for table in plan.tables:
         log = logs.bind(__name__, table=str(table.state.name), change=table.state.last_change or None)
         result = TableResult(table, error=table.error)
         try:
             if table.state.path in forgotten:
                 raise forgotten[table.state.path]
-            result = _execute_one(table, woken, states, jobs, now)
+            result = _execute_one(table, triggered, states, jobs, now)
         except NoRoomError as error:
             result = replace(result, outcome=NOT_STARTED, no_room=str(error))
         except Exception as error:
@@ -219,31 +219,33 @@ def _remember_pages(plan: Plan, states: StateStore) -> dict[str, Exception]:
         return {table.state.path: error for table, error in errors if error}
 
 
-def _start_runs(plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits) -> dict[str, Woken]:
+def _start_runs(
+    plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits
+) -> dict[str, TriggerResult]:
     """Start a run for each pack of tables; what came of each table, by path."""
     work = [
         Work(table.state.path, table.decision.files, table.decision.bytes, table.decision.left)
         for table in plan.tables
         if table.action is Action.START and table.decision
     ]
-    woken: dict[str, Woken] = {}
+    triggered: dict[str, TriggerResult] = {}
     for paths in packs(work, limits):
-        woken.update(wake_tables(states, jobs, paths, now, even_if_requested=True))
-    return woken
+        triggered.update(trigger_tables(states, jobs, paths, now, even_if_requested=True))
+    return triggered
 
 
 def _execute_one(
-    table: PlannedTable, woken: Mapping[str, Woken], states: StateStore, jobs: JobRunner, now: datetime
+    table: PlannedTable, triggered: Mapping[str, TriggerResult], states: StateStore, jobs: JobRunner, now: datetime
 ) -> TableResult:
     if table.action is Action.REGISTER:
         added = states.register(table.state)
         return TableResult(table, outcome="registered" if added else "registered meanwhile")
     if table.action is Action.START:
-        started = woken[table.state.path]
+        started = triggered[table.state.path]
         if started.error:
             raise started.error
         return TableResult(table, outcome=started.wake.value, run_id=started.run_id)
     if table.action is Action.ASK:
-        asked = wake_table(states, jobs, table.state.path, now, even_if_requested=True)
+        asked = trigger_table(states, jobs, table.state.path, now, even_if_requested=True)
         return TableResult(table, outcome=asked.wake.value, run_id=asked.run_id)
     return TableResult(table, error=table.failure)

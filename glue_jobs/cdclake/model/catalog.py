@@ -71,7 +71,7 @@ class CatalogTable:
 
 
 @dataclass(frozen=True)
-class Listing:
+class CatalogEntry:
     """A table with all its partitions."""
 
     table: CatalogTable

@@ -30,9 +30,9 @@ DEFAULT_MAX_FILES_PER_RUN = 10_000
 """A week at DMS's default of a file a minute. Looking at so many takes half a minute, naming them 300 kB of record."""
 DEFAULT_MAX_BYTES_PER_RUN = 10 * 1024**3
 """320 change files of DMS's default size: an hour's work or less for the workers of the default deployment."""
-MOST_RETENTION_DAYS = 36_500
-MOST_QUIET_MINUTES = 10_080
-MOST_KEY_BYTES = 1024
+MAX_RETENTION_DAYS = 36_500
+MAX_QUIET_MINUTES = 10_080
+MAX_KEY_BYTES = 1024
 """Of an S3 key, in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 _STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
@@ -241,7 +241,7 @@ class TableState:
     def last_page_end(self) -> str:
         """Key within the raw folder after which the next page of it is read; empty for none, or what is no key."""
         text = self.item.get(Attribute.LAST_PAGE_END, "")
-        return text if len((self.raw_prefix + text).encode()) <= MOST_KEY_BYTES else ""
+        return text if len((self.raw_prefix + text).encode()) <= MAX_KEY_BYTES else ""
 
 
 @dataclass(frozen=True)
@@ -325,9 +325,9 @@ class TableSettings:
             cdc_path=_cdc_path(item),
             target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
             soft_delete=_one_of(item, Attribute.DELETE_MODE, ("hard", "soft")) == "soft",
-            retention_days=_number(item, Attribute.RETENTION_DAYS, DEFAULT_RETENTION_DAYS, most=MOST_RETENTION_DAYS),
+            retention_days=_number(item, Attribute.RETENTION_DAYS, DEFAULT_RETENTION_DAYS, most=MAX_RETENTION_DAYS),
             full_load_quiet_minutes=_number(
-                item, Attribute.FULL_LOAD_QUIET_MINUTES, DEFAULT_FULL_LOAD_QUIET_MINUTES, most=MOST_QUIET_MINUTES
+                item, Attribute.FULL_LOAD_QUIET_MINUTES, DEFAULT_FULL_LOAD_QUIET_MINUTES, most=MAX_QUIET_MINUTES
             ),
             dms_task=_value(item, Attribute.DMS_TASK),
             max_files_per_run=_number(item, Attribute.MAX_FILES_PER_RUN, DEFAULT_MAX_FILES_PER_RUN, least=1),

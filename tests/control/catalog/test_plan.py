@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.adapters.memory_catalog import MemoryCatalog
-from cdclake.control.catalog.plan import emptied, listing_of, live_view, plan_catalog, table_name
-from cdclake.control.catalog.sync import carry_out
+from cdclake.control.catalog.plan import catalog_entry, emptied, live_view, plan_catalog, table_name
+from cdclake.control.catalog.sync import apply_plan
 from cdclake.errors import ConfigurationError
-from cdclake.model.catalog import CatalogName, CatalogPartition, CatalogTable, Listing, Statistics
+from cdclake.model.catalog import CatalogEntry, CatalogName, CatalogPartition, CatalogTable, Statistics
 from cdclake.model.layout import LakeLayout
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
@@ -61,7 +61,7 @@ def test_a_name_that_gets_too_long_is_refused():
 
 
 def test_columns_have_lower_case_names_and_their_types_and_the_added_ones_come_last():
-    table = listing_of(snapshot(), ORDERS).table
+    table = catalog_entry(snapshot(), ORDERS).table
     assert table.columns == (Column("id", "bigint"), Column("price", "decimal(10,2)"), *ADDED)
     assert table.partition_columns == (Column("day", "date"),)
     assert (table.location, table.source, table.change) == (FOLDER, "shop.Orders", 7)
@@ -70,7 +70,7 @@ def test_columns_have_lower_case_names_and_their_types_and_the_added_ones_come_l
 def test_a_partition_has_its_folder_as_it_is_and_its_value_unescaped():
     schema = Schema((Column("Id", "bigint"), Column("Day", "string")))
     files = [data_file("a/b=1"), data_file("a/b=1", rows=5, number=2), data_file(None), data_file("02134")]
-    partitions = {one.values: one for one in listing_of(snapshot(*files, schema=schema), ORDERS).partitions}
+    partitions = {one.values: one for one in catalog_entry(snapshot(*files, schema=schema), ORDERS).partitions}
     assert {values: one.location for values, one in partitions.items()} == {
         ("a/b=1",): f"{FOLDER}Day=a%2Fb%3D1/",
         ("02134",): f"{FOLDER}Day=02134/",
@@ -80,7 +80,7 @@ def test_a_partition_has_its_folder_as_it_is_and_its_value_unescaped():
 
 
 def test_a_table_that_is_not_partitioned_has_no_partitions():
-    listing = listing_of(snapshot(data_file(key=()), data_file(key=(), rows=1, number=2), key=()), ORDERS)
+    listing = catalog_entry(snapshot(data_file(key=()), data_file(key=(), rows=1, number=2), key=()), ORDERS)
     assert listing.partitions == ()
     assert listing.table.partition_columns == ()
     assert listing.table.statistics == Statistics(rows=11, files=2, bytes=1100)
@@ -90,7 +90,7 @@ def test_columns_that_the_catalog_cannot_take_are_left_out_and_named():
     odd = ("a,b", " lead", "two\nlines", "x" * 256)
     fine = ("order-date", "größe", "a b", "x:y")
     schema = Schema((Column("id", "int"), *(Column(name, "int") for name in odd + fine)))
-    table = listing_of(snapshot(key=(), schema=schema), ORDERS).table
+    table = catalog_entry(snapshot(key=(), schema=schema), ORDERS).table
     assert [column.name for column in table.columns] == ["id", *fine, "op", "_cdc_position"]
     assert table.left_out == odd
 
@@ -98,18 +98,18 @@ def test_columns_that_the_catalog_cannot_take_are_left_out_and_named():
 def test_a_partition_column_that_the_catalog_cannot_take_keeps_the_table_out_of_it():
     schema = Schema((Column("id", "int"), Column("a,b", "int")))
     with pytest.raises(ConfigurationError, match="partition column 'a,b'"):
-        listing_of(snapshot(key=("a,b",), schema=schema), ORDERS)
+        catalog_entry(snapshot(key=("a,b",), schema=schema), ORDERS)
 
 
 def test_bytes_that_partition_are_declared_as_the_text_in_the_folder():
     schema = Schema((Column("id", "int"), Column("Day", "binary")))
-    assert listing_of(snapshot(schema=schema), ORDERS).table.partition_columns == (Column("day", "string"),)
+    assert catalog_entry(snapshot(schema=schema), ORDERS).table.partition_columns == (Column("day", "string"),)
 
 
 def test_a_partition_in_two_folders_is_refused_rather_than_shown_in_part():
     other = replace(data_file("a b"), path="Day=a%20b/part-0.parquet")
     with pytest.raises(ConfigurationError, match=r"Day=a b/ and Day=a%20b/"):
-        listing_of(snapshot(data_file("a b"), other), ORDERS)
+        catalog_entry(snapshot(data_file("a b"), other), ORDERS)
 
 
 columns = st.lists(
@@ -137,7 +137,7 @@ partitions = st.builds(
     parquet=st.booleans(),
 )
 listings = st.builds(
-    lambda table, those: Listing(table, tuple(sorted(those, key=lambda one: one.values))),
+    lambda table, those: CatalogEntry(table, tuple(sorted(those, key=lambda one: one.values))),
     tables,
     st.lists(partitions, max_size=6, unique_by=lambda one: one.values),
 )
@@ -147,7 +147,7 @@ class DiesError(Exception):
     """The run dies."""
 
 
-def catalog_with(found: Listing | None) -> MemoryCatalog:
+def catalog_with(found: CatalogEntry | None) -> MemoryCatalog:
     catalog = MemoryCatalog()
     if found:
         catalog.create_table("t", found.table)
@@ -155,7 +155,7 @@ def catalog_with(found: Listing | None) -> MemoryCatalog:
     return catalog
 
 
-def bring_in_line(catalog: MemoryCatalog, wanted: Listing, dies_after: int | None = None) -> None:
+def bring_in_line(catalog: MemoryCatalog, wanted: CatalogEntry, dies_after: int | None = None) -> None:
     def keep_alive() -> None:
         nonlocal dies_after
         if dies_after == 0:
@@ -163,11 +163,13 @@ def bring_in_line(catalog: MemoryCatalog, wanted: Listing, dies_after: int | Non
         dies_after = None if dies_after is None else dies_after - 1
 
     found = catalog.listing("t") if "t" in catalog.names else None
-    carry_out(catalog, "t", plan_catalog(wanted, found), keep_alive)
+    apply_plan(catalog, "t", plan_catalog(wanted, found), keep_alive)
 
 
 @given(st.none() | listings, listings)
-def test_whatever_the_catalog_says_the_plan_makes_it_say_what_is_wanted(found: Listing | None, wanted: Listing):
+def test_whatever_the_catalog_says_the_plan_makes_it_say_what_is_wanted(
+    found: CatalogEntry | None, wanted: CatalogEntry
+):
     catalog = catalog_with(found)
     bring_in_line(catalog, wanted)
     assert catalog.listing("t") == wanted
@@ -178,7 +180,7 @@ def test_whatever_the_catalog_says_the_plan_makes_it_say_what_is_wanted(found: L
 
 @given(st.none() | listings, listings, st.integers(0, 3))
 def test_a_run_that_dies_on_the_way_never_claims_the_change_and_the_next_one_mends_it(
-    found: Listing | None, wanted: Listing, dies_after: int
+    found: CatalogEntry | None, wanted: CatalogEntry, dies_after: int
 ):
     wanted = replace(wanted, table=replace(wanted.table, change=9))
     catalog = catalog_with(found)
@@ -192,7 +194,7 @@ def test_a_run_that_dies_on_the_way_never_claims_the_change_and_the_next_one_men
 
 
 @given(listings)
-def test_what_is_right_already_is_left_alone(listing: Listing):
+def test_what_is_right_already_is_left_alone(listing: CatalogEntry):
     changed = replace(listing, partitions=(*listing.partitions, CatalogPartition(("new",), "s3://x/", (), None)))
     plan = plan_catalog(changed, listing)
     assert [one.values for one in plan.create] == [("new",)]
@@ -200,19 +202,19 @@ def test_what_is_right_already_is_left_alone(listing: Listing):
 
 
 def test_other_partition_columns_take_a_new_table_and_other_types_do_not():
-    before = listing_of(snapshot(data_file("2024-03-05")), ORDERS)
+    before = catalog_entry(snapshot(data_file("2024-03-05")), ORDERS)
     typed = Schema((Column("Id", "bigint"), Column("Day", "string"), Column("price", "decimal(10,2)")))
-    retyped = plan_catalog(listing_of(snapshot(data_file("2024-03-05"), schema=typed), ORDERS), before)
+    retyped = plan_catalog(catalog_entry(snapshot(data_file("2024-03-05"), schema=typed), ORDERS), before)
     assert not retyped.drop_table
     assert retyped.update_table
-    flat = plan_catalog(listing_of(snapshot(data_file(key=()), key=()), ORDERS), before)
+    flat = plan_catalog(catalog_entry(snapshot(data_file(key=()), key=()), ORDERS), before)
     assert flat.drop_table
     assert flat.create_table
     assert flat.drop == (("2024-03-05",),)
 
 
 def test_a_table_whose_changes_were_all_undone_stays_and_shows_nothing():
-    table = listing_of(snapshot(data_file("2024-03-05")), ORDERS).table
+    table = catalog_entry(snapshot(data_file("2024-03-05")), ORDERS).table
     listing = emptied(table, 8)
     assert listing.partitions == ()
     assert listing.table == replace(table, statistics=Statistics(), change=8)

@@ -13,7 +13,7 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.memory_catalog import MemoryCatalog
 from cdclake.commit.publish import publish
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.catalog.plan import listing_of, live_view
+from cdclake.control.catalog.plan import catalog_entry, live_view
 from cdclake.control.controller import execute, plan
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.process_table import process_table
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cdclake.control.run.process_table import Report
-    from cdclake.model.catalog import Listing
+    from cdclake.model.catalog import CatalogEntry
     from cdclake.ports import Catalog
     from tests.control.world import World
 
@@ -64,7 +64,7 @@ def orders(world: World) -> World:
 
 
 def run(world: World, catalog: Catalog | None) -> Report:
-    return process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", replace(world.outside, catalog=catalog))
+    return process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", replace(world.ports, catalog=catalog))
 
 
 def change(
@@ -117,9 +117,9 @@ def change(
         publish(log, record)
 
 
-def expected(world: World) -> Listing:
+def expected(world: World) -> CatalogEntry:
     log = world.log()
-    listing = listing_of(log.snapshot(log.head()), log.layout)
+    listing = catalog_entry(log.snapshot(log.head()), log.layout)
     return replace(listing, partitions=tuple(sorted(listing.partitions, key=lambda one: one.values)))
 
 
@@ -380,14 +380,14 @@ def test_the_controller_starts_a_run_for_a_catalog_that_is_not_in_line_though_no
     run(orders, catalog)
     starts = len(orders.jobs.started)
     now = orders.clock()
-    planned = plan(orders.source, now)
+    planned = plan(orders.plan_inputs, now)
     (table,) = planned.tables
     assert table.decision
     assert "the catalog could not be brought in line: RetryableError: Glue is busy" in table.decision.reason
     execute(planned, orders.states, orders.jobs, now)
     assert [start.job for start in orders.jobs.started[starts:]] == [JOB_PROCESS_TABLE]
     run(orders, None)  # it is not wanted any more
-    assert plan(orders.source, now).tables[0].action.value == "none"
+    assert plan(orders.plan_inputs, now).tables[0].action.value == "none"
 
 
 def test_a_run_that_is_told_to_stop_while_at_the_catalog_stops(orders: World):

@@ -87,7 +87,7 @@ def test_the_controller_names_the_table_and_its_change_and_no_others(clock: Manu
     world = World(clock)
     world.register(LastChangeId="7")
     world.put("LOAD00000001.csv", f"{RAW}/dms/shop/items/")
-    execute(plan(world.source, clock()), world.states, MemoryJobs(), clock())
+    execute(plan(world.plan_inputs, clock()), world.states, MemoryJobs(), clock())
     assert subjects(written.lines()) == {("run-1", "shop.orders", 7), ("run-1", "shop.items", None)}
 
 

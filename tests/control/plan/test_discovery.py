@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.control.plan.discovery import has_raw_data, table_folders
+from cdclake.control.plan.discovery import discover_tables, has_raw_data
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableState
 
@@ -24,7 +24,7 @@ def raw_with(*keys: str) -> MemoryStore:
 
 def test_tables_are_found_with_their_defaults():
     raw = raw_with("dms/shop/orders/LOAD00000001.csv", "dms/shop/items/20240305-100000000.csv", "dms/crm/a/x/y.csv")
-    found = table_folders(raw, "raw", "dms/").tables
+    found = discover_tables(raw, "raw", "dms/").tables
     assert [state.path for state in found] == ["raw/dms/crm/a/", "raw/dms/shop/items/", "raw/dms/shop/orders/"]
     assert found[2].item == TableState.new("raw", "dms/shop/", "orders/").item
     assert not found[2].active
@@ -37,12 +37,12 @@ def test_control_tables_and_validation_results_of_dms_are_no_tables():
         "awsdms_control/x/LOAD00000001.csv",
         "shop/orders/LOAD00000001.csv",
     )
-    assert [str(state.name) for state in table_folders(raw, "raw", "").tables] == ["shop.orders"]
+    assert [str(state.name) for state in discover_tables(raw, "raw", "").tables] == ["shop.orders"]
 
 
 def test_a_folder_without_raw_files_holds_no_table():
     raw = raw_with("shop/notes/readme.txt", "shop/orders/2024/03/05/20240305-100000000.csv.gz")
-    notes, orders = table_folders(raw, "raw", "").tables
+    notes, orders = discover_tables(raw, "raw", "").tables
     assert not has_raw_data(raw, notes, "")
     assert has_raw_data(raw, orders, "")
 
@@ -59,7 +59,7 @@ def test_a_folder_of_transaction_files_holds_no_table_and_is_not_read_through():
     raw = Counting()
     for number in range(50):
         raw.put(f"cdc/txn/CDC_TXN-20240305{number:09d}.csv", b"")
-    (txn,) = table_folders(raw, "raw", "").tables
+    (txn,) = discover_tables(raw, "raw", "").tables
     assert not has_raw_data(raw, txn, "")
     assert raw.read == 1
 
@@ -67,23 +67,23 @@ def test_a_folder_of_transaction_files_holds_no_table_and_is_not_read_through():
 def test_known_folders_of_transaction_files_are_left_out():
     keys = ["cdc/txn/CDC_TXN-20240305100000000.csv", "cdc/more/LOAD00000001.csv", "log/x/LOAD00000001.csv"]
     raw = raw_with(*keys)
-    found = table_folders(raw, "raw", "", {"cdc/txn/", "log/"}).tables
+    found = discover_tables(raw, "raw", "", {"cdc/txn/", "log/"}).tables
     assert [str(state.name) for state in found] == ["cdc.more"]
 
 
 def test_a_location_with_transaction_files_alone_is_not_empty():
     raw = raw_with("cdc/CDC_TXN-20240305100000000.csv")
-    assert table_folders(raw, "raw", "", {"cdc/"}).tables == []
+    assert discover_tables(raw, "raw", "", {"cdc/"}).tables == []
 
 
 def test_a_table_whose_name_begins_with_anothers_name_does_not_lend_it_its_files():
     raw = raw_with("shop/order/readme.txt", "shop/orders/LOAD00000001.csv")
-    order, _ = table_folders(raw, "raw", "").tables
+    order, _ = discover_tables(raw, "raw", "").tables
     assert not has_raw_data(raw, order, "")
 
 
 def test_an_empty_raw_location_names_bucket_and_prefix_and_what_to_check():
     with pytest.raises(ConfigurationError, match="bucket raw, prefix dms/") as caught:
-        table_folders(raw_with("elsewhere/shop/orders/LOAD00000001.csv"), "raw", "dms/")
+        discover_tables(raw_with("elsewhere/shop/orders/LOAD00000001.csv"), "raw", "dms/")
     assert "DMS task" in caught.value.remedy
     assert "source database" in caught.value.remedy

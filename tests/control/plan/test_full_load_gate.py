@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.controller import execute, plan
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
@@ -25,7 +24,7 @@ def load(number: int) -> str:
 
 
 def planned(world: World) -> Decision:
-    (table,) = plan(world.source, world.clock()).tables
+    (table,) = world.plan().tables
     assert table.decision, table.error
     assert table.action is (Action.START if table.decision.work else Action.NONE)
     return table.decision
@@ -58,7 +57,7 @@ def test_the_quiet_period_is_ten_minutes_unless_a_person_says_otherwise(world: W
     world.register(ORDERS.replace("orders", "items")).with_attributes()
     world.put(load(1))
     world.clock.advance(3 * MINUTE)
-    items, orders = plan(world.source, world.clock()).tables
+    items, orders = world.plan().tables
     assert orders.action is Action.START
     assert items.action is Action.NONE
 
@@ -71,8 +70,8 @@ def test_an_event_while_a_full_load_arrives_starts_nothing_and_the_hourly_contro
     assert world.spark_starts() == []
     assert world.state().item["LastRunState"] == "SUCCEEDED"
     world.clock.advance(60 * MINUTE)
-    todo = plan(world.source, world.clock())
-    assert execute(todo, world.states, world.jobs, world.clock()).tables[0].outcome == "started"
+    todo = world.plan()
+    assert world.execute(todo).tables[0].outcome == "started"
     world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
 

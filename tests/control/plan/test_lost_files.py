@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.controller import execute, plan
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.lost_files import PendingNote, note_of, vanished
+from cdclake.control.plan.lost_files import PendingNote, pending_note, vanished
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError, RawFilesLostError
@@ -26,7 +25,7 @@ CHANGES = [f"20240305-10000{number}000.parquet" for number in range(9)]
 
 
 def planned(world: World) -> Decision:
-    (table,) = plan(world.source, world.clock()).tables
+    (table,) = world.plan().tables
     assert table.decision, table.error
     if table.decision.kind is DecisionKind.FROZEN:
         assert table.action is Action.NONE
@@ -96,7 +95,7 @@ def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing(wo
     with_a_broken_job(world)
     vanish(world, CHANGES[1])
     started = len(world.jobs.started)
-    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
+    summary = world.run_controller()
     assert len(world.jobs.started) == started
     assert "before they were applied: 1;" in str(summary.to_json()["error"])
     assert "cdclake tables unfreeze shop.orders" in summary.failed[0].error
@@ -105,8 +104,8 @@ def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing(wo
 def test_the_controller_measures_how_many_tables_are_frozen(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[1])
-    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock())
-    told = metrics.of_controller(summary.tables, world.clock())
+    summary = world.run_controller()
+    told = metrics.controller_metrics(summary.tables, world.clock())
     assert [metric.value for metric in told if metric.measure is Measure.FROZEN_TABLES] == [1]
 
 
@@ -183,7 +182,7 @@ def test_a_run_that_died_right_after_its_commit_leaves_no_table_frozen(world: Wo
     world.register(MaxFilesPerRun="2")
     for name in CHANGES[:3]:
         world.put(name)
-    note = note_of("", *(raw_files(world.raw.list(PREFIX), PREFIX)[1][:n] for n in (2, 3)))
+    note = pending_note("", *(raw_files(world.raw.list(PREFIX), PREFIX)[1][:n] for n in (2, 3)))
     world.states.record_run(ORDERS, {Attribute.LAST_PENDING: note})
     world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # commits, and the item is never written
     vanish(world, *CHANGES[:2])
@@ -195,7 +194,7 @@ def test_the_note_is_small_whatever_the_backlog(world: World):
     for number in range(3000):
         world.put(f"20240305-{number:09d}.parquet")
     _, changes = raw_files(world.raw.list(PREFIX), PREFIX)
-    note = note_of("", changes[:10], changes)
+    note = pending_note("", changes[:10], changes)
     assert len(note) < 300
     assert PendingNote.parse(note) == PendingNote(10, changes[9].relative, 2990, changes[-1].relative, "")
     assert vanished(note, "", changes) == 0

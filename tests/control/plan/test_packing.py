@@ -10,8 +10,7 @@ from benchmarks.packing import EXPECTED_CASE, cost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.control.controller import execute, plan
-from cdclake.control.plan.packing import FULL_TABLES_IN_A_PACK, MOST_PATH_BYTES, PackLimits, Work, packs
+from cdclake.control.plan.packing import FULL_SIZE_TABLES_PER_PACK, MAX_PATH_BYTES, PackLimits, Work, packs
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import ConfigurationError, NoRoomError
 from cdclake.model.names import Argument, Attribute
@@ -44,14 +43,14 @@ def test_a_pack_holds_no_more_work_than_ten_full_tables():
     limits = LIMITS._replace(tables=99)
     names = [str(number) for number in range(25)]
     for full in (tables(*names, files=10), tables(*names, size=1000)):
-        assert [len(pack) for pack in packs(full, limits)] == [FULL_TABLES_IN_A_PACK, FULL_TABLES_IN_A_PACK, 5]
+        assert [len(pack) for pack in packs(full, limits)] == [FULL_SIZE_TABLES_PER_PACK, FULL_SIZE_TABLES_PER_PACK, 5]
 
 
 def test_a_pack_fits_into_a_job_argument_however_long_the_names_are():
     work = tables(*(f"{number:03d}-{'ü' * 500}" for number in range(200)))
     made = packs(work, PackLimits(tables=1000))
     assert len(made) > 2
-    assert max(len(json.dumps(pack, ensure_ascii=False).encode()) for pack in made) <= MOST_PATH_BYTES
+    assert max(len(json.dumps(pack, ensure_ascii=False).encode()) for pack in made) <= MAX_PATH_BYTES
 
 
 def test_packing_can_be_turned_off():
@@ -102,7 +101,7 @@ def waiting_tables(world: World, *names: str) -> list[str]:
 
 
 def start(world: World, limits: PackLimits = LIMITS) -> Summary:
-    return execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock(), limits)
+    return world.run_controller(limits=limits)
 
 
 def test_the_controller_starts_one_run_for_a_pack_and_names_it_with_each_table(world: World):
@@ -119,9 +118,9 @@ def test_the_controller_starts_one_run_for_a_pack_and_names_it_with_each_table(w
 
 def test_a_table_that_got_busy_since_the_plan_is_left_out_of_its_pack(world: World):
     paths = waiting_tables(world, *"abc")
-    todo = plan(world.source, world.clock())
+    todo = world.plan()
     world.states.acquire_lease(paths[1], "other", world.clock(), LEASE_SECONDS)
-    summary = execute(todo, world.states, world.jobs, world.clock(), LIMITS)
+    summary = world.execute(todo, LIMITS)
     assert [one.outcome for one in summary.tables] == ["started", "busy", "started"]
     assert json.loads(world.jobs.started[0].arguments[Argument.PATHS]) == [paths[0], paths[2]]
 

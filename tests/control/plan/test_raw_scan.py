@@ -17,8 +17,8 @@ from cdclake.control.controller import execute, plan
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.plan.planned_table import Action
-from cdclake.control.plan.raw_scan import HOURS, LOOK_BACK_FILES, PAGE_OBJECTS, look_at_raw, look_from
-from cdclake.control.run.metrics import of_controller
+from cdclake.control.plan.raw_scan import HOURS, LOOKBACK_FILES, PAGE_OBJECTS, scan_raw, scan_start
+from cdclake.control.run.metrics import controller_metrics
 from cdclake.control.status import Health, table_status
 from cdclake.errors import NoRoomError, RetryableError
 from cdclake.model.metrics import Measure
@@ -89,7 +89,7 @@ def passes(bucket: Bucket, state: TableState, count: int) -> Iterator[tuple[set[
     """Of each pass: what it saw, relative; how many requests it took; and where the next page begins."""
     for _ in range(count):
         bucket.requests = 0
-        look = look_at_raw(bucket, state, NOW)
+        look = scan_raw(bucket, state, NOW)
         names = [file.relative for file in (*look.full_load_files, *look.change_files)]
         assert len(names) == len(set(names)), "nothing counts twice"
         yield set(names), bucket.requests, look.page_end
@@ -153,7 +153,7 @@ def test_no_idle_table_takes_more_than_two_requests(files: int, seconds: int, lo
     names = [change(seconds * number) for number in range(files)]
     bucket = Bucket([*names, *(f"LOAD{number:08X}.parquet" for number in range(1, loads + 1))])
     _, changes = raw_files(bucket.list(PREFIX), PREFIX)
-    noted = look_from(changes, names[-1])
+    noted = scan_start(changes, names[-1])
     assert all(requests <= 2 for _, requests, _ in passes(bucket, applied_up_to(names[-1], LastLookFrom=noted), 4))
 
 
@@ -162,10 +162,10 @@ def test_where_files_come_fast_a_run_notes_from_where_to_look(world: World):
         world.put(change(second))
     world.register(LastIncrementalFile=ORDERS + change(899), LastListedUtc="2024-03-01T00:00:00Z")
     assert not world.process().error
-    assert world.state().last_look_from == change(1000 - LOOK_BACK_FILES)[:15]
+    assert world.state().last_look_from == change(1000 - LOOKBACK_FILES)[:15]
     world.put(change(2000))
     world.states.set_by_person(ORDERS, {"LastIncrementalFile": "null"})  # going on from a note that says too much
-    assert plan(world.source, world.clock()).tables[0].action is Action.START
+    assert world.plan().tables[0].action is Action.START
 
 
 @pytest.mark.parametrize("noted", ["soon", "null", "2024", "20250101-000000", "20200101-000000"])
@@ -224,8 +224,8 @@ def a_busy_table(world: World, folder: str = FLAT) -> None:
 
 def controller_run(world: World) -> tuple[str, str]:
     """What a Controller run decides for the table, and what it remembers."""
-    todo = plan(world.source, world.clock())
-    execute(todo, world.states, world.jobs, world.clock())
+    todo = world.plan()
+    world.execute(todo)
     assert todo.tables[0].decision
     return todo.tables[0].decision.kind.value, world.state().last_page_end
 
@@ -235,11 +235,11 @@ def test_new_files_late_ones_and_load_files_of_a_large_folder_are_seen(world: Wo
     world.clock.advance(7 * 86400)
     world.put(change(60 * 3000))
     world.put("20240302-140000500.parquet")
-    (planned,) = plan(world.source, world.clock()).tables
+    (planned,) = world.plan().tables
     assert planned.decision
     assert (planned.decision.kind.value, planned.decision.files) == ("incremental", 1)
     world.put(LOAD)
-    (planned,) = plan(world.source, world.clock()).tables
+    (planned,) = world.plan().tables
     assert planned.decision
     assert planned.decision.kind.value == "full load and incremental"
 
@@ -247,7 +247,7 @@ def test_new_files_late_ones_and_load_files_of_a_large_folder_are_seen(world: Wo
 def test_the_controller_remembers_where_the_page_ended_and_a_plan_does_not(world: World):
     a_busy_table(world)
     before = world.state().item
-    assert plan(world.source, world.clock()) == plan(world.source, world.clock())
+    assert world.plan() == world.plan()
     assert world.state().item == before
     ends = [controller_run(world) for _ in range(4)]
     assert ends == [("nothing new", end) for end in (change(60 * 999), change(60 * 1999), "", change(60 * 999))]
@@ -293,7 +293,7 @@ def test_a_page_end_that_cannot_be_remembered_is_told_of_its_table_and_the_other
     a_busy_table(world)
     world.register(ITEMS)
     world.put(change(1), ITEMS)
-    todo = plan(world.source, world.clock())
+    todo = world.plan()
     kept = [state for state in world.states.all() if state.path != ORDERS]
     summary = execute(todo, type(world.states)(kept), world.jobs, world.clock())
     assert [(table.name, table.outcome) for table in summary.tables] == [("shop.items", "started"), ("shop.orders", "")]
@@ -343,7 +343,7 @@ def test_transaction_files_are_listed_once_from_where_the_first_table_needs_them
 
     world.raw.list = noted  # type: ignore[method-assign]  # a bucket that notes what it is asked
     world.clock.now = not_their_turn("dms/cdc/CDC_TXN-")
-    planned = {str(table.state.name): table.decision for table in plan(world.source, world.clock()).tables}
+    planned = {str(table.state.name): table.decision for table in world.plan().tables}
     assert calls.count(("dms/cdc/CDC_TXN-", "dms/cdc/CDC_TXN-20240307220000")) == 1
     assert sum(prefix == "dms/cdc/CDC_TXN-" for prefix, _ in calls) == 1
     a, b = planned["shop.a"], planned["shop.b"]
@@ -366,7 +366,7 @@ def test_once_a_day_transaction_files_are_read_from_the_late_window_on_once_for_
     for by in (0, 1):
         world.clock.now = not_their_turn("dms/cdc/CDC_TXN-", by)
         world.raw.listed.clear()
-        kinds[by] = {table.decision.kind.value for table in plan(world.source, world.clock()).tables if table.decision}
+        kinds[by] = {table.decision.kind.value for table in world.plan().tables if table.decision}
         assert world.raw.listed.count("dms/cdc/CDC_TXN-") == 1
     assert kinds == {0: {"look"}, 1: {"nothing new"}}
 
@@ -405,7 +405,7 @@ def test_a_listing_page_that_fails_is_reported_for_its_table_alone(world: World)
     for path in (ORDERS, ITEMS):
         world.put(change(1), path)
         world.register(path)
-    source = replace(world.source, raw=BrokenFor(world.raw, "dms/shop/items/"))
+    source = replace(world.plan_inputs, raw=BrokenFor(world.raw, "dms/shop/items/"))
     items, orders = plan(source, world.clock()).tables
     assert "SlowDown" in items.error
     assert items.action is Action.NONE
@@ -417,10 +417,10 @@ def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_go_on(w
         world.put(change(1), path)
     world.register()
     world.register(f"{RAW}/dms/crm/known/")
-    todo = plan(replace(world.source, raw=BrokenFor(world.raw, "dms/crm/")), world.clock())
+    todo = plan(replace(world.plan_inputs, raw=BrokenFor(world.raw, "dms/crm/")), world.clock())
     assert [str(table.state.name) for table in todo.tables] == ["crm.known", "shop.orders"]
     assert all(table.action is Action.START for table in todo.tables)
-    summary = execute(todo, world.states, world.jobs, world.clock(), EACH_ALONE)
+    summary = world.execute(todo, EACH_ALONE)
     assert len(world.jobs.started) == 2
     assert "folders that could not be looked at: 1" in str(summary.to_json()["error"])
     assert "SlowDown" in str(summary.to_json()["error"])
@@ -439,16 +439,16 @@ def test_when_glue_has_no_room_what_did_not_start_is_said_and_comes_next_time(wo
         started.append(job)
 
     world.before_start = room_for_two
-    summary = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock(), EACH_ALONE)
+    summary = world.run_controller(limits=EACH_ALONE)
     assert [table.outcome for table in summary.tables] == ["started"] * 2 + ["not started"] * 3
     assert (summary.failed, summary.to_json()["error"]) == ([], "")
     told = str(summary.to_json()["not_started"])
     assert told.startswith("not started: 3 of 5 tables, which come next time: shop.t2, shop.t3, shop.t4. Glue has no")
-    measured = of_controller(summary.tables, world.clock())
+    measured = controller_metrics(summary.tables, world.clock())
     assert [metric.value for metric in measured if metric.measure is Measure.NOT_STARTED] == [3]
     assert not [metric for metric in measured if metric.measure is Measure.FAILURES]
-    for planned in plan(world.source, world.clock()).tables[2:]:
+    for planned in world.plan().tables[2:]:
         assert table_status(planned, None, "", world.clock(), late_after_minutes=180).health is Health.BEHIND
     world.before_start = lambda _job, _arguments: None
-    again = execute(plan(world.source, world.clock()), world.states, world.jobs, world.clock(), EACH_ALONE)
+    again = world.run_controller(limits=EACH_ALONE)
     assert {table.outcome for table in again.tables[2:]} == {"started"}

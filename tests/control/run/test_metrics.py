@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs
-from cdclake.control.controller import execute, plan
+from cdclake.control.controller import execute
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError
@@ -68,14 +68,14 @@ def test_changes_are_summed_up_by_operation():
         record(1, Books(read_insert=5, read_update=2, read_delete=1, quarantined=1), retired=2),
         record(2, Books(read_insert=1, quarantined=3), retired=1),
     ]
-    assert values(metrics.of_changes(TABLE, made)) == {
+    assert values(metrics.change_metrics(TABLE, made)) == {
         "RowsI": [6],
         "RowsU": [2],
         "RowsD": [1],
         "FilesRewritten": [3],
         "QuarantinedRows": [4],
     }
-    assert metrics.of_changes(TABLE, []) == []
+    assert metrics.change_metrics(TABLE, []) == []
 
 
 def test_a_good_run_tells_lag_changes_duration_and_no_failure(clock: ManualClock):
@@ -120,8 +120,8 @@ def test_the_controller_tells_the_lag_of_active_tables_and_whom_it_could_not_see
     world.put(CHANGE)
     world.put(CHANGE, f"{RAW}/dms/shop/off/")
     clock.advance(3600)
-    todo = plan(world.source, world.clock())
-    told = metrics.of_controller(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
+    todo = world.plan()
+    told = metrics.controller_metrics(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
     assert {(metric.measure.title, metric.value, metric.table) for metric in told} == {
         ("Tables", 3, ""),
         ("FrozenTables", 0, ""),

@@ -276,7 +276,7 @@ def test_a_file_that_comes_right_after_the_listing_leads_to_a_second_round(world
 
 
 def test_a_table_that_never_comes_to_rest_is_handed_to_a_fresh_run(world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MOST_ROUNDS", 2)
+    monkeypatch.setattr(module, "MAX_ROUNDS", 2)
     world.register()
     names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
     world.put(next(names))
@@ -297,7 +297,7 @@ def test_a_table_that_never_comes_to_rest_is_handed_to_a_fresh_run(world: World,
 def test_a_fresh_run_that_cannot_be_started_leaves_no_mark_that_holds_up_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(module, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(module, "MAX_ROUNDS", 1)
     world.register()
     world.put(CHANGE_1)
     world.after_job = lambda: assert_true(world.states.request_work(ORDERS, world.clock(), 900))
@@ -327,7 +327,7 @@ def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World
         sleep(seconds)
         assert world.state().leased(world.clock())
 
-    world.sleep = still_leased_after  # type: ignore[method-assign]  # looks whenever the run pauses
+    world.sleep = still_leased_after  # type: ignore[method-assign]  # polls whenever the run pauses
     world.process()
     assert sum(world.slept) > LEASE_SECONDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.control.jobs.arguments import as_words, item_json, parse_arguments, paths_json
+from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json, to_argv
 from cdclake.control.run.process_table import DEFAULT_TIMEOUT_SECONDS
 from cdclake.control.run.process_table_arguments import what_to_process
 from cdclake.errors import ConfigurationError
@@ -14,7 +14,7 @@ ITEMS = "raw-bucket/dms/shop/items with spaces/"
 
 
 def asked(**arguments: str):
-    return what_to_process(["process_table.py", *as_words({"out_bucket": "lake", **arguments})])
+    return what_to_process(["process_table.py", *to_argv({"out_bucket": "lake", **arguments})])
 
 
 def test_a_single_table_is_named_by_its_item_as_in_the_walkthrough():
@@ -48,7 +48,7 @@ def test_a_time_that_is_no_number_of_minutes_is_refused(minutes: str):
 
 def test_arguments_as_words_are_read_back_whatever_they_hold():
     arguments = {"item": '{"a": "--b=c"}', "prefix": "--odd/ name=x/", "out_path": "s3://lake/a=b/"}
-    assert parse_arguments(as_words(arguments), list(arguments)) == arguments
+    assert parse_arguments(to_argv(arguments), list(arguments)) == arguments
 
 
 def test_the_catalog_is_left_alone_unless_a_database_is_named():

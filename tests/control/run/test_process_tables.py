@@ -9,7 +9,7 @@ import pytest
 
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.lease import LEASE_SECONDS
-from cdclake.control.run.process_table import MOST_RUNS
+from cdclake.control.run.process_table import MAX_SPARK_RUNS
 from cdclake.errors import BadRowError, RetryableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobRun, JobState
@@ -93,7 +93,7 @@ def test_tables_that_kill_run_after_run_do_not_cost_runs_without_end(world: Worl
     paths = [*PATHS, *(f"{RAW}/dms/shop/{name}/" for name in "defgh")]
     world.broken = dict.fromkeys(paths, MemoryError("killed"))
     report = world.process_all(*paths)
-    assert world.spark_starts() == [JOB_LOAD_INITIAL] * MOST_RUNS
+    assert world.spark_starts() == [JOB_LOAD_INITIAL] * MAX_SPARK_RUNS
     assert all(one.failure for one in report.tables)
     assert nothing_is_left(world)
 
@@ -169,7 +169,7 @@ def test_all_leases_are_renewed_while_the_batch_runs(world: World):
         sleep(seconds)
         assert all(world.state(path).leased(world.clock()) for path in PATHS)
 
-    world.sleep = still_leased_after  # type: ignore[method-assign]  # looks whenever the run pauses
+    world.sleep = still_leased_after  # type: ignore[method-assign]  # polls whenever the run pauses
     world.process_all(*PATHS)
     assert sum(world.slept) > LEASE_SECONDS
 

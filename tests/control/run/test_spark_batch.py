@@ -8,7 +8,7 @@ import pytest
 
 from cdclake.adapters.memory import MemoryStore
 from cdclake.control.jobs.entry import StoppedError
-from cdclake.control.run.spark_batch import Progress, batch_key, delete_batch, read_progress, work_through, write_batch
+from cdclake.control.run.spark_batch import Progress, batch_key, delete_batch, read_progress, run_batch, write_batch
 from cdclake.control.run.spark_runs import judge
 from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument
@@ -38,13 +38,13 @@ def fails_for_b(error: Exception):
 
 
 def test_an_expected_error_is_told_and_the_next_table_begins(lake: MemoryStore):
-    summary = work_through(lake, KEY, fails_for_b(BadRowError("Op is X")), lambda: False)
+    summary = run_batch(lake, KEY, fails_for_b(BadRowError("Op is X")), lambda: False)
     assert read_progress(lake, KEY) == Progress({PATHS[0]: "", PATHS[1]: "BadRowError: Op is X", PATHS[2]: ""})
     assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
 
 
 def test_a_defect_is_told_and_the_next_table_begins_if_anything_works_yet(lake: MemoryStore):
-    work_through(lake, KEY, fails_for_b(ZeroDivisionError("defect")), lambda: True)
+    run_batch(lake, KEY, fails_for_b(ZeroDivisionError("defect")), lambda: True)
     assert read_progress(lake, KEY) == Progress(
         {PATHS[0]: "", PATHS[1]: "ZeroDivisionError: defect", PATHS[2]: ""},
     )
@@ -53,7 +53,7 @@ def test_a_defect_is_told_and_the_next_table_begins_if_anything_works_yet(lake: 
 @pytest.mark.parametrize("error", [MemoryError("the JVM is gone"), StoppedError("told to stop")])
 def test_a_run_that_cannot_go_on_says_at_which_table_it_was(lake: MemoryStore, error: Exception):
     with pytest.raises(type(error)):
-        work_through(lake, KEY, fails_for_b(error), lambda: False)
+        run_batch(lake, KEY, fails_for_b(error), lambda: False)
     assert read_progress(lake, KEY) == Progress({PATHS[0]: ""}, at=PATHS[1])
 
 
@@ -62,8 +62,8 @@ def test_a_batch_that_is_not_there_is_an_error_and_one_that_is_over_leaves_nothi
         raise AssertionError
 
     with pytest.raises(ConfigurationError, match="no such batch"):
-        work_through(lake, batch_key("", "other"), never, lambda: True)
-    work_through(lake, KEY, lambda _: {}, lambda: True)
+        run_batch(lake, batch_key("", "other"), never, lambda: True)
+    run_batch(lake, KEY, lambda _: {}, lambda: True)
     delete_batch(lake, KEY)
     assert list(lake.list("")) == []
     assert read_progress(lake, KEY) is None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs, MemoryState
-from cdclake.control.run.process_table import Outside, process_table
-from cdclake.control.run.trigger import STALE_AFTER_SECONDS, Wake, wake_table
+from cdclake.control.run.process_table import Ports, process_table
+from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, trigger_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
 from cdclake.ports import JobState
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tests.control.world import World
 
 
-def wake(world: World) -> Wake:
-    return wake_table(world.states, world.jobs, ORDERS, world.clock()).wake
+def wake(world: World) -> TriggerOutcome:
+    return trigger_table(world.states, world.jobs, ORDERS, world.clock()).wake
 
 
 def change_file(number: int) -> str:
@@ -40,7 +40,7 @@ def process_starts(world: World) -> int:
 
 def test_a_thousand_events_before_the_run_begins_start_one_run(world: World):
     world.register()
-    assert [wake(world) for _ in range(1000)] == [Wake.STARTED] + [Wake.COLLAPSED] * 999
+    assert [wake(world) for _ in range(1000)] == [TriggerOutcome.STARTED] + [TriggerOutcome.COLLAPSED] * 999
     assert process_starts(world) == 1
 
 
@@ -53,7 +53,7 @@ def test_a_thousand_events_while_the_run_works_start_none_and_are_all_seen_to(wo
     def events() -> None:
         for number in numbers:
             world.put(change_file(number))
-            assert wake(world) in (Wake.BUSY, Wake.COLLAPSED)
+            assert wake(world) in (TriggerOutcome.BUSY, TriggerOutcome.COLLAPSED)
 
     world.after_job = events
     report = world.process()
@@ -71,7 +71,7 @@ def test_a_holder_that_gives_the_lease_back_just_before_the_mark_is_not_relied_o
     world.states = HolderEndsBeforeTheMark()
     world.register()
     world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
-    assert wake(world) is Wake.STARTED
+    assert wake(world) is TriggerOutcome.STARTED
 
 
 def test_a_holder_that_wants_to_give_the_lease_back_right_after_the_mark_goes_round_again(world: World):
@@ -84,7 +84,7 @@ def test_a_holder_that_wants_to_give_the_lease_back_right_after_the_mark_goes_ro
     world.states = HolderEndsAfterTheMark()
     world.register()
     world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
-    assert wake(world) is Wake.BUSY
+    assert wake(world) is TriggerOutcome.BUSY
 
 
 def test_an_event_after_the_run_has_ended_starts_another(world: World):
@@ -92,23 +92,23 @@ def test_an_event_after_the_run_has_ended_starts_another(world: World):
     world.put(change_file(1))
     wake(world)
     world.process()
-    assert wake(world) is Wake.STARTED
+    assert wake(world) is TriggerOutcome.STARTED
 
 
 def test_the_mark_of_a_run_that_never_began_goes_stale(world: World):
     world.register()
     wake(world)
     world.clock.advance(STALE_AFTER_SECONDS - 1)
-    assert wake(world) is Wake.COLLAPSED
+    assert wake(world) is TriggerOutcome.COLLAPSED
     world.clock.advance(1)
-    assert wake(world) is Wake.STARTED
+    assert wake(world) is TriggerOutcome.STARTED
 
 
 def test_the_lease_of_a_dead_run_does_not_hold_up_events_once_it_is_over(world: World):
     world.register()
     world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
     world.clock.advance(300)
-    assert wake(world) is Wake.STARTED
+    assert wake(world) is TriggerOutcome.STARTED
 
 
 def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
@@ -121,7 +121,7 @@ def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
     with pytest.raises(JobRunError):
         wake(world)
     world.before_start = lambda *_: None
-    assert wake(world) is Wake.STARTED
+    assert wake(world) is TriggerOutcome.STARTED
 
 
 def test_a_failed_start_does_not_take_away_a_mark_that_somebody_else_relies_on(world: World):
@@ -133,7 +133,7 @@ def test_a_failed_start_does_not_take_away_a_mark_that_somebody_else_relies_on(w
 
     world.before_start = refuse
     with pytest.raises(JobRunError):
-        wake_table(world.states, world.jobs, ORDERS, world.clock(), even_if_requested=True)
+        trigger_table(world.states, world.jobs, ORDERS, world.clock(), even_if_requested=True)
     assert Attribute.WORK_REQUESTED_UTC in world.state().item
 
 
@@ -159,17 +159,17 @@ def test_no_wake_up_is_lost_when_events_and_runs_race(world: World, attempt: int
     def start(job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         if job != JOB_PROCESS_TABLE:
             return world.run_job(job, arguments)
-        runs.append(pool.submit(process_table, ORDERS, LAKE, LAKE_PREFIX, f"run-{len(runs)}", outside))
+        runs.append(pool.submit(process_table, ORDERS, LAKE, LAKE_PREFIX, f"run-{len(runs)}", ports))
         return [JobState.ACTIVE]
 
     jobs = MemoryJobs(start)
-    outside = Outside(world.states, jobs, world.open_bucket, world.clock, lambda _: None, world.metrics)
+    ports = Ports(world.states, jobs, world.open_bucket, world.clock, lambda _: None, world.metrics)
     numbers = iter(range(300))
 
     def deliver() -> None:
         for number in numbers:
             world.put(change_file(number))
-            wake_table(world.states, jobs, ORDERS, world.clock())
+            trigger_table(world.states, jobs, ORDERS, world.clock())
 
     with ThreadPoolExecutor(12) as pool:
         for writer in [pool.submit(deliver) for _ in range(4)]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from cdclake.control.run.job_polling import LONGEST_PAUSE_SECONDS, MOST_LOOKS_UNANSWERED, OutOfTimeError
-from cdclake.control.run.process_table import MOST_RUNS, process_table
+from cdclake.control.run.job_polling import LONGEST_PAUSE_SECONDS, MAX_UNANSWERED_POLLS, OutOfTimeError
+from cdclake.control.run.process_table import MAX_SPARK_RUNS, process_table
 from cdclake.errors import JobRunError, NoRoomError, RetryableError
 from cdclake.model.names import JOB_LOAD_INITIAL, Attribute
 from cdclake.ports import JobRun, JobState
@@ -52,18 +52,18 @@ def last_error(world: World) -> str:
 
 @pytest.mark.parametrize("word", ["EXPIRED", "ERROR"])
 def test_a_run_that_the_service_gave_up_is_started_again(world: World, word: str):
-    answers(world, *[ended(JobState.GIVEN_UP, word)] * (MOST_RUNS - 1))
+    answers(world, *[ended(JobState.GIVEN_UP, word)] * (MAX_SPARK_RUNS - 1))
     report = world.process()
-    assert [job.outcome for job in report.rounds[0].jobs] == [word] * (MOST_RUNS - 1) + ["SUCCEEDED"]
+    assert [job.outcome for job in report.rounds[0].jobs] == [word] * (MAX_SPARK_RUNS - 1) + ["SUCCEEDED"]
     assert world.state().item[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
-    assert len(world.slept) == MOST_RUNS - 1
+    assert len(world.slept) == MAX_SPARK_RUNS - 1
 
 
 def test_a_run_that_the_service_gives_up_again_and_again_fails_the_table(world: World):
     answers(world, *[ended(JobState.GIVEN_UP, "EXPIRED")] * 99)
     with pytest.raises(JobRunError, match="ended as EXPIRED"):
         world.process()
-    assert len(world.jobs.started) == MOST_RUNS
+    assert len(world.jobs.started) == MAX_SPARK_RUNS
     assert "EXPIRED" in last_error(world)
     assert is_free(world)
 
@@ -120,7 +120,7 @@ def test_a_start_for_which_there_is_never_room_fails_the_table_and_gives_the_lea
 
     world.before_start = refuse
     with pytest.raises(OutOfTimeError, match="own time is over"):
-        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.outside, timeout_seconds=HOUR_SECONDS)
+        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
     assert sum(world.slept) == pytest.approx(HOUR_SECONDS)
     assert "OutOfTimeError" in last_error(world)
     assert is_free(world)
@@ -130,7 +130,7 @@ def test_when_its_own_time_is_over_the_job_is_stopped_and_the_lease_given_back(w
     world.states_of_job = [ACTIVE] * 9999
     begin = world.clock()
     with pytest.raises(OutOfTimeError, match="own time is over"):
-        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.outside, timeout_seconds=HOUR_SECONDS)
+        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
     assert (world.clock() - begin).total_seconds() == pytest.approx(HOUR_SECONDS)
     assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
     assert "OutOfTimeError" in last_error(world)
@@ -148,12 +148,12 @@ def test_a_job_that_takes_a_while_to_stop_is_waited_for_before_the_lease_is_give
 
     world.jobs.stop = stopping  # type: ignore[method-assign]  # a Spark job stops within a minute or so
     with pytest.raises(OutOfTimeError):
-        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.outside, timeout_seconds=HOUR_SECONDS)
+        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
     assert is_free(world)
 
 
 def test_a_service_that_is_silent_for_a_while_is_asked_again(world: World):
-    get, asked = world.jobs.get, iter(range(MOST_LOOKS_UNANSWERED - 1))
+    get, asked = world.jobs.get, iter(range(MAX_UNANSWERED_POLLS - 1))
 
     def throttled(job: str, run_id: str) -> JobRun:
         if next(asked, None) is not None:
@@ -174,6 +174,6 @@ def test_no_round_begins_in_the_last_half_of_the_time(world: World):
         world.states.request_work(ORDERS, world.clock(), 900)
 
     world.after_job = a_file_comes
-    report = process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.outside, timeout_seconds=HOUR_SECONDS)
+    report = process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
     assert (len(report.rounds), report.outcome) == (2, "handed on")
     assert is_free(world)

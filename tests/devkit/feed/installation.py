@@ -9,10 +9,10 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.controller import Source, execute, plan
+from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.process_table import Outside, process_table
+from cdclake.control.run.process_table import Ports, process_table
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
@@ -71,8 +71,8 @@ class Installation:
 
     def run_hourly(self) -> None:
         """Run the Controller and everything that it starts."""
-        source = Source(store((self._root / RAW).as_uri()), self._states, RAW, self._prefix)
-        execute(plan(source, _now()), self._states, self._jobs, _now())
+        inputs = PlanInputs(store((self._root / RAW).as_uri()), self._states, RAW, self._prefix)
+        execute(plan(inputs, _now()), self._states, self._jobs, _now())
 
     def _job(self, job: str, arguments: Mapping[str, str]) -> JobRun:
         self._runs += 1
@@ -92,8 +92,8 @@ class Installation:
         return f"run-{self._runs}"
 
     @property
-    def _outside(self) -> Outside:
-        return Outside(
+    def _outside(self) -> Ports:
+        return Ports(
             states=self._states,
             jobs=self._jobs,
             open_bucket=lambda bucket: store((self._root / bucket).as_uri()),

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.control.catalog.plan import listing_of, live_view
+from cdclake.control.catalog.plan import catalog_entry, live_view
 from cdclake.errors import RefusedChangeError
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows
 from cdclake.model.catalog import CatalogName
@@ -236,7 +236,7 @@ def test_the_view_of_the_catalog_gives_the_live_rows_of_files_with_and_without_o
     folder = table.lake / table.layout.table_prefix
     adopted = {name: [value] for name, value in row(4).items() if name not in {table.item["PartitionKey"]}}
     pq.write_table(pa.table(adopted), (folder / table.files()[-1]).parent / "adopted.parquet")
-    listing = listing_of(table.log.snapshot(table.log.head()), table.layout, has_view=True)
+    listing = catalog_entry(table.log.snapshot(table.log.head()), table.layout, has_view=True)
     view = live_view(listing.table, CatalogName("lake", "shop_orders"))
     with duckdb.connect() as connection:
         connection.execute("CREATE SCHEMA lake")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.adapters.stores import store
-from cdclake.control.run.spark_batch import batch_key, read_progress, work_through, write_batch
+from cdclake.control.run.spark_batch import batch_key, read_progress, run_batch, write_batch
 from cdclake.lake.operations.job import is_spark_alive
 from cdclake.model.names import Argument
 from cdclake.oracle import merge
@@ -39,7 +39,7 @@ def test_of_three_tables_in_one_spark_session_the_broken_one_fails_alone(tmp_pat
     def load(arguments: Mapping[str, str]) -> dict[str, Any]:
         return tables[arguments[Argument.PREFIX].split("/")[1]].load_incremental()
 
-    summary = work_through(lake, key, load, lambda: is_spark_alive(spark))
+    summary = run_batch(lake, key, load, lambda: is_spark_alive(spark))
     assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
     progress = read_progress(lake, key)
     assert progress is not None

@@ -16,7 +16,7 @@ from cdclake.cli.aws.job_history import GlueJobHistory
 from cdclake.cli.aws.session import CLIENT_CONFIG, endpoint_of, session_of
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.controller import Source
+from cdclake.control.controller import PlanInputs
 
 if TYPE_CHECKING:
     from cdclake.cli.target import Target
@@ -76,10 +76,10 @@ class Services:
         return self._target.installation
 
     @property
-    def source(self) -> Source:
+    def plan_inputs(self) -> PlanInputs:
         """What a plan is made from."""
         target = self._target
-        return Source(self.raw, self.state, target.raw_bucket, target.installation.raw_folder, self.statistics)
+        return PlanInputs(self.raw, self.state, target.raw_bucket, target.installation.raw_folder, self.statistics)
 
     def log(self, name: TableName) -> ChangeLog:
         """A lake table's change log."""

@@ -11,7 +11,7 @@ from cdclake.cli.confirm import ask, open_table, tell_of_catalog, warn_if_at_wor
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
-from cdclake.model.table import MOST_RETENTION_DAYS
+from cdclake.model.table import MAX_RETENTION_DAYS
 
 if TYPE_CHECKING:
     from cdclake.commit.clean_up import CleanUpPlan
@@ -34,7 +34,7 @@ def clean_up(
     *,
     retention_days: Annotated[
         int | None,
-        typer.Option(min=0, max=MOST_RETENTION_DAYS, help="Days to keep; else the table's RetentionDays, 30 if unset."),
+        typer.Option(min=0, max=MAX_RETENTION_DAYS, help="Days to keep; else the table's RetentionDays, 30 if unset."),
     ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,

@@ -66,7 +66,7 @@ def _where(target: Target, services: Services) -> str:
     """The AWS that is looked at, for people. Makes the adapters, so that what is wrong with the settings shows now."""
     from cdclake.cli.aws.session import endpoint_of, session_of
 
-    _ = services.source, services.lake
+    _ = services.plan_inputs, services.lake
     endpoint = endpoint_of(target)
     if endpoint:
         return endpoint

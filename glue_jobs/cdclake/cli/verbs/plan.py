@@ -34,7 +34,7 @@ def plan(
     from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
     from cdclake.control import controller
 
-    planned = controller.plan(connect(target).source, datetime.now(timezone.utc), table)
+    planned = controller.plan(connect(target).plan_inputs, datetime.now(timezone.utc), table)
     records = [entry.to_json() for entry in planned.tables]
     output_for(output).records(
         "Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records]

@@ -49,7 +49,7 @@ def run(
         services = connect(target)
         outcome = Pipeline(services, target, bar.say).run(names)
         if outcome.idle:
-            outcome = outcome.with_plan(plan(services.source, datetime.now(timezone.utc), outcome.idle))
+            outcome = outcome.with_plan(plan(services.plan_inputs, datetime.now(timezone.utc), outcome.idle))
     show(outcome, output)
     if outcome.failed:
         raise outcome.error()

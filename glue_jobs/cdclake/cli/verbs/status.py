@@ -54,7 +54,7 @@ def status(
     from cdclake.control.status import table_statuses
 
     services, now = connect(target), datetime.now(timezone.utc)
-    planned = controller.plan(services.source, now, table)
+    planned = controller.plan(services.plan_inputs, now, table)
     found = table_statuses(planned.tables, services.log, now, late_after_minutes)
     shown = output_for(output)
     rows = found[:MOST_ROWS] if output is OutputFormat.TABLE else found

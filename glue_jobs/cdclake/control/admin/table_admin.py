@@ -12,7 +12,7 @@ from cdclake.commit.publish import roll_forward
 from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import UndoPlan, apply_undo, check_kept, plan_reapply, plan_rollback
-from cdclake.control.catalog.sync import catalog_news
+from cdclake.control.catalog.sync import sync_catalog
 from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes
 from cdclake.control.run.lease import Lease
 from cdclake.errors import CommitConflictError
@@ -113,7 +113,7 @@ class RegisteredTable:
             LeaseHeldError: A run is working on the table.
         """
         with self._leased() as lease:
-            with lease.kept_meanwhile():
+            with lease.renewed_in_background():
                 made = make(lease.token)
             self._bring_item_in_line()
             return made
@@ -230,7 +230,7 @@ class RegisteredTable:
         try:
             change = roll_forward(self.log, lease.keep)
             check_not_ahead(self.state, change, adopts=adopts)
-            lease.shut_out_earlier_runs(self.log, lease.keep)
+            lease.fence_earlier_holder(self.log, lease.keep)
             if self.state.last_change < change or lease.taken_over_from:
                 self._bring_item_in_line()
             yield lease
@@ -245,7 +245,7 @@ class RegisteredTable:
         if not (item and shown and self.open_catalog):
             return
         lake = self.log.snapshot(self.log.head())
-        news = catalog_news(self.open_catalog(shown.database), item, self.log.layout, lake, lease.keep)
+        news = sync_catalog(self.open_catalog(shown.database), item, self.log.layout, lake, lease.keep)
         if news:
             self.states.record_run(self.state.path, news)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
 from cdclake.model import position
-from cdclake.model.catalog import CatalogPartition, CatalogTable, Listing, Statistics
+from cdclake.model.catalog import CatalogEntry, CatalogPartition, CatalogTable, Statistics
 from cdclake.model.names import Attribute
 from cdclake.model.schema import HIVE_NULL_PARTITION, OP_COLUMN, Column
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.model.table import TableName
 
-MOST_NAME_BYTES = 255
+MAX_NAME_BYTES = 255
 """https://docs.aws.amazon.com/athena/latest/ug/tables-databases-columns-names.html"""
 _UNUSUAL = re.compile(r"[^a-z0-9_]")
 _TAKEN = re.compile(r"[^,\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]+")
 """Glue takes one line of text; Hive, and Trino after it, separate columns by commas, and trim spaces."""
 LIVE_SUFFIX = "_live"
 """What the view of a table's live rows has after the table's name."""
-OF_LIVE_ROWS = " (live rows)"
+LIVE_ROWS_SUFFIX = " (live rows)"
 """What the view has after the source of the table, so that neither is taken for the other."""
 ADDED = (Column(OP_COLUMN.lower(), "string"), Column(position.COLUMN, "string"))
 """Columns of every data file of a lake table beside the source's."""
@@ -45,16 +45,16 @@ def table_name(name: TableName, chosen: str = "") -> str:
         ConfigurationError: It is too long, or the chosen one is not as Athena takes names.
     """
     made = chosen or _UNUSUAL.sub("_", "_".join(filter(None, (name.schema, name.table))).lower())
-    if _UNUSUAL.search(made) or len(made) > MOST_NAME_BYTES:
+    if _UNUSUAL.search(made) or len(made) > MAX_NAME_BYTES:
         message = f"'{made}' cannot be the name of a table in the catalog"
-        remedy = f"Set {Attribute.CATALOG_TABLE} to at most {MOST_NAME_BYTES} of a-z, 0-9 and _"
+        remedy = f"Set {Attribute.CATALOG_TABLE} to at most {MAX_NAME_BYTES} of a-z, 0-9 and _"
         raise ConfigurationError(message, remedy=remedy, table=name)
     return made
 
 
-def listing_of(
+def catalog_entry(
     snapshot: Snapshot, layout: LakeLayout, added: tuple[Column, ...] = ADDED, *, has_view: bool = False
-) -> Listing:
+) -> CatalogEntry:
     """What the catalog should say of a lake table.
 
     Columns that the catalog cannot take are left out, and named in the table's `left_out`.
@@ -89,7 +89,7 @@ def listing_of(
         CatalogPartition(values, location + _folder(those, layout), columns, _statistics(those))
         for values, those in files.items()
     )
-    return Listing(table, tuple(partitions))
+    return CatalogEntry(table, tuple(partitions))
 
 
 def live_view(table: CatalogTable, name: CatalogName) -> CatalogTable:
@@ -109,7 +109,7 @@ def live_view(table: CatalogTable, name: CatalogName) -> CatalogTable:
         columns=columns,
         partition_columns=(),
         statistics=None,
-        source=table.source + OF_LIVE_ROWS,
+        source=table.source + LIVE_ROWS_SUFFIX,
         change=None,
         parquet=False,
         query=f"SELECT {names} FROM {_quoted(name.database)}.{_quoted(name.table)} WHERE {where}",
@@ -121,9 +121,9 @@ def _quoted(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
-def emptied(table: CatalogTable, change: int) -> Listing:
+def emptied(table: CatalogTable, change: int) -> CatalogEntry:
     """A table whose every change was undone: it stays, with its columns, and shows nothing."""
-    return Listing(replace(table, statistics=Statistics(), change=change))
+    return CatalogEntry(replace(table, statistics=Statistics(), change=change))
 
 
 @dataclass(frozen=True)
@@ -147,14 +147,14 @@ class CatalogPlan:
     update_table: CatalogTable | None
 
 
-def plan_catalog(wanted: Listing, found: Listing | None) -> CatalogPlan:
+def plan_catalog(wanted: CatalogEntry, found: CatalogEntry | None) -> CatalogPlan:
     """What has to be done so that the catalog says what is wanted.
 
     The table itself is updated last: a run that dies before that leaves a table that does not claim to show the
     change, and readers find the partitions of a new column's rows with that column.
 
     Args:
-        wanted: From `listing_of` or `emptied`.
+        wanted: From `catalog_entry` or `emptied`.
         found: What the catalog says; None if it has no such table.
     """
     drop_table = found is not None and _names(found.table) != _names(wanted.table)
@@ -202,7 +202,7 @@ def _partition_column(snapshot: Snapshot, layout: LakeLayout, name: str) -> Colu
 
 def _can_be_taken(name: str) -> bool:
     taken = _TAKEN.fullmatch(name) and name == name.strip(" ")
-    return bool(taken) and len(name.lower().encode()) <= MOST_NAME_BYTES
+    return bool(taken) and len(name.lower().encode()) <= MAX_NAME_BYTES
 
 
 def _lower(column: Column) -> Column:

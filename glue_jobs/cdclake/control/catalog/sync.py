@@ -1,7 +1,7 @@
 """Keeps the catalog in line with a lake table, under the table's lease.
 
 The catalog is compared with the lake's snapshot, and the difference is sent. Whatever a run that died has left, or
-somebody else has changed, the next run that looks finds and mends it. What goes wrong with the catalog stands in the
+somebody else has changed, the next run that polls finds and mends it. What goes wrong with the catalog stands in the
 item, and never keeps rows from the lake.
 """
 
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Callable, TypeVar
 from cdclake import logs
 from cdclake.control.catalog.plan import (
     ADDED,
+    LIVE_ROWS_SUFFIX,
     LIVE_SUFFIX,
-    OF_LIVE_ROWS,
+    catalog_entry,
     emptied,
-    listing_of,
     live_view,
     plan_catalog,
     table_name,
 )
 from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.errors import CdclakeError, ConfigurationError, LeaseLostError
-from cdclake.model.catalog import CatalogName, Listing
+from cdclake.model.catalog import CatalogEntry, CatalogName
 from cdclake.model.layout import HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.versions import as_table
@@ -43,12 +43,12 @@ T = TypeVar("T")
 OpenCatalog = Callable[[str], "Catalog"]
 """Gives the catalog of a database."""
 BATCH = 100
-"""Partitions sent between two looks at the lease."""
+"""Partitions sent between two polls at the lease."""
 PAGE = 1000
 """Partitions read between two."""
 
 
-def catalog_news(
+def sync_catalog(
     catalog: Catalog | None, state: TableState, layout: LakeLayout, lake: Snapshot, keep_alive: KeepAlive
 ) -> dict[str, str]:
     """Bring the catalog in line, and tell what the item must say of it from now on.
@@ -91,7 +91,7 @@ def show(
     Costs one request for each of them that there is to be, if it does already.
 
     Args:
-        As `catalog_news`.
+        As `sync_catalog`.
 
     Returns:
         Where it is shown; None if there is no lake table yet.
@@ -116,7 +116,7 @@ def show(
     if former and former.database == name.database and former != name:
         _drop_if_ours(catalog, former.table, str(layout.name))
         _drop_if_ours(catalog, former.table + HISTORY_SUFFIX, str(beside.name))
-        _drop_if_ours(catalog, former.table + LIVE_SUFFIX, str(layout.name) + OF_LIVE_ROWS)
+        _drop_if_ours(catalog, former.table + LIVE_SUFFIX, str(layout.name) + LIVE_ROWS_SUFFIX)
     return name
 
 
@@ -137,14 +137,14 @@ def _show_one(
     if found:
         _check_ours(found, name, layout)
     if lake.exists or found is None:
-        wanted = listing_of(lake, layout, added, has_view=has_view)
+        wanted = catalog_entry(lake, layout, added, has_view=has_view)
     else:
         wanted = emptied(found, lake.change)
     if found and found.has_view and not wanted.table.has_view:  # before the table forgets that there is one
-        _drop_if_ours(catalog, name.table + LIVE_SUFFIX, wanted.table.source + OF_LIVE_ROWS)
+        _drop_if_ours(catalog, name.table + LIVE_SUFFIX, wanted.table.source + LIVE_ROWS_SUFFIX)
     if found != wanted.table:
-        before = Listing(found, tuple(_partitions(catalog, name.table, keep_alive))) if found else None
-        carry_out(catalog, name.table, plan_catalog(wanted, before), keep_alive)
+        before = CatalogEntry(found, tuple(_partitions(catalog, name.table, keep_alive))) if found else None
+        apply_plan(catalog, name.table, plan_catalog(wanted, before), keep_alive)
         _warn_of(wanted.table)
     if wanted.table.has_view:
         view = CatalogName(name.database, table_name(layout.name, name.table + LIVE_SUFFIX))
@@ -202,7 +202,7 @@ def _partitions(catalog: Catalog, table: str, keep_alive: KeepAlive) -> Iterator
         yield partition
 
 
-def carry_out(catalog: Catalog, table: str, plan: CatalogPlan, keep_alive: KeepAlive) -> None:
+def apply_plan(catalog: Catalog, table: str, plan: CatalogPlan, keep_alive: KeepAlive) -> None:
     """Do what a plan says.
 
     Args:

@@ -135,7 +135,7 @@ def parse_new_table(text: str) -> dict[str, str]:
     return dict(given)
 
 
-def as_words(arguments: Mapping[str, str]) -> list[str]:
+def to_argv(arguments: Mapping[str, str]) -> list[str]:
     """Arguments as words of a command line, in the form that leaves no doubt which value belongs to which name."""
     return [f"{_DASHES}{name}={value}" for name, value in arguments.items()]
 

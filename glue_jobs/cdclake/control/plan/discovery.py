@@ -29,7 +29,7 @@ class Found(NamedTuple):
     errors: list[str]
 
 
-def table_folders(
+def discover_tables(
     raw: ObjectReader,
     bucket: str,
     prefix: str,

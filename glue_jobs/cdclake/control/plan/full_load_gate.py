@@ -46,16 +46,16 @@ def due_loads(state: TableState, files: Sequence[RawFile]) -> list[RawFile]:
         state: The table.
         files: Its LOAD files, any order.
     """
-    newest = newest_load(files)
+    newest = newest_load_utc(files)
     return list(files) if newest is not None and newest > state.last_full_load_utc else []
 
 
-def newest_load(files: Sequence[RawFile]) -> datetime | None:
+def newest_load_utc(files: Sequence[RawFile]) -> datetime | None:
     """When the newest file was written, to the second, as the state table keeps it; None if there are no files."""
     return max((file.modified_utc.replace(microsecond=0) for file in files), default=None)
 
 
-def task_word(statistics: TaskStatistics | None, state: TableState, files: Sequence[RawFile]) -> str | None:
+def dms_table_state(statistics: TaskStatistics | None, state: TableState, files: Sequence[RawFile]) -> str | None:
     """What the table's DMS task says of it, asked only if a full load is due; None if there is nothing to be told.
 
     Args:
@@ -79,7 +79,7 @@ def waiting(state: TableState, files: Sequence[RawFile], now: datetime, word: st
         state: The table.
         files: The LOAD files, at least one.
         now: The time.
-        word: What the table's DMS task says of it, see `task_word`.
+        word: What the table's DMS task says of it, see `dms_table_state`.
     """
     if word in FAILED:
         return Waiting(f"the full load failed: the DMS task says '{word}'", "have the DMS task reload the table")

@@ -52,7 +52,7 @@ class PendingNote(NamedTuple):
         return json.dumps(self._asdict())
 
 
-def note_of(after: str, batch: Sequence[RawFile], pending: Sequence[RawFile]) -> str:
+def pending_note(after: str, batch: Sequence[RawFile], pending: Sequence[RawFile]) -> str:
     """What to note of the change files after a watermark; empty if there are none.
 
     Args:

@@ -15,9 +15,9 @@ from cdclake.model.names import Argument
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MOST_PATH_BYTES = 64 * 1024
+MAX_PATH_BYTES = 64 * 1024
 """A third of what Glue takes as arguments, and half of what Linux takes as one word of a command line (128 KiB)."""
-FULL_TABLES_IN_A_PACK = 10
+FULL_SIZE_TABLES_PER_PACK = 10
 """So many tables may be in a pack if each has as much work as a table in a pack may have."""
 
 
@@ -116,9 +116,9 @@ class _Pack:
     def takes(self, table: Work, limits: PackLimits) -> bool:
         return (
             len(self.paths) < limits.tables
-            and self._files + table.files <= limits.table_files * FULL_TABLES_IN_A_PACK
-            and self._bytes + table.bytes <= limits.table_bytes * FULL_TABLES_IN_A_PACK
-            and self._path_bytes + _path_bytes(table) <= MOST_PATH_BYTES
+            and self._files + table.files <= limits.table_files * FULL_SIZE_TABLES_PER_PACK
+            and self._bytes + table.bytes <= limits.table_bytes * FULL_SIZE_TABLES_PER_PACK
+            and self._path_bytes + _path_bytes(table) <= MAX_PATH_BYTES
         )
 
     def add(self, table: Work) -> None:

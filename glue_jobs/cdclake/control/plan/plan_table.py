@@ -7,8 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.full_load_gate import due_loads, newest_load, waiting
-from cdclake.control.plan.lost_files import note_of, vanished
+from cdclake.control.plan.full_load_gate import due_loads, newest_load_utc, waiting
+from cdclake.control.plan.lost_files import pending_note, vanished
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.rawfiles import RawFile
 
-MOST_NAMES = 3
+MAX_NAMES = 3
 """So many files are named in a reason, and the others counted."""
 
 
@@ -31,7 +31,7 @@ def plan_table(
     change_files: Sequence[RawFile],
     now: datetime,
     lake: Snapshot | None = None,
-    task_word: str | None = None,
+    dms_table_state: str | None = None,
 ) -> Decision:
     """Decide what is due for a table.
 
@@ -50,7 +50,7 @@ def plan_table(
             item has to do: a change file before the watermark that came since the last run listed leads to a `LOOK`,
             a table that is leased is `BUSY`, and one whose lease ran out and was not given back, or that the catalog
             could not be brought in line with, is worth a `LOOK`.
-        task_word: What the table's DMS task says of it, see `cdclake.control.plan.full_load_gate.task_word`.
+        dms_table_state: The state of the table in its DMS task, from `full_load_gate.dms_table_state`.
 
     Raises:
         ConfigurationError: An attribute of the state does not parse; names it.
@@ -60,7 +60,7 @@ def plan_table(
         return Decision(DecisionKind.INACTIVE, reason, to_activate(state))
     known = _known(state, lake)
     loads = due_loads(state, full_load_files)
-    wait = waiting(state, loads, now, task_word) if loads else None
+    wait = waiting(state, loads, now, dms_table_state) if loads else None
     if wait:
         return _held_up(DecisionKind.WAITING, *wait, known.watermark, len(loads), _oldest(loads))
     work = _work(state, known, loads, change_files, lake)
@@ -71,13 +71,13 @@ def plan_table(
         watermark=known.watermark,
         new_watermark=work.end or known.watermark,
         first=work.batch[0].relative if work.batch else "",
-        full_load_utc=newest_load(loads),
+        full_load_utc=newest_load_utc(loads),
         files=len(loads) + len(work.batch),
         bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
         left=len(work.late) + len(work.changes) - len(work.batch),
         oldest_utc=_oldest(loads, work.late, work.changes),
         too_late=len(work.too_late),
-        note=note_of(work.base.watermark, work.changes_in_batch, work.changes),
+        note=pending_note(work.base.watermark, work.changes_in_batch, work.changes),
     )
     if lost:
         return _frozen(state, decision, lost)
@@ -234,8 +234,8 @@ def _reason(state: TableState, work: _Work, *, any_files: bool) -> str:
 
 
 def _names(files: Sequence[RawFile]) -> str:
-    names = ", ".join(file.relative for file in files[:MOST_NAMES])
-    return f"{names}, ..." if len(files) > MOST_NAMES else names
+    names = ", ".join(file.relative for file in files[:MAX_NAMES])
+    return f"{names}, ..." if len(files) > MAX_NAMES else names
 
 
 def _count(files: Sequence[RawFile], what: str) -> str:

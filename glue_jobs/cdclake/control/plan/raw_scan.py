@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 PAGE_OBJECTS = 1000
 """So many objects S3 lists at once. https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html"""
-LOOK_BACK_HOURS = 12
+LOOKBACK_HOURS = 12
 """720 files at DMS's default of one a minute, so that these and what is new are mostly one page."""
-LOOK_BACK_FILES = 800
+LOOKBACK_FILES = 800
 """Where DMS writes more often, the look goes back so many files, which leaves room for LOAD files and late ones."""
 HOURS = 24
 _STAMP_CHARACTERS = len("yyyymmdd-HHMMSS")
@@ -58,7 +58,7 @@ class Look(NamedTuple):
     whole: bool
 
 
-def look_at_raw(raw: ObjectReader, state: TableState, now: datetime) -> Look:
+def scan_raw(raw: ObjectReader, state: TableState, now: datetime) -> Look:
     """List a table's raw files that may be new, and a page of the others.
 
     All files are listed if a full load is due, as the change files that it passes over count then, and if no key can
@@ -74,18 +74,18 @@ def look_at_raw(raw: ObjectReader, state: TableState, now: datetime) -> Look:
     """
     begin = _tail_begin(state)
     if not begin:
-        return look_at_all(raw, state)
+        return scan_all(raw, state)
     found = _page_and_tail(raw, state, begin)
     transactions: Iterable[ListedObject] = ()
     if state.transactions_prefix:
         transactions = raw.list(state.transactions_prefix, transactions_begin(state, now))
     loads, changes = raw_files(chain(found.objects, transactions), state.raw_prefix)
     if due_loads(state, loads):
-        return look_at_all(raw, state)
+        return scan_all(raw, state)
     return Look(loads, changes, found.page_end, whole=False)
 
 
-def look_at_all(raw: ObjectReader, state: TableState) -> Look:
+def scan_all(raw: ObjectReader, state: TableState) -> Look:
     """List all of a table's raw files; the page stays where it is.
 
     Raises:
@@ -113,8 +113,8 @@ def transactions_begin(state: TableState, now: datetime) -> str:
     return state.transactions_prefix + stamp.replace("-", "") if stamp else ""
 
 
-def look_from(change_files: Sequence[RawFile], watermark: str) -> str:
-    """Where a look is to begin so that it goes back no more than `LOOK_BACK_FILES`, for `TableState.last_look_from`.
+def scan_start(change_files: Sequence[RawFile], watermark: str) -> str:
+    """Where a look is to begin so that it goes back no more than `LOOKBACK_FILES`, for `TableState.last_look_from`.
 
     Args:
         change_files: All of a table's, in the order they are applied.
@@ -125,13 +125,13 @@ def look_from(change_files: Sequence[RawFile], watermark: str) -> str:
     """
     end = file_order(watermark)
     applied = [file for file in change_files if file.order <= end]
-    return applied[-LOOK_BACK_FILES].order[:_STAMP_CHARACTERS] if len(applied) > LOOK_BACK_FILES else ""
+    return applied[-LOOKBACK_FILES].order[:_STAMP_CHARACTERS] if len(applied) > LOOKBACK_FILES else ""
 
 
 def _look_begin(state: TableState) -> str:
     """Where the look begins, `yyyymmdd-HHMMSS`; empty if no change was applied."""
     watermark = state.checked_watermark
-    hours = min(state.settings.late_window_hours, LOOK_BACK_HOURS)
+    hours = min(state.settings.late_window_hours, LOOKBACK_HOURS)
     begin, noted = window_begin(Snapshot(watermark=watermark), hours), state.last_look_from
     return max(begin, noted) if noted <= file_order(watermark) else begin
 

@@ -20,9 +20,9 @@ SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 15.0
 JITTER = 0.25
 """Share by which a pause may be shorter or longer, so that many runs that began together do not call together."""
-MOST_LOOKS_UNANSWERED = 20
+MAX_UNANSWERED_POLLS = 20
 """In a row. Each has seen the service client's own retries fail, so this is a matter of minutes."""
-MOST_LOOKS_AT_STOPPING = 20
+MAX_STOP_POLLS = 20
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class OutOfTimeError(StoppedError):
     """The run has used up its own time."""
 
 
-class Patience(NamedTuple):
+class PollPolicy(NamedTuple):
     """How a run waits.
 
     Attributes:
@@ -39,16 +39,16 @@ class Patience(NamedTuple):
         sleep: Pauses for so many seconds.
         random: Gives numbers from 0 to 1.
         until_utc: When the run's own time is over.
-        at_each_look: Called before each pause; what it raises ends the waiting.
+        before_pause: Called before each pause; what it raises ends the waiting.
     """
 
     clock: Clock
     sleep: Callable[[float], None]
     random: Callable[[], float]
     until_utc: datetime
-    at_each_look: Callable[[], None]
+    before_pause: Callable[[], None]
 
-    def looks(self) -> Iterator[None]:
+    def polls(self) -> Iterator[None]:
         """Yields at once and then after each pause, without end.
 
         Raises:
@@ -64,7 +64,7 @@ class Patience(NamedTuple):
         Raises:
             OutOfTimeError: The run's own time is over.
         """
-        self.at_each_look()
+        self.before_pause()
         left_seconds = (self.until_utc - self.clock()).total_seconds()
         if left_seconds <= 0:
             remedy = "The next run goes on from the last change; if it stays so, give ProcessTable more time"
@@ -73,7 +73,7 @@ class Patience(NamedTuple):
 
 
 def pauses(random: Callable[[], float]) -> Iterator[float]:
-    """Seconds between looks: about a fifth of the time waited so far, within bounds, so that an end is soon seen."""
+    """Seconds between polls: about a fifth of the time waited so far, within bounds, so that an end is soon seen."""
     waited = 0.0
     while True:
         pause = min(max(waited * SHARE_OF_WAITED, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
@@ -81,56 +81,56 @@ def pauses(random: Callable[[], float]) -> Iterator[float]:
         waited += pause
 
 
-def start_run(jobs: JobRunner, job: str, arguments: Mapping[str, str], patience: Patience) -> str:
+def start_run(jobs: JobRunner, job: str, arguments: Mapping[str, str], policy: PollPolicy) -> str:
     """Start a run, waiting while there is no room for it; returns its id.
 
     Raises:
         OutOfTimeError: There was no room for as long as the caller had time.
         JobRunError: It could not be started for another reason.
     """
-    for _ in patience.looks():
+    for _ in policy.polls():
         try:
             return jobs.start(job, arguments)
         except NoRoomError as error:
             logger.warning("%s waits: %s", job, error)
-    raise AssertionError  # looks() never ends
+    raise AssertionError  # polls() never ends
 
 
-def wait_for_run(jobs: JobRunner, job: str, run_id: str, patience: Patience) -> JobRun:
+def wait_for_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> JobRun:
     """Wait until a run has ended, well or not.
 
-    A service that does not answer is asked again, `MOST_LOOKS_UNANSWERED` times in a row.
+    A service that does not answer is asked again, `MAX_UNANSWERED_POLLS` times in a row.
 
     Raises:
         OutOfTimeError: The run has not ended for as long as the caller had time.
         RetryableError: The service does not answer.
     """
     unanswered = 0
-    for _ in patience.looks():
+    for _ in policy.polls():
         try:
             run = jobs.get(job, run_id)
         except StoppedError:
             raise
         except RetryableError as error:
             unanswered += 1
-            if unanswered == MOST_LOOKS_UNANSWERED:
+            if unanswered == MAX_UNANSWERED_POLLS:
                 raise
             logger.warning("cannot tell how %s stands: %s", job, error, extra={"started": run_id})
             continue
         unanswered = 0
         if run.state is not JobState.ACTIVE:
             return run
-    raise AssertionError  # looks() never ends
+    raise AssertionError  # polls() never ends
 
 
-def stop_run(jobs: JobRunner, job: str, run_id: str, patience: Patience) -> bool:
+def stop_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> bool:
     """Have a run stopped, and wait a while until it is; the caller's time does not matter. False if it may run on."""
     try:
         run = jobs.stop(job, run_id)
-        for _, pause in zip(range(MOST_LOOKS_AT_STOPPING), pauses(patience.random)):
+        for _, pause in zip(range(MAX_STOP_POLLS), pauses(policy.random)):
             if run.state is not JobState.ACTIVE:
                 return True
-            patience.sleep(pause)
+            policy.sleep(pause)
             run = jobs.get(job, run_id)
     except StoppedError:
         raise

@@ -63,7 +63,7 @@ class Lease:
             raise LeaseLostError(message, remedy="Nothing to do: the run that has it now does the work")
         self._renewed = now
 
-    def shut_out_earlier_runs(self, log: ChangeLog, keep_alive: KeepAlive) -> None:
+    def fence_earlier_holder(self, log: ChangeLog, keep_alive: KeepAlive) -> None:
         """If the lease was not given back, see to it that the run that had it cannot commit any more.
 
         Args:
@@ -82,7 +82,7 @@ class Lease:
         return self._states.release_lease(self._path, self.token, even_if_requested=even_if_requested)
 
     @contextmanager
-    def kept_meanwhile(self, look_every_seconds: float = RENEW_AFTER_SECONDS / 4) -> Iterator[None]:
+    def renewed_in_background(self, look_every_seconds: float = RENEW_AFTER_SECONDS / 4) -> Iterator[None]:
         """Renew the lease from a thread of its own while the `with` block does work that cannot call `keep`.
 
         A lease that cannot be renewed is not the end of that work: should another run take the table over, it also

@@ -37,7 +37,7 @@ def lag(table: str, decision: Decision, now: datetime) -> list[Metric]:
     ]
 
 
-def of_changes(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
+def change_metrics(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
     """What changes of a lake table read, rewrote and put aside, summed up; nothing if there are none."""
     made = list(records)
     if not made:
@@ -54,17 +54,17 @@ def of_changes(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
     ]
 
 
-def of_end(table: str, seconds: float, *, failed: bool) -> list[Metric]:
+def run_end_metrics(table: str, seconds: float, *, failed: bool) -> list[Metric]:
     """How the work on a table ended, and how long it took."""
     return [Metric(Measure.FAILURES, int(failed), table), Metric(Measure.DURATION_SECONDS, seconds, table)]
 
 
-def of_catalog_failure(table: str) -> list[Metric]:
+def catalog_failure_metrics(table: str) -> list[Metric]:
     """That a lake table is not in the catalog as it is. It counts as a failure, so that the alarm goes off."""
     return [Metric(Measure.FAILURES, 1, table)]
 
 
-def of_controller(results: Sequence[TableResult], now: datetime) -> list[Metric]:
+def controller_metrics(results: Sequence[TableResult], now: datetime) -> list[Metric]:
     """What a Controller run saw: the lag of every active table, how many are frozen, and which it could not see to.
 
     The number of tables comes with every run, so that its absence tells that the Controller does not run. That of

@@ -1,6 +1,6 @@
 """ProcessTable: brings lake tables up to date, under each table's lease, by running the Spark jobs they need.
 
-A run goes in rounds. Each looks at the raw files of its tables, runs the jobs that are due, each for all tables that
+A run goes in rounds. Each polls at the raw files of its tables, runs the jobs that are due, each for all tables that
 need it, and writes down the outcome. A table that somebody asked for meanwhile, or that has more to do, keeps its lease
 for another round; the others' leases are given back. See `cdclake.control.run.trigger`. Whatever becomes of one
 table, the others go on.
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake import logs
 from cdclake.control.jobs.entry import StoppedError, failures_line
-from cdclake.control.run.job_polling import Patience
+from cdclake.control.run.job_polling import PollPolicy
 from cdclake.control.run.lease import Lease
-from cdclake.control.run.spark_runs import SparkRuns, ended_badly
-from cdclake.control.run.table_run import Outside, Report, TableWork, read_state
-from cdclake.control.run.trigger import wake_tables
+from cdclake.control.run.spark_runs import SparkRuns, run_error
+from cdclake.control.run.table_run import Ports, Report, TableWork, read_state
+from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import LeaseHeldError, LeaseLostError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
@@ -26,19 +26,19 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cdclake.control.run.spark_runs import Verdict
+    from cdclake.control.run.spark_runs import BatchOutcome
 
-__all__ = ["Outside", "Report", "process_table", "process_tables"]
+__all__ = ["Ports", "Report", "process_table", "process_tables"]
 
 log = logs.bind(__name__)
 
-MOST_ROUNDS = 20
+MAX_ROUNDS = 20
 """A table that never comes to rest is handed to a fresh run before the job's time limit ends this one."""
 SHARE_FOR_ROUNDS = 0.5
 """Share of the run's time in which rounds begin, so that the last one has the rest of it to end."""
 DEFAULT_TIMEOUT_SECONDS = 645 * 60
 """A full load of 8 hours and an increment of 2, and 45 minutes beside. The deployed job has 15 minutes more."""
-MOST_RUNS = 4
+MAX_SPARK_RUNS = 4
 """So often a Spark job is run in one round, for tables that no run before came to."""
 
 
@@ -64,7 +64,7 @@ def process_table(
     out_bucket: str,
     out_prefix: str,
     run_id: str,
-    outside: Outside,
+    ports: Ports,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
 ) -> Report:
     """Bring one lake table up to date; see `process_tables`.
@@ -74,7 +74,7 @@ def process_table(
         LeaseLostError: Another run took the table over while this one waited.
         CdclakeError: What went wrong; it stands in the item as well.
     """
-    (report,) = process_tables([path], out_bucket, out_prefix, run_id, outside, timeout_seconds).tables
+    (report,) = process_tables([path], out_bucket, out_prefix, run_id, ports, timeout_seconds).tables
     if report.failure:
         raise report.failure
     return report
@@ -85,7 +85,7 @@ def process_tables(
     out_bucket: str,
     out_prefix: str,
     run_id: str,
-    outside: Outside,
+    ports: Ports,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
 ) -> BatchReport:
     """Bring lake tables up to date.
@@ -98,27 +98,27 @@ def process_tables(
         out_bucket: Lake bucket.
         out_prefix: Lake prefix, empty or with a trailing slash.
         run_id: Holder of the leases.
-        outside: State table, jobs, buckets, time.
+        ports: State table, jobs, buckets, time.
         timeout_seconds: The run's own time: when it is over, the Spark job is stopped and the leases are given back.
 
     Raises:
         StoppedError: The run was told to stop, or its time was over.
     """
-    return _Run(out_bucket, out_prefix, run_id, outside, timeout_seconds).bring_up_to_date(paths)
+    return _Run(out_bucket, out_prefix, run_id, ports, timeout_seconds).bring_up_to_date(paths)
 
 
 class _Run:
     """A run: its tables, each under its lease, and its Spark jobs."""
 
-    def __init__(self, out_bucket: str, out_prefix: str, run_id: str, outside: Outside, timeout_seconds: float) -> None:
-        self._out_bucket, self._out_prefix, self._run_id, self._outside = out_bucket, out_prefix, run_id, outside
+    def __init__(self, out_bucket: str, out_prefix: str, run_id: str, ports: Ports, timeout_seconds: float) -> None:
+        self._out_bucket, self._out_prefix, self._run_id, self._ports = out_bucket, out_prefix, run_id, ports
         self._tables: list[TableWork] = []
-        begin = outside.clock()
+        begin = ports.clock()
         self._last_round_utc = begin + timedelta(seconds=timeout_seconds * SHARE_FOR_ROUNDS)
         until = begin + timedelta(seconds=timeout_seconds)
-        patience = Patience(outside.clock, outside.sleep, outside.random, until, self._keep_some_lease)
-        lake = outside.open_bucket(out_bucket)
-        self._spark = SparkRuns(outside.jobs, lake, out_bucket, out_prefix, run_id, patience)
+        policy = PollPolicy(ports.clock, ports.sleep, ports.random, until, self._keep_some_lease)
+        lake = ports.open_bucket(out_bucket)
+        self._spark = SparkRuns(ports.jobs, lake, out_bucket, out_prefix, run_id, policy)
 
     def bring_up_to_date(self, paths: Sequence[str]) -> BatchReport:
         try:
@@ -138,17 +138,17 @@ class _Run:
         """Take a table's lease, unless there is a reason to leave the table alone."""
         report = Report(path, self._run_id)
         try:
-            state = read_state(self._outside.states, path)
+            state = read_state(self._ports.states, path)
             report.table = str(state.name)
             if not state.active:
                 # or it would hold up the first event after somebody turns the table on
-                self._outside.states.clear_request(path)
+                self._ports.states.clear_request(path)
                 report.outcome = "inactive"
                 return report
             self._keep_leases()
-            lease = Lease(self._outside.states, path, state.name, self._run_id, self._outside.clock)
+            lease = Lease(self._ports.states, path, state.name, self._run_id, self._ports.clock)
             layout = LakeLayout(self._out_bucket, self._out_prefix, state.name)
-            self._tables.append(TableWork(path, lease, layout, self._outside, report, self._keep_leases))
+            self._tables.append(TableWork(path, lease, layout, self._ports, report, self._keep_leases))
         except LeaseHeldError as error:
             report.outcome = f"busy: leased by {error.details.get('holder')} until {error.details.get('until')}"
         except StoppedError:
@@ -160,12 +160,12 @@ class _Run:
 
     def _rounds(self) -> None:
         """Go round until nobody asks for more, and give the leases back."""
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             self._round(self._open())
-            self._each(self._open(), lambda table: table.give_back())
+            self._each(self._open(), lambda table: table.release_if_done())
             if not self._open():
                 return
-            if self._outside.clock() >= self._last_round_utc:
+            if self._ports.clock() >= self._last_round_utc:
                 break
         self._hand_on(self._open())
 
@@ -178,7 +178,7 @@ class _Run:
 
     def _run_job(self, job: str, tables: Sequence[TableWork]) -> None:
         """Run a Spark job for all tables that need it; for those that a run did not come to, once more."""
-        for _ in range(MOST_RUNS):
+        for _ in range(MAX_SPARK_RUNS):
             due = {table.path: table for table in tables if table.open}
             if not due:
                 return
@@ -187,12 +187,12 @@ class _Run:
                 return
             for path, error in verdict.failed.items():
                 due[path].fail(error)
-            self._each([due[path] for path in verdict.good], lambda table: table.take_in(job))
+            self._each([due[path] for path in verdict.good], lambda table: table.sync_after_job(job))
             tables, run = [due[path] for path in verdict.again], verdict.run
         for table in tables:
-            table.fail(ended_badly(job, run))
+            table.fail(run_error(job, run))
 
-    def _run_once(self, job: str, tables: Sequence[TableWork]) -> Verdict | None:
+    def _run_once(self, job: str, tables: Sequence[TableWork]) -> BatchOutcome | None:
         """Run a Spark job; None if that went so wrong that all its tables are closed."""
 
         def started(run_id: str) -> None:
@@ -214,14 +214,14 @@ class _Run:
 
     def _hand_on(self, tables: Sequence[TableWork]) -> None:
         """Have a fresh run do what is left to do."""
-        self._each(tables, TableWork.hand_on)
+        self._each(tables, TableWork.hand_over)
         paths = [table.path for table in tables if not table.report.failure]
-        states, jobs, now = self._outside.states, self._outside.jobs, self._outside.clock()
-        woken = wake_tables(states, jobs, paths, now, even_if_requested=True)
+        states, jobs, now = self._ports.states, self._ports.jobs, self._ports.clock()
+        triggered = trigger_tables(states, jobs, paths, now, even_if_requested=True)
         for table in tables:
-            if table.path in woken:
-                table.report.follow_up = woken[table.path].run_id
-                table.report.failure = woken[table.path].error
+            if table.path in triggered:
+                table.report.follow_up = triggered[table.path].run_id
+                table.report.failure = triggered[table.path].error
                 table.report.outcome = "failed" if table.report.failure else "handed on"
 
     def _each(self, tables: Iterable[TableWork], step: Callable[[TableWork], object]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SECONDS = 60
 
 
-class WhatToProcess(NamedTuple):
+class ProcessTableArguments(NamedTuple):
     """What a run is asked for.
 
     Attributes:
@@ -37,7 +37,7 @@ class WhatToProcess(NamedTuple):
     catalog_database: str
 
 
-def what_to_process(argv: Sequence[str]) -> WhatToProcess:
+def what_to_process(argv: Sequence[str]) -> ProcessTableArguments:
     """Read the arguments: `paths` names several tables; without it, `item` is that of a single one.
 
     Raises:
@@ -61,7 +61,7 @@ def what_to_process(argv: Sequence[str]) -> WhatToProcess:
     if not minutes.isdigit() or int(minutes) == 0:
         message = f"The argument --{Argument.TIMEOUT_MINUTES} is '{minutes}'"
         raise ConfigurationError(message, remedy="Pass a whole number of minutes, 1 or more")
-    return WhatToProcess(
+    return ProcessTableArguments(
         paths=paths,
         out_bucket=given[Argument.OUT_BUCKET],
         out_prefix=folder_prefix(given[Argument.OUT_PREFIX]),

@@ -73,7 +73,7 @@ def delete_batch(store: ObjectStore, key: str) -> None:
     store.delete([key, _progress_key(key)])
 
 
-def work_through(
+def run_batch(
     store: ObjectStore,
     key: str,
     load: Callable[[Arguments], Mapping[str, object]],

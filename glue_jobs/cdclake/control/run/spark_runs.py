@@ -13,16 +13,16 @@ from cdclake.ports import JobState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cdclake.control.run.job_polling import Patience
+    from cdclake.control.run.job_polling import PollPolicy
     from cdclake.control.run.spark_batch import Arguments, Progress
     from cdclake.errors import CdclakeError
     from cdclake.ports import JobRun, JobRunner, ObjectStore
 
 
-PAUSE_BEFORE_AGAIN_SECONDS = 20.0
+RETRY_PAUSE_SECONDS = 20.0
 
 
-class Verdict(NamedTuple):
+class BatchOutcome(NamedTuple):
     """What the end of a run means for its tables, each named by its path.
 
     Attributes:
@@ -47,20 +47,20 @@ class SparkRuns:
         lake_bucket: Its name.
         lake_prefix: Lake prefix, empty or with a trailing slash.
         run_id: The ProcessTable run; names its batches.
-        patience: How to wait.
+        policy: How to wait.
     """
 
     def __init__(
-        self, jobs: JobRunner, lake: ObjectStore, lake_bucket: str, lake_prefix: str, run_id: str, patience: Patience
+        self, jobs: JobRunner, lake: ObjectStore, lake_bucket: str, lake_prefix: str, run_id: str, policy: PollPolicy
     ) -> None:
         self._jobs = jobs
         self._lake, self._lake_bucket, self._lake_prefix = lake, lake_bucket, lake_prefix
         self._run_id = run_id
-        self._patience = patience
+        self._patience = policy
         self._batches = 0
         self._running: tuple[str, str] | None = None  # job and run id, which is empty if it was not told
 
-    def run(self, job: str, tables: Sequence[Arguments], started: Callable[[str], None]) -> Verdict:
+    def run(self, job: str, tables: Sequence[Arguments], started: Callable[[str], None]) -> BatchOutcome:
         """Run a job to its end. A single table gets its arguments as they are, several get theirs as a batch.
 
         Args:
@@ -79,12 +79,12 @@ class SparkRuns:
         else:
             verdict = self._batch(job, tables, paths, started)
         if verdict.again:
-            self._patience.pause(PAUSE_BEFORE_AGAIN_SECONDS)
+            self._patience.pause(RETRY_PAUSE_SECONDS)
         return verdict
 
     def _batch(
         self, job: str, tables: Sequence[Arguments], paths: tuple[str, ...], started: Callable[[str], None]
-    ) -> Verdict:
+    ) -> BatchOutcome:
         self._batches += 1
         key = batch_key(self._lake_prefix, f"{self._run_id}-{self._batches}")
         write_batch(self._lake, key, tables)
@@ -117,7 +117,7 @@ class SparkRuns:
         return run
 
 
-def judge(job: str, run: JobRun, paths: tuple[str, ...], progress: Progress | None) -> Verdict:
+def judge(job: str, run: JobRun, paths: tuple[str, ...], progress: Progress | None) -> BatchOutcome:
     """Tell from a run's end, and from its progress, what became of each of its tables.
 
     Args:
@@ -127,24 +127,24 @@ def judge(job: str, run: JobRun, paths: tuple[str, ...], progress: Progress | No
         progress: What the run of a batch told; None for the run of a single table, and if it told nothing.
     """
     if len(paths) == 1 and run.state is JobState.SUCCEEDED:
-        return Verdict(run, good=paths)
+        return BatchOutcome(run, good=paths)
     done = progress.done if progress else {}
     good = tuple(path for path in paths if done.get(path) == "")
     failed: dict[str, CdclakeError] = {path: _told(job, run, done[path]) for path in paths if done.get(path)}
     left = tuple(path for path in paths if path not in done)
     if run.state is JobState.GIVEN_UP:
-        return Verdict(run, good, failed, left)
+        return BatchOutcome(run, good, failed, left)
     at = progress.at if progress else ""
     if run.state is JobState.FAILED and at in left:  # it died of this table; the others have to go without it
-        return Verdict(run, good, {**failed, at: ended_badly(job, run)}, tuple(path for path in left if path != at))
-    return Verdict(run, good, {**failed, **{path: ended_badly(job, run) for path in left}})
+        return BatchOutcome(run, good, {**failed, at: run_error(job, run)}, tuple(path for path in left if path != at))
+    return BatchOutcome(run, good, {**failed, **{path: run_error(job, run) for path in left}})
 
 
 def _told(job: str, run: JobRun, error: str) -> JobRunError:
     return JobRunError(f"{job} failed for this table: {error}", run=run.run_id)
 
 
-def ended_badly(job: str, run: JobRun) -> JobRunError:
+def run_error(job: str, run: JobRun) -> JobRunError:
     """The error of a table that a run should have seen to, and did not."""
     try:
         check_succeeded(job, run)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from cdclake import logs
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import roll_forward
-from cdclake.control.catalog.sync import catalog_news
+from cdclake.control.catalog.sync import sync_catalog
 from cdclake.control.jobs.arguments import item_json
 from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.full_load_gate import task_word
+from cdclake.control.plan.full_load_gate import dms_table_state
 from cdclake.control.plan.plan_table import plan_table
-from cdclake.control.plan.raw_scan import look_from
+from cdclake.control.plan.raw_scan import scan_start
 from cdclake.control.run import metrics
 from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes
 from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, UnknownTableError
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableState
     from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
 
-MOST_CHANGES_MEASURED = 20
+MAX_CHANGES_MEASURED = 20
 """An item that was built anew knows of no change, and metrics of the last years are of no use to anybody."""
 
 
 @dataclass(frozen=True)
-class Outside:
-    """What a run needs of the outside.
+class Ports:
+    """What a run needs of the ports.
 
     Attributes:
         open_bucket: Gives the store of a bucket.
@@ -133,14 +133,14 @@ class _Look(NamedTuple):
     Attributes:
         listed_utc: When the listing of the raw files began.
         files: The LOAD files and the change files.
-        task_word: What the table's DMS task says of it.
+        dms_table_state: What the table's DMS task says of it.
         change_before: Newest change that the item knew of.
         decision: What is due yet.
     """
 
     listed_utc: datetime
     files: tuple[Sequence[RawFile], Sequence[RawFile]]
-    task_word: str | None
+    dms_table_state: str | None
     change_before: int
     state: TableState
     lake: Snapshot
@@ -148,7 +148,7 @@ class _Look(NamedTuple):
 
     def after(self, state: TableState, lake: Snapshot) -> _Look:
         """The same once a job has ended: the lake tells which change files it holds."""
-        decision = plan_table(state, *self.files, self.listed_utc, lake, self.task_word)
+        decision = plan_table(state, *self.files, self.listed_utc, lake, self.dms_table_state)
         return self._replace(state=state, lake=lake, decision=decision)
 
 
@@ -159,7 +159,7 @@ class TableWork:
         path: Key of the table's item.
         lease: The table's lease.
         layout: Where the lake table lies.
-        outside: State table, buckets, time.
+        ports: State table, buckets, time.
         report: Where to tell what was done.
         keep_leases: Renews the leases of all tables of the run.
 
@@ -168,20 +168,20 @@ class TableWork:
     """
 
     def __init__(
-        self, path: str, lease: Lease, layout: LakeLayout, outside: Outside, report: Report, keep_leases: KeepAlive
+        self, path: str, lease: Lease, layout: LakeLayout, ports: Ports, report: Report, keep_leases: KeepAlive
     ) -> None:
         self.path = path
         self.lease = lease
         self.report = report
         self.open = True
         self._layout = layout
-        self._outside = outside
-        self._states = outside.states
+        self._ports = ports
+        self._states = ports.states
         self._keep_leases = keep_leases
-        self._changes = ChangeLog(outside.open_bucket(layout.bucket), layout)
+        self._changes = ChangeLog(ports.open_bucket(layout.bucket), layout)
         self._look: _Look | None = None
         self._more = False
-        self._begun = outside.clock()
+        self._begun = ports.clock()
         self._change: int | None = None
 
     @property
@@ -196,22 +196,22 @@ class TableWork:
     def look(self) -> None:
         """Bring the item in line with the lake, list the raw files, and decide what is due."""
         self._look, self._more = None, False
-        self._begun = self._outside.clock()
+        self._begun = self._ports.clock()
         self._states.clear_request(self.path)  # before listing: a file that comes later leaves a new mark
         state = read_state(self._states, self.path)
         if not state.active:
-            self.report.rounds.append(Round(plan_table(state, (), (), self._outside.clock())))
+            self.report.rounds.append(Round(plan_table(state, (), (), self._ports.clock())))
             return
         change = state.last_change
         self._change = change or None
         state, lake = self._in_line_with_lake(state)
-        listed_utc = self._outside.clock()
-        raw = self._outside.open_bucket(state.bucket)
+        listed_utc = self._ports.clock()
+        raw = self._ports.open_bucket(state.bucket)
         files = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path)
-        word = task_word(self._outside.statistics, state, files[0])
+        word = dms_table_state(self._ports.statistics, state, files[0])
         decision = plan_table(state, *files, listed_utc, lake, word)
         self.report.rounds.append(Round(decision))
-        self._outside.metrics.put(metrics.lag(self.report.table, decision, listed_utc))
+        self._ports.metrics.put(metrics.lag(self.report.table, decision, listed_utc))
         self._log.log(
             logging.WARNING if decision.too_late else logging.INFO,
             decision.kind.value,
@@ -263,7 +263,7 @@ class TableWork:
         started.outcome = run.detail or run.state.value
         self._log.info("%s ended as %s", job, started.outcome, extra={"started": run.run_id})
 
-    def take_in(self, job: str) -> None:
+    def sync_after_job(self, job: str) -> None:
         """See in the lake what a job did, bring the item in line with it, and decide what is due yet.
 
         Raises:
@@ -288,23 +288,23 @@ class TableWork:
         self.report.rounds[-1].changes = list(range(self._look.change_before + 1, lake.change + 1))
         outcome = {
             Attribute.LAST_PENDING: decision.note,
-            Attribute.LAST_LOOK_FROM: look_from(self._look.files[1], lake.watermark),
+            Attribute.LAST_LOOK_FROM: scan_start(self._look.files[1], lake.watermark),
         }
         if decision.kind is DecisionKind.NOTHING_NEW:  # else not all that was listed is seen to
             outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._look.listed_utc)
         self._record_end(RunState.SUCCEEDED, "", outcome)
         if self.report.catalog_error:
-            self._outside.metrics.put(metrics.of_catalog_failure(self.report.table))
+            self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
         self._more = decision.incremental  # one change could not take all there is
 
-    def give_back(self) -> bool:
+    def release_if_done(self) -> bool:
         """Give the lease back, unless there is more to do or somebody asked for the table meanwhile; then False."""
         if self._more or not self.lease.release(even_if_requested=False):
             return False
         self.open = False
         return True
 
-    def hand_on(self) -> None:
+    def hand_over(self) -> None:
         """Give the lease back although there is more to do, for another run to do it."""
         self.lease.release(even_if_requested=True)
         self.open = False
@@ -348,7 +348,7 @@ class TableWork:
         """
         change = roll_forward(self._changes, self._keep)
         check_not_ahead(state, change)
-        self.lease.shut_out_earlier_runs(self._changes, self._keep)
+        self.lease.fence_earlier_holder(self._changes, self._keep)
         lake = self._changes.snapshot(self._changes.head())
         state = self._record_lake(state, lake, full_load_date=state.last_change < change)
         return self._show(state, lake), lake
@@ -376,13 +376,13 @@ class TableWork:
             self._keep()
             self._states.record_run(self.path, news)
             self._log.info("the item is in line with the lake")
-            new = range(max(state.last_change, lake.change - MOST_CHANGES_MEASURED) + 1, lake.change + 1)
-            self._outside.metrics.put(metrics.of_changes(self.report.table, map(self._changes.record, new)))
+            new = range(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change + 1)
+            self._ports.metrics.put(metrics.change_metrics(self.report.table, map(self._changes.record, new)))
         return state.with_attributes(**news)
 
     def _show(self, state: TableState, lake: Snapshot) -> TableState:
         """Have the catalog show the lake table as it is. If that fails, the rows are right all the same."""
-        news = catalog_news(self._outside.catalog, state, self._layout, lake, self._keep)
+        news = sync_catalog(self._ports.catalog, state, self._layout, lake, self._keep)
         if news:
             self._states.record_run(self.path, news)
         state = state.with_attributes(**news)
@@ -395,13 +395,13 @@ class TableWork:
             {
                 Attribute.LAST_RUN_STATE: outcome,
                 Attribute.LAST_RUN_ID: self.report.run_id,
-                Attribute.LAST_RUN_UTC: iso_utc(self._outside.clock()),
+                Attribute.LAST_RUN_UTC: iso_utc(self._ports.clock()),
                 Attribute.LAST_ERROR: error,
                 **(more or {}),
             },
         )
-        seconds = (self._outside.clock() - self._begun).total_seconds()
-        self._outside.metrics.put(metrics.of_end(self.report.table, seconds, failed=outcome == RunState.FAILED))
+        seconds = (self._ports.clock() - self._begun).total_seconds()
+        self._ports.metrics.put(metrics.run_end_metrics(self.report.table, seconds, failed=outcome == RunState.FAILED))
 
 
 def read_state(states: StateStore, path: str) -> TableState:

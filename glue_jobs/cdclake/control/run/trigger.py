@@ -37,7 +37,7 @@ STALE_AFTER_SECONDS = 900
 """A run that has not listed the raw files so long after it was asked for is taken for dead."""
 
 
-class Wake(Enum):
+class TriggerOutcome(Enum):
     """What came of it."""
 
     STARTED = "started"
@@ -50,15 +50,15 @@ class Wake(Enum):
     """Something went wrong. A mark left by this call is taken away, so that it holds up nobody."""
 
 
-class Woken(NamedTuple):
+class TriggerResult(NamedTuple):
     """What came of it; the run's id if one was started, and the error if something went wrong."""
 
-    wake: Wake
+    wake: TriggerOutcome
     run_id: str = ""
     error: Exception | None = None
 
 
-def wake_table(
+def trigger_table(
     states: StateStore,
     jobs: JobRunner,
     path: str,
@@ -66,20 +66,20 @@ def wake_table(
     *,
     job: str = JOB_PROCESS_TABLE,
     even_if_requested: bool = False,
-) -> Woken:
-    """Get a table looked at; see `wake_tables`.
+) -> TriggerResult:
+    """Get a table looked at; see `trigger_tables`.
 
     Raises:
         JobRunError: The run could not be started.
         UnknownTableError: The table is not registered.
     """
-    woken = wake_tables(states, jobs, [path], now, job=job, even_if_requested=even_if_requested)[path]
-    if woken.error:
-        raise woken.error
-    return woken
+    triggered = trigger_tables(states, jobs, [path], now, job=job, even_if_requested=even_if_requested)[path]
+    if triggered.error:
+        raise triggered.error
+    return triggered
 
 
-def wake_tables(
+def trigger_tables(
     states: StateStore,
     jobs: JobRunner,
     paths: Sequence[str],
@@ -87,7 +87,7 @@ def wake_tables(
     *,
     job: str = JOB_PROCESS_TABLE,
     even_if_requested: bool = False,
-) -> dict[str, Woken]:
+) -> dict[str, TriggerResult]:
     """Get tables looked at by one run; returns what came of each, by path.
 
     Args:
@@ -99,7 +99,7 @@ def wake_tables(
         even_if_requested: Do not rely on a mark that somebody else left: the Controller comes by so seldom that it
             rather starts a run too many.
     """
-    woken: dict[str, Woken] = {}
+    triggered: dict[str, TriggerResult] = {}
     marked: set[str] = set()
     due: list[TableState] = []
     for path in paths:
@@ -107,43 +107,43 @@ def wake_tables(
             if states.request_work(path, now, STALE_AFTER_SECONDS):
                 marked.add(path)
             elif not even_if_requested:
-                woken[path] = Woken(Wake.COLLAPSED)
+                triggered[path] = TriggerResult(TriggerOutcome.COLLAPSED)
                 continue
             state = states.get(path)
             if state is None:
                 raise UnknownTableError("The table is gone from the state table", path=path)
             if state.leased(now):
-                woken[path] = Woken(Wake.BUSY)
+                triggered[path] = TriggerResult(TriggerOutcome.BUSY)
             else:
                 due.append(state)
         except Exception as error:
-            log.exception("could not be woken", extra={"table": _name(path)})
-            woken[path] = _failed(states, path, error, marked)
+            log.exception("could not be triggered", extra={"table": _name(path)})
+            triggered[path] = _failed(states, path, error, marked)
     if due:
         started = _start(states, jobs, job, due, marked)
-        woken.update(started)
-    return woken
+        triggered.update(started)
+    return triggered
 
 
 def _start(
     states: StateStore, jobs: JobRunner, job: str, due: Sequence[TableState], marked: set[str]
-) -> dict[str, Woken]:
+) -> dict[str, TriggerResult]:
     single = len(due) == 1
     tables = {Argument.ITEM: item_json(due[0].item)} if single else {Argument.PATHS: paths_json([s.path for s in due])}
     try:
         run_id = jobs.start(job, tables)
     except Exception as error:  # noqa: BLE001 - it is handed to the caller, table by table
         return {state.path: _failed(states, state.path, error, marked) for state in due}
-    return {state.path: Woken(Wake.STARTED, run_id) for state in due}
+    return {state.path: TriggerResult(TriggerOutcome.STARTED, run_id) for state in due}
 
 
-def _failed(states: StateStore, path: str, error: Exception, marked: set[str]) -> Woken:
+def _failed(states: StateStore, path: str, error: Exception, marked: set[str]) -> TriggerResult:
     if path in marked:
         try:
             states.clear_request(path)
         except CdclakeError:
             log.exception("the mark stays until it is stale", extra={"table": _name(path)})
-    return Woken(Wake.FAILED, error=error)
+    return TriggerResult(TriggerOutcome.FAILED, error=error)
 
 
 def _name(path: str) -> str:

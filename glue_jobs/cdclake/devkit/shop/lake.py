@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdclake.control.catalog.plan import listing_of, table_name
+from cdclake.control.catalog.plan import catalog_entry, table_name
 from cdclake.devkit.shop.check import Comparison, compare, read_lake
 from cdclake.devkit.shop.data import TABLES
 from cdclake.devkit.shop.source import STORE_SCHEMA
@@ -47,7 +47,7 @@ def prove(log: ChangeLog, lake: ObjectStore, catalog: Catalog, source: pa.Table)
 
 def catalog_differences(log: ChangeLog, catalog: Catalog) -> Iterator[str]:
     """What the catalog says otherwise than the lake table is, in words."""
-    shown, wanted = table_name(log.layout.name), listing_of(log.snapshot(log.head()), log.layout)
+    shown, wanted = table_name(log.layout.name), catalog_entry(log.snapshot(log.head()), log.layout)
     if catalog.table(shown) != wanted.table:
         yield f"the table {shown} of the catalog is not as the lake table"
     elif set(catalog.partitions(shown)) != set(wanted.partitions):

@@ -9,9 +9,9 @@ from cdclake import logs
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.jobs.arguments import as_words, item_json, parse_arguments, parse_item
+from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item, to_argv
 from cdclake.control.jobs.entry import job_run_id
-from cdclake.control.run.spark_batch import work_through
+from cdclake.control.run.spark_batch import run_batch
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument, Attribute, Sentinel
@@ -38,7 +38,7 @@ def load_tables(
         spark: Gives the Spark context.
 
     Returns:
-        The summary; of a batch as `spark_batch.work_through` gives it.
+        The summary; of a batch as `spark_batch.run_batch` gives it.
 
     Raises:
         ConfigurationError: An argument is missing or wrong, or there is no such batch.
@@ -51,9 +51,9 @@ def load_tables(
     run_id = [f"--{Argument.JOB_RUN_ID}", job_run_id(argv)]
 
     def load_one(table: Mapping[str, str]) -> dict[str, Any]:
-        return _with_lines(load, [*as_words(table), *run_id])
+        return _with_lines(load, [*to_argv(table), *run_id])
 
-    return work_through(store(bucket), key, load_one, lambda: is_spark_alive(spark()))
+    return run_batch(store(bucket), key, load_one, lambda: is_spark_alive(spark()))
 
 
 def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:

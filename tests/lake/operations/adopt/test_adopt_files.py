@@ -12,7 +12,7 @@ import pytest
 
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
 from cdclake.adapters.stores import store
-from cdclake.control.run.process_table import Outside, process_table
+from cdclake.control.run.process_table import Ports, process_table
 from cdclake.errors import (
     CdclakeError,
     CommitConflictError,
@@ -527,10 +527,10 @@ class TestAfterwards:
             table.load_incremental(last, new)
             return JobRun("", JobState.SUCCEEDED, "SUCCEEDED")
 
-        outside = Outside(
+        ports = Ports(
             adoptee.states, MemoryJobs(run_job), buckets.__getitem__, adoptee.clock, lambda _: None, MemoryMetrics()
         )
-        return process_table(RAW_PATH, "lake", "", f"run-{table.runs}", outside)
+        return process_table(RAW_PATH, "lake", "", f"run-{table.runs}", ports)
 
     def test_clean_up_keeps_adopted_files_in_sight_and_forgets_retired_ones(self, adoptee: Adoptee) -> None:
         adoptee.write(PART, rows(1, 2))
