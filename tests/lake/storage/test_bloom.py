@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.lake.storage.bloom import bloom_filter_options, filtered_column, row_groups_that_may_contain
-from cdclake.lake.storage.key_ranges import overlapping
+from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile
@@ -120,4 +120,4 @@ def test_files_overlap_as_their_ranges_do(ranges: list[tuple[int, int] | None]) 
         if one is None
         or any(other and i != j and one[0] <= other[1] and other[0] <= one[1] for j, other in enumerate(bounds))
     }
-    assert overlapping(files) == expected
+    assert overlapping_files(files) == expected

@@ -26,8 +26,8 @@ from cdclake.lake.raw.parquet import BATCH_ROWS
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine, quarantine_rows
 from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
-from cdclake.lake.storage.bloom import filtered_column, row_groups_to_read
-from cdclake.lake.storage.key_ranges import candidates, cut, overlapping, sample
+from cdclake.lake.storage.bloom import filtered_column, row_group_filter
+from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files, sample, split_at_bounds
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.partitions import by_partition, partition_id
 from cdclake.lake.storage.reader import read_batches
@@ -153,7 +153,7 @@ def _batch(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, byte
 def keys_by_file(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -> Iterator[tuple[int, bytes]]:
     """The keys of a batch for each data file that might hold them."""
     rows = from_ipc(batch[1]).select([LEADING_KEY, KEY])
-    for i, start, end in candidates(rows[LEADING_KEY].combine_chunks(), files):
+    for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
         yield i, to_ipc(rows.slice(start, end - start))
 
 
@@ -162,7 +162,7 @@ def rows_by_key_range(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyVal
     if not bounds:
         yield 0, batch[1]
         return
-    for bucket, rows in cut(from_ipc(batch[1]), bounds):
+    for bucket, rows in split_at_bounds(from_ipc(batch[1]), bounds):
         yield bucket, to_ipc(rows)
 
 
@@ -186,17 +186,17 @@ def find_existing_rows(
     for i, blob in wanted:
         by_file[i].append(blob)
     columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
-    doubtful = overlapping(files) if filtered_column(shape) else frozenset()
+    doubtful = overlapping_files(files) if filtered_column(shape) else frozenset()
     for i, blobs in by_file.items():
         asked = concat_ipc(blobs, pa.schema([]))
         keys = pc.unique(asked[KEY])
-        chosen = row_groups_to_read(shape, keys, asked[LEADING_KEY]) if i in doubtful else None
+        chosen = row_group_filter(shape, keys, asked[LEADING_KEY]) if i in doubtful else None
         wanted_columns = [*columns, OP_COLUMN] if columns and files[i].deleted else columns
-        batches = read_batches(fs, locations.table_prefix + files[i].path, shape, wanted_columns, chosen=chosen)
+        batches = read_batches(fs, locations.table_prefix + files[i].path, shape, wanted_columns, row_groups=chosen)
         hits = [_found(batch, i, files[i], shape, keys) for batch in batches]
         found = pa.concat_tables([existing_rows_schema(shape).empty_table(), *hits])  # a file may have no row groups
         rows = found.take(pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
-        for bucket, piece in cut(rows, bounds):
+        for bucket, piece in split_at_bounds(rows, bounds):
             yield bucket, to_ipc(piece)
 
 
@@ -343,7 +343,7 @@ def _split(blob: bytes, route: InsertTargets, ordinal: int) -> Iterator[tuple[in
     if len(route.tasks) == 1:
         yield route.tasks[0], blob
     elif route.bounds:
-        for piece, rows in cut(from_ipc(blob), route.bounds):
+        for piece, rows in split_at_bounds(from_ipc(blob), route.bounds):
             yield route.tasks[piece], to_ipc(rows)
     else:
         rows = from_ipc(blob)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.storage.bloom import row_groups_to_read
+from cdclake.lake.storage.bloom import row_group_filter
 from cdclake.lake.storage.keys import matches, may_contain, row_keys
 from cdclake.lake.storage.reader import batches_of
 from cdclake.lake.storage.types import cast_column
@@ -179,16 +179,16 @@ class KeyFilter:
     def count(self, source: pa.NativeFile, partition: Partition) -> int:
         """How many rows of an open data file have one of the keys. Reads no more than it must."""
         columns = self.shape.key_columns_stored() or self.shape.stored.names[:1]
-        chosen = row_groups_to_read(self.shape, self.keys, pa.chunked_array([self.routes]))
+        chosen = row_group_filter(self.shape, self.keys, pa.chunked_array([self.routes]))
         return sum(
             pc.sum(self.are(rows, partition)).as_py() or 0
-            for rows in batches_of(source, self.shape, columns, chosen=chosen)
+            for rows in batches_of(source, self.shape, columns, row_groups=chosen)
         )
 
     def rows(self, source: pa.NativeFile, shape: TableShape, partition: Partition) -> Iterator[pa.Table]:
         """The rows of an open data file that have one of the keys, as a table of the shape has them."""
-        chosen = row_groups_to_read(self.shape, self.keys, pa.chunked_array([self.routes]))
-        for rows in batches_of(source, shape, chosen=chosen):
+        chosen = row_group_filter(self.shape, self.keys, pa.chunked_array([self.routes]))
+        for rows in batches_of(source, shape, row_groups=chosen):
             found = rows.filter(self.are(rows, partition))
             if found.num_rows:
                 yield found

@@ -30,8 +30,8 @@ from cdclake.lake.scd2.versions import (
     version_schema,
 )
 from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
-from cdclake.lake.storage.bloom import row_groups_to_read
-from cdclake.lake.storage.key_ranges import candidates, cut, sample
+from cdclake.lake.storage.bloom import row_group_filter
+from cdclake.lake.storage.key_ranges import candidate_rows, sample, split_at_bounds
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
@@ -161,7 +161,7 @@ def find_open_versions(
     for place, blobs in by_file.items():
         asked = concat_ipc(blobs, pa.schema([]))
         found = in_order(_find(fs, place, asked, work, shape), (LEADING_KEY,))
-        for bucket, rows in cut(found, bounds):
+        for bucket, rows in split_at_bounds(found, bounds):
             yield bucket, to_ipc(rows)
 
 
@@ -169,9 +169,9 @@ def _find(fs: FileSystem, place: int, asked: pa.Table, work: HistoryPlan, shape:
     """The versions of some keys in a data file; the file's Bloom filters spare a look at it if few are asked for."""
     file, keyed = work.files[place], keyed_shape(shape)
     keys = pc.unique(asked[KEY])
-    chosen = row_groups_to_read(keyed, keys, asked[LEADING_KEY])
+    chosen = row_group_filter(keyed, keys, asked[LEADING_KEY])
     found = [version_schema(shape).empty_table()]
-    for rows in read_batches(fs, work.locations.table_prefix + file.path, keyed, chosen=chosen):
+    for rows in read_batches(fs, work.locations.table_prefix + file.path, keyed, row_groups=chosen):
         hit = matches(keyed.keys_of(rows, file.partition)[1], keys)
         found.append(_placed(rows.filter(hit), place, file, shape))
     return pa.concat_tables(found).combine_chunks()
@@ -241,7 +241,7 @@ def _closed_of_late(
 ) -> Iterator[pa.Table]:
     """The closed versions of the keys of which a new version comes late."""
     late = in_order(late_versions(new, known, work.loads), (LEADING_KEY,)).combine_chunks()
-    for i, start, end in candidates(late[LEADING_KEY], work.closed_files):
+    for i, start, end in candidate_rows(late[LEADING_KEY], work.closed_files):
         yield _find(fs, len(work.open_files) + i, late.slice(start, end - start), work, shape)
 
 

@@ -1,1 +1,1 @@
-"""The lake's own files: rows, keys, data files and tombstones. No Spark."""
+"""Reads and writes the lake's own files: data files and tombstones. No Spark."""

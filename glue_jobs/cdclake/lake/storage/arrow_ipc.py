@@ -1,7 +1,7 @@
-"""Arrow tables as bytes, which is what Spark shuffles.
+"""Serializes Arrow tables to the bytes that Spark shuffles.
 
-One blob is a batch of rows for one destination. Spark moves few large values instead of many rows, Arrow's types pass
-unchanged, and nothing is converted to Python or JVM rows on the way.
+Spark then moves a few large values instead of many rows, Arrow's types stay as they are, and no row becomes a Python
+or JVM object on the way.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
-"""A blob goes through pipes, shuffle files and Spark's heap: half the bytes save more time than they cost."""
+"""The bytes go through pipes, shuffle files and Spark's heap: halving them saves more time than it costs."""
 
 
 def to_ipc(table: pa.Table) -> bytes:
-    """Serialise a table."""
+    """Serialize a table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
         writer.write_table(table)
@@ -27,13 +27,13 @@ def to_ipc(table: pa.Table) -> bytes:
     return data
 
 
-def from_ipc(blob: bytes) -> pa.Table:
+def from_ipc(data: bytes) -> pa.Table:
     """Inverse of `to_ipc`."""
-    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
 
 
-def concat_ipc(blobs: Iterable[bytes], empty: pa.Schema) -> pa.Table:
-    """All rows of some blobs in one table; no rows of schema `empty` if there are no blobs."""
-    tables = [from_ipc(blob) for blob in blobs]
+def concat_ipc(batches: Iterable[bytes], empty: pa.Schema) -> pa.Table:
+    """All rows of serialized tables in one table; an empty table of schema `empty` if there are none."""
+    tables = [from_ipc(data) for data in batches]
     return pa.concat_tables(tables).combine_chunks() if tables else empty.empty_table()

@@ -1,8 +1,8 @@
-"""Parquet's Bloom filters on the key: which row groups of a data file cannot hold any of a few keys.
+"""Reads Parquet Bloom filters on the key, to skip row groups that contain none of a few keys.
 
-The key ranges of the snapshot find a file at once where keys ascend. Keys such as UUIDs arrive in any order, so that a
-file of new rows spans nearly all keys; and in a partitioned table a key may lie in each partition. There a filter of
-two to four bytes a row saves reading the key column, for us as for every query engine that knows of filters.
+Where keys ascend, the snapshot's key ranges find the right file. Random keys such as UUIDs make each new file span
+nearly all keys, and in a partitioned table a key may be in any partition. There a filter of two to four bytes per row
+saves reading the key column, for cdclake and for every query engine that supports filters.
 
 Format: https://parquet.apache.org/docs/file-format/bloomfilter/ (split blocks, xxHash, not compressed).
 """
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.shape import TableShape
 
-FALSE_POSITIVES = 0.001
+FALSE_POSITIVE_RATE = 0.001
 MAX_PROBED_KEYS = 200
-"""Of more keys at once, one in five times a filter takes one for held that is not, and a large change is no faster."""
+"""Above 200 keys, a filter reports a false positive for one file in five, and a large change is no faster."""
 
 _TEXT, _INTEGERS = "string", frozenset({"tinyint", "smallint", "int", "bigint"})
 _BEGIN, _END = b"\x15", b"\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x00"
-"""A filter's header, in Thrift's compact protocol, is its number of bytes as a varint between these: they say split
-blocks, xxHash, not compressed, and there is nothing else that they could say."""
+"""What encloses a filter's size (a varint) in its Thrift header: split blocks, xxHash, not compressed. The format
+allows no other values."""
 _SALT = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
@@ -40,7 +40,7 @@ _NUMBERS = {"INT32": "<i4", "INT64": "<i8"}
 
 
 def filtered_column(shape: TableShape) -> str | None:
-    """The column whose values data files have a filter of: the first of the key, where ranges alone may not do."""
+    """The column that data files have a filter on: the first key column, if key ranges may not suffice; else None."""
     if not shape.primary_key:
         return None
     column = shape.schema.find(shape.primary_key[0])
@@ -50,65 +50,65 @@ def filtered_column(shape: TableShape) -> str | None:
 
 
 def bloom_filter_options(shape: TableShape, rows: int) -> dict[str, dict[str, Any]] | None:
-    """How `pyarrow.parquet.ParquetWriter` is told to write filters into row groups of so many rows; None for none."""
+    """Options for `pyarrow.parquet.ParquetWriter`, given the rows of a row group; None for no filter."""
     name = filtered_column(shape)
-    return {name: {"ndv": rows, "fpp": FALSE_POSITIVES}} if name else None
+    return {name: {"ndv": rows, "fpp": FALSE_POSITIVE_RATE}} if name else None
 
 
-def row_groups_to_read(
-    shape: TableShape, keys: pa.Array, routes: pa.ChunkedArray
+def row_group_filter(
+    shape: TableShape, keys: pa.Array, leading_keys: pa.ChunkedArray
 ) -> Callable[[pa.NativeFile, pq.ParquetFile], Iterator[int]] | None:
-    """What `data_file.read_batches` is to read of a file in which keys are looked up; None: all of it.
+    """Selects the row groups in which to look up keys, for `reader.read_batches`; None selects all.
 
     Args:
         keys: The keys, each once.
-        routes: Their routes, as often as they come.
+        leading_keys: Their leading keys, which may repeat.
     """
     name = filtered_column(shape)
     if not name or len(keys) > MAX_PROBED_KEYS:
         return None
-    return partial(row_groups_that_may_contain, name=name, routes=pc.unique(routes))
+    return partial(row_groups_that_may_contain, name=name, leading_keys=pc.unique(leading_keys))
 
 
 def row_groups_that_may_contain(
-    source: pa.NativeFile, parquet: pq.ParquetFile, name: str, routes: pa.Array
+    source: pa.NativeFile, parquet: pq.ParquetFile, name: str, leading_keys: pa.Array
 ) -> Iterator[int]:
-    """Row groups that may hold a row with one of some values; those without a filter are among them.
+    """Row groups that may contain one of these keys; a row group without a filter may contain any.
 
     Args:
-        source: The open file; filters are read from it.
-        parquet: The same, with its footer.
-        name: Name of the column, as the table has it.
-        routes: Values as `keys.comparable` gives them, int64 or text, no nulls.
+        source: The open file, to read filters from.
+        parquet: The same file with its footer.
+        name: The table's name for the column.
+        leading_keys: Values from `keys.comparable`: int64 or text, no nulls.
     """
-    names = [own.lower() for own in parquet.schema_arrow.names]
-    place = names.index(name.lower()) if name.lower() in names and len(parquet.schema) == len(names) else None
-    hashes = None if place is None else _hashes(parquet.schema.column(place), routes)
-    if place is None or hashes is None:
+    names = [column.lower() for column in parquet.schema_arrow.names]
+    index = names.index(name.lower()) if name.lower() in names and len(parquet.schema) == len(names) else None
+    hashes = None if index is None else _hashes(parquet.schema.column(index), leading_keys)
+    if index is None or hashes is None:
         yield from range(parquet.num_row_groups)
         return
     for group in range(parquet.num_row_groups):
-        chunk = parquet.metadata.row_group(group).column(place)
-        bits = _bits(source, chunk.bloom_filter_offset, chunk.bloom_filter_length)
-        if bits is None or _may_hold(bits, hashes).any():
+        chunk = parquet.metadata.row_group(group).column(index)
+        blocks = _filter_blocks(source, chunk.bloom_filter_offset, chunk.bloom_filter_length)
+        if blocks is None or _may_contain(blocks, hashes).any():
             yield group
 
 
-def _hashes(column: pq.ColumnSchema, routes: pa.Array) -> NDArray[np.uint64] | None:
-    """Hashes of values as a file holds them in this column; None if it holds other than integers or text."""
+def _hashes(column: pq.ColumnSchema, values: pa.Array) -> NDArray[np.uint64] | None:
+    """Hashes of values in the encoding of a file's column; None if the column has neither integers nor text."""
     logical = column.logical_type.type
-    if pa.types.is_string(routes.type) and logical == "STRING":
-        plain = [text.encode() for text in routes.to_pylist()]
-    elif pa.types.is_int64(routes.type) and logical in {"INT", "NONE"} and column.physical_type in _NUMBERS:
-        numbers = routes.to_numpy(zero_copy_only=False).astype(_NUMBERS[column.physical_type])
-        plain = [number.tobytes() for number in numbers]
+    if pa.types.is_string(values.type) and logical == "STRING":
+        encoded = [text.encode() for text in values.to_pylist()]
+    elif pa.types.is_int64(values.type) and logical in {"INT", "NONE"} and column.physical_type in _NUMBERS:
+        numbers = values.to_numpy(zero_copy_only=False).astype(_NUMBERS[column.physical_type])
+        encoded = [number.tobytes() for number in numbers]
     else:
         return None
-    return np.array([xxhash.xxh64_intdigest(value) for value in plain], np.uint64)
+    return np.array([xxhash.xxh64_intdigest(value) for value in encoded], np.uint64)
 
 
-def _bits(source: pa.NativeFile, offset: int | None, length: int | None) -> NDArray[np.uint32] | None:
-    """A filter's blocks, eight words each; None if there is no filter, or not of the one kind there is."""
+def _filter_blocks(source: pa.NativeFile, offset: int | None, length: int | None) -> NDArray[np.uint32] | None:
+    """A filter's blocks of eight words; None if there is no filter or its header is unknown."""
     if not offset or not length:
         return None
     source.seek(offset)
@@ -120,9 +120,9 @@ def _bits(source: pa.NativeFile, offset: int | None, length: int | None) -> NDAr
     return np.frombuffer(data, "<u4", offset=header).reshape(-1, len(_SALT))
 
 
-def _may_hold(blocks: NDArray[np.uint32], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Whether each value may be among those that the filter was made of."""
+def _may_contain(blocks: NDArray[np.uint32], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Whether the filter may contain each value."""
     chosen = blocks[((hashes >> np.uint64(32)) * np.uint64(len(blocks))) >> np.uint64(32)]
     bit = ((hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32)[:, None] * _SALT) >> np.uint32(27)
-    held: NDArray[np.bool_] = ((chosen >> bit) & np.uint32(1)).all(axis=1)
-    return held
+    contained: NDArray[np.bool_] = ((chosen >> bit) & np.uint32(1)).all(axis=1)
+    return contained

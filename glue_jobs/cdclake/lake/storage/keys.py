@@ -1,7 +1,7 @@
-"""Keys of rows as single Arrow columns, so that grouping, matching and routing are one vectorised step each.
+"""Represents the key of a row as one Arrow column, so that sorting, matching and splitting are vectorized.
 
-`route` is the first key column, in which the key ranges of data files are told. `key` identifies the row: the same as
-`route` for a key of one column, else a text made of all of them.
+The leading key is the first key column; the key ranges of data files refer to it. The key identifies the row: it equals
+the leading key if the primary key has one column, else it is a text built from all columns.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 LEADING_KEY = "_route"
 KEY = "_key"
 UNSENT = "_unsent"
-"""Beside them: a character a source column, `1` where the change did not send it; the empty text if it sent all."""
+"""One character per source column, `1` if the change did not send it; empty if it sent all."""
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """A key column as int64 (integers, booleans, dates, timestamps) or text (all else).
+    """Convert a key column to int64 (integers, booleans, dates, timestamps) or text (all other types).
 
-    Equal values of one type give equal results, and different ones different results. Nulls stay null.
+    Values of one type stay equal or different. Nulls stay null.
     """
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind):
@@ -38,7 +38,7 @@ def comparable(values: pa.Array) -> pa.Array:
 
 
 def row_keys(columns: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
-    """Route and key of rows from their key columns.
+    """Leading key and key of rows.
 
     Args:
         columns: The key columns in the order of the primary key, at least one.
@@ -49,27 +49,27 @@ def row_keys(columns: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
     parts = [comparable(column) for column in columns]
     if len(parts) == 1:
         return parts[0], parts[0]
-    # Each part is preceded by its length, so that ("a", "b:c") and ("a:b", "c") stay two keys.
+    # The length of each part keeps ("a", "b:c") and ("a:b", "c") apart.
     texts = [part.cast(pa.string()) for part in parts]
     pieces = [piece for text in texts for piece in (pc.binary_length(text).cast(pa.string()), text)]
     return parts[0], pc.binary_join_element_wise(*pieces, ":")
 
 
-def bounds(route: pa.Array) -> tuple[KeyValue, KeyValue]:
-    """Smallest and largest route; two None for no rows."""
-    if not len(route):
+def bounds(leading_keys: pa.Array) -> tuple[KeyValue, KeyValue]:
+    """Smallest and largest leading key; two None if there are no rows."""
+    if not len(leading_keys):
         return None, None
-    extremes = pc.min_max(route)
+    extremes = pc.min_max(leading_keys)
     return extremes["min"].as_py(), extremes["max"].as_py()
 
 
 def may_contain(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -> bool:
-    """Whether a file may hold a route of a range, by its bounds; true if these are unknown or of another type."""
+    """Whether a file's key range overlaps a range; true if the file's bounds are unknown or of another type."""
     if not (isinstance(low, type(file.key_min)) and isinstance(high, type(file.key_max))):
         return True
-    return bool(file.key_min <= high and low <= file.key_max)  # type: ignore[operator]  # of one type by now
+    return bool(file.key_min <= high and low <= file.key_max)  # type: ignore[operator]  # checked above
 
 
 def matches(keys: pa.Array, wanted: pa.Array) -> pa.Array:
-    """Whether each key is among the wanted ones; true or false, never null."""
+    """Whether each key is one of the wanted; never null."""
     return pc.fill_null(pc.is_in(keys, value_set=wanted), False)

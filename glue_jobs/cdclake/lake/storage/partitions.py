@@ -1,4 +1,4 @@
-"""Partitions: splits rows by the values of their partition columns, which are in the folder names only."""
+"""Splits rows by partition. Partition values are in the folder names, not in the data files."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Partition = tuple[Optional[str], ...]
-"""Text of each partition column's value; None for null."""
+"""The value of each partition column as text; None for null."""
 
 
 def by_partition(rows: pa.Table, partition_key: Sequence[str]) -> Iterator[tuple[Partition, pa.Table]]:
-    """Split rows by the text of their partition columns' values; the order within a partition stays."""
+    """Split rows by partition; rows of a partition keep their order."""
     if not partition_key:
         if rows.num_rows:
             yield (), rows
         return
-    identities = pc.dictionary_encode(partition_ids(rows, partition_key).combine_chunks())
-    for code in range(len(identities.dictionary)):
-        part = rows.filter(pc.equal(identities.indices, code))
+    ids = pc.dictionary_encode(partition_ids(rows, partition_key).combine_chunks())
+    for code in range(len(ids.dictionary)):
+        part = rows.filter(pc.equal(ids.indices, code))
         first = part.slice(0, 1)
         yield tuple(partition_text(first[name].combine_chunks())[0].as_py() for name in partition_key), part
 
 
 def partition_id(partition: Partition) -> str:
-    """A partition's values as one text; different partitions give different texts."""
+    """The values of a partition as one text, unique to the partition."""
     return "|".join("-" if value is None else f"{len(value)}:{value}" for value in partition)
 
 
@@ -40,7 +40,7 @@ def partition_ids(rows: pa.Table, partition_key: Sequence[str]) -> pa.ChunkedArr
     """`partition_id` of each row."""
     if not partition_key:
         return pa.chunked_array([pa.repeat("", rows.num_rows)])
-    texts = [_folder_names(rows, name) for name in partition_key]
+    texts = [_folder_values(rows, name) for name in partition_key]
     pieces = [
         pc.fill_null(pc.binary_join_element_wise(pc.utf8_length(text).cast(pa.string()), text, ":"), "-")
         for text in texts
@@ -48,22 +48,22 @@ def partition_ids(rows: pa.Table, partition_key: Sequence[str]) -> pa.ChunkedArr
     return pa.chunked_array([pc.binary_join_element_wise(*pieces, "|")])
 
 
-def _folder_names(rows: pa.Table, name: str) -> pa.Array:
+def _folder_values(rows: pa.Table, name: str) -> pa.Array:
     """`partition_text` of a column.
 
     Raises:
-        ConfigurationError: A value is bytes that are no text, so that no folder can be named by it.
+        ConfigurationError: A value is not UTF-8 text, so it cannot be in a folder name.
     """
     try:
         return partition_text(rows[name].combine_chunks())
     except pa.ArrowInvalid as error:
-        message = f"Column {name} is to partition the table, and holds bytes that are no UTF-8 text"
-        remedy = f"Take another {Attribute.PARTITION_KEY}; nothing was applied"
+        message = f"Partition column {name} contains a value that is not UTF-8 text"
+        remedy = f"Set another {Attribute.PARTITION_KEY}; nothing was applied"
         raise ConfigurationError(message, remedy=remedy, column=name) from error
 
 
 def partition_text(values: pa.Array) -> pa.Array:
-    """Partition values as the text of their folder, the way Spark writes them; null stays null."""
+    """Partition values as text for the folder name, in Spark's format; null stays null."""
     if not pa.types.is_timestamp(values.type):
         return values.cast(pa.string())
     text = values.cast(pa.timestamp("us")).cast(pa.string())  # always six decimals
@@ -71,5 +71,5 @@ def partition_text(values: pa.Array) -> pa.Array:
 
 
 def partition_column(text: str | None, kind: str, rows: int) -> pa.Array:
-    """A partition value, back from its text, for every row of a file."""
+    """A partition value, parsed from its text, repeated for every row of a file."""
     return pa.repeat(cast_exactly(pa.array([text], pa.string()), kind)[0], rows)

@@ -1,4 +1,4 @@
-"""Reads and writes the lake's data files: plain Parquet, one at a time, in bounded memory."""
+"""Reads data files: plain Parquet, one row group at a time, in bounded memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ENCODED_BYTES_PER_ROW = 2.5
 SMALL_DICTIONARY_BYTES = 64 << 10
-"""A column chunk of texts is read as a dictionary if it has at most these bytes: more, and decoding it costs less."""
+"""Base limit for a text column chunk to be read as a dictionary. Larger chunks are cheaper to decode."""
 
 
 def read_batches(
@@ -34,15 +34,15 @@ def read_batches(
     columns: Sequence[str] | None = None,
     *,
     encoded: bool = False,
-    chosen: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
+    row_groups: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
 ) -> Iterator[pa.Table]:
-    """A data file's rows as the table has them, a row group at a time; see `batches_of`.
+    """Read a data file, see `batches_of`.
 
     Args:
-        key: Key of the file in the lake bucket.
+        key: Object key of the file in the lake bucket.
     """
     with fs.open_input_file(key) as source:
-        yield from batches_of(source, shape, columns, encoded=encoded, chosen=chosen)
+        yield from batches_of(source, shape, columns, encoded=encoded, row_groups=row_groups)
 
 
 def batches_of(
@@ -51,19 +51,19 @@ def batches_of(
     columns: Sequence[str] | None = None,
     *,
     encoded: bool = False,
-    chosen: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
+    row_groups: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of an open data file as the table has them, a row group at a time.
+    """Read an open data file, one row group at a time.
 
-    A file that was adopted may lack operations and positions. Its rows are as those of a full load: inserted, and older
+    An adopted file may lack operations and positions. Its rows then count as rows of a full load: inserted, and older
     than every change.
 
     Args:
         source: The file.
-        shape: The table; what the file has in other order, case or narrower type comes as the table has it.
+        shape: The table. Columns that the file has in another order, case or narrower type are converted.
         columns: Names of stored columns to read; None for all.
-        encoded: Leave texts that repeat as dictionaries, which are faster to read, filter and write again.
-        chosen: Given the open file, and with its footer, the row groups to read; None: all.
+        encoded: Leave repeated texts dictionary-encoded, which is faster to read, filter and write.
+        row_groups: Selects row groups, given the open file and its footer; None reads all.
     """
     stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
     wanted = {name.lower() for name in stored.names}
@@ -71,14 +71,14 @@ def batches_of(
     names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
     if encoded:
         parquet = parquet_file(source, parquet.metadata, _repeating_texts(parquet))
-    for group in chosen(source, parquet) if chosen else range(parquet.num_row_groups):
+    for group in row_groups(source, parquet) if row_groups else range(parquet.num_row_groups):
         rows = parquet.read_row_group(group, columns=names, use_threads=False)
         yield as_full_load(conform(rows, stored, keep_encoded=encoded))
 
 
 @contextmanager
 def open_parquet(fs: FileSystem, key: str) -> Iterator[pq.ParquetFile]:
-    """A data file, opened; so far only its footer is read."""
+    """Open a data file and read its footer."""
     with fs.open_input_file(key) as source:
         yield parquet_file(source)
 
@@ -86,25 +86,25 @@ def open_parquet(fs: FileSystem, key: str) -> Iterator[pq.ParquetFile]:
 def parquet_file(
     source: pa.NativeFile, metadata: pq.FileMetaData | None = None, encoded: Sequence[str] = ()
 ) -> pq.ParquetFile:
-    """A data file that is open.
+    """Read the footer of an open data file.
 
     Args:
-        metadata: Its footer, if that was read before.
-        encoded: Text columns to be read as dictionaries.
+        metadata: The footer, if already read.
+        encoded: Text columns to read as dictionaries.
     """
-    # Timestamps in Spark's older form, INT96, would come as nanoseconds, which overflow after 2262 without a word.
+    # Spark's older timestamps (INT96) would be read as nanoseconds, which silently overflow after 2262.
     return pq.ParquetFile(source, metadata=metadata, read_dictionary=list(encoded), coerce_int96_timestamp_unit="us")
 
 
 def _repeating_texts(parquet: pq.ParquetFile) -> list[str]:
-    """Text columns whose dictionaries are small beside their rows in all row groups."""
+    """Text columns with a small dictionary in every row group."""
     metadata, names = parquet.metadata, parquet.schema_arrow.names
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     return [
         name
         for i, name in enumerate(names)
         if parquet.schema_arrow.field(i).type == pa.string()
-        and metadata.num_columns == len(names)  # no nested columns, so that both count alike
+        and metadata.num_columns == len(names)  # no nested columns, so indices agree
         and all(_is_small_dictionary(group.column(i)) for group in groups)
     ]
 
@@ -115,7 +115,7 @@ def _is_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
 
 
 def as_full_load(rows: pa.Table) -> pa.Table:
-    """Rows with an operation and a position, those of a full load where there was none."""
+    """Fill missing operations and positions with those of a full load."""
     for name, value in ((OP_COLUMN, INSERT), (POSITION, FULL_LOAD_POSITION)):
         i = rows.schema.get_field_index(name)
         if i >= 0 and rows.column(i).null_count:

@@ -1,4 +1,4 @@
-"""Shape of a table's rows: their columns and keys, in data files and in flight."""
+"""The shape of a table's rows: columns and keys, in data files and in flight between tasks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True)
 class TableShape:
-    """What a table's rows look like.
+    """The shape of a table's rows.
 
     Attributes:
-        schema: The source's columns, partition columns included.
+        schema: The source's columns, including partition columns.
         primary_key: Key columns; may be empty.
-        partition_key: Partition columns; they lie in the folder names, not in the files.
-        partial: Whether changes may leave columns out, so that rows in flight tell which.
-        complete: Whether `schema` has all columns of the files; if not, they have operation and position beside them.
+        partition_key: Partition columns; they are in the folder names, not in the files.
+        partial: Whether changes may omit columns; rows in flight then show which.
+        complete: Whether `schema` contains all columns of the files; if not, they also have operation and position.
         soft_delete: Whether deleted rows stay in the files, with the operation `D`.
     """
 
@@ -47,34 +47,34 @@ class TableShape:
         """Arrow schema of a data file."""
         folders = {name.lower() for name in self.partition_key}
         kept = Schema(tuple(c for c in self.schema if c.name.lower() not in folders))
-        return pa.schema([*arrow_schema(kept), *(pa.field(name, pa.string()) for name in self._beside())])
+        return pa.schema([*arrow_schema(kept), *(pa.field(name, pa.string()) for name in self._own_columns())])
 
-    def _beside(self) -> tuple[str, ...]:
+    def _own_columns(self) -> tuple[str, ...]:
         return () if self.complete else (OP_COLUMN, POSITION)
 
     @property
     def in_flight(self) -> pa.Schema:
-        """Arrow schema of rows on their way: all columns, `Op`, position, what was not sent, and route and key."""
-        texts = [*self._beside(), *([UNSENT] if self.partial else [])]
+        """Arrow schema of rows in flight: all columns, `Op`, position, columns not sent, leading key, key."""
+        texts = [*self._own_columns(), *([UNSENT] if self.partial else [])]
         full = pa.schema([*arrow_schema(self.schema), *(pa.field(name, pa.string()) for name in texts)])
         if self.primary_key:
-            route, key = row_keys([pa.array([], to_arrow(kind)) for kind in self._key_types()])
-            full = full.append(pa.field(LEADING_KEY, route.type)).append(pa.field(KEY, key.type))
+            leading_key, key = row_keys([pa.array([], to_arrow(kind)) for kind in self._key_types()])
+            full = full.append(pa.field(LEADING_KEY, leading_key.type)).append(pa.field(KEY, key.type))
         return full
 
     def _key_types(self) -> list[str]:
         return [column.type for name in self.primary_key if (column := self.schema.find(name))]
 
     def key_columns_stored(self) -> list[str]:
-        """Key columns that lie in the files."""
+        """Key columns that are in the files."""
         folders = {name.lower() for name in self.partition_key}
         return [c.name for name in self.primary_key if (c := self.schema.find(name)) and name.lower() not in folders]
 
     def source_columns(self, rows: pa.Table, partition: Partition) -> dict[str, pa.Array]:
-        """All source columns of rows of a data file in the table's types, partition columns included.
+        """All source columns of a data file's rows in the table's types, including partition columns.
 
         Args:
-            rows: The file's rows, with all its columns.
+            rows: The file's rows with all columns.
             partition: The file's partition.
         """
         folders = dict(zip((name.lower() for name in self.partition_key), partition, strict=True))
@@ -87,22 +87,24 @@ class TableShape:
         }
 
     def keys_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> tuple[pa.Array, pa.Array]:
-        """Route and key of rows of a data file.
+        """Leading key and key of a data file's rows.
 
         Args:
-            rows: The file's rows, with at least the key columns stored.
+            rows: The file's rows with at least the stored key columns.
             partition: The file's partition.
         """
         return row_keys([self._key_column(name, rows, partition) for name in self.primary_key])
 
     def leading_key_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
-        """Route alone; see `keys_of`."""
+        """Leading key alone, see `keys_of`."""
         return comparable(self._key_column(self.primary_key[0], rows, partition))
 
     def _key_column(self, name: str, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
         column = self.schema.find(name)
         if column is None:
-            raise IntegrityError("The key of a lake table is not among its columns", remedy="Reload it", column=name)
+            raise IntegrityError(
+                "A key column is missing from the columns of a lake table", remedy="Reload the table", column=name
+            )
         folders = dict(zip((name.lower() for name in self.partition_key), partition, strict=True))
         if name.lower() in folders:
             return partition_column(folders[name.lower()], column.type, rows.num_rows)
@@ -112,10 +114,10 @@ class TableShape:
 
 
 def conform(rows: pa.Table, schema: pa.Schema, *, keep_encoded: bool = False) -> pa.Table:
-    """Rows with exactly these columns and types: a missing column is null, a narrower type is widened.
+    """Convert rows to exactly these columns: a missing column becomes null, a narrower type is widened.
 
     Args:
-        keep_encoded: Leave texts that are dictionaries so.
+        keep_encoded: Leave dictionary-encoded texts encoded.
     """
     names = {name.lower(): i for i, name in enumerate(rows.schema.names)}
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
@@ -131,6 +133,6 @@ def conform(rows: pa.Table, schema: pa.Schema, *, keep_encoded: bool = False) ->
 
 
 def is_deleted(rows: pa.Table) -> pa.Array:
-    """Whether each row of a data file, or on its way into one, was deleted softly; true or false, never null."""
+    """Whether each row is soft-deleted; never null."""
     operations = rows[OP_COLUMN].cast(pa.string()).combine_chunks()
     return pc.fill_null(pc.equal(operations, DELETE), False)

@@ -1,8 +1,8 @@
-"""Tombstones: deletes remembered for the late window, so that an older row that comes late stays deleted.
+"""Tombstones: deletes remembered for the late window, so that an older row that arrives late stays deleted.
 
-They lie in the control area as Parquet files of route, key and position, listed in the snapshot with their key ranges.
-A change writes at most one, into which it merges the smaller ones before it, so that their number grows with the
-logarithm of the deletes; what is older than the window is left out on the way.
+They are in the control area as Parquet files of leading key, key and position, listed in the snapshot with their key
+ranges. A change writes at most one file, into which it merges the smaller files before it. So the number of files grows
+with the logarithm of the deletes. Merging drops deletes that are older than the window.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _FILE_OF_POSITION = r"\|(?P<order>\d{8}-[^|]*)\|\d+$"
 
 @dataclass(frozen=True)
 class TombstonePlan:
-    """What a change does with the tombstones there are.
+    """What a change does with the existing tombstone files.
 
     Attributes:
-        kept: Those that stay as they are.
-        merged: Those that become part of the new one.
-        oldest: Least `file_order` worth remembering; deletes from older change files may be left out.
-        needed: Whether a new one is to be written.
+        kept: Files that stay as they are.
+        merged: Files that become part of the new file.
+        oldest: Smallest `file_order` to remember; deletes from older change files may be dropped.
+        needed: Whether the change writes a new file.
     """
 
     kept: tuple[TombstoneFile, ...]
@@ -46,39 +46,43 @@ class TombstonePlan:
 
 
 def plan_tombstones(files: Sequence[TombstoneFile], new_rows: int, oldest: str) -> TombstonePlan:
-    """Decide which tombstones to forget, to keep, and to merge with `new_rows` more."""
-    living = [file for file in files if file.newest >= oldest]
+    """Choose which files to drop, to keep, and to merge with `new_rows` new tombstones."""
+    remembered = [file for file in files if file.newest >= oldest]
     merged: list[TombstoneFile] = []
     rows = new_rows
-    while new_rows and living and living[-1].rows <= 2 * rows:
-        merged.insert(0, living.pop())
+    while new_rows and remembered and remembered[-1].rows <= 2 * rows:
+        merged.insert(0, remembered.pop())
         rows += merged[0].rows
-    return TombstonePlan(tuple(living), tuple(merged), oldest, bool(new_rows))
+    return TombstonePlan(tuple(remembered), tuple(merged), oldest, bool(new_rows))
 
 
 def find_tombstones(
-    fs: FileSystem, files: Sequence[TombstoneFile], route: pa.ChunkedArray, keys: pa.ChunkedArray, empty: pa.Schema
+    fs: FileSystem,
+    files: Sequence[TombstoneFile],
+    leading_keys: pa.ChunkedArray,
+    keys: pa.ChunkedArray,
+    empty: pa.Schema,
 ) -> pa.Table:
-    """Tombstones of some keys.
+    """Read the tombstones of these keys.
 
     Args:
-        files: All tombstones of the table.
-        route: Routes of the keys.
-        empty: Schema of the result: route, key, position.
+        files: All tombstone files of the table.
+        leading_keys: Leading keys of the keys.
+        empty: Schema of the result: leading key, key, position.
     """
-    low, high = bounds(route)
+    low, high = bounds(leading_keys)
     wanted = pc.unique(keys)
-    found = [empty.empty_table()]
+    tombstones = [empty.empty_table()]
     for file in files:
         if may_contain(file, low, high):
             rows = read_tombstone_file(fs, file.key)
             if rows.schema.field(KEY).type == empty.field(KEY).type:
-                found.append(rows.filter(matches(rows[KEY], wanted)))
-    return pa.concat_tables(found)
+                tombstones.append(rows.filter(matches(rows[KEY], wanted)))
+    return pa.concat_tables(tombstones)
 
 
 def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table) -> TombstoneFile:
-    """Write a change's deletes, and those of the files merged with it, as one file."""
+    """Write the new tombstones and those of the merged files as one file."""
     rows = pa.concat_tables([new, *(read_tombstone_file(fs, file.key).cast(new.schema) for file in plan.merged)])
     rows = rows.filter(pc.greater_equal(_file_orders(rows[POSITION], plan.oldest), plan.oldest))
     newest = pc.max(_file_orders(rows[POSITION], plan.oldest)).as_py() or plan.oldest
@@ -86,11 +90,11 @@ def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Tabl
 
 
 def write_tombstone_file(fs: FileSystem, key: str, rows: pa.Table, newest: str) -> TombstoneFile:
-    """Write deletes as one file.
+    """Write tombstones as one file.
 
     Args:
-        rows: Route, key, position.
-        newest: Greatest `file_order` of the change files that they came from.
+        rows: Leading key, key, position.
+        newest: Greatest `file_order` of the change files that the deletes came from.
     """
     with open_output(fs, key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION, store_schema=False)
@@ -98,12 +102,12 @@ def write_tombstone_file(fs: FileSystem, key: str, rows: pa.Table, newest: str) 
 
 
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
-    """All deletes of one file: route, key, position."""
+    """All tombstones of one file: leading key, key, position."""
     with fs.open_input_file(key) as source:
         return pq.read_table(source, use_threads=False)
 
 
-def _file_orders(positions: pa.ChunkedArray, otherwise: str) -> pa.ChunkedArray:
-    """`file_order` of the change file that each position tells; `otherwise` where it tells none."""
+def _file_orders(positions: pa.ChunkedArray, default: str) -> pa.ChunkedArray:
+    """`file_order` of the change file in each position; `default` where the position names none."""
     order = pc.struct_field(pc.extract_regex(positions, _FILE_OF_POSITION), "order")
-    return pc.fill_null(order, otherwise)
+    return pc.fill_null(order, default)

@@ -1,7 +1,7 @@
-"""The lake's column types as Arrow types, and how raw values become them.
+"""Maps lake types to Arrow types, and casts raw values to them.
 
-The lake holds types that Spark, Athena, DuckDB and pandas all read: a Parquet TIME becomes text, unsigned integers the
-next wider signed type (uint64: decimal(20,0)), and every timestamp is UTC with microseconds.
+The lake only has types that Spark, Athena, DuckDB and pandas all read: a Parquet TIME becomes text, an unsigned integer
+the next wider signed type (uint64: decimal(20,0)), and every timestamp is UTC with microseconds.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-_UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+_CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 _ANY_INTEGER = pa.decimal128(20, 0)
 _TRUE = pa.array(["true", "t", "1", "y"])
 _FALSE = pa.array(["false", "f", "0", "n"])
-"""How MySQL, PostgreSQL and Oracle booleans look as text."""
+"""Booleans of MySQL, PostgreSQL and Oracle as text."""
 
 _TO_ARROW = {
     "boolean": pa.bool_(),
@@ -58,7 +58,7 @@ def to_arrow(kind: str) -> pa.DataType:
 
 
 def from_arrow(kind: pa.DataType) -> str | None:
-    """Lake type that a raw Arrow type is kept as; None if it cannot be kept (lists, structs, maps)."""
+    """Lake type for a raw Arrow type; None if there is none (lists, structs, maps)."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})" if kind.precision <= 38 and kind.scale >= 0 else None
     if pa.types.is_timestamp(kind):
@@ -83,52 +83,52 @@ def schema_of(raw: pa.Schema, file: str) -> Schema:
     """Lake columns of a raw Arrow schema.
 
     Raises:
-        SchemaMismatchError: A column has a type that the lake does not keep.
+        SchemaMismatchError: A column has a type that the lake does not support.
     """
     columns = []
     for field in raw:
         kind = from_arrow(field.type)
         if kind is None:
-            message = f"Column {field.name} of a raw file has the type {field.type}, which the lake does not keep"
-            remedy = "Leave the column out by a DMS mapping rule, or have the source deliver it as text"
+            message = f"Column {field.name} of a raw file has the type {field.type}, which cdclake does not support"
+            remedy = "Remove the column with a DMS mapping rule, or send it as text"
             raise SchemaMismatchError(message, remedy=remedy, column=field.name, file=file)
         columns.append(Column(field.name, kind))
     return Schema(tuple(columns))
 
 
 def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
-    """Raw values as a lake type; nulls stay null, and nothing is cut or rounded.
+    """Cast raw values to a lake type; nulls stay null, and no value is truncated or rounded.
 
     Args:
-        values: One column of some rows. Bytes are taken for text where the lake type is not `binary`.
+        values: One column. Bytes are read as UTF-8 text unless the lake type is `binary`.
         kind: Lake type.
 
     Returns:
-        The values, and the indices of those that do not parse or fit, ascending; these are null.
+        The values, with null for those that do not parse or fit, and the ascending indices of these.
     """
     try:
         return cast_exactly(values, kind), []
-    except _UNFIT:
-        # Each different value is tried once: what is wrong with one row is often wrong with all.
+    except _CAST_ERRORS:
+        # Try each distinct value once: bad values often repeat.
         encoded = pc.dictionary_encode(_plain(values))
-        unfit: list[int] = []
-        pieces = list(_cast_pieces(encoded.dictionary, kind, 0, unfit))
-        bad = pc.is_in(encoded.indices, value_set=pa.array(unfit, encoded.indices.type))
+        bad_codes: list[int] = []
+        pieces = list(_cast_pieces(encoded.dictionary, kind, 0, bad_codes))
+        bad = pc.is_in(encoded.indices, value_set=pa.array(bad_codes, encoded.indices.type))
         return pa.concat_arrays(pieces).take(encoded.indices), pc.indices_nonzero(bad).to_pylist()
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Values of any raw type but bytes as text for a person, unchanged by any lake type."""
+    """Raw values of any type but bytes as readable text, before any cast."""
     if pa.types.is_nested(values.type):
         return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
     return _plain(values).cast(pa.string())
 
 
 def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Iterator[pa.Array]:
-    """Halves what does not cast until the bad values stand alone."""
+    """Halve an array that does not cast until the bad values are isolated."""
     try:
         yield cast_exactly(values, kind)
-    except _UNFIT:
+    except _CAST_ERRORS:
         if len(values) <= 1:
             bad.extend(range(first, first + len(values)))
             yield pa.nulls(len(values), to_arrow(kind))
@@ -139,7 +139,7 @@ def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Ite
 
 
 def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
-    """Cast a column as a whole.
+    """Cast a column to a lake type, without truncating or rounding.
 
     Raises:
         pa.ArrowInvalid: A value does not parse or fit.
@@ -157,17 +157,17 @@ def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
     if pa.types.is_time(source):
         return values.cast(pa.time64("us")).cast(pa.string())
     if pa.types.is_timestamp(source):
-        # A timestamp without zone is UTC already; one in nanoseconds must not lose any.
+        # A timestamp without zone is UTC. The cast fails if nanoseconds would be lost.
         values = values.cast(pa.timestamp("us", tz=source.tz)).cast(TIMESTAMP)
-        return values if target == TIMESTAMP else _cast_number(values.cast(pa.timestamp("us")), target)
+        return values if target == TIMESTAMP else _cast_without_loss(values.cast(pa.timestamp("us")), target)
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
-        # Straight, Arrow refuses whenever some integer of the type would not fit, though these may.
+        # Arrow's direct cast fails if any integer of the type might not fit, even if these values do.
         return values.cast(_ANY_INTEGER).cast(target)
-    return _cast_number(values, target)
+    return _cast_without_loss(values, target)
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Values without the wrappings that Parquet readers put around them."""
+    """Unwrap dictionaries, extension types and large types that Parquet readers return."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if isinstance(values.type, pa.UuidType):
@@ -181,8 +181,8 @@ def _plain(values: pa.Array) -> pa.Array:
     return values
 
 
-def _cast_number(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast, and refuse what Arrow would round or cut without a word."""
+def _cast_without_loss(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast, and refuse what Arrow would silently round or truncate."""
     source = values.type
     result = values.cast(target)
     if (
@@ -206,7 +206,7 @@ def _parse_text(values: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(target):
         return _parse_booleans(text)
     if pa.types.is_date(target):
-        # A source whose dates have a time of day sends midnight with them.
+        # Sources whose dates have a time of day send midnight.
         return pc.replace_substring_regex(text, r"[ T]00:00(:00(\.0*)?)?$", "").cast(target)
     result = text.cast(target)
     if pa.types.is_floating(target):
@@ -222,7 +222,7 @@ def _parse_booleans(text: pa.Array) -> pa.Array:
 
 
 def _parse_timestamps(text: pa.Array) -> pa.Array:
-    """Text of up to nine fractional digits, of which only zeros may follow the sixth; without a zone it is UTC."""
+    """Parse timestamps with up to nine fractional digits, zeros after the sixth; without a zone they are UTC."""
     short = pc.replace_substring_regex(text, r"(\.\d{6})0{1,3}", r"\1")
     zoned = pc.match_substring_regex(short, r":\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$")
     if not pc.any(zoned).as_py():
@@ -234,5 +234,5 @@ def _parse_timestamps(text: pa.Array) -> pa.Array:
 
 def _require_all(fits: pa.Array) -> None:
     if not pc.all(fits, min_count=0).as_py():  # nulls count as true
-        message = "a value would be cut or rounded"
+        message = "a value would be truncated or rounded"
         raise pa.ArrowInvalid(message)

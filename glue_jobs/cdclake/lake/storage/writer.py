@@ -1,4 +1,4 @@
-"""Writes the lake's data files."""
+"""Writes data files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPRESSION = "snappy"  # every Parquet reader supports it
 ROW_GROUP_ROWS = 1 << 19
 SAMPLE_ROWS = 1 << 13
 MAX_DISTINCT_SHARE = 1 / 3
-"""A column of which more of a sample is distinct is written plainly: a dictionary takes longer and saves little."""
+"""If more of a sample is distinct, the column is written without a dictionary, which would save little."""
 
 
 class DataFileWriter:
@@ -34,36 +34,36 @@ class DataFileWriter:
 
     Args:
         fs: Lake file system.
-        keys: Staged keys to write to, in order; as many files come of it as are needed, at most one for each.
+        staged_keys: Object keys to write to, in order; the last may stay unused.
         shape: Shape of the table.
         partition: Partition of the rows.
-        rows_per_file: Rows after which the next file begins, while there is another key.
+        rows_per_file: Rows per file; the file of the last key takes all remaining rows.
     """
 
     def __init__(
         self,
         fs: FileSystem,
-        keys: Sequence[str],
+        staged_keys: Sequence[str],
         shape: TableShape,
         partition: Partition,
         rows_per_file: int,
     ) -> None:
-        self._fs, self._keys, self._shape, self._partition = fs, list(keys), shape, partition
+        self._fs, self._staged_keys, self._shape, self._partition = fs, list(staged_keys), shape, partition
         self._rows_per_file = max(1, rows_per_file)
         self._writer: pq.ParquetWriter | None = None
         self._sink: pa.NativeFile | None = None
         self._schema = pa.schema([])
-        self._waiting: list[pa.Table] = []
-        self._waiting_rows = 0
+        self._buffered: list[pa.Table] = []
+        self._buffered_rows = 0
         self._rows = self._deleted = 0
         self._bounds: list[KeyValue] = []
         self.written: list[DataFile] = []
-        """Files finished so far; `path` is the staged key."""
+        """Finished files; `path` is the staged key."""
 
     def write(self, rows: pa.Table) -> None:
-        """Append rows: at least the stored columns; texts may be encoded."""
+        """Append rows with at least the stored columns; texts may be dictionary-encoded."""
         while rows.num_rows:
-            room = self._rows_per_file - self._rows if len(self.written) + 1 < len(self._keys) else rows.num_rows
+            room = self._rows_per_file - self._rows if len(self.written) + 1 < len(self._staged_keys) else rows.num_rows
             self._append(rows.slice(0, room))
             rows = rows.slice(room)
             if rows.num_rows:
@@ -76,48 +76,50 @@ class DataFileWriter:
         self._rows += rows.num_rows
         if self._shape.soft_delete:
             self._deleted += is_deleted(rows).true_count
-        self._waiting.append(conform(rows, self._shape.stored, keep_encoded=True))
-        self._waiting_rows += rows.num_rows
-        while self._waiting_rows >= ROW_GROUP_ROWS:
+        self._buffered.append(conform(rows, self._shape.stored, keep_encoded=True))
+        self._buffered_rows += rows.num_rows
+        while self._buffered_rows >= ROW_GROUP_ROWS:
             self._write_group(ROW_GROUP_ROWS)
 
-    def _write_group(self, most_rows: int) -> None:
-        """Write what waits, up to so many rows, as a row group."""
+    def _write_group(self, max_rows: int) -> None:
+        """Write buffered rows as a row group."""
         if self._writer is None:
-            self._sink = open_output(self._fs, self._keys[len(self.written)])
-            self._schema = self._waiting[0].schema
+            self._sink = open_output(self._fs, self._staged_keys[len(self.written)])
+            self._schema = self._buffered[0].schema
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
                 compression=COMPRESSION,
                 store_schema=False,
-                use_dictionary=[column for column in self._schema.names if _repeats(self._waiting[0].column(column))],
-                bloom_filter_options=bloom_filter_options(self._shape, min(self._waiting_rows, most_rows)),
+                use_dictionary=[
+                    column for column in self._schema.names if _is_repetitive(self._buffered[0].column(column))
+                ],
+                bloom_filter_options=bloom_filter_options(self._shape, min(self._buffered_rows, max_rows)),
             )
-        # An encoded column is written by its dictionary as it is if there is but one for the whole row group.
-        rows = pa.concat_tables(_with_types(table, self._schema) for table in self._waiting).unify_dictionaries()
-        self._writer.write_table(_without_unused_texts(rows.slice(0, most_rows)), row_group_size=most_rows)
-        left = rows.slice(most_rows)
-        self._waiting = [left] if left.num_rows else []
-        self._waiting_rows = left.num_rows
+        # Arrow writes an encoded column's dictionary as it is if the row group has only one.
+        rows = pa.concat_tables(_with_types(table, self._schema) for table in self._buffered).unify_dictionaries()
+        self._writer.write_table(_without_unused_texts(rows.slice(0, max_rows)), row_group_size=max_rows)
+        rest = rows.slice(max_rows)
+        self._buffered = [rest] if rest.num_rows else []
+        self._buffered_rows = rest.num_rows
 
     def close(self) -> None:
-        """Finish the file being written, if any."""
-        if self._waiting_rows:
-            self._write_group(self._waiting_rows)
+        """Finish the current file, if any."""
+        if self._buffered_rows:
+            self._write_group(self._buffered_rows)
         if self._writer is None or self._sink is None:
             return
         self._writer.close()
         size_bytes = self._sink.tell()
         self._sink.close()
         low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
-        key = self._keys[len(self.written)]
+        key = self._staged_keys[len(self.written)]
         self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted))
         self._writer, self._sink, self._rows, self._deleted, self._bounds = None, None, 0, 0, []
 
 
 def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with their texts encoded, or not, as the schema says."""
+    """Encode or decode texts to match the schema."""
     columns = {}
     for column in schema:
         values = rows.column(column.name)
@@ -128,15 +130,15 @@ def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _without_unused_texts(rows: pa.Table) -> pa.Table:
-    """The same rows. A dictionary still has the texts of rows that were filtered out, which are not to be written."""
+    """Remove the texts of filtered-out rows from the dictionaries, so that they are not written."""
     for i, column in enumerate(rows.schema):
         if column.type == ENCODED_TEXT:
-            rows = rows.set_column(i, column, _compacted(rows.column(i).combine_chunks()))
+            rows = rows.set_column(i, column, _compact(rows.column(i).combine_chunks()))
     return rows
 
 
-def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The same values, with a dictionary of no others."""
+def _compact(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values, with a dictionary of these values alone."""
     is_null = values.is_null().to_numpy(zero_copy_only=False)
     indices = values.indices.fill_null(0).to_numpy()
     used = np.bincount(indices[~is_null], minlength=len(values.dictionary)) > 0
@@ -146,8 +148,8 @@ def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(renumbered, values.dictionary.filter(pa.array(used)))
 
 
-def _repeats(values: pa.ChunkedArray) -> bool:
-    """Whether values of a column come often enough for a dictionary, by an evenly spread sample."""
+def _is_repetitive(values: pa.ChunkedArray) -> bool:
+    """Whether values repeat enough for a dictionary, judged by an evenly spaced sample."""
     if values.type == ENCODED_TEXT:
         return True
     step = max(1, len(values) // SAMPLE_ROWS)
