@@ -48,7 +48,7 @@ def test_what_the_table_was_within_the_retention_time_can_be_gone_back_to_and_no
     for number in (5, 4):
         lake.rollback(to=number)
         assert list(lake.visible()) == [LAYOUT.data_path(number, 0, (), ())]
-    with pytest.raises(PastRetentionError, match=r"after change 3 is no longer kept\. Name change 4 or a later one"):
+    with pytest.raises(PastRetentionError, match=r"after change 3 is no longer kept\. Use change 4 or a later one"):
         plan_rollback(lake.log, 3)
     with pytest.raises(PastRetentionError):
         plan_rollback(lake.log)

@@ -133,7 +133,7 @@ class Actor:
         table = self._lake_table()
         lake = self.log.snapshot(self.log.head())
         erasure = Erasure(
-            place=_Place(LAKE, LAYOUT, self._ports.lake_fs, self._ports.lake),
+            location=_Place(LAKE, LAYOUT, self._ports.lake_fs, self._ports.lake),
             log=self.log,
             keys=RowKeys.parse([str(number) for number in ids], lake.primary_key, lake.schema),
             raw=None,

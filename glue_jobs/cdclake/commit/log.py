@@ -73,10 +73,20 @@ class ChangeLog:
             return Snapshot()
         key = self.record(change).snapshot_key
         data = self.store.get(key)
-        if data is None and change < self.first_retained():
-            message = f"What {self.layout.name} was after change {change} is no longer kept"
-            raise PastRetentionError(message, remedy=f"Name change {self.first_retained()} or a later one")
+        if data is None:
+            self.require_retained(change)
         return Snapshot.from_bytes(data if data is not None else self._read(key))
+
+    def require_retained(self, change: int) -> None:
+        """Check that the state after a change can still be read.
+
+        Raises:
+            PastRetentionError: It is no longer kept.
+        """
+        first = self.first_retained()
+        if change < first:
+            message = f"The state of {self.layout.name} after change {change} is no longer kept"
+            raise PastRetentionError(message, remedy=f"Use change {first} or a later one")
 
     def write_snapshot(self, snapshot: Snapshot, run_id: str) -> str:
         """Store the snapshot that a change to come will point to; returns its key."""

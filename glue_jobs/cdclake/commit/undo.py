@@ -196,9 +196,8 @@ def apply_undo(
 
 
 def _plan(log: ChangeLog, kind: ChangeKind, head: int, target: int, as_of: int, undone: tuple[int, ...]) -> UndoPlan:
-    if target < log.first_retained() and target:
-        message = f"What {log.layout.name} was after change {target} is no longer kept"
-        raise PastRetentionError(message, remedy=f"Name change {log.first_retained()} or a later one")
+    if target:
+        log.require_retained(target)
     before = log.snapshot(head)
     after = replace(log.snapshot(target), change=head + 1)
     now, then = ({file.path for file in snapshot.all_files} for snapshot in (before, after))

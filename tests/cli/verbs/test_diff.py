@@ -82,7 +82,7 @@ def test_what_is_no_change_is_refused_before_spark_starts(
     for pair in ((change, "1"), ("1", change)):
         result = cdclake("diff", TABLE, *pair, "--lake-bucket", table.location)
         assert result.exit_code == 2
-        assert f"no change {change}" in result.stderr or f"'{change}' is no time" in result.stderr
+        assert f"no change {change}" in result.stderr or f"'{change}' is not a time" in result.stderr
 
 
 def test_the_table_gives_values_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert "Rows of 1 keys in shop.orders" in result.stdout
     assert "the raw bucket" not in result.stdout
     assert "dry run: nothing was done" in result.output
-    assert "- The raw bucket, from which the rows come back" in result.output
+    assert "- The raw bucket: a reload of the table brings the rows back" in result.output
     found = the_json(cdclake("erase", TABLE, *WHICH, "--dry-run", "-o", "json"))
     assert (found["done"], found["rows"], found["versions"], found["change_rows"]) == (False, 1, 2, 0)
     assert table.log.head() == 3
@@ -123,8 +123,8 @@ def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -
     ("arguments", "said"),
     [
         (("--key", "5", "--reason", " "), "needs a reason"),
-        (("--key", "5", "--reason", "5 wants it"), "The reason names a key"),
-        (("--key", "Ulm", "--reason", "x"), "not of the type of column id: bigint"),
+        (("--key", "5", "--reason", "5 wants it"), "The reason, which is kept, contains a key"),
+        (("--key", "Ulm", "--reason", "x"), "does not fit column id, whose type is bigint"),
     ],
 )
 def test_what_cannot_be_done_is_said_without_a_traceback(

@@ -126,5 +126,5 @@ def test_expected_counts_need_no_database(table: TableOverTime) -> None:
     different = run("--expect", f"{TABLE}=3")
     assert (different.exit_code, "2 rows in the lake, 3 expected" in different.output) == (6, True)
     assert run("--expect", TABLE).exit_code == 2
-    assert "no change of shop.a=b" in run("--expect", "shop.a=b=2").output
+    assert "no changes of shop.a=b" in run("--expect", "shop.a=b=2").output
     assert run().exit_code == 2

@@ -13,7 +13,7 @@ import pytest
 from cdclake.commit.publish import publish
 from cdclake.errors import ConfigurationError, LakeFilesError, PastRetentionError
 from cdclake.lake.read.as_of import RetainedFile, TableLocation, find_change, table_as_of
-from cdclake.lake.read.dataframe import FileScan, lake_rows, scan_groups
+from cdclake.lake.read.dataframe import FileScan, scan_groups, table_rows
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import parse_columns
@@ -72,35 +72,35 @@ def test_a_time_without_a_zone_is_utc_and_others_are_converted(table: TableOverT
 
 
 def test_a_time_before_the_first_change_says_when_that_was(table: TableOverTime) -> None:
-    with pytest.raises(ConfigurationError, match=r"had no change yet.*2024-03-05T11:00:00"):
+    with pytest.raises(ConfigurationError, match=r"had no changes yet at .* UTC\. Use 2024-03-05 11:00:00 UTC"):
         find_change(table.log, at=START)
 
 
 @pytest.mark.parametrize("change", [0, -1, 4])
 def test_a_change_that_does_not_exist_is_refused_with_those_that_do(table: TableOverTime, change: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"no change {change}. Name a number from 1 to 3"):
+    with pytest.raises(ConfigurationError, match=f"no change {change}. Use a number from 1 to 3"):
         find_change(table.log, change)
 
 
 def test_what_is_no_time_is_refused(table: TableOverTime) -> None:
-    with pytest.raises(ConfigurationError, match="'yesterday' is no time"):
+    with pytest.raises(ConfigurationError, match="'yesterday' is not a time"):
         find_change(table.log, at="yesterday")
 
 
 def test_a_change_and_a_time_together_are_refused(table: TableOverTime) -> None:
-    with pytest.raises(ConfigurationError, match="Give one"):
+    with pytest.raises(ConfigurationError, match="A change and a time were given"):
         find_change(table.log, 1, START)
 
 
 def test_a_table_without_a_change_is_refused(table: TableOverTime) -> None:
-    with pytest.raises(ConfigurationError, match=r"no change of shop\.nothing"):
+    with pytest.raises(ConfigurationError, match=r"no changes of shop\.nothing"):
         find_change(TableLocation.at(table.location, "shop.nothing").log())
 
 
 def test_what_is_past_retention_is_refused_with_the_first_that_is_kept(table: TableOverTime) -> None:
     table.log.mark_first_retained(2)
     for named in ({"change": 1}, {"at": START + timedelta(hours=1)}):
-        with pytest.raises(PastRetentionError, match="Name change 2 or a later one"):
+        with pytest.raises(PastRetentionError, match="Use change 2 or a later one"):
             table_as_of(table.log, **named)
     assert ids(table, 2) == [1, 2, 3]
 
@@ -121,7 +121,7 @@ def test_a_live_file_that_vanished_is_not_called_past_retention(table: TableOver
 def test_a_file_overwritten_behind_our_back_is_not_read(table: TableOverTime) -> None:
     path = table.lake / table.layout.table_prefix / table.files()[0]
     pq.write_table(pa.table({"id": [7], "n": [7]}), path)
-    with pytest.raises(LakeFilesError, match="not as it was written"):
+    with pytest.raises(LakeFilesError, match="orders was overwritten"):
         ids(table)
 
 
@@ -153,7 +153,7 @@ def test_a_change_is_read_after_its_commit_and_before_it_is_published(table: Tab
 
 def test_a_file_without_operation_and_position_counts_as_loaded() -> None:
     shape = TableShape(parse_columns("id bigint, day date, name string"), (), ("day",))
-    rows = lake_rows(pa.table({"ID": pa.array([1, 2], pa.int32())}), shape, (None,))
+    rows = table_rows(pa.table({"ID": pa.array([1, 2], pa.int32())}), shape, (None,))
     assert rows.to_pylist() == [
         {"id": number, "day": None, "name": None, "Op": "I", "_cdc_position": ""} for number in (1, 2)
     ]

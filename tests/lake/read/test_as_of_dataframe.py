@@ -166,7 +166,7 @@ def test_an_empty_table_has_columns_and_no_rows(tmp_path: Path, session: SparkSe
 def test_a_table_all_of_whose_changes_were_undone_is_refused(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path, {"id": 1, "n": 1})
     table.roll_back(0)
-    with pytest.raises(ConfigurationError, match="held nothing after change 2"):
+    with pytest.raises(ConfigurationError, match="does not exist after change 2"):
         read_table(session, table.location, TABLE)
     assert read_table(session, table.location, TABLE, change=1).count() == 1
 

@@ -68,7 +68,7 @@ def erase(
     with aws_environment(target):
         with progress(f"Looking for the rows in {name}") as bar:
             erasure = _erasure(target, lake_table, key, reason, bar, raw=raw)
-            touched, out_of_reach = erasing.look(erasure)
+            touched, out_of_reach = erasing.inspect(erasure)
         facts = {"table": str(name), "done": False, "keys": len(erasure.keys.values), "change": None}
         if output is OutputFormat.TABLE:
             _show(shown, f"Rows of {len(erasure.keys.values):,} keys in {name}", touched, out_of_reach)
@@ -104,9 +104,9 @@ def _erasure(
 
     state, log = lake_table.state, lake_table.log
     lake = log.snapshot(log.head())
-    raw_place = None
+    raw_location = None
     if raw:
-        raw_place = RawLocation(
+        raw_location = RawLocation(
             connect(target).raw,
             lake_filesystem(target.raw_bucket),
             state.raw_prefix,
@@ -115,10 +115,10 @@ def _erasure(
             state.last_listed_utc,
         )
     return Erasure(
-        place=TableLocation.at(target.lake_bucket, str(state.name), target.lake_prefix),
+        location=TableLocation.at(target.lake_bucket, str(state.name), target.lake_prefix),
         log=log,
         keys=RowKeys.parse(key, lake.primary_key, lake.schema),
-        raw=raw_place,
+        raw=raw_location,
         run_id=lake_table.run_id,
         reason=reason,
         made_by=person(target),

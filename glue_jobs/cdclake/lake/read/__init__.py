@@ -1,1 +1,1 @@
-"""Reads a lake table as of any change: rows, differences, versions of a key."""
+"""Reads a lake table as of any retained change: rows, differences, versions of a key."""

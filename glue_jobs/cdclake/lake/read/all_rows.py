@@ -1,4 +1,4 @@
-"""All rows of a lake table, piece by piece, for whoever compares it with something. No Spark."""
+"""Reads all rows of a lake table without Spark, in batches small enough to compare with another source."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cdclake.lake.read.as_of import TableAsOf, TableLocation
 
 
-def row_batches(place: TableLocation, as_of: TableAsOf) -> Iterator[pa.Table]:
-    """The source's columns of all rows of a table as it was after a change, in no order; the first piece is empty.
+def row_batches(location: TableLocation, as_of: TableAsOf) -> Iterator[pa.Table]:
+    """The source's columns of all rows of a table as of a change, in no order. The first batch is empty.
 
     Raises:
         PastRetentionError: A file is no longer kept.
@@ -27,10 +27,10 @@ def row_batches(place: TableLocation, as_of: TableAsOf) -> Iterator[pa.Table]:
     """
     snapshot = as_of.snapshot
     shape = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
-    kept_files = RetainedFileReader(place)
+    reader = RetainedFileReader(location)
     yield arrow_schema(snapshot.schema).empty_table()
-    for kept in as_of.files:
-        for group in kept_files.row_groups(kept):
+    for retained in as_of.files:
+        for group in reader.row_groups(retained):
             rows = as_full_load(group)
-            rows = rows.filter(pc.invert(is_deleted(rows))) if kept.file.deleted else rows
-            yield pa.table(shape.source_columns(rows, kept.file.partition))
+            rows = rows.filter(pc.invert(is_deleted(rows))) if retained.file.deleted else rows
+            yield pa.table(shape.source_columns(rows, retained.file.partition))

@@ -1,4 +1,4 @@
-"""What a lake table was after a change: which change a number or a time names, and its snapshot. No Spark."""
+"""Finds the change that a number or a time names, and loads the table's snapshot as of that change. No Spark."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from cdclake.adapters.stores import parse_location, store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.timeline import newest_before
 from cdclake.control.jobs.arguments import folder_prefix
-from cdclake.errors import ConfigurationError, PastRetentionError
+from cdclake.errors import ConfigurationError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableName
+from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableLocation:
-    """Where a lake table is; small, without secrets, and can be pickled.
+    """Where a lake table is stored. Small, picklable and free of secrets.
 
     Attributes:
         lake: `bucket`, `s3://bucket` or `file:///folder`.
-        layout: Where its objects lie there.
-        fs: The same place for pyarrow, as the process that made this reaches it.
+        layout: Keys of the table's objects in the lake.
+        fs: The lake for pyarrow, with the connection settings of the process that created this object.
     """
 
     lake: str
@@ -40,7 +41,7 @@ class TableLocation:
 
     @classmethod
     def at(cls, lake: str, table: str, prefix: str = "") -> TableLocation:
-        """The table of that name in a lake.
+        """Locate a table by its name.
 
         Args:
             lake: `bucket`, `s3://bucket` or `file:///folder`.
@@ -48,7 +49,7 @@ class TableLocation:
             prefix: Folder of the lake in the bucket; empty for none.
 
         Raises:
-            ConfigurationError: The lake or the name cannot be read as such.
+            ConfigurationError: The lake or the name is not valid.
         """
         layout = LakeLayout(parse_location(lake).root, folder_prefix(prefix), TableName.parse(table))
         return cls(lake, layout, lake_filesystem(lake))
@@ -64,11 +65,11 @@ class TableLocation:
 
 @dataclass(frozen=True)
 class RetainedFile:
-    """A data file of some change, in sight of the table's readers or retired.
+    """A data file of a retained change: published, retired, or still staged.
 
     Attributes:
-        file: What the snapshot says of it.
-        staged_key: Where it was staged, if that very change added it: it may not be published yet. Empty otherwise.
+        file: Its entry in the snapshot.
+        staged_key: Its staged key if the change itself added it, because it may not be published yet; else empty.
     """
 
     file: DataFile
@@ -77,13 +78,13 @@ class RetainedFile:
 
 @dataclass(frozen=True)
 class TableAsOf:
-    """What a table was after a change.
+    """The state of a table after a change.
 
     Attributes:
-        change: Number of the change; 0: the table before any.
-        committed_utc: When it was committed, ISO 8601; empty for change 0.
-        snapshot: The table after it.
-        added: Data files that the change itself added.
+        change: Number of the change; 0: the table before its first change.
+        committed_utc: Commit time, ISO 8601; empty for change 0.
+        snapshot: The table after the change.
+        added: Data files that the change added.
     """
 
     change: int = 0
@@ -93,27 +94,26 @@ class TableAsOf:
 
     @property
     def files(self) -> tuple[RetainedFile, ...]:
-        """Its data files, in the snapshot's order."""
-        return self.kept(self.snapshot.files)
+        """The table's data files, in the snapshot's order."""
+        return self.retained(self.snapshot.files)
 
-    def kept(self, files: Iterable[DataFile]) -> tuple[RetainedFile, ...]:
-        """Some of the files of its snapshot, or of its history, to be read."""
+    def retained(self, files: Iterable[DataFile]) -> tuple[RetainedFile, ...]:
+        """Data files of the snapshot or its history, with what a reader needs to find them."""
         staged = {added.path: added.staged_key for added in self.added}
         return tuple(RetainedFile(file, staged.get(file.path, "")) for file in files)
 
 
 def table_as_of(log: ChangeLog, change: int | None = None, at: date | str | None = None) -> TableAsOf:
-    """The table after a change, or as it was at a time.
+    """Load the table as of a change or a time; as of the newest change if neither is given.
 
     Args:
         log: The table's change log.
-        change: Number of a change, a rollback's or any other.
-        at: A time; without a zone it is UTC, and a date is its midnight. The newest change committed by then counts. If
-            neither is given, the newest change of all does.
+        change: Number of a change of any kind.
+        at: A time, which selects the newest change committed by then. Without a zone it is UTC; a date means midnight.
 
     Raises:
-        ConfigurationError: There is no such change, or both were given.
-        PastRetentionError: What the table was then is no longer kept.
+        ConfigurationError: There is no such change, or both arguments were given.
+        PastRetentionError: The state after that change is no longer kept.
     """
     number = find_change(log, change, at)
     record = log.record(number)
@@ -121,45 +121,43 @@ def table_as_of(log: ChangeLog, change: int | None = None, at: date | str | None
 
 
 def find_change(log: ChangeLog, change: int | None = None, at: date | str | None = None) -> int:
-    """Number of the change that `table_as_of` reads; arguments and errors are the same."""
+    """Number of the change that `table_as_of` loads. Arguments and errors are the same."""
     name, head = log.layout.name, log.head()
     if change is not None and at is not None:
-        raise ConfigurationError("A change and a time were given", remedy="Give one of them")
+        raise ConfigurationError("A change and a time were given", remedy="Give only one of them")
     if not head:
-        message = f"The lake has no change of {name}"
-        remedy = "Look at the names of table, bucket and folder"
+        message = f"The lake has no changes of {name}"
+        remedy = "Check the names of the table, the bucket and the folder"
         raise ConfigurationError(message, remedy=remedy, folder=log.layout.control_prefix)
     number = _at(log, at, head) if at is not None else head if change is None else change
     if not 1 <= number <= head:
         message = f"{name} has no change {number}"
-        raise ConfigurationError(message, remedy=f"Name a number from {log.first_retained()} to {head}")
-    first = log.first_retained()
-    if number < first:
-        message = f"What {name} was after change {number} is no longer kept"
-        raise PastRetentionError(message, remedy=f"Name change {first} or a later one")
+        raise ConfigurationError(message, remedy=f"Use a number from {log.first_retained()} to {head}")
+    log.require_retained(number)
     return number
 
 
 def parse_time(text: str) -> datetime:
-    """Read a time in ISO 8601; without a zone it is UTC.
+    """Parse an ISO 8601 time; without a zone it is UTC.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: The text is not a time.
     """
     try:
         return _in_utc(datetime.fromisoformat(text))
     except ValueError as error:
-        message = f"'{text}' is no time"
+        message = f"'{text}' is not a time"
         raise ConfigurationError(message, remedy="Write it as 2024-03-05T10:00:00Z, in UTC") from error
 
 
 def _at(log: ChangeLog, at: date | str, head: int) -> int:
     moment = _in_utc(at) if isinstance(at, datetime) else parse_time(str(at))
-    found = newest_before(log, moment, head)
-    if not found:
-        message = f"{log.layout.name} had no change yet at {moment.isoformat()}"
-        raise ConfigurationError(message, remedy=f"Its first change was committed at {log.record(1).created_utc}")
-    return found
+    change = newest_before(log, moment, head)
+    if not change:
+        message = f"{log.layout.name} had no changes yet at {display_utc(moment)}"
+        first = display_utc(log.record(1).created_utc)
+        raise ConfigurationError(message, remedy=f"Use {first}, when its first change was committed, or a later time")
+    return change
 
 
 def _in_utc(moment: datetime) -> datetime:

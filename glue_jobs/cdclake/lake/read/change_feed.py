@@ -1,4 +1,4 @@
-"""What each of a lake table's changes did, row by row, so that jobs downstream can go on from where they were."""
+"""Reads what each change did to a lake table, row by row, so that downstream jobs can resume where they stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.log import CONCURRENT_READS
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.lake.read.as_of import TableAsOf, TableLocation, table_as_of
-from cdclake.lake.read.diff import comparison_schema, diffs_frame, plan_diff
+from cdclake.lake.read.diff import DiffStep, comparison_schema, diffs_frame, plan_diff
 from cdclake.model.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -19,55 +19,55 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
 
 CHANGE, COMMITTED = "change", "committed"
-_MARKS = Schema((Column(CHANGE, "bigint"), Column(COMMITTED, "timestamp")))
+_CONSTANTS = Schema((Column(CHANGE, "bigint"), Column(COMMITTED, "timestamp")))
 
 
 def read_changes(
     spark: SparkSession, lake: str, table: str, from_change: int, to_change: int | None = None, prefix: str = ""
 ) -> DataFrame:
-    """The rows that each change of a lake table inserted, updated and deleted, of all changes after a given one.
+    """Read the rows that each change after a given one inserted, updated or deleted in a lake table.
 
-    A job that keeps the number of the last change it has seen gives it as `from_change` the next time. A rollback and a
-    reapply are changes like others, and a full load is what it changed about the rows. A change that changed no value,
-    such as a takeover, has no rows. What counts as an update is said at `cdclake.lake.read.diff.read_diff`.
+    A downstream job stores the number of the last change it has processed and passes it as `from_change` the next time.
+    A rollback and a reapply are changes like any other. A full load contributes the rows that differ from before it. A
+    change without effect on rows, such as a takeover, contributes none. See `cdclake.lake.read.diff.read_diff` for what
+    counts as an update.
 
     Args:
-        spark: The session to read in; its workers reach the lake as this process does.
+        spark: The session to read in. Its workers connect to the lake as this process does.
         lake: `s3://bucket` or `file:///folder`.
         table: `schema.table`.
-        from_change: Number of the change to begin after; 0: begin with the first.
-        to_change: Number of the last change to take; the newest if not given.
+        from_change: Number of the change to start after; 0 starts with the first change.
+        to_change: Number of the last change to read; the newest by default.
         prefix: Folder of the lake in the bucket.
 
     Returns:
-        `change` (its number), `committed` (when it was), `change_type` (`insert`, `update_before`, `update_after` or
-        `delete`), then the source's columns: those of the last change, then any that only earlier ones had. Rows in no
-        order. Nothing is read before it is used but the change log.
+        `change` (its number), `committed` (its commit time), `change_type` (`insert`, `update_before`, `update_after`
+        or `delete`), then the source's columns: those of the last change, then those that only earlier changes had.
+        Rows are in no order. Data files are read when the DataFrame is used.
 
     Raises:
         ConfigurationError: There are no such changes, or columns have types that cannot be compared.
-        PastRetentionError: What the table was after `from_change` is no longer kept; says from where to go on.
+        PastRetentionError: The state after `from_change` is no longer kept. The message contains the change to resume
+            from.
     """
-    source = TableLocation.at(lake, table, prefix)
-    states = _states(source.log(), from_change, to_change)
+    location = TableLocation.at(lake, table, prefix)
+    states = _states(location.log(), from_change, to_change)
     schema = comparison_schema(states)
-    pairs = [pair for pair in pairwise(states) if any(one.snapshot.exists for one in pair)]
-    steps = [(plan_diff(before, after), _marks(after)) for before, after in pairs]
-    return diffs_frame(spark, source, schema, [step for step in steps if not step[0].is_empty], _MARKS)
+    pairs = [pair for pair in pairwise(states) if any(state.snapshot.exists for state in pair)]
+    steps = [DiffStep(plan_diff(before, after), _constants(after)) for before, after in pairs]
+    return diffs_frame(spark, location, schema, [step for step in steps if not step.plan.is_empty], _CONSTANTS)
 
 
 def _states(log: ChangeLog, from_change: int, to_change: int | None) -> list[TableAsOf]:
-    """The table after the first change, after each that follows, and after the last."""
+    """The table after each change of the range, including the change that the range starts after."""
     head, first = log.head(), log.first_retained()
     name, last = log.layout.name, head if to_change is None else to_change
     if not 0 <= from_change <= last <= head:
-        message = f"{name} has no changes after {from_change} up to {last}: its newest is {head or 'none'}"
-        raise ConfigurationError(message, remedy=f"Name two numbers from 0 to {head}, the smaller first")
+        message = f"{name} has no changes after {from_change} up to {last}; its newest is {head or 'none'}"
+        raise ConfigurationError(message, remedy=f"Use two numbers from 0 to {head}, the smaller one first")
     if from_change < first and (from_change or first > 1):
-        message = (
-            f"What {name} was after change {from_change} is no longer kept, so what was changed since is not known"
-        )
-        remedy = f"Read the whole table as of change {head}, and go on after that; the oldest to begin after is {first}"
+        message = f"The state of {name} after change {from_change} is no longer kept, so later changes cannot be read"
+        remedy = f"Read the whole table as of change {head} and resume after it, or start after change {first} or later"
         raise PastRetentionError(message, remedy=remedy)
     numbers = range(max(1, from_change), last + 1)
     with ThreadPoolExecutor(CONCURRENT_READS) as pool:
@@ -75,5 +75,5 @@ def _states(log: ChangeLog, from_change: int, to_change: int | None) -> list[Tab
     return states if from_change else [TableAsOf(), *states]
 
 
-def _marks(after: TableAsOf) -> tuple[int, datetime]:
+def _constants(after: TableAsOf) -> tuple[int, datetime]:
     return after.change, datetime.fromisoformat(after.committed_utc)

@@ -1,7 +1,7 @@
-"""A lake table as of a change, as a Spark DataFrame.
+"""Reads a lake table as of a change into a Spark DataFrame.
 
-Tasks read the files of that change's snapshot with Arrow, so rolled-back and rewritten states read like the newest one,
-and files written before columns were added or widened come out with the snapshot's columns.
+Tasks read the files of the change's snapshot with Arrow. Thus every retained state reads like the newest one, and files
+written before a column was added or widened have the snapshot's columns.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ BYTES_PER_TASK = 128 << 20
 MIN_BYTES_PER_TASK = 4 << 20
 TASKS_PER_CORE = 2
 BATCH_ROWS = 1 << 16
-_NO_MARKS = Schema()
+_NO_CONSTANTS = Schema()
 _ADDED = pa.schema([(OP_COLUMN, pa.string()), (POSITION, pa.string())])
+"""Columns that data files have besides the source's."""
 _SPARK_TYPES: dict[str, spark_types.DataType] = {
     "boolean": spark_types.BooleanType(),
     "tinyint": spark_types.ByteType(),
@@ -66,57 +67,58 @@ def read_table(
     at: date | str | None = None,
     with_deleted: bool = False,
 ) -> DataFrame:
-    """A lake table as it was after a change or at a time, or as it is now.
+    """Read a lake table as of a change or a time; as it is now if neither is given.
 
-    Nothing is read before the DataFrame is used but the change log. It may be used for as long as the change is
-    retained, whatever runs do to the table meanwhile.
+    This reads only the change log; data files are read when the DataFrame is used. The DataFrame stays valid while the
+    change is retained, whatever other runs do to the table.
 
     Args:
-        spark: The session to read in; its workers reach the lake as this process does.
+        spark: The session to read in. Its workers connect to the lake as this process does.
         lake: `s3://bucket` or `file:///folder`.
         table: `schema.table`.
         prefix: Folder of the lake in the bucket.
         change: Number of a change; `cdclake changes` lists them.
-        at: A time, also as ISO 8601 text; without a zone it is UTC. The newest change committed by then counts.
-        with_deleted: Whether rows that were deleted softly are given too; their `Op` is `D`.
+        at: A time, or its ISO 8601 text, which selects the newest change committed by then. Without a zone it is UTC.
+        with_deleted: Whether to include soft-deleted rows; their `Op` is `D`.
 
     Returns:
-        The source's columns in order, partition columns among them, then `Op` and `_cdc_position`. Rows in no order.
-        Timestamps are instants, whatever the session's time zone.
+        The source's columns in order, including partition columns, then `Op` and `_cdc_position`. Rows are in no order.
+        Timestamps are instants; the session's time zone does not affect them.
 
     Raises:
         ConfigurationError: There is no such table or change.
-        PastRetentionError: What the table was then is no longer kept.
+        PastRetentionError: The state after that change is no longer kept.
     """
-    source = TableLocation.at(lake, table, prefix)
-    as_of = table_as_of(source.log(), change, at)
+    location = TableLocation.at(lake, table, prefix)
+    as_of = table_as_of(location.log(), change, at)
     snapshot = as_of.snapshot
     if not snapshot.exists:
-        message = f"{table} held nothing after change {as_of.change}: every change before was rolled back"
-        raise ConfigurationError(message, remedy="Name another change; cdclake changes lists them")
+        message = f"{table} does not exist after change {as_of.change}, because every change was rolled back"
+        raise ConfigurationError(message, remedy="Use another change; cdclake changes lists them")
     shape = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
-    return frame(spark, source, shape, as_of.files, with_deleted=with_deleted)
+    return frame(spark, location, shape, as_of.files, with_deleted=with_deleted)
 
 
 @dataclass(frozen=True)
 class FileScan:
-    """A data file to read, and what to say of each of its rows.
+    """A data file to read.
 
     Attributes:
+        retained: The file.
         partition_key: Partition columns of its folder.
-        marks: Values of columns that are added to its rows.
-        with_deleted: Whether rows that were deleted softly are read too.
+        constants: Values to append to each of its rows as further columns.
+        with_deleted: Whether to include soft-deleted rows.
     """
 
-    kept: RetainedFile
+    retained: RetainedFile
     partition_key: tuple[str, ...]
-    marks: tuple[Any, ...] = ()
+    constants: tuple[Any, ...] = ()
     with_deleted: bool = False
 
 
 def frame(
     spark: SparkSession,
-    table: TableLocation,
+    location: TableLocation,
     shape: TableShape,
     files: Sequence[RetainedFile],
     *,
@@ -125,54 +127,59 @@ def frame(
     """Rows of some data files of a table, read when the DataFrame is used.
 
     Args:
-        shape: Columns to read as, each of a type that holds those of the files, and the files' partition columns.
-        files: The files; may be none.
-        with_deleted: Whether rows that were deleted softly are read too.
+        shape: Columns to return, with types wide enough for all files, and the files' partition columns.
+        files: The files; may be empty.
+        with_deleted: Whether to include soft-deleted rows.
     """
-    marked = [FileScan(kept, shape.partition_key, with_deleted=with_deleted) for kept in files]
-    return scan_frame(spark, table, shape.schema, marked)
+    scans = [FileScan(file, shape.partition_key, with_deleted=with_deleted) for file in files]
+    return scan_frame(spark, location, shape.schema, scans)
 
 
 def scan_frame(
-    spark: SparkSession, table: TableLocation, schema: Schema, files: Sequence[FileScan], marks: Schema = _NO_MARKS
+    spark: SparkSession,
+    location: TableLocation,
+    schema: Schema,
+    scans: Sequence[FileScan],
+    constants: Schema = _NO_CONSTANTS,
 ) -> DataFrame:
-    """Rows of some data files with marks, which come after all other columns; read when the DataFrame is used.
+    """Rows of some data files, followed by the constants of their scans; read when the DataFrame is used.
 
     Args:
-        schema: Columns to read as, each of a type that holds those of the files.
-        files: The files; may be none.
-        marks: Columns of the files' marks.
+        schema: Columns to return, with types wide enough for all files.
+        scans: The files; may be empty.
+        constants: Names and types of the scans' constants.
     """
-    groups = scan_groups(files, spark.sparkContext.defaultParallelism)
-    read = partial(_read_files, table=table, schema=schema, groups=groups, marks=arrow_schema(marks))
-    numbers = spark.range(len(groups), numPartitions=max(1, len(groups)))  # one task a group
-    return numbers.mapInArrow(SparkTask(read), spark_schema(schema, marks))
+    groups = scan_groups(scans, spark.sparkContext.defaultParallelism)
+    read = partial(_read_files, location=location, schema=schema, groups=groups, constants=arrow_schema(constants))
+    numbers = spark.range(len(groups), numPartitions=max(1, len(groups)))  # one task per group
+    return numbers.mapInArrow(SparkTask(read), spark_schema(schema, constants))
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark reads it, whatever it holds."""
+    """A column's name, quoted so that Spark accepts any character in it."""
     return "`{}`".format(name.replace("`", "``"))
 
 
-def spark_schema(schema: Schema, marks: Schema = _NO_MARKS) -> spark_types.StructType:
-    """Spark's types of a table's columns, with `Op` and `_cdc_position`, and of marks."""
-    columns, after = (
-        [spark_types.StructField(one.name, _spark_type(one.type)) for one in few] for few in (schema, marks)
+def spark_schema(schema: Schema, constants: Schema = _NO_CONSTANTS) -> spark_types.StructType:
+    """Spark's types of a table's columns, then of `Op` and `_cdc_position`, then of constants."""
+    columns, last = (
+        [spark_types.StructField(column.name, _spark_type(column.type)) for column in part]
+        for part in (schema, constants)
     )
     added = [spark_types.StructField(name, spark_types.StringType()) for name in _ADDED.names]
-    return spark_types.StructType([*columns, *added, *after])
+    return spark_types.StructType([*columns, *added, *last])
 
 
-def scan_groups(files: Sequence[FileScan], cores: int) -> list[list[FileScan]]:
-    """Neighbouring files in groups of about equal bytes, each for one task: enough for all cores, none too large."""
-    total = sum(one.kept.file.bytes for one in files)
-    wanted = max(cores * TASKS_PER_CORE, ceil(total / BYTES_PER_TASK))
-    count = min(len(files), wanted, max(1, ceil(total / MIN_BYTES_PER_TASK)))
+def scan_groups(scans: Sequence[FileScan], cores: int) -> list[list[FileScan]]:
+    """Adjacent files in groups of about equal bytes, one per task: enough to use all cores, and none too large."""
+    total = sum(scan.retained.file.bytes for scan in scans)
+    target = max(cores * TASKS_PER_CORE, ceil(total / BYTES_PER_TASK))
+    count = min(len(scans), target, max(1, ceil(total / MIN_BYTES_PER_TASK)))
     groups: list[list[FileScan]] = [[] for _ in range(count)]
     done = 0
-    for one in files:
-        groups[min(count - 1, done * count // total) if total else 0].append(one)
-        done += one.kept.file.bytes
+    for scan in scans:
+        groups[min(count - 1, done * count // total) if total else 0].append(scan)
+        done += scan.retained.file.bytes
     return [group for group in groups if group]
 
 
@@ -184,29 +191,29 @@ def _spark_type(kind: str) -> spark_types.DataType:
 def _read_files(
     batches: Iterable[pa.RecordBatch],
     *,
-    table: TableLocation,
+    location: TableLocation,
     schema: Schema,
     groups: Sequence[Sequence[FileScan]],
-    marks: pa.Schema,
+    constants: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
-    """A task: the rows of the groups of files whose numbers it gets."""
-    files = RetainedFileReader(table)
+    """A Spark task: the rows of the groups of files whose numbers it receives."""
+    reader = RetainedFileReader(location)
     for batch in batches:
-        for one in chain.from_iterable(groups[number] for number in batch.column(0).to_pylist()):
-            shape = TableShape(schema, (), one.partition_key)
-            for rows in files.row_groups(one.kept):
-                read = lake_rows(rows, shape, one.kept.file.partition)
-                if one.kept.file.deleted and not one.with_deleted:
-                    read = read.filter(pc.invert(is_deleted(read)))
-                for mark, value in zip(marks, one.marks, strict=True):
-                    read = read.append_column(mark, pa.repeat(pa.scalar(value, mark.type), read.num_rows))
-                yield from read.to_batches(max_chunksize=BATCH_ROWS)
+        for scan in chain.from_iterable(groups[number] for number in batch.column(0).to_pylist()):
+            shape, file = TableShape(schema, (), scan.partition_key), scan.retained.file
+            for row_group in reader.row_groups(scan.retained):
+                rows = table_rows(row_group, shape, file.partition)
+                if file.deleted and not scan.with_deleted:
+                    rows = rows.filter(pc.invert(is_deleted(rows)))
+                for column, value in zip(constants, scan.constants, strict=True):
+                    rows = rows.append_column(column, pa.repeat(pa.scalar(value, column.type), rows.num_rows))
+                yield from rows.to_batches(max_chunksize=BATCH_ROWS)
 
 
-def lake_rows(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
-    """Rows of a data file with all columns of the table, `Op` and position.
+def table_rows(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
+    """Rows of a data file with all columns of the table, then `Op` and position.
 
-    A file that another program wrote may lack the last two: its rows then count as loaded.
+    A file that another program wrote may lack the last two columns; its rows then count as rows of a full load.
     """
     added = as_full_load(conform(rows, _ADDED))
     return pa.table({**shape.source_columns(rows, partition), **{name: added[name] for name in _ADDED.names}})

@@ -1,7 +1,7 @@
-"""What differs between a lake table after one change and after another, or step by step between several.
+"""Compares the states of a lake table after two changes, or step by step after several.
 
-Data files are never rewritten in place, so only files that are not in both snapshots are read. A key is in one file of
-a snapshot: if that file is common to both, so is its row.
+Only files that are not in both snapshots are read. That is enough: data files are never rewritten in place, and all
+rows of a snapshot with the same key are in the same file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -35,11 +35,11 @@ _BEFORE, _AFTER, _WEIGHT = "before", "after", "weight"
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two tables: what of it is to be read.
+    """What to read of one of the two states.
 
     Attributes:
         partition_key: Partition columns of its files.
-        files: Data files that the other table has not.
+        files: Data files that the other state does not have.
     """
 
     partition_key: tuple[str, ...]
@@ -48,13 +48,13 @@ class Side:
 
 @dataclass(frozen=True)
 class DiffPlan:
-    """How two states of a table are compared.
+    """How to compare two states of a table.
 
     Attributes:
         schema: Columns to compare.
-        primary_key: What tells rows; empty: rows are compared as a whole.
-        before: The table that the difference leads from.
-        after: The table that it leads to.
+        primary_key: Columns that identify a row. If empty, whole rows are compared.
+        before: The state that the difference starts from.
+        after: The state that it leads to.
     """
 
     schema: Schema
@@ -64,49 +64,57 @@ class DiffPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether both tables have the same files, so that nothing is to be read."""
+        """Whether both states have the same files, so there is nothing to read."""
         return not (self.before.files or self.after.files)
+
+
+class DiffStep(NamedTuple):
+    """One of several differences, and the constants to put before each of its rows."""
+
+    plan: DiffPlan
+    constants: tuple[Any, ...] = ()
 
 
 def read_diff(
     spark: SparkSession, lake: str, table: str, from_change: int, to_change: int, prefix: str = ""
 ) -> DataFrame:
-    """The rows inserted, updated and deleted between two changes of a lake table.
+    """Read the rows inserted, updated and deleted between two changes of a lake table.
 
-    It leads from one to the other in either direction, also over rollbacks. A row counts as updated if a value of the
-    source differs; null equals null, and NaN equals NaN. A table without a key, or with another key then than now, has
-    no updates: its rows are told by all their values, each as often as it comes.
+    `from_change` may be later than `to_change`, and there may be rollbacks in between. A row counts as updated if a
+    value of one of the source's columns differs; null equals null, and NaN equals NaN. If the table has no key, or
+    another key after one change than after the other, whole rows are compared, including how often each occurs. Then
+    there are no updates.
 
     Args:
-        spark: The session to read in; its workers reach the lake as this process does.
+        spark: The session to read in. Its workers connect to the lake as this process does.
         lake: `s3://bucket` or `file:///folder`.
         table: `schema.table`.
-        from_change: Number of the change after which the table was as before.
-        to_change: Number of the change after which it was as after.
+        from_change: Number of the change whose state the difference starts from.
+        to_change: Number of the change whose state it leads to.
         prefix: Folder of the lake in the bucket.
 
     Returns:
-        `change_type`, which is `insert`, `update_before`, `update_after` or `delete`, then the source's columns: those
-        of the later change, then any that only the earlier one had. Rows in no order. Nothing is read before it is
-        used but the change log.
+        `change_type` (`insert`, `update_before`, `update_after` or `delete`), then the source's columns: those of the
+        later change, then those that only the earlier one had. Rows are in no order. Data files are read when the
+        DataFrame is used.
 
     Raises:
         ConfigurationError: There is no such table or change, or columns have types that cannot be compared.
-        PastRetentionError: What the table was then is no longer kept.
+        PastRetentionError: The state after one of the changes is no longer kept.
     """
-    source = TableLocation.at(lake, table, prefix)
-    log = source.log()
-    return diff_frame(spark, source, plan_diff(table_as_of(log, from_change), table_as_of(log, to_change)))
+    location = TableLocation.at(lake, table, prefix)
+    log = location.log()
+    return diff_frame(spark, location, plan_diff(table_as_of(log, from_change), table_as_of(log, to_change)))
 
 
 def plan_diff(before: TableAsOf, after: TableAsOf) -> DiffPlan:
     """Decide what to read and compare.
 
     Raises:
-        ConfigurationError: A column's types cannot be compared, or there was no table either time.
+        ConfigurationError: A column's types cannot be compared, or the table existed after neither change.
     """
     schema = comparison_schema((before, after))
-    live_before, live_after = ({file.path for file in one.snapshot.files} for one in (before, after))
+    live_before, live_after = ({file.path for file in state.snapshot.files} for state in (before, after))
     return DiffPlan(
         schema,
         _common_key(before.snapshot, after.snapshot),
@@ -115,68 +123,65 @@ def plan_diff(before: TableAsOf, after: TableAsOf) -> DiffPlan:
     )
 
 
-def diff_frame(spark: SparkSession, table: TableLocation, plan: DiffPlan) -> DataFrame:
+def diff_frame(spark: SparkSession, location: TableLocation, plan: DiffPlan) -> DataFrame:
     """The difference that a plan describes; see `read_diff`."""
-    return diffs_frame(spark, table, plan.schema, [(plan, ())], Schema())
+    return diffs_frame(spark, location, plan.schema, [DiffStep(plan)], Schema())
 
 
 def diffs_frame(
-    spark: SparkSession,
-    table: TableLocation,
-    schema: Schema,
-    steps: Sequence[tuple[DiffPlan, tuple[Any, ...]]],
-    marks: Schema,
+    spark: SparkSession, location: TableLocation, schema: Schema, steps: Sequence[DiffStep], constants: Schema
 ) -> DataFrame:
-    """Several differences at once, each row with the marks of the difference that it belongs to.
+    """The rows of several differences, each after the constants of its step.
 
     Args:
-        schema: Columns to compare in all of them, each of a type that holds theirs.
-        steps: The differences and their marks, which are different.
-        marks: Columns of the marks.
+        schema: Columns to compare in all steps, with types wide enough for all of them.
+        steps: The differences. No two have the same constants.
+        constants: Names and types of the constants.
 
     Returns:
-        The marks, `change_type` and the columns.
+        The constants, `change_type` and the columns.
     """
-    by_key: dict[tuple[str, ...], list[tuple[DiffPlan, tuple[Any, ...]]]] = {} if steps else {(): []}
-    for plan, values in steps:
-        by_key.setdefault(tuple(name.lower() for name in plan.primary_key), []).append((plan, values))
-    frames = [_with_key(spark, table, schema, few, marks, key) for key, few in by_key.items()]
-    return reduce(DataFrame.union, frames).toDF(*marks.names, CHANGE_TYPE, *schema.names)
+    by_key: dict[tuple[str, ...], list[DiffStep]] = {} if steps else {(): []}
+    for step in steps:
+        by_key.setdefault(tuple(name.lower() for name in step.plan.primary_key), []).append(step)
+    frames = [_compare(spark, location, schema, same_key, constants, key) for key, same_key in by_key.items()]
+    return reduce(DataFrame.union, frames).toDF(*constants.names, CHANGE_TYPE, *schema.names)
 
 
-def _with_key(
+def _compare(
     spark: SparkSession,
-    table: TableLocation,
+    location: TableLocation,
     schema: Schema,
-    steps: Sequence[tuple[DiffPlan, tuple[Any, ...]]],
-    marks: Schema,
+    steps: Sequence[DiffStep],
+    constants: Schema,
     primary_key: tuple[str, ...],
 ) -> DataFrame:
-    # Columns go by place inside, as names may hold anything.
-    columns, told = [f"c{i}" for i in range(len(schema))], [f"m{i}" for i in range(len(marks))]
+    # Names may contain any character, so columns are numbered here.
+    columns, constant_columns = [f"c{i}" for i in range(len(schema))], [f"k{i}" for i in range(len(constants))]
     sides = ([(plan.before, values) for plan, values in steps], [(plan.after, values) for plan, values in steps])
     before, after = (
         scan_frame(
             spark,
-            table,
+            location,
             schema,
-            [FileScan(kept, side.partition_key, values) for side, values in few for kept in side.files],
-            marks,
+            [FileScan(file, side.partition_key, values) for side, values in side_of_steps for file in side.files],
+            constants,
         )
-        .toDF(*columns, "op", "position", *told)
-        .select(*columns, *told)
-        for few in sides
+        .toDF(*columns, "op", "position", *constant_columns)
+        .select(*columns, *constant_columns)
+        for side_of_steps in sides
     )
     if not primary_key:
-        return _by_rows(before, after, columns, told)
+        return _compare_rows(before, after, columns, constant_columns)
     lower = [name.lower() for name in schema.names]
-    return _by_key(before, after, columns, told, [columns[lower.index(name)] for name in primary_key])
+    key = [columns[lower.index(name)] for name in primary_key]
+    return _compare_by_key(before, after, columns, constant_columns, key)
 
 
-def _by_key(
-    before: DataFrame, after: DataFrame, columns: Sequence[str], marks: Sequence[str], key: Sequence[str]
+def _compare_by_key(
+    before: DataFrame, after: DataFrame, columns: Sequence[str], constants: Sequence[str], key: Sequence[str]
 ) -> DataFrame:
-    whole_key = [*marks, *key]
+    whole_key = [*constants, *key]
     left, right = (
         rows.select(*(F.col(name).alias(f"{side}_{name}") for name in whole_key), F.struct(*columns).alias(side))
         for rows, side in ((before, _BEFORE), (after, _AFTER))
@@ -188,49 +193,49 @@ def _by_key(
         .when(F.col(_AFTER).isNull(), F.array(_entry(DELETE, _BEFORE)))
         .otherwise(F.array(_entry(UPDATE_BEFORE, _BEFORE), _entry(UPDATE_AFTER, _AFTER)))
     )
-    told = [F.coalesce(f"{_BEFORE}_{name}", f"{_AFTER}_{name}").alias(name) for name in marks]
-    return both.select(*told, F.explode(entries).alias("entry")).select(*marks, f"entry.{CHANGE_TYPE}", "entry.row.*")
+    values = [F.coalesce(f"{_BEFORE}_{name}", f"{_AFTER}_{name}").alias(name) for name in constants]
+    exploded = both.select(*values, F.explode(entries).alias("entry"))
+    return exploded.select(*constants, f"entry.{CHANGE_TYPE}", "entry.row.*")
 
 
 def _entry(change_type: str, side: str) -> SparkColumn:
     return F.struct(F.lit(change_type).alias(CHANGE_TYPE), F.col(side).alias("row"))
 
 
-def _by_rows(before: DataFrame, after: DataFrame, columns: Sequence[str], marks: Sequence[str]) -> DataFrame:
-    """Each different row as often as one table has it more than the other."""
-    weighed = before.withColumn(_WEIGHT, F.lit(-1)).unionByName(after.withColumn(_WEIGHT, F.lit(1)))
-    sums = weighed.groupBy(*marks, *columns).agg(F.sum(_WEIGHT).alias(_WEIGHT)).where(F.col(_WEIGHT) != 0)
+def _compare_rows(before: DataFrame, after: DataFrame, columns: Sequence[str], constants: Sequence[str]) -> DataFrame:
+    """Repeat each row that one state has more often than the other, once for each surplus copy."""
+    weighted = before.withColumn(_WEIGHT, F.lit(-1)).unionByName(after.withColumn(_WEIGHT, F.lit(1)))
+    sums = weighted.groupBy(*constants, *columns).agg(F.sum(_WEIGHT).alias(_WEIGHT)).where(F.col(_WEIGHT) != 0)
     change_type = F.when(F.col(_WEIGHT) > 0, INSERT).otherwise(DELETE)
     copies = F.array_repeat(change_type, F.abs(_WEIGHT).cast("int"))
-    return sums.select(*marks, F.explode(copies).alias(CHANGE_TYPE), *columns)
+    return sums.select(*constants, F.explode(copies).alias(CHANGE_TYPE), *columns)
 
 
 def comparison_schema(states: Sequence[TableAsOf]) -> Schema:
-    """The latest table's columns, then those that only earlier ones had, each wide enough for all.
+    """The latest state's columns, then those that only earlier states had, with types wide enough for all states.
 
     Raises:
-        ConfigurationError: A column's types cannot be compared, or there was no table any time.
+        ConfigurationError: A column's types cannot be compared, or the table existed in none of the states.
     """
-    latest_first = sorted(states, key=lambda one: one.change, reverse=True)
-    found: dict[str, tuple[Column, int]] = {}
+    latest_first = sorted(states, key=lambda state: state.change, reverse=True)
+    columns: dict[str, tuple[Column, int]] = {}
     for state in latest_first:
         for column in state.snapshot.schema:
-            known, change = found.get(column.name.lower(), (column, state.change))
-            kind = wider_type(column.type, known.type)
+            later, change = columns.get(column.name.lower(), (column, state.change))
+            kind = wider_type(column.type, later.type)
             if kind is None:
                 message = (
-                    f"Column {known.name} is {column.type} after change {state.change}"
-                    f" and {known.type} after change {change}, which cannot be compared"
+                    f"Column {later.name} is {column.type} after change {state.change} and {later.type} after change"
+                    f" {change}; these types cannot be compared"
                 )
-                remedy = "Name changes with no reload in between, or read both tables by themselves"
+                remedy = "Choose changes with no reload in between, or read each state separately"
                 raise ConfigurationError(message, remedy=remedy)
-            found[column.name.lower()] = Column(known.name, kind), change
-    if not found:
-        message = (
-            f"There was no table after change {latest_first[-1].change}, and none after change {latest_first[0].change}"
-        )
-        raise ConfigurationError(message, remedy="Name other changes; cdclake changes lists them")
-    return Schema(tuple(column for column, _ in found.values()))
+            columns[column.name.lower()] = Column(later.name, kind), change
+    if not columns:
+        first, last = latest_first[-1].change, latest_first[0].change
+        message = f"The table exists neither after change {first} nor after change {last}"
+        raise ConfigurationError(message, remedy="Choose other changes; cdclake changes lists them")
+    return Schema(tuple(column for column, _ in columns.values()))
 
 
 def _common_key(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
@@ -241,4 +246,4 @@ def _common_key(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
 
 
 def _without(files: Sequence[RetainedFile], paths: set[str]) -> tuple[RetainedFile, ...]:
-    return tuple(kept for kept in files if kept.file.path not in paths)
+    return tuple(retained for retained in files if retained.file.path not in paths)

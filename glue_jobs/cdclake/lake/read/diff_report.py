@@ -1,4 +1,4 @@
-"""A difference in counts and in a few rows that can be printed."""
+"""Summarizes a difference between two states of a table: counts, and the first rows in a printable form."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ _TIMESTAMP_PATTERN = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 @dataclass(frozen=True)
 class DiffReport:
-    """What a difference holds.
+    """Counts and first rows of a difference.
 
     Attributes:
-        inserted: Rows that were inserted; likewise updated and deleted.
+        inserted: Number of inserted rows.
+        updated: Number of updated rows.
+        deleted: Number of deleted rows.
         columns: Names of the columns of `rows`.
-        rows: The first rows by key, or by all columns if there is none; those of one key together, before first. Values
-            are as JSON has them; decimals, dates, timestamps (UTC), binary (hexadecimal) and numbers that are not
-            finite are text.
+        rows: The first rows, ordered by key, or by all columns if there is no key; of an updated row, first the values
+            before. Values are JSON types; decimals, dates, timestamps (UTC), binary values (hexadecimal) and infinite
+            or NaN numbers are text.
     """
 
     inserted: int
@@ -45,32 +47,31 @@ class DiffReport:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows by kind."""
+        """Number of rows by type of change."""
         return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
 
 
-def report(spark: SparkSession, table: TableLocation, plan: DiffPlan, limit: int) -> DiffReport:
-    """Compute a difference.
+def report(spark: SparkSession, location: TableLocation, plan: DiffPlan, limit: int) -> DiffReport:
+    """Compute a difference and summarize it.
 
     Args:
         spark: A session whose time zone is UTC.
-        limit: How many rows to give at most; 0: count only.
+        limit: Maximum number of rows to return; 0 only counts.
 
     Raises:
         PastRetentionError: A file is no longer kept.
         LakeFilesError: A file of the table vanished from its folder or was overwritten.
     """
     names = (CHANGE_TYPE, *plan.schema.names)
-    places = [f"c{i}" for i in range(len(names))]
-    found = diff_frame(spark, table, plan).toDF(*places)
+    diff = diff_frame(spark, location, plan).toDF(*(f"c{i}" for i in range(len(names))))
     with raising_task_errors():
         if not limit:
-            return _report(_counts(found), names, [])
-        found.persist(StorageLevel.MEMORY_AND_DISK)
+            return _report(_counts(diff), names, [])
+        diff.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            return _report(_counts(found), names, _first_rows(found, _key_places(plan), limit))
+            return _report(_counts(diff), names, _first_rows(diff, _key_columns(plan), limit))
         finally:
-            found.unpersist()
+            diff.unpersist()
 
 
 def _report(counts: dict[str, int], names: Sequence[str], rows: list[tuple[Any, ...]]) -> DiffReport:
@@ -78,19 +79,19 @@ def _report(counts: dict[str, int], names: Sequence[str], rows: list[tuple[Any, 
     return DiffReport(inserted, updated, deleted, tuple(names), tuple(rows))
 
 
-def _counts(found: DataFrame) -> dict[str, int]:
-    return {row[0]: row[1] for row in found.groupBy("c0").count().collect()}
+def _counts(diff: DataFrame) -> dict[str, int]:
+    return {row[0]: row[1] for row in diff.groupBy("c0").count().collect()}
 
 
-def _key_places(plan: DiffPlan) -> list[str]:
+def _key_columns(plan: DiffPlan) -> list[str]:
     lower = [name.lower() for name in plan.schema.names]
     key = [lower.index(name.lower()) for name in plan.primary_key] or range(len(lower))
     return [f"c{i + 1}" for i in key]
 
 
-def _first_rows(found: DataFrame, key: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
-    ordered = found.orderBy(*key, F.col("c0").desc())  # "update_before" comes after "update_after" in the alphabet
-    rows = ordered.limit(limit).select(*(_printable(field) for field in found.schema)).collect()
+def _first_rows(diff: DataFrame, key: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
+    ordered = diff.orderBy(*key, F.col("c0").desc())  # "update_before" sorts after "update_after"
+    rows = ordered.limit(limit).select(*(_printable(field) for field in diff.schema)).collect()
     return [tuple(map(_finite, row)) for row in rows]
 
 
@@ -99,7 +100,7 @@ def _printable(field: spark_types.StructField) -> SparkColumn:
     if isinstance(field.dataType, (spark_types.DecimalType, spark_types.DateType)):
         return column.cast("string")
     if isinstance(field.dataType, spark_types.FloatType):
-        return column.cast("string").cast("double")  # the shortest text of a float is not that of it as a double
+        return column.cast("string").cast("double")  # prints as 0.1; a direct cast prints as 0.10000000149011612
     if isinstance(field.dataType, spark_types.TimestampType):
         return F.date_format(column, _TIMESTAMP_PATTERN)
     return F.hex(column) if isinstance(field.dataType, spark_types.BinaryType) else column

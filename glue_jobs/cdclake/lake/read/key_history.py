@@ -1,4 +1,4 @@
-"""Every version of a few rows, from the history of their table. No Spark."""
+"""Reads every version of a few rows from the history of their table. No Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.read.as_of import RetainedFile, TableLocation
 
-_SHOWN_FIRST = (OPERATION, VALID_FROM, VALID_TO, VALIDITY_FLAG, CHANGE_ID)
+_FIRST_COLUMNS = (OPERATION, VALID_FROM, VALID_TO, VALIDITY_FLAG, CHANGE_ID)
 
 
 @dataclass(frozen=True)
@@ -35,51 +35,50 @@ class KeyVersions:
 
     Attributes:
         columns: `operation`, `valid_from`, `valid_to`, `validity_flag`, `change_id`, then the source's columns.
-        rows: The values of these, by key and then by time, the newest last; such as JSON holds. Decimals, dates and
-            times (UTC) are text, and so are infinite numbers; binary values are hexadecimal digits.
+        rows: Their values by column, ordered by key, then by time, newest last. Values are JSON types; decimals,
+            dates, timestamps (UTC), binary values (hexadecimal) and infinite or NaN numbers are text.
     """
 
     columns: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
 
 
-def find_versions(place: TableLocation, texts: Sequence[str]) -> KeyVersions:
-    """Look the versions of some keys up.
+def find_versions(location: TableLocation, texts: Sequence[str]) -> KeyVersions:
+    """Find the versions of some keys.
 
     Args:
-        place: Where the table is.
-        texts: The keys, as `RowKeys.parse` reads them.
+        location: Where the table is.
+        texts: The keys, in the form that `RowKeys.parse` reads.
 
     Raises:
-        ConfigurationError: There is no such table, it keeps no history, or a key is none of its.
+        ConfigurationError: There is no such table, it keeps no history, or a key does not fit its key columns.
         LakeFilesError: A file of the history vanished or was overwritten.
     """
-    as_of = table_as_of(place.log())
+    as_of = table_as_of(location.log())
     history = as_of.snapshot.history
     if history is None:
-        message = f"{place.layout.name} keeps no history"
-        raise ConfigurationError(message, remedy="cdclake tables set --history turns it on; see docs/history.md")
+        message = f"{location.layout.name} keeps no history"
+        raise ConfigurationError(message, remedy="Turn it on with cdclake tables set --history; see docs/history.md")
     shape = keyed_shape(TableShape(history.schema, history.primary_key, ()))
-    keys = RowKeys.parse(texts, history.primary_key, history.schema)
-    wanted = keys.wanted(shape)
-    found: list[dict[str, Any]] = []
-    kept_files = RetainedFileReader(place)
+    key_filter = RowKeys.parse(texts, history.primary_key, history.schema).filter_for(shape)
+    versions: list[dict[str, Any]] = []
+    reader = RetainedFileReader(location)
 
-    def look(kept: RetainedFile) -> None:
-        if wanted and wanted.may_be_in(kept.file):
-            with kept_files.open(kept) as source:
-                for rows in wanted.rows(source, shape, kept.file.partition):
-                    found.extend(_with_short_floats(rows).to_pylist())
+    def search(retained: RetainedFile) -> None:
+        if key_filter and key_filter.may_match(retained.file):
+            with reader.open(retained) as source:
+                for rows in key_filter.matching_rows(source, shape, retained.file.partition):
+                    versions.extend(_with_short_floats(rows).to_pylist())
 
-    in_parallel(look, as_of.kept(history.files), no_lease)
-    found.sort(key=itemgetter(*history.primary_key, VALIDITY_FLAG, VALID_FROM, POSITION))
-    own = {*_SHOWN_FIRST, YEAR, MONTH, POSITION}
-    columns = (*_SHOWN_FIRST, *(name for name in history.schema.names if name not in own))
-    return KeyVersions(columns, tuple({name: _printable(row[name]) for name in columns} for row in found))
+    in_parallel(search, as_of.retained(history.files), no_lease)
+    versions.sort(key=itemgetter(*history.primary_key, VALIDITY_FLAG, VALID_FROM, POSITION))
+    own = {*_FIRST_COLUMNS, YEAR, MONTH, POSITION}
+    columns = (*_FIRST_COLUMNS, *(name for name in history.schema.names if name not in own))
+    return KeyVersions(columns, tuple({name: _printable(row[name]) for name in columns} for row in versions))
 
 
 def _with_short_floats(rows: pa.Table) -> pa.Table:
-    """Rows in which each value of a `float` column is the double of the same text, and not of a longer one."""
+    """Convert `float` columns to the doubles with the same shortest text: 0.1, not 0.10000000149011612."""
     for i, field in enumerate(rows.schema):
         if pa.types.is_float32(field.type):
             rows = rows.set_column(i, field.name, rows[field.name].cast(pa.string()).cast(pa.float64()))
@@ -87,7 +86,7 @@ def _with_short_floats(rows: pa.Table) -> pa.Table:
 
 
 def _printable(value: object) -> object:
-    """As `cdclake.lake.read.diff_report` has Spark make it."""
+    """Convert a value to the same form as `cdclake.lake.read.diff_report` does with Spark."""
     if isinstance(value, datetime):
         return f"{value.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
     if isinstance(value, Decimal):

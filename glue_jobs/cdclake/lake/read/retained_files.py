@@ -1,9 +1,8 @@
-"""Opens the data files of any retained change, wherever they are by now.
+"""Opens the data files of any retained change, wherever they are stored now.
 
-A file may be in sight, retired, or (the newest change's) staged, and a run may retire or restore it at any moment, also
-while it is read. Its name is never given to other bytes, so it does not matter from where they are read. A retired
-file is read from a copy in the control area, which a clean-up deletes after a day; if that happens in between, it is
-copied again.
+A file may be published, retired, or (if the newest change added it) still staged. A run may retire or restore it at any
+moment, even during a read. That is safe because a file name is never reused for other content. A retired file is read
+from a copy in the control area; a clean-up deletes the copy after a day, and the next read copies the file again.
 """
 
 from __future__ import annotations
@@ -31,34 +30,34 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore
 
-_TRIES = 2
+_ATTEMPTS = 2
 _CHUNK_BYTES = 8 << 20
 
 
 class RetainedFileReader:
-    """The data files of one lake table. Safe to share between threads.
+    """Reads the data files of one lake table. Safe to share between threads.
 
     Args:
-        table: The table.
+        location: Where the table is.
     """
 
-    def __init__(self, table: TableLocation) -> None:
-        self._table = table
-        self._fs = table.fs.open()
+    def __init__(self, location: TableLocation) -> None:
+        self._location = location
+        self._fs = location.fs.open()
         self._store: ObjectStore | None = None
         self._lock = Lock()
 
     def row_groups(self, file: RetainedFile) -> Iterator[pa.Table]:
-        """A file's rows with all its columns, a row group at a time.
+        """A file's rows with all its columns, one row group at a time.
 
         Raises:
-            PastRetentionError: It is no longer kept.
-            LakeFilesError: It vanished from the table's folder or was overwritten.
-            RetryableError: It could not be read in two tries.
+            PastRetentionError: The file is no longer kept.
+            LakeFilesError: The file vanished from the table's folder or was overwritten.
+            RetryableError: Two attempts to read the file failed.
         """
         done = 0
-        for tries_left in reversed(range(_TRIES)):
-            with self._read_again_if(tries_left > 0, file), self.open(file) as source:
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            with self._retry_if(attempts_left > 0, file), self.open(file) as source:
                 parquet = parquet_file(source)
                 if parquet.metadata.num_rows != file.file.rows:
                     raise self._overwritten(file.file)
@@ -69,7 +68,7 @@ class RetainedFileReader:
                 return
 
     def fetch_live(self, file: RetainedFile, path: Path) -> None:
-        """Copy a file to a new file on this machine, without the rows that were deleted softly.
+        """Copy a file to a new local file, without its soft-deleted rows.
 
         Raises:
             As `row_groups`.
@@ -84,82 +83,80 @@ class RetainedFileReader:
                 writer.close()
 
     def fetch(self, file: RetainedFile, path: Path) -> None:
-        """Copy a file to a new file on this machine, byte for byte.
+        """Copy a file to a new local file, byte for byte.
 
         Raises:
-            PastRetentionError: It is no longer kept.
-            LakeFilesError: It vanished from the table's folder or was overwritten.
-            RetryableError: It could not be read in two tries.
+            As `row_groups`.
         """
-        for tries_left in reversed(range(_TRIES)):
-            with self._read_again_if(tries_left > 0, file), self.open(file) as source:
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            with self._retry_if(attempts_left > 0, file), self.open(file) as source:
                 with path.open("wb") as target:
                     shutil.copyfileobj(source, target, _CHUNK_BYTES)
                     written = target.tell()
                 if written == file.file.bytes:
                     return
-                message = f"{written} of {file.file.bytes} bytes came"
+                message = f"Only {written} of {file.file.bytes} bytes arrived"
                 raise OSError(message)
 
-    def open(self, kept: RetainedFile) -> pa.NativeFile:
-        """A file of the size it was written with, to be read while no run works on the table.
+    def open(self, retained: RetainedFile) -> pa.NativeFile:
+        """Open a file whose size is still as written. While it is read, no run may work on the table.
 
         Raises:
-            PastRetentionError: It is no longer kept.
-            LakeFilesError: It vanished from the table's folder or was overwritten.
+            PastRetentionError: The file is no longer kept.
+            LakeFilesError: The file vanished from the table's folder or was overwritten.
         """
-        layout, file = self._table.layout, kept.file
-        in_sight = self._opened(layout.data_key(file.path))
-        if in_sight is not None:
-            if in_sight.size() != file.bytes:
+        layout, file = self._location.layout, retained.file
+        published = self._open_key(layout.data_key(file.path))
+        if published is not None:
+            if published.size() != file.bytes:
                 raise self._overwritten(file)
-            return in_sight
+            return published
         copy_key = layout.as_of_key(file.path)
-        copy = self._opened(copy_key)
+        copy = self._open_key(copy_key)
         if copy is not None and copy.size() == file.bytes:
             return copy
         try:
             self._lake().copy_kept(layout.data_key(file.path), layout.retired_key(file.path), copy_key)
         except IntegrityError as error:
-            staged = self._opened(kept.staged_key) if kept.staged_key else None
+            staged = self._open_key(retained.staged_key) if retained.staged_key else None
             if staged is None:
-                raise self._gone(file) from error
+                raise self._missing(file) from error
             return staged
         return self._fs.open_input_file(copy_key)
 
-    def _opened(self, key: str) -> pa.NativeFile | None:
+    def _open_key(self, key: str) -> pa.NativeFile | None:
         try:
             return self._fs.open_input_file(key)
         except FileNotFoundError:
             return None
 
     def _lake(self) -> ObjectStore:
-        with self._lock:  # boto3 makes clients one at a time
+        with self._lock:  # boto3 cannot create clients concurrently
             if self._store is None:
-                self._store = self._table.store()
+                self._store = self._location.store()
             return self._store
 
     @contextmanager
-    def _read_again_if(self, may_try_again: bool, file: RetainedFile) -> Iterator[None]:
-        """Let a failed read pass if there is another try: the file may just have been retired."""
+    def _retry_if(self, may_retry: bool, file: RetainedFile) -> Iterator[None]:
+        """Suppress a failed read if another attempt follows: a run may just have retired the file."""
         try:
             yield
         except OSError as error:
-            if not may_try_again:
-                message = f"A data file of {self._table.layout.name} could not be read"
+            if not may_retry:
+                message = f"A data file of {self._location.layout.name} could not be read"
                 raise RetryableError(message, remedy="Run again", file=file.file.path, reason=error) from error
 
-    def _gone(self, file: DataFile) -> LakeFilesError | PastRetentionError:
-        log = self._table.log()
-        name, first = self._table.layout.name, log.first_retained()
+    def _missing(self, file: DataFile) -> LakeFilesError | PastRetentionError:
+        log = self._location.log()
+        name, first = self._location.layout.name, log.first_retained()
         if any(live.path == file.path for live in log.snapshot(log.head()).all_files):
             message = f"A data file of {name} vanished from its lake folder"
-            remedy = f"cdclake repair {name.typed} brings it back if it is still kept; otherwise load the table anew"
+            remedy = f"Run cdclake repair {name.typed}, which restores it if a copy is kept; otherwise reload the table"
             return LakeFilesError(message, remedy=remedy, file=file.path)
         message = f"A retired data file of {name} is no longer kept"
-        return PastRetentionError(message, remedy=f"Name change {first} or a later one", file=file.path)
+        return PastRetentionError(message, remedy=f"Use change {first} or a later one", file=file.path)
 
     def _overwritten(self, file: DataFile) -> LakeFilesError:
-        message = f"A data file of {self._table.layout.name} is not as it was written"
-        remedy = "Bring its earlier version back, or load the table anew"
+        message = f"A data file of {self._location.layout.name} was overwritten"
+        remedy = "Restore its earlier version, or reload the table"
         return LakeFilesError(message, remedy=remedy, file=file.path)

@@ -73,12 +73,12 @@ class ErasableTable(TableOverTime):
         run = self.run()
         lake = run.log.snapshot(run.log.head())
         settings, raw_fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri())
-        raw_place = RawLocation(store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc)
+        raw_location = RawLocation(store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc)
         return Erasure(
-            place=TableLocation.at(self.location, TABLE),
+            location=TableLocation.at(self.location, TABLE),
             log=run.log,
             keys=RowKeys.parse(keys, lake.primary_key, lake.schema),
-            raw=raw_place if raw else None,
+            raw=raw_location if raw else None,
             run_id=run.run_id,
             reason=reason,
             made_by="the officer",
@@ -92,17 +92,17 @@ class ErasableTable(TableOverTime):
 
     def kept_rows(self, change: int) -> list[dict[str, Any]]:
         """Rows of the table as of a change, by key, however often a key comes."""
-        place = TableLocation.at(self.location, TABLE)
-        kept, found = RetainedFileReader(place), table_as_of(self.log, change)
+        location = TableLocation.at(self.location, TABLE)
+        reader, as_of = RetainedFileReader(location), table_as_of(self.log, change)
         rows = [
             {
                 **values,
-                "city": dict(zip(found.snapshot.partition_key, file.file.partition, strict=True)).get(
+                "city": dict(zip(as_of.snapshot.partition_key, file.file.partition, strict=True)).get(
                     "city", values.get("city")
                 ),
             }
-            for file in found.files
-            for group in kept.row_groups(file)
+            for file in as_of.files
+            for group in reader.row_groups(file)
             for values in group.to_pylist()
         ]
         return sorted(rows, key=lambda values: (values["id"], str(values)))

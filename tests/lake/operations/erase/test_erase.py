@@ -14,7 +14,7 @@ import pytest
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.undo import plan_reapply, plan_rollback
 from cdclake.errors import ConfigurationError
-from cdclake.lake.operations.erase.erase import erase, look
+from cdclake.lake.operations.erase.erase import erase, inspect
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.change import ChangeKind
 from tests.lake.dying_store import Death, DiedError
@@ -115,7 +115,7 @@ def test_the_history_has_every_version_of_other_rows_and_none_of_the_erased(in_f
 
 def test_it_says_before_what_it_does_and_keeps_a_note_without_the_data(in_folder: ErasableTable) -> None:
     states = with_a_past(in_folder)
-    found, out_of_reach = look(in_folder.erasure(KEY))
+    found, out_of_reach = inspect(in_folder.erasure(KEY))
     assert (found.rows, found.files, found.bad_rows, found.bad_rows_files) == (1, 1, 1, 1)
     assert found.versions == 7  # load, update, delete, insert, by hand, delete, insert
     assert found.tombstones >= 1
@@ -128,7 +128,7 @@ def test_it_says_before_what_it_does_and_keeps_a_note_without_the_data(in_folder
     note = json.loads((in_folder.lake / in_folder.layout.erasure_key(done.change or 0)).read_text())
     assert (note["keys"], note["key_columns"], note["reason"]) == (1, ["id"], "request 17")
     assert note["touched"]["rows"] == 1
-    assert look(in_folder.erasure(KEY))[0].anything is False
+    assert inspect(in_folder.erasure(KEY))[0].anything is False
     assert in_folder.erase(KEY).change is None
 
 
@@ -232,12 +232,12 @@ def test_rows_of_a_table_without_a_key_are_named_by_any_columns(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("many", "not of the type of column id: bigint"),
-        ('{"id": 1, "city": "Ulm"}', "names the columns id, city, and not id"),
-        ('{"id": null}', "no value for a column"),
-        ("", "not of the type of column id: bigint"),
-        ("\udcff", "not written in UTF-8"),
-        ("{id: 1}", "begins like a JSON object"),
+        ("many", "does not fit column id, whose type is bigint"),
+        ('{"id": 1, "city": "Ulm"}', "names the columns id, city instead of id"),
+        ('{"id": null}', "lacks a column's value"),
+        ("", "does not fit column id, whose type is bigint"),
+        ("\udcff", "not valid UTF-8"),
+        ("{id: 1}", "starts like a JSON object"),
     ],
 )
 def test_a_key_that_is_none_is_refused_without_naming_it(in_folder: ErasableTable, key: str, message: str) -> None:
@@ -285,7 +285,7 @@ def test_a_bad_row_goes_however_its_key_is_written(tmp_path: Path, kind: pa.Data
 
 def test_a_reason_that_names_the_key_is_refused(in_folder: ErasableTable) -> None:
     in_folder.load([row(1), row(17)])
-    with pytest.raises(ConfigurationError, match="names a key"):
+    with pytest.raises(ConfigurationError, match="contains a key to erase"):
         in_folder.erase("17")
     assert in_folder.log.head() == 1
 

@@ -17,7 +17,7 @@ from cdclake.commit.undo import plan_rollback
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.errors import ConfigurationError, InputError, PastRetentionError
-from cdclake.lake.operations.erase.erase import erase, look
+from cdclake.lake.operations.erase.erase import erase, inspect
 from cdclake.lake.operations.release import release
 from cdclake.lake.raw.csv import batches
 from cdclake.model.schema import parse_columns
@@ -89,7 +89,7 @@ def test_a_full_load_is_deleted_and_change_files_are_written_anew(table: Erasabl
     table.apply(("I", row(3)))
     untouched = (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes()
     state = table.kept_rows(3)
-    found, _ = look(table.erasure(KEY, raw=True))
+    found, _ = inspect(table.erasure(KEY, raw=True))
     counts = (found.full_load_rows, found.full_load_files, found.change_rows, found.change_files)
     assert counts == (1, 1, 1, 1)
     assert is_in_raw(table)
@@ -155,9 +155,9 @@ def test_a_row_that_had_the_key_before_stays_and_is_told_of(table: ErasableTable
     table.load([row(1)])
     table.write_key_changes("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
     table.load_incremental()
-    found, out_of_reach = look(table.erasure(KEY, raw=True))
+    found, out_of_reach = inspect(table.erasure(KEY, raw=True))
     assert found.change_rows == 1
-    assert any("1 rows of raw files which tell that the key became another" in sentence for sentence in out_of_reach)
+    assert any("1 rows of raw files that change the key to another one" in sentence for sentence in out_of_reach)
     table.erase(KEY, "7", raw=True)
     assert not is_in_raw(table)
     assert [values["id"] for values in table.kept_rows(3)] == [1]
@@ -306,7 +306,7 @@ def test_a_file_that_cannot_be_read_is_told_of(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     table.apply(("U", row(1, "Rom")))
     (table.raw / RAW_PREFIX / "20240305-100100000.parquet").write_bytes(b"PAR1 and no more")
-    _, out_of_reach = look(table.erasure(KEY, raw=True))
+    _, out_of_reach = inspect(table.erasure(KEY, raw=True))
     assert any("1 raw files that cannot be read: 20240305-100100000.parquet" in sentence for sentence in out_of_reach)
 
 

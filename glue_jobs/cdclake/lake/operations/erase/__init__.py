@@ -1,1 +1,1 @@
-"""Erasure: rows of a key are taken out of everything that is kept of a table. `erase` is where it begins."""
+"""Erasure: removes the rows of some keys from everything that is kept of a table. The entry point is `erase.erase`."""

@@ -1,4 +1,4 @@
-"""Finds rows in the data files and remembered deletes of a table's present and past, and writes files without them."""
+"""Finds rows in the data files and tombstones of all retained changes, and writes files without them."""
 
 from __future__ import annotations
 
@@ -33,180 +33,182 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MatchedFile:
-    """A data file that holds rows to erase, or may.
+    """A data file that contains, or may contain, rows to erase.
 
     Attributes:
-        kept: The file.
-        live: Whether it is one of the table as it is now, or of its history.
+        retained: The file.
+        live: Whether the newest snapshot has it, as a file of the table or of its history.
         shape: Shape to write its rows with.
-        wanted: What to look for in it.
-        rows: How many of its rows are to be erased.
+        key_filter: Selects the rows to erase.
+        rows: Number of rows to erase.
     """
 
-    kept: RetainedFile
+    retained: RetainedFile
     live: bool
     shape: TableShape
-    wanted: KeyFilter
+    key_filter: KeyFilter
     rows: int = 0
 
     @property
     def path(self) -> str:
-        """Its path."""
-        return self.kept.file.path
+        """Its path in the table's folder."""
+        return self.retained.file.path
 
     @property
-    def of_history(self) -> bool:
-        """Whether it is one of the history's."""
+    def in_history(self) -> bool:
+        """Whether it is a file of the history."""
         return self.path.startswith(HISTORY)
 
 
 @dataclass(frozen=True)
 class MatchedTombstones:
-    """A file of remembered deletes that holds some to erase, or may."""
+    """A file of tombstones that contains, or may contain, some to erase."""
 
     file: TombstoneFile
-    wanted: KeyFilter
+    key_filter: KeyFilter
     rows: int = 0
 
 
 @dataclass
 class Matches:
-    """Everything in which rows to erase were found.
+    """Files that contain rows to erase.
 
     Attributes:
         files: Data files.
-        gone: Data files of earlier changes that are no longer kept, of which snapshots tell the bounds of the keys.
-        tombstones: Files of remembered deletes.
-        unlike: Paths of data files that lack a column of the key, so that nothing can be found in them.
+        missing: Retired data files that no longer exist, but whose key bounds are still in snapshots.
+        tombstones: Files of tombstones.
+        without_key: Paths of data files that lack a key column and cannot be searched.
     """
 
     files: list[MatchedFile] = field(default_factory=list)
-    gone: list[DataFile] = field(default_factory=list)
+    missing: list[DataFile] = field(default_factory=list)
     tombstones: list[MatchedTombstones] = field(default_factory=list)
-    unlike: list[str] = field(default_factory=list)
+    without_key: list[str] = field(default_factory=list)
 
 
-def search(place: TableLocation, log: ChangeLog, head: int, keys: RowKeys, progress: Progress) -> Matches:
-    """Look for rows in every data file and remembered delete of the changes that one can go back to.
+def search(location: TableLocation, log: ChangeLog, head: int, keys: RowKeys, progress: Progress) -> Matches:
+    """Search the data files and tombstones of all retained changes.
 
-    Retired files may be gone already, by a rule of the bucket for example.
+    Retired files may be missing, for example because of a lifecycle rule of the bucket.
 
     Raises:
         LakeFilesError: A live file vanished or was overwritten.
     """
-    may_hold = _that_may_hold(log, head, keys)
-    held = Matches(unlike=may_hold.unlike)
-    kept, lock = RetainedFileReader(place), Lock()
-    fs = place.fs.open()
+    candidates = _candidates(log, head, keys)
+    matches = Matches(without_key=candidates.without_key)
+    reader, lock = RetainedFileReader(location), Lock()
+    fs = location.fs.open()
 
-    def look(one: MatchedFile) -> None:
+    def search_file(candidate: MatchedFile) -> None:
+        file = candidate.retained.file
         try:
-            source = kept.open(one.kept)
+            source = reader.open(candidate.retained)
         except PastRetentionError:
-            if one.kept.file.key_min is not None:
+            if file.key_min is not None:
                 with lock:
-                    held.gone.append(one.kept.file)
+                    matches.missing.append(file)
             return
         with source:
-            rows = one.wanted.count(source, one.kept.file.partition)
+            rows = candidate.key_filter.count(source, file.partition)
         if rows:
             with lock:
-                held.files.append(replace(one, rows=rows))
+                matches.files.append(replace(candidate, rows=rows))
 
-    progress.expect("Looking through data files", len(may_hold.files))
-    in_parallel(look, may_hold.files, progress.step)
-    held.files.sort(key=lambda one: one.path)
-    for tombstones in may_hold.tombstones:
-        found = tombstones.wanted.are_tombstones(read_tombstone_file(fs, tombstones.file.key)[KEY])
-        if rows := pc.sum(found).as_py() or 0:
-            held.tombstones.append(replace(tombstones, rows=rows))
-    return held
+    progress.expect("Searching data files", len(candidates.files))
+    in_parallel(search_file, candidates.files, progress.step)
+    matches.files.sort(key=lambda match: match.path)
+    for tombstones in candidates.tombstones:
+        mask = tombstones.key_filter.tombstone_mask(read_tombstone_file(fs, tombstones.file.key)[KEY])
+        if rows := pc.sum(mask).as_py() or 0:
+            matches.tombstones.append(replace(tombstones, rows=rows))
+    return matches
 
 
-def _that_may_hold(log: ChangeLog, head: int, keys: RowKeys) -> Matches:
-    """By what the snapshots say of files."""
-    found, seen = Matches(), set[str]()
+def _candidates(log: ChangeLog, head: int, keys: RowKeys) -> Matches:
+    """Files that may contain rows to erase, according to the snapshots."""
+    candidates, seen = Matches(), set[str]()
     for record, snapshot in retained_snapshots(log, head):
         staged = {file.path: file.staged_key for file in record.added}
         table = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
         kinds: list[tuple[tuple[DataFile, ...], TableShape, KeyFilter | None]] = [
-            (snapshot.files, table, keys.wanted(table))
+            (snapshot.files, table, keys.filter_for(table))
         ]
         if snapshot.history:
             versions = TableShape(snapshot.history.schema, snapshot.history.primary_key, ())
-            kinds.append((snapshot.history.files, file_shape(versions), keys.wanted(keyed_shape(versions))))
-        for files, shape, wanted in kinds:
+            kinds.append((snapshot.history.files, file_shape(versions), keys.filter_for(keyed_shape(versions))))
+        for files, shape, key_filter in kinds:
             for file in files:
                 if file.path in seen:
                     continue
                 seen.add(file.path)
-                if wanted is None:
-                    found.unlike.append(file.path)
-                elif wanted.may_be_in(file):
-                    kept = RetainedFile(file, staged.get(file.path, "") if record.change == head else "")
-                    found.files.append(MatchedFile(kept, record.change == head, shape, wanted))
-        wanted = kinds[0][2]
+                if key_filter is None:
+                    candidates.without_key.append(file.path)
+                elif key_filter.may_match(file):
+                    retained = RetainedFile(file, staged.get(file.path, "") if record.change == head else "")
+                    candidates.files.append(MatchedFile(retained, record.change == head, shape, key_filter))
+        key_filter = kinds[0][2]
         for tombstones in snapshot.tombstones:
-            if tombstones.key not in seen and wanted and wanted.may_be_in(tombstones):
-                found.tombstones.append(MatchedTombstones(tombstones, wanted))
+            if tombstones.key not in seen and key_filter and key_filter.may_match(tombstones):
+                candidates.tombstones.append(MatchedTombstones(tombstones, key_filter))
             seen.add(tombstones.key)
-    return found
+    return candidates
 
 
 def rewrite(
-    place: TableLocation, before: Snapshot, held: Matches, staging: str, tombstones: str, progress: Progress
+    location: TableLocation, before: Snapshot, matches: Matches, staging: str, tombstones: str, progress: Progress
 ) -> Replacement:
-    """Write each of the files anew without the rows: what takes the place of live ones is staged.
+    """Write each file again without the rows. Replacements of live files are staged.
 
     Args:
         before: The table after its newest change.
-        staging: Folder to stage files in.
-        tombstones: What the keys of new files of remembered deletes begin with.
+        staging: Folder for staged files.
+        tombstones: Prefix of the keys of new files of tombstones.
 
     Raises:
         As `search`.
     """
-    fs, kept, layout = place.fs.open(), RetainedFileReader(place), place.layout
-    files: dict[str, DataFile | None] = {file.path: replace(file, key_min=None, key_max=None) for file in held.gone}
+    fs, reader, layout = location.fs.open(), RetainedFileReader(location), location.layout
+    without_bounds = (replace(file, key_min=None, key_max=None) for file in matches.missing)
+    files: dict[str, DataFile | None] = {file.path: file for file in without_bounds}
     staged: dict[str, str] = {}
-    progress.expect("Writing data files without the rows", len(held.files))
-    for number, one in enumerate(held.files, 1):
-        old = one.kept.file
-        columns = (YEAR, MONTH) if one.of_history else one.shape.partition_key
+    progress.expect("Rewriting data files", len(matches.files))
+    for number, match in enumerate(matches.files, 1):
+        old = match.retained.file
+        columns = (YEAR, MONTH) if match.in_history else match.shape.partition_key
         path = layout.data_path(before.change + 1, number, columns, old.partition)
-        path = HISTORY + path if one.of_history else path
-        target = f"{staging}{number:05d}.parquet" if one.live else layout.retired_key(path)
-        new = _without_rows(fs, kept, one, target)
+        path = HISTORY + path if match.in_history else path
+        target = f"{staging}{number:05d}.parquet" if match.live else layout.retired_key(path)
+        new = _without_rows(fs, reader, match, target)
         files[old.path] = replace(new, path=path) if new else None
-        if new and one.live:
+        if new and match.live:
             staged[path] = target
         progress.step()
-    buried = {
-        one.file.key: _without_tombstones(fs, one, f"{tombstones}-erased-{number:05d}.parquet")
-        for number, one in enumerate(held.tombstones, 1)
+    new_tombstones = {
+        match.file.key: _without_tombstones(fs, match, f"{tombstones}-erased-{number:05d}.parquet")
+        for number, match in enumerate(matches.tombstones, 1)
     }
-    return Replacement(files, buried, staged)
+    return Replacement(files, new_tombstones, staged)
 
 
-def _without_rows(fs: FileSystem, kept: RetainedFileReader, one: MatchedFile, target: str) -> DataFile | None:
-    """The new file, if a row is left; its path is where it was written."""
-    old = one.kept.file
-    shape = replace(one.shape, soft_delete=bool(old.deleted))  # so that deleted rows that stay are counted as such
+def _without_rows(fs: FileSystem, reader: RetainedFileReader, match: MatchedFile, target: str) -> DataFile | None:
+    """The new file, whose path is the target key; None if no rows remain."""
+    old = match.retained.file
+    shape = replace(match.shape, soft_delete=bool(old.deleted))  # makes the writer count remaining soft-deleted rows
     writer = DataFileWriter(fs, [target], shape, old.partition, old.rows)
-    with kept.open(one.kept) as source:
-        for rows in one.wanted.left(source, one.shape, old.partition):
+    with reader.open(match.retained) as source:
+        for rows in match.key_filter.other_rows(source, match.shape, old.partition):
             writer.write(rows)
     writer.close()
-    left = sum(file.rows for file in writer.written)
-    if left != old.rows - one.rows:
-        message = f"Of {old.rows} rows of a data file {one.rows} were to be erased, and {left} are left"
-        raise IntegrityError(message, remedy="Nothing was changed. Report this", file=one.path)
+    remaining = sum(file.rows for file in writer.written)
+    if remaining != old.rows - match.rows:
+        message = f"A data file of {old.rows} rows with {match.rows} rows to erase has {remaining} rows without them"
+        raise IntegrityError(message, remedy="Nothing was changed. Report this", file=match.path)
     return writer.written[0] if writer.written else None
 
 
-def _without_tombstones(fs: FileSystem, one: MatchedTombstones, key: str) -> TombstoneFile | None:
-    rows = read_tombstone_file(fs, one.file.key)
-    rows = rows.filter(pc.invert(one.wanted.are_tombstones(rows[KEY])))
+def _without_tombstones(fs: FileSystem, match: MatchedTombstones, key: str) -> TombstoneFile | None:
+    rows = read_tombstone_file(fs, match.file.key)
+    rows = rows.filter(pc.invert(match.key_filter.tombstone_mask(rows[KEY])))
     if not rows.num_rows:
         return None
-    return write_tombstone_file(fs, key, rows, one.file.newest)
+    return write_tombstone_file(fs, key, rows, match.file.newest)

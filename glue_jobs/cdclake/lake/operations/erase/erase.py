@@ -1,4 +1,4 @@
-"""Erases rows: `look` tells where they are, `erase` takes them out of all of it."""
+"""Erases rows: `inspect` counts where they are, and `erase` removes them everywhere."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ MOST_NAMES = 20
 
 @dataclass(frozen=True)
 class Erasure:
-    """An erasure to be done.
+    """An erasure to perform.
 
     Attributes:
-        place: Where the lake table is.
+        location: Where the lake table is.
         log: Its change log.
-        keys: Keys of the rows.
-        raw: The raw files, if rows are to be taken out of them too; None: they are left as they are.
-        run_id: Names this doing in change records and of objects.
+        keys: Keys of the rows to erase.
+        raw: The raw files, to remove the rows from them too; None leaves raw files unchanged.
+        run_id: Identifies this run in change records and object keys.
         reason: Why, for the change record.
-        made_by: Who asked for it.
-        clock: The time.
-        progress: Is told how far it is.
+        made_by: Who requested it, for the change record.
+        clock: Returns the current time in UTC.
+        progress: Reports each step.
     """
 
-    place: TableLocation
+    location: TableLocation
     log: ChangeLog
     keys: RowKeys
     raw: RawLocation | None
@@ -59,24 +59,24 @@ class Erasure:
 
 @dataclass(frozen=True)
 class ErasureCounts:
-    """What an erasure touches, in counts. Nothing here tells of the rows themselves.
+    """Numbers of rows to erase and of files to replace or delete. The rows themselves are not recorded.
 
     Attributes:
-        rows: Rows of the table as it is.
-        files: Data files of the table as it is, to be replaced.
-        versions: Rows of its history as it is.
-        version_files: Data files of that.
-        retired_rows: Rows of retired data files, of the table and its history: a row is in several of them.
-        retired_files: These files.
-        gone_files: Retired data files that are gone already, and of whose keys the snapshots tell the bounds.
-        tombstones: Remembered deletes.
-        tombstone_files: Files of them.
-        bad_rows: Bad rows put aside.
-        bad_rows_files: Files of them.
+        rows: Rows of the table.
+        files: Live data files of the table.
+        versions: Rows of its history.
+        version_files: Live data files of its history.
+        retired_rows: Rows of retired data files; several files may contain the same row.
+        retired_files: Retired data files of the table and its history.
+        gone_files: Retired data files that no longer exist, but whose key bounds are still in snapshots.
+        tombstones: Tombstones.
+        tombstone_files: Files of tombstones.
+        bad_rows: Quarantined rows.
+        bad_rows_files: Files of quarantined rows.
         full_load_rows: Rows of the full load's raw files.
         full_load_files: Raw files of the full load, to be deleted.
         change_rows: Rows of change files.
-        change_files: Change files, to be written anew.
+        change_files: Change files, to be rewritten.
     """
 
     rows: int = 0
@@ -103,14 +103,14 @@ class ErasureCounts:
 
 @dataclass(frozen=True)
 class ErasureResult:
-    """An erasure that is done.
+    """A completed erasure.
 
     Attributes:
-        change: Number of the change that it is; None if there was nothing to erase.
-        touched: What it touched.
-        out_of_reach: What it did not reach, a sentence each.
-        snapshots: Lists of data files that were written anew.
-        object_versions: Versions deleted that a bucket held out of sight.
+        change: Number of its change; None if there was nothing to erase.
+        touched: What was erased.
+        out_of_reach: Places that it could not erase from, one sentence each.
+        snapshots: Number of rewritten snapshots.
+        object_versions: Number of deleted noncurrent object versions.
     """
 
     change: int | None
@@ -120,10 +120,10 @@ class ErasureResult:
     object_versions: int = 0
 
 
-def look(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
-    """Find the rows: what an erasure would touch, and what it would not reach, a sentence each.
+def inspect(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
+    """Find what an erasure would erase, and describe the places it could not erase from, one sentence each.
 
-    Changes nothing, but that retired files are copied to be read. Right only while no run works on the table.
+    Changes nothing, except that it copies retired files to read them. Correct only while no run works on the table.
 
     Raises:
         ConfigurationError: There is no lake table, or the reason names a key.
@@ -131,40 +131,40 @@ def look(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
     """
     _check_reason(erasure)
     lake = erasure.log.snapshot(erasure.log.head())
-    raw = _look_at_raw(erasure, lake)
-    held, bad_rows = _look_at_lake(erasure, lake)
-    return _touched(held, bad_rows, raw), _out_of_reach(erasure, lake, held, raw)
+    raw = _search_raw(erasure, lake)
+    matches, bad_rows = _search_lake(erasure, lake)
+    return _count(matches, bad_rows, raw), _out_of_reach(erasure, lake, matches, raw)
 
 
 def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
-    """Take the rows out of everything, for good. One that died is finished by the same call made once more.
+    """Remove the rows everywhere; this cannot be undone. Repeating the call completes an erasure that crashed.
 
-    The table's lease must be held.
+    The caller must hold the table's lease.
 
     Args:
         fencing_token: Number of the lease.
 
     Raises:
-        ConfigurationError: Raw files that are not in the lake yet hold rows, or as for `look`.
+        ConfigurationError: Raw files that are not in the lake yet contain rows to erase, or as for `inspect`.
         CommitConflictError: Another run committed first.
-        LakeFilesError: Somebody else added, removed or replaced files.
+        LakeFilesError: Another program added, removed or replaced files.
     """
     _check_reason(erasure)
     log, layout = erasure.log, erasure.log.layout
-    before = log.snapshot(_shut_out_others(erasure, fencing_token))
-    raw = _look_at_raw(erasure, before)
+    before = log.snapshot(_fence_off_other_runs(erasure, fencing_token))
+    raw = _search_raw(erasure, before)
     if raw:
         _prepare_raw(log, raw)
-    held, bad_rows = _look_at_lake(erasure, before)
-    touched, out_of_reach = _touched(held, bad_rows, raw), _out_of_reach(erasure, before, held, raw)
+    matches, bad_rows = _search_lake(erasure, before)
+    touched, out_of_reach = _count(matches, bad_rows, raw), _out_of_reach(erasure, before, matches, raw)
     if not touched.anything:
-        return _finish(erasure, ErasureResult(None, touched, out_of_reach), before.change)
+        return _complete(erasure, ErasureResult(None, touched, out_of_reach), before.change)
 
     change = before.change + 1
     replacement = data_files.rewrite(
-        erasure.place,
+        erasure.location,
         before,
-        held,
+        matches,
         layout.staging_prefix(change, erasure.run_id),
         layout.tombstones_key(change, erasure.run_id),
         erasure.progress,
@@ -176,44 +176,44 @@ def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
         erasure.run_id,
         fencing_token,
         erasure.clock,
-        raw_files=raw.names if raw else (),
-        known_raw_files=raw.known if raw else (),
+        raw_files=raw.affected if raw else (),
+        known_raw_files=raw.applied if raw else (),
         reason=erasure.reason,
         made_by=erasure.made_by,
     )
-    if raw and erasure.raw:  # after the commit: from now on nobody goes by the numbers that rows of these files had
+    if raw and erasure.raw:  # after the commit, which makes releases stop using the old row numbers of these files
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
     snapshots = tell_snapshots(log, change, replacement)
     quarantine.rewrite(log.store, bad_rows)
-    return _finish(erasure, ErasureResult(change, touched, out_of_reach, snapshots), change)
+    return _complete(erasure, ErasureResult(change, touched, out_of_reach, snapshots), change)
 
 
-def _finish(erasure: Erasure, done: ErasureResult, head: int) -> ErasureResult:
-    """Delete what is not named any more, and note that it is done; also for an erasure that died before it had."""
+def _complete(erasure: Erasure, result: ErasureResult, head: int) -> ErasureResult:
+    """Delete objects that are no longer referenced and write the report, if need be for an earlier run that crashed."""
     log = erasure.log
-    done = replace(done, object_versions=forget(log, head))
-    note = log.layout.erasure_key(head)
-    if log.record(head).kind is ChangeKind.ERASURE and log.store.get(note) is None:
-        done = replace(done, change=head)
-        log.store.put(note, _note(erasure, done))
-    return done
+    result = replace(result, object_versions=forget(log, head))
+    report_key = log.layout.erasure_key(head)
+    if log.record(head).kind is ChangeKind.ERASURE and log.store.get(report_key) is None:
+        result = replace(result, change=head)
+        log.store.put(report_key, _report(erasure, result))
+    return result
 
 
 def _check_reason(erasure: Erasure) -> None:
     lake = erasure.log.snapshot(erasure.log.head())
-    if erasure.keys.are_in_words_of(erasure.reason, lake.schema):
-        message = "The reason names a key that is to be erased, and would be kept"
-        raise ConfigurationError(message, remedy="Name the request instead, by its number")
+    if erasure.keys.appear_in(erasure.reason, lake.schema):
+        message = "The reason, which is kept, contains a key to erase"
+        raise ConfigurationError(message, remedy="Give the number of the request instead")
 
 
-def _shut_out_others(erasure: Erasure, fencing_token: int) -> int:
-    """Number of the newest change: it is visible, as it should be, and no run that began earlier can commit."""
+def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:
+    """Publish and check the newest change, prevent runs that started earlier from committing, and return its number."""
     log = erasure.log
     head = roll_forward(log)
     lake = log.snapshot(head)
     if not lake.exists:
         message = f"There is no lake table {log.layout.name}"
-        raise ConfigurationError(message, remedy="Look at the names of table, bucket and folder")
+        raise ConfigurationError(message, remedy="Check the names of the table, the bucket and the folder")
     check_files(log, lake)
     if not has_leftovers(log, head):
         return head
@@ -221,67 +221,67 @@ def _shut_out_others(erasure: Erasure, fencing_token: int) -> int:
     return take_over(log, erasure.run_id, fencing_token, reason, erasure.clock)
 
 
-def _look_at_raw(erasure: Erasure, lake: Snapshot) -> RawMatches | None:
+def _search_raw(erasure: Erasure, lake: Snapshot) -> RawMatches | None:
     return raw_files.search(erasure.raw, lake, erasure.keys, erasure.progress) if erasure.raw else None
 
 
-def _look_at_lake(erasure: Erasure, lake: Snapshot) -> tuple[Matches, list[BadRowsFile]]:
-    held = data_files.search(erasure.place, erasure.log, lake.change, erasure.keys, erasure.progress)
-    return held, quarantine.search(erasure.log, erasure.keys, lake.schema)
+def _search_lake(erasure: Erasure, lake: Snapshot) -> tuple[Matches, list[BadRowsFile]]:
+    matches = data_files.search(erasure.location, erasure.log, lake.change, erasure.keys, erasure.progress)
+    return matches, quarantine.search(erasure.log, erasure.keys, lake.schema)
 
 
-def _prepare_raw(log: ChangeLog, held: RawMatches) -> None:
-    if held.pending:
-        message = f"{len(held.pending)} raw files that are not in the lake yet hold rows to erase"
-        remedy = "Let the table be run, then erase once more; nothing was changed"
-        raise ConfigurationError(message, remedy=remedy, table=log.layout.name, file=held.pending[0])
-    if not held.names:
+def _prepare_raw(log: ChangeLog, matches: RawMatches) -> None:
+    if matches.pending:
+        message = f"{len(matches.pending)} raw files that are not in the lake yet contain rows to erase"
+        remedy = "Wait until a run has applied them, then erase again; nothing was changed"
+        raise ConfigurationError(message, remedy=remedy, table=log.layout.name, file=matches.pending[0])
+    if not matches.affected:
         return
     loads = (record.change for record in log.newest_first(log.head()) if record.kind is ChangeKind.FULL_LOAD)
     first = next(loads, 1)
     if first > log.first_retained():
-        # From before that, the next run would load the table anew, and of raw files that are gone or written since.
+        # After a rollback to an earlier change, the next run would reload the table from raw files changed here.
         log.mark_first_retained(first)
 
 
-def _touched(held: Matches, bad_rows: list[BadRowsFile], raw: RawMatches | None) -> ErasureCounts:
-    live = [one for one in held.files if one.live and not one.of_history]
-    versions = [one for one in held.files if one.live and one.of_history]
-    retired = [one for one in held.files if not one.live]
+def _count(matches: Matches, bad_rows: list[BadRowsFile], raw: RawMatches | None) -> ErasureCounts:
+    live = [match for match in matches.files if match.live and not match.in_history]
+    versions = [match for match in matches.files if match.live and match.in_history]
+    retired = [match for match in matches.files if not match.live]
     raw = raw or RawMatches()
     return ErasureCounts(
-        rows=sum(one.rows for one in live),
+        rows=sum(match.rows for match in live),
         files=len(live),
-        versions=sum(one.rows for one in versions),
+        versions=sum(match.rows for match in versions),
         version_files=len(versions),
-        retired_rows=sum(one.rows for one in retired),
+        retired_rows=sum(match.rows for match in retired),
         retired_files=len(retired),
-        gone_files=len(held.gone),
-        tombstones=sum(one.rows for one in held.tombstones),
-        tombstone_files=len(held.tombstones),
-        bad_rows=sum(one.rows for one in bad_rows),
+        gone_files=len(matches.missing),
+        tombstones=sum(match.rows for match in matches.tombstones),
+        tombstone_files=len(matches.tombstones),
+        bad_rows=sum(file.rows for file in bad_rows),
         bad_rows_files=len(bad_rows),
         full_load_rows=raw.full_load_rows,
         full_load_files=len(raw.full_load),
-        change_rows=sum(len(one.rows) for one in raw.changes),
+        change_rows=sum(len(match.rows) for match in raw.changes),
         change_files=len(raw.changes),
     )
 
 
-def _out_of_reach(erasure: Erasure, lake: Snapshot, held: Matches, raw: RawMatches | None) -> tuple[str, ...]:
+def _out_of_reach(erasure: Erasure, lake: Snapshot, matches: Matches, raw: RawMatches | None) -> tuple[str, ...]:
     log = erasure.log
     foreign = sum(1 for _ in log.store.list(log.layout.foreign_folder))
     places = {
-        "The source: while the rows are there, DMS may send them again.": True,
-        "What left the lake: exports, what jobs downstream have read, replicas and backups of the bucket, logs.": True,
-        "The raw bucket, from which the rows come back if the table is loaded anew; see --raw.": raw is None,
-        "Change records, which name the partitions that the files of the rows lay in.": bool(lake.partition_key),
-        f"{foreign} files that somebody else put among the data files, in {log.layout.foreign_folder}": foreign,
-        f"{len(held.unlike)} data files of earlier changes without a column of the key.": held.unlike,
+        "The source: while it has the rows, DMS may send them again.": True,
+        "Copies outside the lake: exports, data that downstream jobs read, bucket replicas and backups, logs.": True,
+        "The raw bucket: a reload of the table brings the rows back. Use --raw to erase them there too.": raw is None,
+        "Change records: they contain the partitions of the rows' files.": bool(lake.partition_key),
+        f"{foreign} files that other programs put among the data files, in {log.layout.foreign_folder}": foreign,
+        f"{len(matches.without_key)} data files of earlier changes that lack a key column.": matches.without_key,
     }
     if raw:
         places |= {
-            f"{raw.renamed} rows of raw files which tell that the key became another: erase that one too.": raw.renamed,
+            f"{raw.renamed} rows of raw files that change the key to another one: erase that key too.": raw.renamed,
             f"{len(raw.unreadable)} raw files that cannot be read: {', '.join(raw.unreadable[:MOST_NAMES])}": len(
                 raw.unreadable
             ),
@@ -289,11 +289,11 @@ def _out_of_reach(erasure: Erasure, lake: Snapshot, held: Matches, raw: RawMatch
     return tuple(sentence for sentence, applies in places.items() if applies)
 
 
-def _note(erasure: Erasure, done: ErasureResult) -> bytes:
-    """That it is done, and what it touched: for whoever must show it later. Nothing in it tells of the rows."""
-    note: dict[str, Any] = {
+def _report(erasure: Erasure, result: ErasureResult) -> bytes:
+    """Proof of the erasure, as JSON: its counts, but no values of the erased rows."""
+    report: dict[str, Any] = {
         "table": str(erasure.log.layout.name),
-        **asdict(done),
+        **asdict(result),
         "keys": len(erasure.keys.values),
         "key_columns": list(erasure.keys.names),
         "raw_files_too": erasure.raw is not None,
@@ -301,4 +301,4 @@ def _note(erasure: Erasure, done: ErasureResult) -> bytes:
         "made_by": erasure.made_by,
         "finished_utc": erasure.clock().isoformat(timespec="seconds"),
     }
-    return (json.dumps(note, indent=1) + "\n").encode()
+    return (json.dumps(report, indent=1) + "\n").encode()

@@ -1,30 +1,30 @@
-"""How far an erasure is, for whoever waits."""
+"""Reports how far an erasure has come."""
 
 from __future__ import annotations
 
 from typing import Callable
 
-Say = Callable[[str, int, int], None]
-"""Called with what is being done, how many of it are done so far, and of how many."""
+OnProgress = Callable[[str, int, int], None]
+"""Called with the current activity, its completed steps, and its total steps."""
 
 
 class Progress:
-    """Counts steps and says so.
+    """Counts the steps of an activity and reports them.
 
     Args:
-        say: Is told at each step.
+        on_progress: Called at each step.
     """
 
-    def __init__(self, say: Say = lambda what, done, count: None) -> None:  # noqa: ARG005 - named as callers see them
-        self._say = say
-        self._what, self._done, self._count = "", 0, 0
+    def __init__(self, on_progress: OnProgress = lambda activity, done, count: None) -> None:  # noqa: ARG005 - names document the arguments
+        self._on_progress = on_progress
+        self._activity, self._done, self._count = "", 0, 0
 
-    def expect(self, what: str, count: int) -> None:
-        """So many steps of something begin."""
-        self._what, self._done, self._count = what, 0, count
-        self._say(what, 0, count)
+    def expect(self, activity: str, count: int) -> None:
+        """Start an activity of `count` steps."""
+        self._activity, self._done, self._count = activity, 0, count
+        self._on_progress(activity, 0, count)
 
     def step(self) -> None:
-        """One of them is done."""
+        """Report that one more step is done."""
         self._done += 1
-        self._say(self._what, self._done, self._count)
+        self._on_progress(self._activity, self._done, self._count)

@@ -1,4 +1,4 @@
-"""Finds rows among the bad rows that were put aside, and takes them out."""
+"""Finds rows in the quarantine and removes them."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ if TYPE_CHECKING:
 
 
 class BadRowsFile(NamedTuple):
-    """A file of bad rows that holds some to erase.
+    """A file of bad rows that contains rows to erase.
 
     Attributes:
-        key: Where it is.
-        rows: How many of its rows are to be erased.
-        left: Its content without them.
+        key: Key of the object.
+        rows: Number of its rows to erase.
+        rest: The file's content without them.
     """
 
     key: str
     rows: int
-    left: bytes
+    rest: bytes
 
 
 def search(log: ChangeLog, keys: RowKeys, schema: Schema) -> list[BadRowsFile]:
-    """Look for rows in the quarantine, that of changes long gone included.
-
-    A bad row of which no columns are known is taken for one of them if all values of a key are among its words.
+    """Search the quarantine, including bad rows of changes that are no longer retained.
 
     Args:
         schema: The table's columns.
     """
-    found = []
+    files = []
     for entry in log.store.list(log.layout.quarantine_folder):
         lines = (log.store.get(entry.key) or b"").splitlines(keepends=True)
-        left = [line for line in lines if not is_one(json.loads(line)["content"], keys, schema)]
-        if len(left) < len(lines):
-            found.append(BadRowsFile(entry.key, len(lines) - len(left), b"".join(left)))
-    return found
+        rest = [line for line in lines if not has_key(json.loads(line)["content"], keys, schema)]
+        if len(rest) < len(lines):
+            files.append(BadRowsFile(entry.key, len(lines) - len(rest), b"".join(rest)))
+    return files
 
 
-def is_one(content: dict[str, str | None] | str, keys: RowKeys, schema: Schema) -> bool:
-    """Whether a bad row has one of the keys, see `search`."""
+def has_key(content: dict[str, str | None] | str, keys: RowKeys, schema: Schema) -> bool:
+    """Whether a bad row has one of the keys.
+
+    If its columns are unknown, the row counts as a match if all values of a key are words of its text.
+    """
     if isinstance(content, str):
-        return keys.are_in_words_of(content, schema)
+        return keys.appear_in(content, schema)
     return keys.match_texts(content, schema)
 
 
-def rewrite(store: ObjectStore, found: list[BadRowsFile]) -> None:
-    """Leave the rows out. A file stays even when none is left, as change records name it."""
-    for file in found:
-        store.put(file.key, file.left)
+def rewrite(store: ObjectStore, files: list[BadRowsFile]) -> None:
+    """Write the files without the rows. A file stays even if it is empty then, because change records name it."""
+    for file in files:
+        store.put(file.key, file.rest)

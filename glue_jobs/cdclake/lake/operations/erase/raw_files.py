@@ -1,7 +1,7 @@
-"""Finds rows in the raw files of a table, and takes them out: change files are written anew, full loads are deleted.
+"""Finds rows in a table's raw files and removes them: change files are rewritten, full loads are deleted.
 
-A full load cannot be written anew: the time of its files says that the source was loaded again. Once it is in the lake
-it is of no use but to go back to before it.
+A full load cannot be rewritten, because new file times would mean that the source was loaded again. Once it is in the
+lake, a full load is needed only to roll back to a change before it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.errors import InputError
-from cdclake.lake.operations.erase.quarantine import is_one
+from cdclake.lake.operations.erase.quarantine import has_key
 from cdclake.lake.raw import csv
 from cdclake.lake.raw.reader import Slice, read
 from cdclake.lake.storage.keys import KEY, row_keys
@@ -42,14 +42,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawLocation:
-    """Where a table's raw files are.
+    """Where a table's raw files are, and how to read them.
 
     Attributes:
         store: The raw bucket.
-        fs: The same for pyarrow.
+        fs: The raw bucket for pyarrow.
         prefix: Key prefix of the table's folder, with a trailing slash.
         table: The source table.
-        last_listed_utc: When a run last had seen to all raw files, see `TableState.last_listed_utc`.
+        settings: Its settings.
+        last_listed_utc: See `TableState.last_listed_utc`.
     """
 
     store: ObjectStore
@@ -62,10 +63,11 @@ class RawLocation:
 
 @dataclass(frozen=True)
 class MatchedRawFile:
-    """A raw file that holds rows to erase.
+    """A raw file that contains rows to erase.
 
     Attributes:
-        rows: Numbers of these rows.
+        file: The file.
+        rows: Numbers of the rows to erase.
     """
 
     file: RawFile
@@ -74,15 +76,15 @@ class MatchedRawFile:
 
 @dataclass
 class RawMatches:
-    """Everything in the raw bucket in which rows to erase were found.
+    """Raw files that contain rows to erase.
 
     Attributes:
-        full_load: All files of the full load, if one of them holds a row.
-        full_load_rows: How many rows they hold.
-        changes: Change files.
-        too_late: Relative keys of change files that came behind the late window since the last run, held or not.
-        pending: Relative keys of files that hold a row and are not in the lake yet.
-        renamed: Rows that stay, as they tell that a row's key became another one.
+        full_load: All files of the full load if at least one of them contains a row; else empty.
+        full_load_rows: Number of rows to erase in them.
+        changes: Change files that contain rows.
+        too_late: Relative keys of all change files that arrived behind the late window since the last run.
+        pending: Relative keys of files that contain a row and are not in the lake yet.
+        renamed: Number of rows that stay because they change the key of a row to another one.
         unreadable: Relative keys of files that cannot be read.
     """
 
@@ -95,89 +97,92 @@ class RawMatches:
     unreadable: list[str] = field(default_factory=list)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Relative keys of the files that are written anew or deleted."""
-        return (*(file.relative for file in self.full_load), *(held.file.relative for held in self.changes))
+    def affected(self) -> tuple[str, ...]:
+        """Relative keys of the files to rewrite or delete."""
+        return (*(file.relative for file in self.full_load), *(match.file.relative for match in self.changes))
 
     @property
-    def known(self) -> tuple[str, ...]:
-        """Relative keys of the change files that are written anew and are in the lake."""
-        return tuple(held.file.relative for held in self.changes if held.file.relative not in self.too_late)
+    def applied(self) -> tuple[str, ...]:
+        """Relative keys of the change files to rewrite that are in the lake."""
+        return tuple(match.file.relative for match in self.changes if match.file.relative not in self.too_late)
 
 
 def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) -> RawMatches:
-    """Look for rows in all raw files of the table.
+    """Search all raw files of the table.
 
     Args:
-        lake: The table as it is.
+        lake: The table's newest snapshot.
     """
     full_load, changes = list_raw_files(raw.store, raw.prefix, raw.settings.cdc_path)
     due, too_late = pending_changes(lake, changes, raw.settings.late_window_hours, raw.last_listed_utc)
     not_in_lake = {file.relative for file in due}
     if full_load and full_load_facts(full_load) != (lake.full_load_files, lake.full_load_utc):
         not_in_lake.update(file.relative for file in full_load)
-    found, fs = RawMatches(too_late=frozenset(file.relative for file in too_late)), raw.fs.open()
-    progress.expect("Looking through raw files", len(full_load) + len(changes))
+    matches, fs = RawMatches(too_late=frozenset(file.relative for file in too_late)), raw.fs.open()
+    progress.expect("Searching raw files", len(full_load) + len(changes))
     for file in (*full_load, *changes):
         try:
-            rows, renamed = _rows_of(fs, raw, file, lake, keys)
+            rows, renamed = _matching_rows(fs, raw, file, lake, keys)
         except InputError:
-            found.unreadable.append(file.relative)
+            matches.unreadable.append(file.relative)
             progress.step()
             continue
-        found.renamed += renamed
+        matches.renamed += renamed
         if rows and file.relative in not_in_lake:
-            found.pending.append(file.relative)
+            matches.pending.append(file.relative)
         if rows and file.kind is RawKind.FULL_LOAD:
-            found.full_load, found.full_load_rows = full_load, found.full_load_rows + len(rows)
+            matches.full_load, matches.full_load_rows = full_load, matches.full_load_rows + len(rows)
         elif rows:
-            found.changes.append(MatchedRawFile(file, frozenset(rows)))
+            matches.changes.append(MatchedRawFile(file, frozenset(rows)))
         progress.step()
-    return found
+    return matches
 
 
-def _rows_of(fs: FileSystem, raw: RawLocation, file: RawFile, lake: Snapshot, keys: RowKeys) -> tuple[set[int], int]:
-    """Numbers of the rows that have one of the keys, and how many others tell that a row had it before."""
+def _matching_rows(
+    fs: FileSystem, raw: RawLocation, file: RawFile, lake: Snapshot, keys: RowKeys
+) -> tuple[set[int], int]:
+    """Numbers of the rows that have one of the keys, and the number of rows that change one of them to another key."""
     shape = TableShape(lake.schema, raw.settings.primary_key, raw.settings.partition_key)
-    wanted = keys.wanted(shape)
-    if wanted is None:
+    key_filter = keys.filter_for(shape)
+    if key_filter is None:
         return set(), 0
-    ours, others = set[int](), set[int]()
+    matching, others = set[int](), set[int]()
     for batch in read(fs, Slice(file, file.size_bytes), shape, raw.settings, raw.table):
         if KEY in batch.rows.schema.names and shape.primary_key == keys.names:
-            found = batch.rows[KEY]
+            batch_keys = batch.rows[KEY]
         else:
-            _, found = row_keys([batch.rows[name].combine_chunks() for name in keys.names])
-        are_ours = pc.fill_null(pc.is_in(found, value_set=wanted.keys), False)
+            _, batch_keys = row_keys([batch.rows[name].combine_chunks() for name in keys.names])
+        mask = pc.fill_null(pc.is_in(batch_keys, value_set=key_filter.keys), False)
         numbers = _numbers(batch.rows[POSITION])
-        ours.update(numbers.filter(are_ours).to_pylist())
-        # A delete of an old key stands beside the update that gave the row another: that row stays.
-        others.update(numbers.filter(pc.invert(are_ours)).to_pylist())
-        ours.update(bad.row for bad in batch.bad_rows if bad.row is not None and is_one(bad.content, keys, lake.schema))
-    return ours - others, len(ours & others)
+        matching.update(numbers.filter(mask).to_pylist())
+        # An update of a key yields a delete of the old key and an insert of the new one, both with the same number.
+        others.update(numbers.filter(pc.invert(mask)).to_pylist())
+        bad_rows = (bad for bad in batch.bad_rows if has_key(bad.content, keys, lake.schema))
+        matching.update(bad.row for bad in bad_rows if bad.row is not None)
+    return matching - others, len(matching & others)
 
 
 def _numbers(positions: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_slice_codeunits(positions, -ROW_DIGITS).cast(pa.int64())
 
 
-def rewrite(raw: RawLocation, held: RawMatches, progress: Progress) -> None:
-    """Write change files anew without the rows, and delete a full load, each with what is held of it out of sight.
+def rewrite(raw: RawLocation, matches: RawMatches, progress: Progress) -> None:
+    """Rewrite the change files without the rows and delete the full load, including all earlier object versions.
 
-    A CSV file of which nothing is left is deleted, as an empty one cannot be read.
+    A CSV file without any rows left is deleted, because an empty one cannot be read.
     """
     fs = raw.fs.open()
-    progress.expect("Writing raw files without the rows", len(held.changes))
-    for one in held.changes:
-        left = _without_rows(fs, one, raw.settings)
-        if left.strip():
-            raw.store.put(one.file.key, gzip.compress(left, mtime=0) if one.file.format is RawFormat.CSV_GZ else left)
+    progress.expect("Rewriting raw files", len(matches.changes))
+    for match in matches.changes:
+        file, rest = match.file, _without_rows(fs, match, raw.settings)
+        if rest.strip():
+            raw.store.put(file.key, gzip.compress(rest, mtime=0) if file.format is RawFormat.CSV_GZ else rest)
         else:
-            raw.store.delete([one.file.key])
-        _purge(raw.store, one.file.key)
+            raw.store.delete([file.key])
+        _purge(raw.store, file.key)
         progress.step()
-    raw.store.delete([file.key for file in held.full_load])
-    for file in held.full_load:
+    raw.store.delete([file.key for file in matches.full_load])
+    for file in matches.full_load:
         _purge(raw.store, file.key)
 
 
@@ -185,22 +190,22 @@ def _purge(store: ObjectStore, key: str) -> None:
     store.purge(key, lambda other: other != key)
 
 
-def _without_rows(fs: FileSystem, one: MatchedRawFile, settings: TableSettings) -> bytes:
-    if one.file.format is RawFormat.PARQUET:
-        return _parquet_without(fs, one)
-    return csv.without_rows(fs, one.file, settings, one.rows)
+def _without_rows(fs: FileSystem, match: MatchedRawFile, settings: TableSettings) -> bytes:
+    if match.file.format is RawFormat.PARQUET:
+        return _parquet_without_rows(fs, match)
+    return csv.without_rows(fs, match.file, settings, match.rows)
 
 
-def _parquet_without(fs: FileSystem, one: MatchedRawFile) -> bytes:
-    with fs.open_input_file(one.file.key) as source:
+def _parquet_without_rows(fs: FileSystem, match: MatchedRawFile) -> bytes:
+    with fs.open_input_file(match.file.key) as source:
         parquet = pq.ParquetFile(source)
         compression = {column.compression for column in _chunks(parquet)} or {"UNCOMPRESSED"}
         rows = parquet.read(use_threads=False)
-    left = pa.array(number not in one.rows for number in range(rows.num_rows))
+    rest = pa.array(number not in match.rows for number in range(rows.num_rows))
     sink = pa.BufferOutputStream()
     codec = compression.pop()
     pq.write_table(
-        rows.filter(left),
+        rows.filter(rest),
         sink,
         compression="none" if codec == "UNCOMPRESSED" else codec,
         store_schema=False,
