@@ -1,4 +1,4 @@
-"""What the `cdk` command runs, see cdk.json: cdclake's stacks, with the settings of cdk.json and of `--context`."""
+"""Entry point of the `cdk` command (see cdk.json): cdclake's stacks, with settings from cdk.json and `--context`."""
 
 import sys
 

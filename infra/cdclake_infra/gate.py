@@ -1,6 +1,6 @@
-"""`make synth`: synthesizes the stacks and lets through only what all checks find nothing wrong with.
+"""`make synth`: synthesizes the stacks and fails on any warning or finding of the CDK, cdk-nag or cfn-lint.
 
-cdk-nag runs within synthesis, which fails if there is a finding for which nobody has given a reason.
+cdk-nag runs within synthesis. A finding is accepted only with an acknowledged reason.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from aws_cdk.cx_api import SynthesisMessageLevel
 from cfnlint.api import ManualArgs, lint_file
 
 from cdclake.errors import CdclakeError, ConfigurationError
-from cdclake_infra.build import build_app, context_of_cdk_json, refusals
+from cdclake_infra.build import build_app, cdk_errors, context_of_cdk_json
 from cdclake_infra.library import ROOT
 
 if TYPE_CHECKING:
@@ -25,78 +25,79 @@ if TYPE_CHECKING:
     from aws_cdk.cx_api import CloudAssembly
 
 IGNORED_BY_CFN_LINT = ("W3005",)
-"""W3005: the CDK writes out dependencies that follow from references as well; that is harmless."""
+"""W3005: the CDK declares dependencies that references already imply; this is harmless."""
 _ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
 _ANNOTATION = "Annotation::"
 
 
 @dataclass(frozen=True)
-class Reason:
-    """Why a finding is no mistake.
+class AcknowledgedFinding:
+    """A finding that was accepted, and why.
 
     Attributes:
-        place: Where in the construct tree.
-        finding: The finding, as cdk-nag or the CDK names it.
-        reason: Why.
+        path: Path in the construct tree.
+        finding: The name that cdk-nag or the CDK uses.
+        reason: Why the finding is acceptable.
     """
 
-    place: str
+    path: str
     finding: str
     reason: str
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedStacks:
     """Stacks that passed.
 
     Attributes:
-        folder: Where everything was written.
+        folder: The cloud assembly.
         templates: CloudFormation templates by stack.
-        reasons: What was found and explained.
+        acknowledged: Accepted findings.
     """
 
     folder: Path
     templates: Mapping[str, Mapping[str, Any]]
-    reasons: Sequence[Reason]
+    acknowledged: Sequence[AcknowledgedFinding]
 
 
-def synthesize(app: App) -> Checked:
-    """Synthesize, with cdk-nag, and let no warning of the CDK pass.
+def synthesize(app: App) -> CheckedStacks:
+    """Synthesize the stacks with cdk-nag.
 
     Raises:
         ConfigurationError: There are findings or warnings.
     """
-    with refusals():
+    with cdk_errors():
         assembly = app.synth()
     warnings = _warnings(assembly)
     if warnings:
-        raise ConfigurationError("The CDK warns: " + "; ".join(warnings), remedy="Correct it, or acknowledge it")
+        raise ConfigurationError("The CDK warns: " + "; ".join(warnings), remedy="Correct or acknowledge them")
     folder = Path(assembly.directory)
     stacks = [stack.stack_name for stack in assembly.stacks]
     templates = {stack: json.loads(template_file(folder, stack).read_text(encoding="utf-8")) for stack in stacks}
-    return Checked(folder, templates, [reason for stack in stacks for reason in _reasons(folder, stack)])
+    acknowledged = [finding for stack in stacks for finding in _acknowledged_findings(folder, stack)]
+    return CheckedStacks(folder, templates, acknowledged)
 
 
-def lint(checked: Checked) -> None:
-    """Have cfn-lint look at the templates.
+def lint(checked: CheckedStacks) -> None:
+    """Check the templates with cfn-lint.
 
     Raises:
-        ConfigurationError: It finds something.
+        ConfigurationError: cfn-lint reports an error or a warning.
     """
     config = ManualArgs(ignore_checks=list(IGNORED_BY_CFN_LINT))
     files = [template_file(checked.folder, stack) for stack in checked.templates]
-    found = [f"{file.name}: {match}" for file in files for match in lint_file(file, config)]
-    if found:
-        raise ConfigurationError("cfn-lint found: " + "; ".join(found), remedy="Correct the constructs")
+    matches = [f"{file.name}: {match}" for file in files for match in lint_file(file, config)]
+    if matches:
+        raise ConfigurationError("cfn-lint found: " + "; ".join(matches), remedy="Correct the constructs")
 
 
 def template_file(folder: Path, stack: str) -> Path:
-    """The file of a stack's template."""
+    """The template file of a stack."""
     return folder / f"{stack}.template.json"
 
 
 def main() -> int:
-    """Check the stacks with the settings of cdk.json, and say what was checked."""
+    """Check the stacks with the settings of cdk.json and print the result."""
     try:
         checked = synthesize(build_app(context_of_cdk_json(), ROOT / "cdk.out"))
         lint(checked)
@@ -105,10 +106,10 @@ def main() -> int:
         return error.exit_code
     for stack, template in checked.templates.items():
         sys.stdout.write(f"{stack}: {len(template['Resources'])} resources\n")
-    sys.stdout.write(f"cdk-nag (AwsSolutions): nothing left to explain; {len(checked.reasons)} findings explained:\n")
-    for reason in sorted({f"  {_rule(one.finding)}: {one.reason}\n" for one in checked.reasons}):
-        sys.stdout.write(reason)
-    sys.stdout.write(f"cfn-lint: clean\nThe templates and all they deploy are in {checked.folder}\n")
+    sys.stdout.write(f"cdk-nag (AwsSolutions): no open findings; {len(checked.acknowledged)} acknowledged:\n")
+    for line in sorted({f"  {_rule(accepted.finding)}: {accepted.reason}\n" for accepted in checked.acknowledged}):
+        sys.stdout.write(line)
+    sys.stdout.write(f"cfn-lint: no findings\nThe templates and assets are in {checked.folder}\n")
     return 0
 
 
@@ -125,11 +126,11 @@ def _warnings(assembly: CloudAssembly) -> list[str]:
     ]
 
 
-def _reasons(folder: Path, stack: str) -> list[Reason]:
+def _acknowledged_findings(folder: Path, stack: str) -> list[AcknowledgedFinding]:
     metadata = json.loads((folder / f"{stack}.metadata.json").read_text(encoding="utf-8"))
     return [
-        Reason(place, finding.removeprefix(_ANNOTATION), reason)
-        for place, entries in metadata.items()
+        AcknowledgedFinding(path, finding.removeprefix(_ANNOTATION), reason)
+        for path, entries in metadata.items()
         for entry in entries
         if entry["type"] == _ACKNOWLEDGED
         for finding, reason in entry["data"].items()

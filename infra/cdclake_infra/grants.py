@@ -1,7 +1,7 @@
-"""What the jobs and the functions may do: exact actions on exact things.
+"""Permissions of the jobs and functions: exact actions on exact resources.
 
-The calls are those of `cdclake.adapters` and of pyarrow's S3 file system. A pattern that ends in a star needs a reason,
-which stands beside it and is what cdk-nag is told.
+They cover the calls of `cdclake.adapters` and of pyarrow's S3 file system. Each wildcard has a reason, which also
+acknowledges cdk-nag's finding.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import Acknowledgment, Aws, Stack, Validations
 from aws_cdk import aws_iam as iam
 
-from cdclake_infra.places import bucket_arn, regional_arn
+from cdclake_infra.locations import bucket_arn, regional_arn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from constructs import Construct
 
-    from cdclake_infra.places import Places
+    from cdclake_infra.locations import Locations
 
 
 @dataclass(frozen=True)
 class Grant:
-    """One statement of a policy.
+    """A statement of a policy.
 
     Attributes:
-        sid: Names it.
-        actions: Exact actions; no stars.
-        resources: ARNs; a star stands at the end of one only.
-        stars: Why there are stars; empty if there are none.
-        conditions: Conditions, as IAM writes them.
+        sid: Statement id.
+        actions: Actions, without wildcards.
+        resources: ARNs, with a wildcard only at the end.
+        wildcard_reason: Why there is a wildcard; empty if there is none.
+        conditions: IAM conditions.
     """
 
     sid: str
     actions: tuple[str, ...]
     resources: tuple[str, ...]
-    stars: str = ""
+    wildcard_reason: str = ""
     conditions: Mapping[str, Mapping[str, str | list[str]]] = field(default_factory=dict)
 
 
 def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) -> iam.IRole:
-    """A role that holds just these grants; what a construct would add to it by itself is dropped.
+    """Create a role with exactly these grants; grants that other constructs would add are dropped.
 
     Args:
-        scope: Where it belongs.
-        name: Its name in the construct tree.
-        service: Who takes it on, e.g. `glue.amazonaws.com`.
-        grants: What it may do.
+        scope: Parent construct.
+        name: Construct id.
+        service: The service that assumes the role, e.g. `glue.amazonaws.com`.
+        grants: The permissions.
     """
     grants = list(grants)
     statements = [
@@ -57,7 +57,7 @@ def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) 
         )
         for grant in grants
     ]
-    made = iam.Role(
+    created = iam.Role(
         scope,
         name,
         assumed_by=iam.ServicePrincipal(service),
@@ -66,39 +66,38 @@ def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) 
     for grant in grants:
         for resource in grant.resources:
             if "*" in resource:
-                _acknowledge_stars(made, resource, grant.stars)
-    return made.without_policy_updates()
+                _acknowledge_wildcard(created, resource, grant.wildcard_reason)
+    return created.without_policy_updates()
 
 
 def read_code(*arns: str) -> Grant:
-    """Read script and library."""
+    """Read the script and the library."""
     return Grant("ReadCode", ("s3:GetObject",), arns)
 
 
-def list_raw(places: Places) -> Grant:
+def list_raw(locations: Locations) -> Grant:
     """List the raw files."""
-    only = {"StringLike": {"s3:prefix": f"{places.raw_prefix}*"}} if places.raw_prefix else {}
-    return Grant("ListRaw", ("s3:ListBucket",), (bucket_arn(places.raw_bucket),), conditions=only)
+    only = {"StringLike": {"s3:prefix": f"{locations.raw_prefix}*"}} if locations.raw_prefix else {}
+    return Grant("ListRaw", ("s3:ListBucket",), (bucket_arn(locations.raw_bucket),), conditions=only)
 
 
-def read_raw(places: Places) -> Grant:
+def read_raw(locations: Locations) -> Grant:
     """Read the raw files."""
-    pattern = f"{bucket_arn(places.raw_bucket)}/{places.raw_prefix}*"
-    return Grant("ReadRaw", ("s3:GetObject",), (pattern,), "raw files come and go; their names are DMS's")
+    pattern = f"{bucket_arn(locations.raw_bucket)}/{locations.raw_prefix}*"
+    return Grant("ReadRaw", ("s3:GetObject",), (pattern,), "DMS chooses the names of raw files")
 
 
-def list_lake(places: Places) -> Grant:
+def list_lake(locations: Locations) -> Grant:
     """List the lake.
 
-    Without a condition on the prefix: who may not list a bucket is told of a missing object that it is forbidden, and
-    S3 knows no prefix when it is asked for an object.
-    https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+    A condition on the prefix would turn 404 into 403: S3 reports a missing object only to callers that may list the
+    bucket, and a GetObject request has no prefix. https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
     """
-    return Grant("ListLake", ("s3:ListBucket", "s3:ListBucketVersions"), (bucket_arn(places.lake_bucket),))
+    return Grant("ListLake", ("s3:ListBucket", "s3:ListBucketVersions"), (bucket_arn(locations.lake_bucket),))
 
 
-def write_lake(places: Places) -> Grant:
-    """Write data files and change log, take files out of sight, bring them back, and clean up."""
+def write_lake(locations: Locations) -> Grant:
+    """Write data files and the change log, retire and restore files, and clean up."""
     actions = (
         "s3:GetObject",
         "s3:PutObject",
@@ -106,35 +105,35 @@ def write_lake(places: Places) -> Grant:
         "s3:DeleteObjectVersion",
         "s3:AbortMultipartUpload",
     )
-    pattern = f"{bucket_arn(places.lake_bucket)}/{places.lake_prefix}*"
-    return Grant("WriteLake", actions, (pattern,), "files of the lake get new names with every change")
+    pattern = f"{bucket_arn(locations.lake_bucket)}/{locations.lake_prefix}*"
+    return Grant("WriteLake", actions, (pattern,), "every change creates files with new names")
 
 
-def use_key(places: Places) -> list[Grant]:
-    """Have S3 encrypt and decrypt with the key of the buckets; none if there is no such key.
+def use_key(locations: Locations) -> list[Grant]:
+    """Let S3 encrypt and decrypt with the buckets' key; empty without such a key.
 
-    A job reads what it uploads in parts before S3 puts them together, so who writes must be able to decrypt.
+    Multipart uploads need permission to decrypt as well.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html#mpuAndPermissions
     """
-    if not places.kms_key_arn:
+    if not locations.kms_key_arn:
         return []
     only = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}}
-    return [Grant("UseKey", ("kms:Decrypt", "kms:GenerateDataKey"), (places.kms_key_arn,), conditions=only)]
+    return [Grant("UseKey", ("kms:Decrypt", "kms:GenerateDataKey"), (locations.kms_key_arn,), conditions=only)]
 
 
-def use_state(places: Places, *actions: str) -> Grant:
-    """Use the state table, e.g. by `GetItem`."""
+def use_state(locations: Locations, *actions: str) -> Grant:
+    """Call actions such as `GetItem` on the state table."""
     return Grant(
         "UseState",
         tuple(f"dynamodb:{action}" for action in actions),
-        (regional_arn("dynamodb", f"table/{places.state_table}"),),
+        (regional_arn("dynamodb", f"table/{locations.state_table}"),),
     )
 
 
-def keep_catalog(places: Places) -> Grant:
-    """Keep the tables of the lake's database in the Glue Data Catalog.
+def maintain_catalog(locations: Locations) -> Grant:
+    """Maintain the lake's tables in the Glue Data Catalog.
 
-    Glue asks for the catalog and the database of a table as well.
+    A call on a table also needs permission on its catalog and database.
     https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
     """
     actions = (
@@ -148,10 +147,10 @@ def keep_catalog(places: Places) -> Grant:
         "glue:BatchUpdatePartition",
         "glue:BatchDeletePartition",
     )
-    database = places.catalog_database
+    database = locations.catalog_database
     resources = ("catalog", f"database/{database}", f"table/{database}/*")
     arns = tuple(regional_arn("glue", resource) for resource in resources)
-    return Grant("KeepCatalog", actions, arns, "which tables there are is told by the sources")
+    return Grant("KeepCatalog", actions, arns, "the source databases determine the table names")
 
 
 def start_jobs(*jobs: str) -> Grant:
@@ -160,17 +159,17 @@ def start_jobs(*jobs: str) -> Grant:
 
 
 def read_task_statistics() -> Grant:
-    """Ask DMS tasks how far they are."""
+    """Read the progress of DMS tasks."""
     return Grant(
         "ReadTasks",
         ("dms:DescribeTableStatistics",),
         (regional_arn("dms", "task:*"),),
-        "which tasks there are is told by the tables, one by one",
+        "each table's settings name its DMS task",
     )
 
 
 def follow_jobs(*jobs: str) -> Grant:
-    """See how runs of jobs stand, and stop them."""
+    """Read the status of job runs, and stop them."""
     actions = ("glue:GetJobRun", "glue:BatchStopJobRun")
     return Grant("FollowJobs", actions, tuple(regional_arn("glue", f"job/{job}") for job in jobs))
 
@@ -179,13 +178,13 @@ def write_job_logs(groups: str) -> Grant:
     """Write a job's logs.
 
     Args:
-        groups: What the names of Glue's log groups for this kind of job begin with.
+        groups: Prefix of Glue's log group names for this kind of job.
     """
     return Grant(
         "WriteLogs",
         ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"),
         (regional_arn("logs", f"log-group:{groups}*"),),
-        "Glue names the log groups, and makes a log stream for each run",
+        "Glue chooses the log group names and creates a log stream per run",
     )
 
 
@@ -195,21 +194,21 @@ def put_metrics(namespace: str) -> Grant:
         "PutMetrics",
         ("cloudwatch:PutMetricData",),
         ("*",),
-        "the action knows no resources; a condition leaves it one namespace only",
+        "the action does not support resources; a condition restricts it to one namespace",
         {"StringEquals": {"cloudwatch:namespace": namespace}},
     )
 
 
-def _acknowledge_stars(made: iam.Role, resource: str, reason: str) -> None:
-    finding = f"AwsSolutions-IAM5[Resource::{_as_cdk_nag_writes(Stack.of(made).resolve(resource))}]"
-    Validations.of(made).acknowledge(Acknowledgment(id=finding, reason=reason))
+def _acknowledge_wildcard(created: iam.Role, resource: str, reason: str) -> None:
+    finding = f"AwsSolutions-IAM5[Resource::{_nag_text(Stack.of(created).resolve(resource))}]"
+    Validations.of(created).acknowledge(Acknowledgment(id=finding, reason=reason))
 
 
-def _as_cdk_nag_writes(resolved: Any) -> str:  # noqa: ANN401 - CloudFormation's JSON
-    """A resolved value as text: references in angle brackets."""
+def _nag_text(resolved: Any) -> str:  # noqa: ANN401 - CloudFormation's JSON
+    """A resolved value as cdk-nag writes it: references in angle brackets."""
     if isinstance(resolved, str):
         return resolved
     if "Ref" in resolved:
         return f"<{resolved['Ref']}>"
     delimiter, parts = resolved["Fn::Join"]
-    return str(delimiter).join(map(_as_cdk_nag_writes, parts))
+    return str(delimiter).join(map(_nag_text, parts))

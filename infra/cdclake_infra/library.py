@@ -1,12 +1,10 @@
-"""Packs cdclake for the places where it runs. The same sources give the same bytes, so nothing is deployed twice.
+"""Packs cdclake for each runtime. The same sources give the same bytes, so unchanged code is not deployed again.
 
-Each place takes its library in a form of its own:
-
-* Glue's Python shell: a wheel, which it installs with pip, and pip wants a valid file name.
+* Glue's Python shell takes a wheel. It installs the wheel with pip, which requires a valid file name.
   https://docs.aws.amazon.com/glue/latest/dg/add-job-python.html
-* Glue's Spark jobs: a zip archive with the package at its root, put on the path of driver and executors.
+* Glue's Spark jobs take a zip archive with the package at its root, which is on the path of driver and executors.
   https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html
-* Lambda: a folder with handler, package and the libraries that the runtime lacks.
+* Lambda takes a folder with the handler, the package and the libraries that the runtime lacks.
 """
 
 from __future__ import annotations
@@ -32,12 +30,12 @@ ROOT = JOBS.parent
 ON_RAW_FILE = ROOT / "lambdas" / "on_raw_file"
 
 NOT_DEPLOYED = frozenset({"cli", "console", "devkit", "doctor", "loopback.py", "oracle.py"})
-"""What runs on an operator's machine only."""
-SPARK_ONLY = frozenset({"lake"})
-"""What needs Spark and Python 3.11, so Glue's Python shell and Lambda go without it."""
-SHIPPED_WITH_FUNCTION = ("aws-lambda-powertools", "jmespath", "typing-extensions")
-"""The function's library, and what that needs. They are pure Python, and copied from where the tests use them."""
-_OF_THE_INSTALLER = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
+"""Runs only on an operator's machine."""
+SPARK_ONLY = frozenset({"lake", "lake_table.py"})
+"""Needs Spark and Python 3.11; left out for Glue's Python shell and Lambda."""
+FUNCTION_LIBRARIES = ("aws-lambda-powertools", "jmespath", "typing-extensions")
+"""The function's library and its dependencies: pure Python, copied from the environment that the tests run in."""
+_INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _TAG = "py3-none-any"
 
@@ -47,7 +45,7 @@ class CodeFile(NamedTuple):
 
     Attributes:
         path: The file.
-        name: A name for it in S3, without the extension; changes with the content.
+        name: The file's name in S3, without the extension; changes with the content.
     """
 
     path: Path
@@ -55,10 +53,10 @@ class CodeFile(NamedTuple):
 
 
 def pinned(*names: str) -> str:
-    """The project's own pins of some libraries, as Glue takes them: `boto3==1.42.97,pyarrow==26.0.1`.
+    """The project's version pins of libraries, in Glue's format: `boto3==1.42.97,pyarrow==26.0.1`.
 
     Raises:
-        ConfigurationError: pyproject.toml does not pin one of them.
+        ConfigurationError: pyproject.toml does not pin a library.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
@@ -71,32 +69,32 @@ def pinned(*names: str) -> str:
 
 
 def build_wheel(folder: Path) -> CodeFile:
-    """Pack what the Python shell jobs import, as a wheel.
+    """Pack the library of the Python shell jobs as a wheel.
 
-    It names no dependencies, as the jobs are told theirs by their arguments.
+    The wheel declares no dependencies, because the jobs' arguments list them.
 
     Args:
-        folder: Where to write it; made if need be.
+        folder: Where to write the wheel; created if needed.
     """
     files = _read(_sources(NOT_DEPLOYED | SPARK_ONLY))
     version = cdclake.__version__
-    # The build number, which must begin with a digit, makes the name differ as the content does.
+    # The build number must start with a digit; it makes the name change with the content.
     build = f"0{_digest(files)}"
     name = f"cdclake-{version}-{build}-{_TAG}"
-    about = f"cdclake-{version}.dist-info"
-    files[f"{about}/METADATA"] = f"Metadata-Version: 2.1\nName: cdclake\nVersion: {version}\n".encode()
+    dist_info = f"cdclake-{version}.dist-info"
+    files[f"{dist_info}/METADATA"] = f"Metadata-Version: 2.1\nName: cdclake\nVersion: {version}\n".encode()
     wheel = f"Wheel-Version: 1.0\nGenerator: cdclake\nRoot-Is-Purelib: true\nTag: {_TAG}\nBuild: {build}\n"
-    files[f"{about}/WHEEL"] = wheel.encode()
+    files[f"{dist_info}/WHEEL"] = wheel.encode()
     record = [f"{path},sha256={_record_hash(data)},{len(data)}" for path, data in files.items()]
-    files[f"{about}/RECORD"] = "\n".join([*record, f"{about}/RECORD,,", ""]).encode()
+    files[f"{dist_info}/RECORD"] = "\n".join([*record, f"{dist_info}/RECORD,,", ""]).encode()
     return CodeFile(_zip(folder / f"{name}.whl", files), name)
 
 
 def build_zip(folder: Path) -> CodeFile:
-    """Pack what the Spark jobs import.
+    """Pack the library of the Spark jobs.
 
     Args:
-        folder: Where to write it; made if need be.
+        folder: Where to write the archive; created if needed.
     """
     files = _read(_sources(NOT_DEPLOYED))
     name = f"cdclake-{cdclake.__version__}-{_digest(files)}"
@@ -107,8 +105,8 @@ def copy_script(file: str, folder: Path) -> CodeFile:
     """Copy the script of a job.
 
     Args:
-        file: Its name, e.g. `controller.py`.
-        folder: Where to; made if need be.
+        file: File name of the script, e.g. `controller.py`.
+        folder: Target folder; created if needed.
     """
     source = JOBS / file
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,15 +114,15 @@ def copy_script(file: str, folder: Path) -> CodeFile:
 
 
 def build_function(folder: Path) -> None:
-    """Lay out the Lambda function's code.
+    """Collect the Lambda function's code.
 
     Args:
-        folder: Empty.
+        folder: Empty target folder.
     """
     _copy(ON_RAW_FILE / "handler.py", folder / "handler.py")
     for source in _sources(NOT_DEPLOYED | SPARK_ONLY):
         _copy(source, folder / source.relative_to(JOBS))
-    for name in SHIPPED_WITH_FUNCTION:
+    for name in FUNCTION_LIBRARIES:
         for source, relative in _installed_files(name):
             _copy(source, folder / relative)
 
@@ -135,18 +133,18 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _installed_files(name: str) -> Iterable[tuple[Path, Path]]:
-    """Files of an installed library and where they belong, without what is not the same everywhere.
+    """Files of an installed library and their relative paths, without files that differ between machines.
 
     Raises:
-        ConfigurationError: It is installed in another version than the project's pin.
+        ConfigurationError: The installed version differs from the project's pin.
     """
     library = importlib.metadata.distribution(name)
     pin = _pins_of_lock().get(name)
     if library.version != pin:
-        message = f"{name} is installed as {library.version}, and pinned as {pin}"
-        raise ConfigurationError(message, remedy="Install what requirements.txt says")
+        message = f"{name} is installed as {library.version}, but pinned as {pin}"
+        raise ConfigurationError(message, remedy="Install the versions in requirements.txt")
     for file in library.files or ():
-        if ".." not in file.parts and file.suffix != ".pyc" and file.name not in _OF_THE_INSTALLER:
+        if ".." not in file.parts and file.suffix != ".pyc" and file.name not in _INSTALLER_FILES:
             yield Path(str(file.locate())), Path(str(file))
 
 
@@ -156,7 +154,7 @@ def _pins_of_lock() -> dict[str, str]:
 
 
 def _sources(without: frozenset[str]) -> list[Path]:
-    """Files of the package, in the order of their paths, without some of the rooms and modules at its root."""
+    """Files of the package in path order, without some of its top-level packages and modules."""
     return [
         path
         for path in sorted(PACKAGE.rglob("*"))
@@ -177,7 +175,7 @@ def _digest(files: Mapping[str, bytes]) -> str:
 
 
 def _record_hash(data: bytes) -> str:
-    """As wheels write it: https://packaging.python.org/en/latest/specifications/recording-installed-packages/."""
+    """Format: https://packaging.python.org/en/latest/specifications/recording-installed-packages/."""
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 

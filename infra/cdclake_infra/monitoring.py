@@ -1,4 +1,4 @@
-"""Alarms, the topic that they speak to, and a dashboard."""
+"""Alarms, their notification topic, and a dashboard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from cdclake.model.metrics import NAMESPACE, Dimension, Measure
-from cdclake_infra.places import regional_arn
+from cdclake_infra.locations import regional_arn
 
 if TYPE_CHECKING:
     from aws_cdk import aws_lambda as lambda_
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
 
 TOPIC, DASHBOARD = "cdclake-alarms", "cdclake"
-EVERY_FEW_MINUTES, EVERY_QUARTER, EVERY_HOUR = Duration.minutes(5), Duration.minutes(15), Duration.hours(1)
+FIVE_MINUTES, QUARTER_HOUR, HOUR = Duration.minutes(5), Duration.minutes(15), Duration.hours(1)
 OUTCOMES = ("Started", "Collapsed", "Busy", "Seen", "Registered", "Inactive", "Failed")
-"""What becomes of the tables that events concern, as the function measures it."""
+"""Outcomes per table of an event, as the function's metrics name them."""
 _WIDE, _HALF = 24, 12
 
 
 class Monitoring(Construct):
-    """Watches what the jobs measure. All alarms look at the metrics of all tables together.
+    """Alarms and a dashboard on the jobs' metrics. Alarms use the metrics over all tables.
 
     Attributes:
-        topic: What the alarms speak to.
+        topic: Receives the alarms.
     """
 
     def __init__(
@@ -40,51 +40,49 @@ class Monitoring(Construct):
         super().__init__(scope, name)
         self.topic = self._topic()
         self._action = actions.SnsAction(self.topic)
-        waiting = undelivered.metric_approximate_number_of_messages_visible(
-            statistic="Maximum", period=EVERY_FEW_MINUTES
-        )
-        failures = _metric(Measure.FAILURES, "Sum", EVERY_QUARTER)
-        lag = _metric(Measure.LAG_SECONDS, "Maximum", EVERY_HOUR)
-        frozen = _metric(Measure.FROZEN_TABLES, "Maximum", EVERY_HOUR)
-        put_aside = _metric(Measure.QUARANTINED_ROWS, "Sum", EVERY_QUARTER)
-        errors = function.metric_errors(statistic="Sum", period=EVERY_QUARTER)
-        self._alarm("TableFailed", failures, 1, "Work on a table failed: cdclake status says on which, and what to do")
+        waiting = undelivered.metric_approximate_number_of_messages_visible(statistic="Maximum", period=FIVE_MINUTES)
+        failures = _metric(Measure.FAILURES, "Sum", QUARTER_HOUR)
+        lag = _metric(Measure.LAG_SECONDS, "Maximum", HOUR)
+        frozen = _metric(Measure.FROZEN_TABLES, "Maximum", HOUR)
+        quarantined = _metric(Measure.QUARANTINED_ROWS, "Sum", QUARTER_HOUR)
+        errors = function.metric_errors(statistic="Sum", period=QUARTER_HOUR)
+        self._alarm("TableFailed", failures, 1, "A table failed: cdclake status shows which one and what to do")
         self._alarm(
             "TableFrozen",
             frozen,
             1,
-            "Raw files vanished before they were applied, and their table waits: cdclake status says which. Bring the "
-            "files back, load the table anew, or go on without them with cdclake tables unfreeze",
+            "Raw files disappeared before they were applied, so their table is frozen: cdclake status shows which one. "
+            "Put the files back, reload the table, or continue without them with cdclake tables unfreeze",
         )
         self._alarm(
             "RowsPutAside",
-            put_aside,
+            quarantined,
             1,
-            "A change put rows aside that it could not read: cdclake quarantine list says of which table, and why",
+            "A change quarantined rows that it could not read: cdclake quarantine list shows the table and the reason",
         )
         self._alarm(
             "FunctionErrors",
             errors,
             1,
-            "The function has been failing for half an hour: its log says why. The Controller sees to the tables",
+            "The function has been failing for half an hour: its log shows why. The Controller still starts the work",
             periods=2,
         )
         self._alarm(
             "EventNotDelivered",
             waiting,
             1,
-            "The function could not take an event of a raw file: its log says why. The Controller sees to the table; "
-            "take the message from the queue, or have the function take it again",
+            "The function could not process the event of a raw file: its log shows why. The Controller still starts "
+            "the work; delete the message from the queue, or send it to the function again",
         )
         if settings.lag_alarm_minutes:
-            text = f"Raw files have been due for more than {settings.lag_alarm_minutes} minutes: see cdclake status"
+            text = f"Raw files have been waiting for more than {settings.lag_alarm_minutes} minutes: see cdclake status"
             self._alarm("TableLate", lag, settings.lag_alarm_minutes * 60, text)
         if settings.silence_alarm_hours and settings.schedule_enabled:
             self._controller_silent(settings.silence_alarm_hours)
         self._dashboard(function, [failures, waiting], frozen)
 
     def _topic(self) -> sns.Topic:
-        """The topic that people subscribe to. Its policy refuses plain HTTP, and so must say that CloudWatch may."""
+        """The topic for operators. `enforce_ssl` gives it a policy, so CloudWatch needs explicit permission."""
         topic = sns.Topic(self, "Topic", topic_name=TOPIC, enforce_ssl=True)
         topic.add_to_resource_policy(
             iam.PolicyStatement(
@@ -115,13 +113,13 @@ class Monitoring(Construct):
         alarm.add_alarm_action(self._action)
 
     def _controller_silent(self, hours: int) -> None:
-        """The Controller measures how many tables it looked at, each time; so no measurement means no run."""
+        """Every Controller run reports how many tables it planned, so a missing metric means a missing run."""
         alarm = cloudwatch.Alarm(
             self,
             "ControllerSilent",
             alarm_name="cdclake-ControllerSilent",
-            alarm_description=f"No Controller run ended well for {hours} hours: see its runs and its schedule",
-            metric=_metric(Measure.TABLES, "SampleCount", EVERY_HOUR),
+            alarm_description=f"No Controller run has succeeded for {hours} hours: check its runs and its schedule",
+            metric=_metric(Measure.TABLES, "SampleCount", HOUR),
             threshold=1,
             evaluation_periods=hours,
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
@@ -130,39 +128,39 @@ class Monitoring(Construct):
         alarm.add_alarm_action(self._action)
 
     def _dashboard(
-        self, function: lambda_.IFunction, trouble: list[cloudwatch.IMetric], frozen: cloudwatch.IMetric
+        self, function: lambda_.IFunction, failures: list[cloudwatch.IMetric], frozen: cloudwatch.IMetric
     ) -> None:
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=DASHBOARD)
-        dashboard.add_widgets(_graph("Failures, and events that were not delivered", trouble, _WIDE))
+        dashboard.add_widgets(_graph("Failures and undelivered events", failures, _WIDE))
         dashboard.add_widgets(
-            _graph("Age of the oldest raw file that waits", [_metric(Measure.LAG_SECONDS, "Maximum", EVERY_HOUR)]),
-            _graph("Raw files that wait, most of a table", [_metric(Measure.LAG_FILES, "Maximum", EVERY_HOUR)]),
+            _graph("Age of the oldest waiting raw file", [_metric(Measure.LAG_SECONDS, "Maximum", HOUR)]),
+            _graph("Waiting raw files, maximum per table", [_metric(Measure.LAG_FILES, "Maximum", HOUR)]),
         )
         dashboard.add_widgets(
             _graph("Rows read", [_rows("I", "inserts"), _rows("U", "updates"), _rows("D", "deletes")]),
-            _graph("Rows put aside, and frozen tables", [_metric(Measure.QUARANTINED_ROWS, "Sum", EVERY_HOUR), frozen]),
+            _graph("Quarantined rows and frozen tables", [_metric(Measure.QUARANTINED_ROWS, "Sum", HOUR), frozen]),
         )
-        durations = [_metric(Measure.DURATION_SECONDS, statistic, EVERY_HOUR) for statistic in ("Average", "Maximum")]
+        durations = [_metric(Measure.DURATION_SECONDS, statistic, HOUR) for statistic in ("Average", "Maximum")]
         dashboard.add_widgets(
-            _graph("Duration of the work on a table", durations),
+            _graph("Processing time per table", durations),
             _graph(
-                "Data files rewritten, and tables whose run had no room",
-                [_metric(measure, "Sum", EVERY_HOUR) for measure in (Measure.FILES_REWRITTEN, Measure.NOT_STARTED)],
+                "Rewritten data files, and tables whose run could not start",
+                [_metric(measure, "Sum", HOUR) for measure in (Measure.FILES_REWRITTEN, Measure.NOT_STARTED)],
             ),
         )
         dashboard.add_widgets(
-            _graph("Tables that events concerned, and what became of them", [_outcome(one) for one in OUTCOMES]),
-            _graph("The function's errors and throttles", [function.metric_errors(), function.metric_throttles()]),
+            _graph("Outcomes of raw file events", [_outcome(name) for name in OUTCOMES]),
+            _graph("Function errors and throttles", [function.metric_errors(), function.metric_throttles()]),
         )
 
 
 def _metric(measure: Measure, statistic: str, period: Duration) -> cloudwatch.Metric:
-    """A metric of all tables together."""
+    """A metric over all tables."""
     return cloudwatch.Metric(namespace=NAMESPACE, metric_name=measure.title, statistic=statistic, period=period)
 
 
 def _rows(op: str, label: str) -> cloudwatch.Metric:
-    return _metric(Measure.ROWS, "Sum", EVERY_HOUR).with_(dimensions_map={Dimension.OP: op}, label=label)
+    return _metric(Measure.ROWS, "Sum", HOUR).with_(dimensions_map={Dimension.OP: op}, label=label)
 
 
 def _outcome(name: str) -> cloudwatch.Metric:
@@ -171,7 +169,7 @@ def _outcome(name: str) -> cloudwatch.Metric:
         metric_name=name,
         dimensions_map={"service": "on_raw_file"},
         statistic="Sum",
-        period=EVERY_FEW_MINUTES,
+        period=FIVE_MINUTES,
     )
 
 

@@ -1,6 +1,6 @@
-"""Has the jobs run in a subnet of one's own VPC.
+"""Runs the jobs in a subnet of an existing VPC.
 
-Glue gives each worker a network interface there, with the role of the job.
+Glue creates a network interface there for each worker, with the job's role.
 https://docs.aws.amazon.com/glue/latest/dg/setup-vpc-for-glue-access.html
 """
 
@@ -14,7 +14,7 @@ from aws_cdk import aws_glue as glue
 from constructs import Construct
 
 from cdclake_infra.grants import Grant
-from cdclake_infra.places import regional_arn
+from cdclake_infra.locations import regional_arn
 
 if TYPE_CHECKING:
     from constructs import IConstruct
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 CONNECTION = "cdclake"
 _TAG = "aws-glue-service-resource"
-"""What Glue marks its network interfaces with."""
+"""Glue tags its network interfaces with it."""
 
 
 class Network(Construct):
-    """A connection that takes the jobs into a subnet, and the security group of their network interfaces.
+    """A Glue connection to a subnet, and the security group of the workers' network interfaces.
 
     Attributes:
-        connection: What the jobs name.
+        connection: The connection that the jobs use.
     """
 
     def __init__(self, scope: Construct, name: str, *, settings: Settings) -> None:
@@ -38,7 +38,7 @@ class Network(Construct):
         zone = settings.availability_zone
         vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=settings.vpc_id, availability_zones=[zone])
         subnet = ec2.Subnet.from_subnet_attributes(self, "Subnet", subnet_id=settings.subnet_id, availability_zone=zone)
-        _acknowledge(subnet, "@aws-cdk/aws-ec2:noSubnetRouteTableId", "Nothing here asks for the subnet's routes")
+        _acknowledge(subnet, "@aws-cdk/aws-ec2:noSubnetRouteTableId", "Nothing here uses the subnet's routes")
         self._group = ec2.SecurityGroup(
             self,
             "Workers",
@@ -53,26 +53,26 @@ class Network(Construct):
             self,
             "Connection",
             connection_name=CONNECTION,
-            description="cdclake: where the jobs run",
+            description="cdclake: network of the jobs",
             type=glue.ConnectionType.NETWORK,
             network=glue.ConnectionNetwork.subnet(subnet),
             security_groups=[self._group],
         )
-        reason = "The zone is that of the subnet, which is named; Glue wants to be told both"
+        reason = "Glue requires both the subnet and its availability zone"
         _acknowledge(self.connection, "CloudFormation-Validate::W3010", reason)
         self.connection.node.default_child.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3010"]}})
 
-    def may_join(self) -> list[Grant]:
-        """What the role of a job needs for that.
+    def join_grants(self) -> list[Grant]:
+        """The permissions that a job's role needs for the network.
 
-        The actions are those of the managed policy AWSGlueServiceRole, on no more than they need.
+        The actions come from the managed policy AWSGlueServiceRole, restricted to the resources they need.
         https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSGlueServiceRole.html
         """
         interfaces = regional_arn("ec2", "network-interface/*")
         subnet = regional_arn("ec2", f"subnet/{self._subnet_id}")
         group = regional_arn("ec2", f"security-group/{self._group.security_group_id}")
-        look = ("NetworkInterfaces", "RouteTables", "SecurityGroups", "Subnets", "VpcAttribute", "VpcEndpoints")
-        of_each_run = "Glue makes network interfaces for each run, and EC2 makes up their ids"
+        described = ("NetworkInterfaces", "RouteTables", "SecurityGroups", "Subnets", "VpcAttribute", "VpcEndpoints")
+        reason = "Glue creates network interfaces for each run, and EC2 chooses their ids"
         return [
             Grant(
                 "ReadConnection",
@@ -81,27 +81,27 @@ class Network(Construct):
             ),
             Grant(
                 "LookAtNetwork",
-                tuple(f"ec2:Describe{thing}" for thing in look),
+                tuple(f"ec2:Describe{kind}" for kind in described),
                 ("*",),
-                "EC2's actions that describe things know no resources",
+                "EC2's Describe actions do not support resources",
             ),
-            Grant("JoinSubnet", ("ec2:CreateNetworkInterface",), (subnet, group, interfaces), of_each_run),
+            Grant("JoinSubnet", ("ec2:CreateNetworkInterface",), (subnet, group, interfaces), reason),
             Grant(
                 "LeaveSubnet",
                 ("ec2:DeleteNetworkInterface",),
                 (interfaces,),
-                of_each_run,
+                reason,
                 {"ArnEquals": {"ec2:Subnet": subnet}},
             ),
             Grant(
                 "MarkInterfaces",
                 ("ec2:CreateTags", "ec2:DeleteTags"),
                 (interfaces,),
-                of_each_run,
+                reason,
                 {"ForAllValues:StringEquals": {"aws:TagKeys": [_TAG]}},
             ),
         ]
 
 
-def _acknowledge(where: IConstruct, finding: str, reason: str) -> None:
-    Validations.of(where).acknowledge(Acknowledgment(id=finding, reason=reason))
+def _acknowledge(construct: IConstruct, finding: str, reason: str) -> None:
+    Validations.of(construct).acknowledge(Acknowledgment(id=finding, reason=reason))

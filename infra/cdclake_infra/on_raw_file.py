@@ -1,4 +1,4 @@
-"""The Lambda function behind the raw bucket's events."""
+"""The Lambda function that handles the raw bucket's events."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake_infra import grants
 from cdclake_infra.grants import Grant
 from cdclake_infra.library import build_function
-from cdclake_infra.places import bucket_arn, regional_arn
+from cdclake_infra.locations import bucket_arn, regional_arn
 
 if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
 
-    from cdclake_infra.places import Places
+    from cdclake_infra.locations import Locations
 
 LAMBDA = "lambda.amazonaws.com"
 FUNCTION = "cdclake-on-raw-file"
 TIMEOUT = Duration.seconds(60)
 MEMORY_MB = 256
-UNDELIVERED_KEPT = Duration.days(14)
+UNDELIVERED_RETENTION = Duration.days(14)
 
 
 class OnRawFile(Construct):
-    """A function that gets a table looked at when a raw file arrives, and a queue of events that it could not take.
+    """A function that starts the processing of a table when a raw file arrives, and a queue for failed events.
 
     Args:
-        scope: Where it belongs.
-        name: Its name in the construct tree.
-        places: Where things are.
-        told: Whether the raw bucket tells it of new files.
+        scope: Parent construct.
+        name: Construct id.
+        locations: Buckets and tables of the deployment.
+        notified: Whether the raw bucket sends events to the function.
 
     Attributes:
         function: The function.
         undelivered: The queue.
     """
 
-    def __init__(self, scope: Construct, name: str, *, places: Places, told: bool) -> None:
+    def __init__(self, scope: Construct, name: str, *, locations: Locations, notified: bool) -> None:
         super().__init__(scope, name)
         self.undelivered = sqs.Queue(
             self,
             "Undelivered",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            retention_period=UNDELIVERED_KEPT,
+            retention_period=UNDELIVERED_RETENTION,
         )
         log = logs.LogGroup(
             self,
@@ -62,11 +62,11 @@ class OnRawFile(Construct):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        self.function = self._function(places, self.undelivered, log)
-        if told:
-            self._notify(self.function, places)
+        self.function = self._function(locations, self.undelivered, log)
+        if notified:
+            self._notify(self.function, locations)
 
-    def _function(self, places: Places, undelivered: sqs.Queue, log: logs.LogGroup) -> lambda_.Function:
+    def _function(self, locations: Locations, undelivered: sqs.Queue, log: logs.LogGroup) -> lambda_.Function:
         role = grants.role(
             self,
             "Role",
@@ -74,7 +74,7 @@ class OnRawFile(Construct):
             grants=[
                 Grant("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log.log_group_arn,)),
                 Grant("KeepUndelivered", ("sqs:SendMessage",), (undelivered.queue_arn,)),
-                grants.use_state(places, "GetItem", "PutItem", "UpdateItem", "Scan"),
+                grants.use_state(locations, "GetItem", "PutItem", "UpdateItem", "Scan"),
                 grants.start_jobs(JOB_PROCESS_TABLE),
             ],
         )
@@ -84,13 +84,13 @@ class OnRawFile(Construct):
                 self,
                 "Function",
                 function_name=FUNCTION,
-                description="cdclake: starts the work for a table when a raw file arrives",
+                description="cdclake: starts the processing of a table when a raw file arrives",
                 runtime=lambda_.Runtime.PYTHON_3_11,
                 handler="handler.handler",
                 code=lambda_.Code.from_asset(folder),
                 environment={
-                    "RAW_PREFIX": places.raw_prefix,
-                    "STATE_TABLE": places.state_table,
+                    "RAW_PREFIX": locations.raw_prefix,
+                    "STATE_TABLE": locations.state_table,
                     "PROCESS_TABLE_JOB": JOB_PROCESS_TABLE,
                 },
                 role=role,
@@ -100,23 +100,26 @@ class OnRawFile(Construct):
                 memory_size=MEMORY_MB,
             )
         Validations.of(function).acknowledge(
-            Acknowledgment(id="AwsSolutions-L1", reason="3.11 is the Python that all tests run on, and that Glue runs")
+            Acknowledgment(id="AwsSolutions-L1", reason="All tests run on Python 3.11, as Glue's Spark jobs do")
         )
         return function
 
-    def _notify(self, function: lambda_.IFunction, places: Places) -> None:
-        """Tell the function of new raw files.
+    def _notify(self, function: lambda_.IFunction, locations: Locations) -> None:
+        """Send events of new raw files to the function.
 
-        The bucket is another stack's, or was there before. So the CDK sets its notifications through a function of its
-        own, which adds ours to those that the bucket has, and takes it away with this stack.
+        The bucket belongs to another stack or existed before. So the CDK deploys a function that adds the notification
+        to those of the bucket, and removes it with this stack.
         """
         bucket = s3.Bucket.from_bucket_attributes(
-            self, "RawBucket", bucket_name=places.raw_bucket, notifications_handler_role=self._notifier_role(places)
+            self,
+            "RawBucket",
+            bucket_name=locations.raw_bucket,
+            notifications_handler_role=self._notifier_role(locations),
         )
-        only = [s3.NotificationKeyFilter(prefix=places.raw_prefix)] if places.raw_prefix else []
-        bucket.add_event_notification(s3.EventType.OBJECT_CREATED, notifications.LambdaDestination(function), *only)
+        filters = [s3.NotificationKeyFilter(prefix=locations.raw_prefix)] if locations.raw_prefix else []
+        bucket.add_event_notification(s3.EventType.OBJECT_CREATED, notifications.LambdaDestination(function), *filters)
 
-    def _notifier_role(self, places: Places) -> iam.IRole:
+    def _notifier_role(self, locations: Locations) -> iam.IRole:
         return grants.role(
             self,
             "NotifierRole",
@@ -126,12 +129,12 @@ class OnRawFile(Construct):
                     "WriteLogs",
                     ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"),
                     (regional_arn("logs", f"log-group:/aws/lambda/{Stack.of(self).stack_name}-BucketNotif*"),),
-                    "CloudFormation makes up the end of the function's name",
+                    "CloudFormation chooses the end of the function's name",
                 ),
                 Grant(
                     "SetNotifications",
                     ("s3:GetBucketNotification", "s3:PutBucketNotification"),
-                    (bucket_arn(places.raw_bucket),),
+                    (bucket_arn(locations.raw_bucket),),
                 ),
             ],
         )

@@ -1,4 +1,4 @@
-"""The replication of the sample database: DMS, from MySQL to Parquet files in the raw bucket."""
+"""Replicates the sample database with DMS, from MySQL to Parquet files in the raw bucket."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from constructs import Construct
 
 from cdclake_infra import grants
 from cdclake_infra.grants import Grant
-from cdclake_infra.places import bucket_arn
+from cdclake_infra.locations import bucket_arn
 from cdclake_infra.sample_source import MYSQL_PORT
 
 if TYPE_CHECKING:
-    from cdclake_infra.places import Places
+    from cdclake_infra.locations import Locations
     from cdclake_infra.sample_source import SampleSource
     from cdclake_infra.settings import Settings
 
 DMS = "dms.amazonaws.com"
 SCHEMA, TIMESTAMP_COLUMN, CHANGE_SEQUENCE = "shop", "dms_timestamp", "AR_H_CHANGE_SEQ"
-SECONDS_TO_A_FILE = 60
+SECONDS_PER_FILE = 60
 ACCOUNT_ROLES = {
     "dms-vpc-role": "AmazonDMSVPCManagementRole",
     "dms-cloudwatch-logs-role": "AmazonDMSCloudWatchLogsRole",
 }
-"""Roles that DMS takes by their names, one each for an account, and the policies that it wants them to have.
+"""Roles that DMS looks up by name, once per account, and their managed policies.
 https://docs.aws.amazon.com/dms/latest/userguide/security-iam.html#CHAP_Security.APIRole
 """
 TABLE_MAPPINGS = {
@@ -53,10 +53,10 @@ TABLE_MAPPINGS = {
         },
     ]
 }
-"""All tables of the shop, with a column that puts changes in order, whatever their times."""
+"""All tables of the shop, with a column that orders changes independently of clocks."""
 TASK_SETTINGS = {
     "Logging": {"EnableLogging": True},
-    # A table that is emptied or dropped at the source would take its raw files along, applied or not.
+    # Otherwise DMS deletes a table's raw files, applied or not, when the source truncates or drops the table.
     "ChangeProcessingDdlHandlingPolicy": {
         "HandleSourceTableDropped": False,
         "HandleSourceTableTruncated": False,
@@ -67,14 +67,14 @@ TASK_SETTINGS = {
 
 
 class SampleReplication(Construct):
-    """A replication instance, two endpoints, and a task, which somebody starts once there are tables.
+    """A replication instance, two endpoints and a task, which the operator starts once there are tables.
 
     Attributes:
         task: The task: full load, then changes.
     """
 
     def __init__(
-        self, scope: Construct, name: str, *, settings: Settings, places: Places, source: SampleSource
+        self, scope: Construct, name: str, *, settings: Settings, locations: Locations, source: SampleSource
     ) -> None:
         super().__init__(scope, name)
         instance = self._instance(source)
@@ -87,8 +87,8 @@ class SampleReplication(Construct):
             replication_task_identifier="cdclake-sample",
             migration_type="full-load-and-cdc",
             replication_instance_arn=instance.ref,
-            source_endpoint_arn=self._from(source).ref,
-            target_endpoint_arn=self._to(places).ref,
+            source_endpoint_arn=self._source_endpoint(source).ref,
+            target_endpoint_arn=self._target_endpoint(locations).ref,
             table_mappings=json.dumps(TABLE_MAPPINGS),
             replication_task_settings=json.dumps(TASK_SETTINGS),
         )
@@ -118,10 +118,10 @@ class SampleReplication(Construct):
             vpc_security_group_ids=[group.security_group_id],
         )
 
-    def _from(self, source: SampleSource) -> dms.CfnEndpoint:
-        """The source. CloudFormation fetches the password from Secrets Manager; the template names the secret."""
+    def _source_endpoint(self, source: SampleSource) -> dms.CfnEndpoint:
+        """The source. The template names a secret; CloudFormation reads the password from Secrets Manager."""
         secret = source.database.secret
-        assert secret is not None  # the database was made with one
+        assert secret is not None  # SampleSource creates it with one
         return dms.CfnEndpoint(
             self,
             "Source",
@@ -133,8 +133,8 @@ class SampleReplication(Construct):
             password=secret.secret_value_from_json("password").unsafe_unwrap(),
         )
 
-    def _to(self, places: Places) -> dms.CfnEndpoint:
-        key = places.kms_key_arn
+    def _target_endpoint(self, locations: Locations) -> dms.CfnEndpoint:
+        key = locations.kms_key_arn
         encryption = {"encryption_mode": "SSE_KMS", "server_side_encryption_kms_key_id": key} if key else {}
         return dms.CfnEndpoint(
             self,
@@ -142,30 +142,30 @@ class SampleReplication(Construct):
             endpoint_type="target",
             engine_name="s3",
             s3_settings=dms.CfnEndpoint.S3SettingsProperty(
-                bucket_name=places.raw_bucket,
-                bucket_folder=places.raw_prefix.rstrip("/") or None,
+                bucket_name=locations.raw_bucket,
+                bucket_folder=locations.raw_prefix.rstrip("/") or None,
                 expected_bucket_owner=Aws.ACCOUNT_ID,
-                service_access_role_arn=self._writer(places).role_arn,
+                service_access_role_arn=self._writer(locations).role_arn,
                 data_format="parquet",
                 compression_type="GZIP",
                 timestamp_column_name=TIMESTAMP_COLUMN,
-                cdc_max_batch_interval=SECONDS_TO_A_FILE,
+                cdc_max_batch_interval=SECONDS_PER_FILE,
                 **encryption,
             ),
         )
 
-    def _writer(self, places: Places) -> iam.IRole:
-        """https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html#CHAP_Target.S3.Prerequisites."""
-        files = f"{bucket_arn(places.raw_bucket)}/{places.raw_prefix}*"
+    def _writer(self, locations: Locations) -> iam.IRole:
+        """See https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html#CHAP_Target.S3.Prerequisites."""
+        files = f"{bucket_arn(locations.raw_bucket)}/{locations.raw_prefix}*"
         write = ("s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObject")
         return grants.role(
             self,
             "Writer",
             service=DMS,
             grants=[
-                Grant("FindRawBucket", ("s3:ListBucket",), (bucket_arn(places.raw_bucket),)),
-                Grant("WriteRaw", write, (files,), "raw files come and go; their names are DMS's"),
-                *grants.use_key(places),
+                Grant("FindRawBucket", ("s3:ListBucket",), (bucket_arn(locations.raw_bucket),)),
+                Grant("WriteRaw", write, (files,), "DMS chooses the names of raw files"),
+                *grants.use_key(locations),
             ],
         )
 
@@ -180,8 +180,8 @@ class SampleReplication(Construct):
             assumed_by=iam.ServicePrincipal(DMS),
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(f"service-role/{policy}")],
         )
-        role.apply_removal_policy(RemovalPolicy.RETAIN)  # other tasks of the account may have come to need it
+        role.apply_removal_policy(RemovalPolicy.RETAIN)  # other DMS tasks of the account may use it
         finding = f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/{policy}]"
-        reason = "DMS wants a role of this name with this policy"
+        reason = "DMS requires a role of this name with this policy"
         Validations.of(role).acknowledge(Acknowledgment(id=finding, reason=reason))
         return role

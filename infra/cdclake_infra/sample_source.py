@@ -1,4 +1,4 @@
-"""The sample database: RDS for MySQL, set up as DMS needs it, in a network that nobody outside can reach."""
+"""The sample database: RDS for MySQL, configured for DMS, in an isolated network."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from constructs import Construct
 MYSQL_PORT = 3306
 BINLOG = {
     "binlog_format": "ROW",
-    "binlog_row_image": "FULL",  # else updates come without the columns that they left as they were
+    "binlog_row_image": "FULL",  # otherwise updates lack the unchanged columns
     "binlog_checksum": "NONE",
 }
 """https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Source.MySQL.html#CHAP_Source.MySQL.AmazonManaged"""
 _ISOLATED = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
-_SAMPLE = "It holds sample data for as long as somebody tries things out"
+_SAMPLE = "It contains sample data for a short trial"
 _ACKNOWLEDGED = {
-    "network": {"AwsSolutions-VPC7": "Nothing leads into this network or out of it that its flow logs could tell of"},
+    "network": {"AwsSolutions-VPC7": "The network has no route in or out, so flow logs would show nothing"},
     "database": {
         "AwsSolutions-RDS3": _SAMPLE,
-        "AwsSolutions-RDS10": f"{_SAMPLE}, and goes with its stack",
-        "AwsSolutions-RDS11": "Nobody but DMS and the bastion can reach the port",
+        "AwsSolutions-RDS10": f"{_SAMPLE} and is deleted with its stack",
+        "AwsSolutions-RDS11": "Only DMS and the bastion can reach the port",
     },
-    "secret": {"AwsSolutions-SMG4": f"{_SAMPLE}; DMS would have to be told of every new password"},
+    "secret": {"AwsSolutions-SMG4": f"{_SAMPLE}; each rotation would require an update of the DMS endpoint"},
     "bastion": {
         **{
-            f"AwsSolutions-IAM5[{stars}]": "Session Manager needs them on every instance that it reaches"
-            for stars in ("Action::ssmmessages:*", "Action::ec2messages:*", "Resource::*")
+            f"AwsSolutions-IAM5[{wildcard}]": "Session Manager needs these permissions on every managed instance"
+            for wildcard in ("Action::ssmmessages:*", "Action::ec2messages:*", "Resource::*")
         },
         "AwsSolutions-EC28": _SAMPLE,
-        "AwsSolutions-EC29": "It holds nothing",
+        "AwsSolutions-EC29": "It stores no data",
     },
 }
 
 
 class SampleSource(Construct):
-    """A database, and a bastion through which a person can reach it with Session Manager.
+    """A database, and a bastion that gives operators access to it through Session Manager.
 
     Attributes:
-        vpc: The network: no internet gateway, no NAT; S3 by a gateway endpoint.
+        vpc: The network: no internet gateway and no NAT; S3 through a gateway endpoint.
         database: The database server, empty.
-        bastion: An instance without an open port.
+        bastion: An instance without open ports.
     """
 
     def __init__(self, scope: Construct, name: str) -> None:
@@ -50,20 +50,20 @@ class SampleSource(Construct):
         self.database = self._database()
         self.bastion = self._bastion()
 
-    def admit(self, group: ec2.ISecurityGroup, who: str) -> None:
-        """Let a security group speak to the database.
+    def admit(self, group: ec2.ISecurityGroup, client: str) -> None:
+        """Allow a security group to connect to the database.
 
         Args:
             group: The group.
-            who: What it is of, for people.
+            client: The group's name in the rule's description.
         """
-        self.database.connections.allow_from(group, ec2.Port.tcp(MYSQL_PORT), f"MySQL from {who}")
+        self.database.connections.allow_from(group, ec2.Port.tcp(MYSQL_PORT), f"MySQL from {client}")
 
     def _network(self) -> ec2.Vpc:
         vpc = ec2.Vpc(
             self,
             "Network",
-            max_azs=2,  # as many as RDS and DMS want for their subnet groups
+            max_azs=2,  # RDS and DMS require two for their subnet groups
             nat_gateways=0,
             subnet_configuration=[
                 ec2.SubnetConfiguration(name="Sample", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=24)
@@ -90,7 +90,7 @@ class SampleSource(Construct):
             vpc=self.vpc,
             vpc_subnets=_ISOLATED,
             publicly_accessible=False,
-            backup_retention=Duration.days(1),  # without backups RDS writes no binlog
+            backup_retention=Duration.days(1),  # RDS writes no binlog without backups
             iam_authentication=True,
             removal_policy=RemovalPolicy.DESTROY,
             delete_automated_backups=True,
@@ -132,6 +132,6 @@ class SampleSource(Construct):
         return bastion
 
 
-def _acknowledge(where: Construct, what: str) -> None:
-    rules = [Acknowledgment(id=rule, reason=reason) for rule, reason in _ACKNOWLEDGED[what].items()]
-    Validations.of(where).acknowledge(*rules)
+def _acknowledge(construct: Construct, kind: str) -> None:
+    rules = [Acknowledgment(id=rule, reason=reason) for rule, reason in _ACKNOWLEDGED[kind].items()]
+    Validations.of(construct).acknowledge(*rules)

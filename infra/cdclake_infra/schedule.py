@@ -1,4 +1,4 @@
-"""Starts the Controller by the clock."""
+"""Starts the Controller on a schedule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Schedule(Construct):
             self,
             "Workflow",
             workflow_name=WORKFLOW,
-            description="cdclake: looks at every table",
+            description="cdclake: runs the Controller, which plans every table",
             max_concurrent_runs=1,
         )
         workflow.add_scheduled_trigger(

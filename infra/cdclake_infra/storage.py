@@ -1,4 +1,4 @@
-"""What holds data: the buckets and the state table. Nothing here goes away unless somebody says so."""
+"""The resources that contain data: buckets, state table, catalog database. Deleting the stack keeps them by default."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from constructs import Construct
 
 from cdclake.model.layout import batches_prefix
 from cdclake.model.names import Attribute
-from cdclake_infra.places import LOG_BUCKET, Places
+from cdclake_infra.locations import LOG_BUCKET, Locations
 
 if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
 
-ACCESS_LOGS_KEPT = Duration.days(90)
-UPLOADS_KEPT = Duration.days(7)
-"""What an upload that died has sent is paid for until it is aborted. No job runs as long as that."""
-BATCHES_KEPT = Duration.days(7)
-"""What a run of several tables that died has left. None lasts as long as that."""
+ACCESS_LOG_RETENTION = Duration.days(90)
+UPLOAD_RETENTION = Duration.days(7)
+"""Parts of an interrupted upload cost storage until the upload is aborted. No job runs that long."""
+BATCH_RETENTION = Duration.days(7)
+"""Files that an interrupted run of several tables leaves behind. No run lasts that long."""
 TLS_VERSION = 1.2
 
 
 class Storage(Construct):
-    """Raw bucket, lake bucket, state table and catalog database, as far as they are not there already."""
+    """Raw bucket, lake bucket, state table and catalog database, except those that exist already."""
 
     def __init__(self, scope: Construct, name: str, *, settings: Settings) -> None:
         super().__init__(scope, name)
         self._removal = RemovalPolicy.DESTROY if settings.delete_data_with_stacks else RemovalPolicy.RETAIN
-        places = Places.of(settings)
-        # S3 promises to write access logs only to a bucket without a key of one's own. They hold names, and no rows.
+        locations = Locations.of(settings)
+        # S3 supports access logs only in a bucket with S3's key. They contain names, never rows.
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
-        key = kms.Key.from_key_arn(self, "Key", places.kms_key_arn) if places.kms_key_arn else None
+        key = kms.Key.from_key_arn(self, "Key", locations.kms_key_arn) if locations.kms_key_arn else None
         logs = None
         if not (settings.existing_raw_bucket and settings.existing_lake_bucket):
-            logs = self._bucket("AccessLogs", LOG_BUCKET, [s3.LifecycleRule(expiration=ACCESS_LOGS_KEPT)])
+            logs = self._bucket("AccessLogs", LOG_BUCKET, [s3.LifecycleRule(expiration=ACCESS_LOG_RETENTION)])
         if not settings.existing_raw_bucket:
-            self._bucket("Raw", places.raw_bucket, raw_rules(settings.raw_expiry_days), logs, key)
+            self._bucket("Raw", locations.raw_bucket, raw_rules(settings.raw_expiry_days), logs, key)
         if not settings.existing_lake_bucket:
-            rules = lake_rules(settings.lake_retention_days, places.lake_prefix)
-            self._bucket("Lake", places.lake_bucket, rules, logs, key, versioned=True)
+            rules = lake_rules(settings.lake_retention_days, locations.lake_prefix)
+            self._bucket("Lake", locations.lake_bucket, rules, logs, key, versioned=True)
         if not settings.existing_state_table:
-            self._table(places.state_table)
+            self._table(locations.state_table)
         if settings.catalog and not settings.existing_catalog_database:
-            self._catalog_database(places.catalog_database)
+            self._catalog_database(locations.catalog_database)
 
     def _bucket(
         self,
@@ -59,29 +59,29 @@ class Storage(Construct):
         *,
         versioned: bool = False,
     ) -> s3.Bucket:
-        """A bucket that is encrypted, private, and speaks TLS only."""
-        logged: dict[str, Any] = (
+        """Create a bucket that is encrypted, private and accessible only through TLS."""
+        logging: dict[str, Any] = (
             {"server_access_logs_bucket": logs, "server_access_logs_prefix": f"{name.lower()}/"} if logs else {}
         )
-        made = s3.Bucket(
+        created = s3.Bucket(
             self,
             name,
             bucket_name=bucket,
             encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
             encryption_key=key,
-            bucket_key_enabled=True if key else None,  # one request to KMS for many objects
+            bucket_key_enabled=True if key else None,  # fewer requests to KMS
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,
             minimum_tls_version=TLS_VERSION,
             versioned=versioned,
-            lifecycle_rules=[s3.LifecycleRule(abort_incomplete_multipart_upload_after=UPLOADS_KEPT), *rules],
+            lifecycle_rules=[s3.LifecycleRule(abort_incomplete_multipart_upload_after=UPLOAD_RETENTION), *rules],
             removal_policy=self._removal,
-            **logged,
+            **logging,
         )
-        assert made.policy is not None  # enforce_ssl makes one
-        made.policy.apply_removal_policy(self._removal)  # a bucket that stays keeps its protection
-        return made
+        assert created.policy is not None  # enforce_ssl creates it
+        created.policy.apply_removal_policy(self._removal)  # a retained bucket keeps its policy
+        return created
 
     def _table(self, name: str) -> None:
         dynamodb.Table(
@@ -98,28 +98,28 @@ class Storage(Construct):
         )
 
     def _catalog_database(self, name: str) -> None:
-        """The lake tables' database. It would take the tables with it, and the permissions on them."""
-        made = glue.CfnDatabase(
+        """The database of the lake tables. Deleting it would delete the tables and the permissions on them."""
+        created = glue.CfnDatabase(
             self,
             "Catalog",
             catalog_id=Aws.ACCOUNT_ID,
             database_input=glue.CfnDatabase.DatabaseInputProperty(
-                name=name, description="Lake tables, kept in line by cdclake"
+                name=name, description="Lake tables, maintained by cdclake"
             ),
         )
-        made.apply_removal_policy(self._removal)
+        created.apply_removal_policy(self._removal)
 
 
 def raw_rules(expiry_days: int) -> list[s3.LifecycleRule]:
-    """Lifecycle of raw files; 0 days: they stay."""
+    """Lifecycle rules of the raw bucket; 0 days: raw files stay."""
     return [s3.LifecycleRule(expiration=Duration.days(expiry_days))] if expiry_days else []
 
 
 def lake_rules(retention_days: int, lake_prefix: str) -> list[s3.LifecycleRule]:
-    """Lifecycle of the lake: what is replaced or deleted can be brought back for so many days, and is then gone."""
+    """Lifecycle rules of the lake bucket: replaced and deleted files can be restored for `retention_days`."""
     return [
         s3.LifecycleRule(
             noncurrent_version_expiration=Duration.days(retention_days), expired_object_delete_marker=True
         ),
-        s3.LifecycleRule(prefix=batches_prefix(lake_prefix), expiration=BATCHES_KEPT),
+        s3.LifecycleRule(prefix=batches_prefix(lake_prefix), expiration=BATCH_RETENTION),
     ]

@@ -1,6 +1,6 @@
-"""Takes the jobs' code along to the account.
+"""Uploads the jobs' code with the deployment.
 
-The CDK's own assets will not do: they are named after their hash alone, and pip refuses a wheel by such a name.
+The CDK's assets are named by hash only, and pip rejects a wheel with such a name.
 https://github.com/aws/aws-cdk/issues/20481
 """
 
@@ -15,7 +15,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdclake_infra.library import build_wheel, build_zip, copy_script
-from cdclake_infra.places import bucket_arn
+from cdclake_infra.locations import bucket_arn
 
 if TYPE_CHECKING:
     from cdclake_infra.library import CodeFile
@@ -25,34 +25,34 @@ class Upload(Construct):
     """A file that is uploaded to the CDK's bucket when the stack is deployed.
 
     Attributes:
-        code: The file, as a job takes it.
-        arn: The file, as a policy takes it.
+        code: The file's location, for a job.
+        arn: The file's ARN, for a policy.
     """
 
     def __init__(self, scope: Construct, name: str, *, file: CodeFile) -> None:
         super().__init__(scope, name)
-        place = Stack.of(self).synthesizer.add_file_asset(
+        location = Stack.of(self).synthesizer.add_file_asset(
             source_hash=file.name,
             file_name=str(file.path.relative_to(_assembly(self))),
             packaging=FileAssetPackaging.FILE,
         )
         self.code = glue.Code.from_bucket(
-            s3.Bucket.from_bucket_name(self, "Bucket", place.bucket_name), place.object_key
+            s3.Bucket.from_bucket_name(self, "Bucket", location.bucket_name), location.object_key
         )
-        self.arn = f"{bucket_arn(place.bucket_name)}/{place.object_key}"
+        self.arn = f"{bucket_arn(location.bucket_name)}/{location.object_key}"
 
 
 class Uploads(Construct):
     """The code of the jobs.
 
     Attributes:
-        shell_library: What the Python shell jobs import.
-        spark_library: What the Spark jobs import.
+        shell_library: Library of the Python shell jobs.
+        spark_library: Library of the Spark jobs.
     """
 
     def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(scope, name)
-        # Beside the templates, which are then complete without the sources.
+        # Inside the cloud assembly, so that it can be deployed without the sources.
         self._folder = _assembly(self) / "code"
         self.shell_library = Upload(self, "ShellLibrary", file=build_wheel(self._folder))
         self.spark_library = Upload(self, "SparkLibrary", file=build_zip(self._folder))

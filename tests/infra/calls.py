@@ -1,4 +1,4 @@
-"""Which calls reach an AWS, and who makes them: what a role must allow."""
+"""Records the calls that reach an embedded AWS, by caller: what a role must allow."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _NAMESPACE = re.compile(rb'Namespace(?:"?\s*:\s*"|=)([^"&]+)')
 
 @dataclass(frozen=True)
 class Call:
-    """Something that IAM is asked to allow; a request may be several.
+    """A permission that IAM checks; a request may need several.
 
     Attributes:
-        caller: Access key of who asks.
-        action: As policies write it, e.g. `s3:GetObject`.
-        resource: ARN; `*` for an action that knows no resources.
+        caller: Access key of the caller.
+        action: As in policies, e.g. `s3:GetObject`.
+        resource: ARN; `*` for an action that does not support resources.
         context: Condition keys with their values.
     """
 
@@ -38,13 +38,13 @@ class Call:
 
 
 class Recorder:
-    """Stands in front of an AWS and notes the calls of some.
+    """Middleware that records the calls of some callers.
 
     Args:
-        callers: Access keys of those.
+        callers: Access keys of the callers to record.
 
     Attributes:
-        calls: Each once.
+        calls: The distinct calls.
     """
 
     def __init__(self, callers: Collection[str]) -> None:
@@ -52,21 +52,21 @@ class Recorder:
         self.calls: set[Call] = set()
 
     def around(self, app: WSGIApplication) -> WSGIApplication:
-        """What `EmbeddedAws` puts between its socket and its services."""
+        """Wrap the services of `EmbeddedAws`."""
 
         def recorded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-            found = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
-            assert found, f"not signed: {environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
-            caller, service = unquote(found[1]), found[2]
+            credential = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
+            assert credential, f"not signed: {environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+            caller, service = unquote(credential[1]), credential[2]
             if caller in self._callers:
                 body = _body(environ) if environ["REQUEST_METHOD"] == "POST" else b""
-                self.calls |= {Call(caller, *asked) for asked in _SERVICES[service](environ, body)}
+                self.calls |= {Call(caller, *permission) for permission in _SERVICES[service](environ, body)}
             return app(environ, start_response)
 
         return recorded
 
 
-_Asked = tuple[str, str, "frozenset[tuple[str, str]]"]
+_Permission = tuple[str, str, "frozenset[tuple[str, str]]"]
 _NO_CONTEXT: frozenset[tuple[str, str]] = frozenset()
 
 
@@ -76,49 +76,49 @@ def _body(environ: WSGIEnvironment) -> bytes:
     return body
 
 
-def _s3_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Asked]:
-    """S3's operations by method, path and query; the bucket stands in the path.
+def _s3_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Permission]:
+    """Permissions of S3 requests, by method, path and query; the path starts with the bucket.
 
-    Which action allows which operation: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
     """
     method = environ["REQUEST_METHOD"]
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     bucket, _, key = environ["PATH_INFO"].lstrip("/").partition("/")
-    of_bucket, of_object = f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/{key}"
+    bucket_arn, object_arn = f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/{key}"
     version = "Version" if "versionId" in query else ""
     known = {"x-id", "versionId", "uploadId", "partNumber", "uploads", "versions", "delete", "list-type", "prefix"}
     known |= {"delimiter", "encoding-type", "continuation-token", "start-after", "max-keys", "key-marker"}
     assert not query.keys() - known - {"version-id-marker"}, query
     if not key:
         if method == "POST" and "delete" in query:
-            for found in ET.fromstring(body).iter():
-                if found.tag.endswith("Object"):
-                    texts = {child.tag.rpartition("}")[2]: child.text or "" for child in found}
+            for element in ET.fromstring(body).iter():
+                if element.tag.endswith("Object"):
+                    texts = {child.tag.rpartition("}")[2]: child.text or "" for child in element}
                     action = "s3:DeleteObjectVersion" if "VersionId" in texts else "s3:DeleteObject"
-                    yield action, f"{of_bucket}/{texts['Key']}", _NO_CONTEXT
+                    yield action, f"{bucket_arn}/{texts['Key']}", _NO_CONTEXT
             return
         assert method in ("GET", "HEAD"), method
         prefix = frozenset({("s3:prefix", query["prefix"][0])}) if "prefix" in query else _NO_CONTEXT
-        yield "s3:ListBucketVersions" if "versions" in query else "s3:ListBucket", of_bucket, prefix
+        yield "s3:ListBucketVersions" if "versions" in query else "s3:ListBucket", bucket_arn, prefix
     elif method in ("GET", "HEAD"):
-        yield f"s3:GetObject{version}", of_object, _NO_CONTEXT
+        yield f"s3:GetObject{version}", object_arn, _NO_CONTEXT
     elif method == "DELETE":
-        yield "s3:AbortMultipartUpload" if "uploadId" in query else f"s3:DeleteObject{version}", of_object, _NO_CONTEXT
+        yield "s3:AbortMultipartUpload" if "uploadId" in query else f"s3:DeleteObject{version}", object_arn, _NO_CONTEXT
     else:
         source, _, source_version = environ.get("HTTP_X_AMZ_COPY_SOURCE", "").partition("?versionId=")
         if source:
             action = "s3:GetObjectVersion" if source_version else "s3:GetObject"
             yield action, f"arn:aws:s3:::{unquote(source).lstrip('/')}", _NO_CONTEXT
-        yield "s3:PutObject", of_object, _NO_CONTEXT
+        yield "s3:PutObject", object_arn, _NO_CONTEXT
 
 
-def _dynamodb_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Asked]:
+def _dynamodb_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Permission]:
     table = _regional("dynamodb", f"table/{json.loads(body)['TableName']}")
     yield f"dynamodb:{_operation(environ)}", table, _NO_CONTEXT
 
 
-def _glue_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Asked]:
-    """Calls about a job, or about a table of the catalog, which need the catalog and the database as well.
+def _glue_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Permission]:
+    """Permissions on a job, or on a table of the catalog together with its catalog and database.
 
     https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
     """
@@ -135,15 +135,15 @@ def _glue_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Asked]:
         yield f"glue:{_operation(environ)}", _regional("glue", name), _NO_CONTEXT
 
 
-def _cloudwatch_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Asked]:
-    found = _NAMESPACE.search(body)
-    assert found, body
+def _cloudwatch_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Permission]:
+    namespace = _NAMESPACE.search(body)
+    assert namespace, body
     action = environ.get("HTTP_X_AMZ_TARGET") or parse_qs(body.decode())["Action"][0]
-    context = frozenset({("cloudwatch:namespace", found[1].decode())})
+    context = frozenset({("cloudwatch:namespace", namespace[1].decode())})
     yield f"cloudwatch:{action.rpartition('.')[2]}", "*", context
 
 
-_SERVICES: dict[str, Callable[[WSGIEnvironment, bytes], Iterator[_Asked]]] = {
+_SERVICES: dict[str, Callable[[WSGIEnvironment, bytes], Iterator[_Permission]]] = {
     "dynamodb": _dynamodb_calls,
     "glue": _glue_calls,
     "monitoring": _cloudwatch_calls,

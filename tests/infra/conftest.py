@@ -1,4 +1,4 @@
-"""The stacks, synthesized once for each set of settings."""
+"""The stacks, synthesized once per set of settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdclake_infra.gate import synthesize
 from tests.infra.stacks import KEY, Deployed
 
 if TYPE_CHECKING:
-    from cdclake_infra.gate import Checked
+    from cdclake_infra.gate import CheckedStacks
 
 TAILORED = {
     "cdclake:raw_prefix": "dms/erp",
@@ -43,24 +43,24 @@ TAILORED = {
 
 
 @pytest.fixture(scope="session")
-def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
-    """What is deployed if nothing is chosen; cdk-nag has passed it."""
+def checked(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
+    """The stacks with default settings, after cdk-nag."""
     return synthesize(build_app({}, tmp_path_factory.mktemp("default")))
 
 
 @pytest.fixture(scope="session")
-def default(checked: Checked) -> Deployed:
-    """What is deployed if nothing is chosen, as it will be in an account."""
+def default(checked: CheckedStacks) -> Deployed:
+    """The stacks with default settings, with references resolved."""
     return Deployed(checked)
 
 
 @pytest.fixture(scope="session")
-def checked_tailored(tmp_path_factory: pytest.TempPathFactory) -> Checked:
-    """What is deployed with other settings, among them a raw bucket that is there already."""
+def checked_tailored(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
+    """The stacks with other settings, including an existing raw bucket."""
     return synthesize(build_app(TAILORED, tmp_path_factory.mktemp("tailored")))
 
 
 @pytest.fixture(scope="session")
-def tailored(checked_tailored: Checked) -> Deployed:
-    """That, as it will be in an account."""
+def tailored(checked_tailored: CheckedStacks) -> Deployed:
+    """The stacks with other settings, with references resolved."""
     return Deployed(checked_tailored)

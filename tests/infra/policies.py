@@ -1,4 +1,4 @@
-"""What a policy allows, as IAM decides it, as far as our policies go: they only allow, and use few conditions."""
+"""Evaluates policies as IAM does, for the features that these policies use: Allow statements and few conditions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def allowing(statements: Mapping[str, Mapping[str, Any]], call: Call) -> set[tuple[str, str]]:
-    """The statements that allow a call, each with the action that it allows it by; empty if none does.
+    """The ids of the statements that allow a call, each with the call's action; empty if none does.
 
-    An action that knows no resources is allowed by statements on all resources alone.
+    An action that does not support resources is allowed only by statements on all resources.
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
     """
     return {
@@ -27,30 +27,30 @@ def allowing(statements: Mapping[str, Mapping[str, Any]], call: Call) -> set[tup
 
 
 def as_list(value: str | list[str]) -> list[str]:
-    """A policy may leave out the brackets around a single value."""
+    """A value as a list; a policy may omit the brackets around a single value."""
     return [value] if isinstance(value, str) else value
 
 
 def _conditions_hold(conditions: Mapping[str, Mapping[str, str | list[str]]], context: Mapping[str, str]) -> bool:
     return all(
-        key in context and _OPERATORS[operator](as_list(wanted), context[key])
+        key in context and _OPERATORS[operator](as_list(expected), context[key])
         for operator, keys in conditions.items()
-        for key, wanted in keys.items()
+        for key, expected in keys.items()
     )
 
 
-def _equal(wanted: Iterable[str], value: str) -> bool:
-    return value in wanted
+def _equal(expected: Iterable[str], value: str) -> bool:
+    return value in expected
 
 
-def _like(wanted: Iterable[str], value: str) -> bool:
-    return any(_matches(pattern, value) for pattern in wanted)
+def _like(patterns: Iterable[str], value: str) -> bool:
+    return any(_matches(pattern, value) for pattern in patterns)
 
 
 _OPERATORS = {"StringEquals": _equal, "StringLike": _like}
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """In a policy, a star stands for any characters, slashes as well, and a question mark for one."""
+    """In a policy, `*` matches any characters, including slashes, and `?` matches one character."""
     parts = ("." if part == "?" else ".*" if part == "*" else re.escape(part) for part in re.split(r"([*?])", pattern))
     return re.fullmatch("".join(parts), value, re.DOTALL) is not None

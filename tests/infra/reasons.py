@@ -1,4 +1,4 @@
-"""Why roles allow what no job was seen to call on an embedded AWS that is in good health."""
+"""Reasons for permissions that no job uses on a healthy embedded AWS."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ _SERVICE = {
     **_of("WriteLogs", "logs:CreateLogGroup", *_LOG, reason="Glue writes the log with the job's role"),
     **_of("ReadCode", "s3:GetObject", reason="Glue fetches script and library with the job's role"),
 }
-_TASKS = _of("ReadTasks", "dms:DescribeTableStatistics", reason="asked only where a table names its DMS task")
+_TASKS = _of("ReadTasks", "dms:DescribeTableStatistics", reason="called only for tables with a DMS task")
 _WRITE_LAKE = {
-    **_of("WriteLake", "s3:DeleteObjectVersion", reason="a run that finishes a rollback takes delete markers away"),
-    **_of("ListLake", "s3:ListBucketVersions", reason="it looks for these markers first"),
-    **_of("WriteLake", "s3:AbortMultipartUpload", reason="what is written or copied in parts is aborted if it fails"),
+    **_of("WriteLake", "s3:DeleteObjectVersion", reason="a run that finishes a rollback deletes delete markers"),
+    **_of("ListLake", "s3:ListBucketVersions", reason="it lists these markers first"),
+    **_of("WriteLake", "s3:AbortMultipartUpload", reason="a failed multipart upload or copy is aborted"),
 }
 _PARTITIONS = ("Get{}s", "BatchCreate{}", "BatchUpdate{}", "BatchDelete{}")
 _CATALOG = {
     **_of("KeepCatalog", *(f"glue:{name.format('Partition')}" for name in _PARTITIONS), reason="of partitioned tables"),
-    **_of(
-        "KeepCatalog", "glue:DeleteTable", reason="a table that gets another name, or other partitions, is made anew"
-    ),
-    **_of("KeepCatalog", "glue:GetDatabase", reason="tells a database that is missing from a table that is"),
+    **_of("KeepCatalog", "glue:DeleteTable", reason="a table with a new name or new partition columns is recreated"),
+    **_of("KeepCatalog", "glue:GetDatabase", reason="distinguishes a missing database from a missing table"),
 }
 _SPARK = {
     **_SERVICE,
@@ -47,16 +45,16 @@ REASONS: dict[str, _Reasons] = {
         **_TASKS,
         **_WRITE_LAKE,
         **_CATALOG,
-        **_of("WriteLake", "s3:PutObject", reason="it publishes a change that died unpublished, and orders batches"),
-        **_of("WriteLake", "s3:DeleteObject", reason="publishing retires files, and an order is cleared away"),
-        **_of("FollowJobs", "glue:BatchStopJobRun", reason="it stops its Spark run when it must end before that"),
+        **_of("WriteLake", "s3:PutObject", reason="it publishes changes of interrupted runs and writes batches"),
+        **_of("WriteLake", "s3:DeleteObject", reason="publishing retires files, and finished batches are deleted"),
+        **_of("FollowJobs", "glue:BatchStopJobRun", reason="it stops its Spark run before its own timeout"),
     },
     JOB_LOAD_INITIAL: _SPARK,
     JOB_LOAD_INCREMENTAL: _SPARK,
     FUNCTION: {
         **_of("WriteLogs", *_LOG, reason="Lambda writes the log with the function's role"),
-        **_of("KeepUndelivered", "sqs:SendMessage", reason="Lambda queues events that failed with its role"),
-        **_of("UseState", "dynamodb:Scan", reason="a file of transactions concerns whichever tables read its folder"),
+        **_of("KeepUndelivered", "sqs:SendMessage", reason="Lambda queues failed events with the function's role"),
+        **_of("UseState", "dynamodb:Scan", reason="a transaction file affects every table that reads its folder"),
     },
 }
 """For each job and the function."""

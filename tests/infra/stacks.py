@@ -1,4 +1,4 @@
-"""Templates as they will be in an account: references resolved."""
+"""Templates with resolved references, as in an account."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cdclake_infra.gate import Checked
+    from cdclake_infra.gate import CheckedStacks
 
 ACCOUNT, REGION = "123456789012", "eu-central-1"
 PSEUDO = {"AWS::AccountId": ACCOUNT, "AWS::Region": REGION, "AWS::Partition": "aws", "AWS::URLSuffix": "amazonaws.com"}
@@ -19,9 +19,9 @@ CODE_BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 
 class Deployed:
-    """The resources of all stacks. Names of resources that CloudFormation makes up read `<logical id>`."""
+    """The resources of all stacks. A name that CloudFormation generates is `<logical id>`."""
 
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: CheckedStacks) -> None:
         self.folder = checked.folder
         self.stacks = {name: resolve(template) for name, template in checked.templates.items()}
         self._resources = {
@@ -32,19 +32,19 @@ class Deployed:
 
     def all(self, kind: str) -> dict[str, Any]:
         """Resources of a type such as `AWS::S3::Bucket`, by logical id."""
-        return {name: found for name, found in self._resources.items() if found["Type"] == kind}
+        return {name: resource for name, resource in self._resources.items() if resource["Type"] == kind}
 
     def one(self, kind: str, **properties: str) -> dict[str, Any]:
         """The only resource of a type with these properties."""
-        (found,) = [
+        (match,) = [
             resource
             for resource in self.all(kind).values()
             if all(resource["Properties"].get(name) == value for name, value in properties.items())
         ]
-        return dict(found)
+        return dict(match)
 
     def role_of(self, resource: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """What the role of a job or a function may do, by the statements' names."""
+        """The policy statements of a job's or function's role, by statement id."""
         role = self._resources[resource["Properties"]["Role"].strip("<>").partition(".")[0]]
         assert "ManagedPolicyArns" not in role["Properties"]
         (policy,) = role["Properties"]["Policies"]
@@ -56,12 +56,12 @@ class Deployed:
         }
 
     def termination_protected(self) -> dict[str, bool]:
-        """Whether each stack refuses to be deleted."""
+        """Whether each stack is protected against deletion."""
         artifacts = json.loads((self.folder / "manifest.json").read_text())["artifacts"]
         return {stack: artifacts[stack]["properties"]["terminationProtection"] for stack in self.stacks}
 
     def uploaded(self, key: str) -> Path:
-        """The file or folder that is uploaded under a key of the CDK's bucket."""
+        """The local file or folder that is uploaded to a key of the CDK's bucket."""
         for stack in self.stacks:
             files = json.loads((self.folder / f"{stack}.assets.json").read_text())["files"]
             for file in files.values():
@@ -71,9 +71,9 @@ class Deployed:
 
 
 def resolve(value: Any) -> Any:
-    """A template's value with all references replaced."""
+    """A template's value with all references resolved."""
     if isinstance(value, list):
-        return [resolve(one) for one in value]
+        return [resolve(item) for item in value]
     if not isinstance(value, dict):
         return value
     match value:
@@ -82,7 +82,7 @@ def resolve(value: Any) -> Any:
         case {"Fn::GetAtt": [name, attribute]}:
             return f"<{name}.{attribute}>"
         case {"Fn::Sub": str(text)}:
-            return re.sub(r"\$\{(.+?)\}", lambda found: PSEUDO[found[1]], text)
+            return re.sub(r"\$\{(.+?)\}", lambda match: PSEUDO[match[1]], text)
         case {"Fn::Join": [delimiter, parts]}:
             return str(delimiter).join(resolve(part) for part in parts)
-    return {name: resolve(one) for name, one in value.items()}
+    return {name: resolve(item) for name, item in value.items()}

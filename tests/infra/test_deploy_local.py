@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.devkit.local import EmbeddedAws
-    from cdclake_infra.gate import Checked
+    from cdclake_infra.gate import CheckedStacks
 
 HERE = Account(ACCOUNT, REGION)
 LACKS = {"Some::Thing": Lacking("Some::Thing", name_property="Name", instead="made by hand")}
@@ -39,7 +39,7 @@ def template(**users: Mapping[str, Any]) -> dict[str, Any]:
     return {"Resources": {"Thing": THING, **users}}
 
 
-def test_stacks_come_after_those_they_depend_on_with_assets_that_are_there(checked: Checked):
+def test_stacks_come_after_those_they_depend_on_with_assets_that_are_there(checked: CheckedStacks):
     stacks = stacks_in_order(checked.folder, HERE)
     assert [stack.name for stack in stacks] == [STORAGE, PIPELINE]
     assert [stack.termination_protection for stack in stacks] == [True, False]
@@ -51,7 +51,7 @@ def test_stacks_come_after_those_they_depend_on_with_assets_that_are_there(check
     assert (function.source / "handler.py").is_file()
 
 
-def test_an_asset_that_is_not_there_is_named(checked: Checked, tmp_path: Path):
+def test_an_asset_that_is_not_there_is_named(checked: CheckedStacks, tmp_path: Path):
     folder = shutil.copytree(checked.folder, tmp_path / "assembly")
     (folder / "code" / "controller.py").unlink()
     with pytest.raises(ConfigurationError, match=r"An asset is not there .*controller\.py"):
@@ -63,7 +63,7 @@ def test_a_folder_that_is_no_assembly_is_named(tmp_path: Path):
         stacks_in_order(tmp_path, HERE)
 
 
-def test_of_our_templates_nothing_but_the_workflow_is_taken_out(checked: Checked):
+def test_of_our_templates_nothing_but_the_workflow_is_taken_out(checked: CheckedStacks):
     whole = checked.templates[PIPELINE]
     rest, gone = reduced(whole, LACKING)
     assert [one.properties["Name"] for one in gone] == ["DMSCDC"]
@@ -103,7 +103,7 @@ def test_a_reference_to_a_name_that_is_made_up_is_refused():
         reduced(template(User=user, Unnamed=unnamed), LACKS)
 
 
-def test_dead_letter_targets_come_back_by_the_functions_names(checked: Checked):
+def test_dead_letter_targets_come_back_by_the_functions_names(checked: CheckedStacks):
     whole = with_dead_letters(checked.templates[PIPELINE])
     added = whole["Outputs"].keys() - checked.templates[PIPELINE]["Outputs"].keys()
     outputs = {name: json.dumps(whole["Outputs"][name]["Value"]) for name in added}

@@ -1,4 +1,4 @@
-"""The gate: what passes has been checked, and what is wrong does not pass."""
+"""The gate checks every template and fails on every finding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aws_cdk import aws_s3 as s3
 
 from cdclake.errors import ConfigurationError
 from cdclake_infra.build import build_app, context_of_cdk_json
-from cdclake_infra.gate import Checked, lint, synthesize, template_file
+from cdclake_infra.gate import CheckedStacks, lint, synthesize, template_file
 from tests import ROOT
 
 if TYPE_CHECKING:
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.deployment
 
 
-def test_cfn_lint_finds_nothing(checked: Checked, checked_tailored: Checked):
+def test_cfn_lint_finds_nothing(checked: CheckedStacks, checked_tailored: CheckedStacks):
     lint(checked)
     lint(checked_tailored)
 
 
-def test_cfn_lint_stops_a_template_that_cloudformation_would_refuse(tmp_path: Path):
+def test_cfn_lint_rejects_a_template_that_cloudformation_would_reject(tmp_path: Path):
     template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"Encrypted": True}}}}
     template_file(tmp_path, "Broken").write_text(json.dumps(template))
     with pytest.raises(ConfigurationError, match=r"cfn-lint found: Broken\.template\.json.*E3002"):
-        lint(Checked(tmp_path, {"Broken": template}, []))
+        lint(CheckedStacks(tmp_path, {"Broken": template}, []))
 
 
-def test_every_finding_that_is_let_through_has_a_reason(checked: Checked):
-    assert checked.reasons
-    assert [one.finding for one in checked.reasons if len(one.reason) < 20] == []
+def test_every_accepted_finding_has_a_reason(checked: CheckedStacks):
+    assert checked.acknowledged
+    assert [accepted.finding for accepted in checked.acknowledged if len(accepted.reason) < 20] == []
 
 
-def test_a_finding_that_nobody_explained_stops_synthesis(tmp_path: Path):
+def test_an_unacknowledged_finding_stops_synthesis(tmp_path: Path):
     app = build_app({}, tmp_path)
     s3.Bucket(Stack(app, "Another"), "Open")
     with pytest.raises(ConfigurationError, match="Synthesis failed: ValidationFailed"):
         synthesize(app)
 
 
-def test_what_the_cdk_refuses_is_told_without_a_stack_trace(tmp_path: Path):
+def test_an_error_of_the_cdk_is_reported_without_a_stack_trace(tmp_path: Path):
     with pytest.raises(ConfigurationError, match=r"Synthesis failed: .*Invalid S3 bucket name .*a\.\.b"):
         build_app({"cdclake:existing_raw_bucket": "a..b"}, tmp_path)
 
@@ -60,22 +60,22 @@ def test_a_warning_of_the_cdk_stops_the_gate(tmp_path: Path):
         synthesize(app)
 
 
-def test_the_cdk_command_makes_the_very_templates_that_were_checked(checked: Checked, tmp_path: Path):
+def test_the_cdk_command_creates_the_checked_templates(checked: CheckedStacks, tmp_path: Path):
     assert context_of_cdk_json() == {}
-    done = as_the_cdk_command(tmp_path, {})
+    done = run_as_cdk(tmp_path, {})
     assert done.returncode == 0, done.stderr
     for stack, template in checked.templates.items():
         assert json.loads(template_file(tmp_path, stack).read_text()) == template
 
 
-def test_the_cdk_command_is_told_of_a_wrong_setting_on_one_line(tmp_path: Path):
-    done = as_the_cdk_command(tmp_path, {"cdclake:most_workers": "one"})
+def test_the_cdk_command_reports_a_wrong_setting_on_one_line(tmp_path: Path):
+    done = run_as_cdk(tmp_path, {"cdclake:most_workers": "one"})
     assert done.returncode == 1
     assert done.stderr.strip().startswith("ConfigurationError: The setting cdclake:most_workers is 'one'")
 
 
-def as_the_cdk_command(outdir: Path, context: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
-    """Run the app as the `cdk` command does, see cdk.json, but with this Python."""
+def run_as_cdk(outdir: Path, context: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
+    """Run the app as the `cdk` command does (see cdk.json), but with this Python."""
     python, *arguments = json.loads((ROOT / "cdk.json").read_text())["app"].split()
     assert python == ".venv/bin/python"
     env = {**os.environ, "CDK_OUTDIR": str(outdir), "CDK_CONTEXT_JSON": json.dumps(context)}

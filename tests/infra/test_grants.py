@@ -1,4 +1,4 @@
-"""What each role may do: every statement, in full."""
+"""Every policy statement of every role, in full."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_job_may_do_what_it_does_and_nothing_else(tailored: Deployed, name: str):
+def test_a_job_has_exactly_the_expected_permissions(tailored: Deployed, name: str):
     job = tailored.one("AWS::Glue::Job", Name=name)
     granted = tailored.role_of(job)
     code = [job["Properties"]["Command"]["ScriptLocation"], job["Properties"]["DefaultArguments"]["--extra-py-files"]]
@@ -168,12 +168,12 @@ def test_a_job_may_do_what_it_does_and_nothing_else(tailored: Deployed, name: st
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_without_a_key_and_a_network_no_job_may_use_any(default: Deployed, name: str):
+def test_jobs_have_no_permissions_for_an_unset_key_or_network(default: Deployed, name: str):
     granted = default.role_of(default.one("AWS::Glue::Job", Name=name))
     assert set(granted) == {"ReadCode", *EXPECTED[name]} - {"UseKey"}
 
 
-def test_without_a_prefix_the_whole_bucket_is_meant(default: Deployed):
+def test_without_a_prefix_permissions_cover_the_whole_bucket(default: Deployed):
     granted = default.role_of(default.one("AWS::Glue::Job", Name=JOB_LOAD_INCREMENTAL))
     raw = f"arn:aws:s3:::cdclake-raw-{ACCOUNT}-{REGION}"
     assert granted["ListRaw"] == {"Action": "s3:ListBucket", "Resource": raw}
@@ -204,7 +204,7 @@ def test_the_function_may_read_and_register_tables_and_start_one_job(tailored: D
     }
 
 
-def test_what_sets_the_notifications_may_do_no_more_than_that(tailored: Deployed):
+def test_the_notification_function_may_only_set_notifications(tailored: Deployed):
     granted = tailored.role_of(tailored.one("AWS::Lambda::Function", Handler="index.handler"))
     names = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/aws/lambda/CdclakePipeline-BucketNotif*"
     assert granted == {
@@ -221,7 +221,7 @@ def test_there_are_no_other_roles_and_policies(default: Deployed):
     assert default.all("AWS::IAM::Policy") == default.all("AWS::IAM::ManagedPolicy") == {}
 
 
-def test_all_roles_get_the_permissions_boundary_that_the_cdk_is_told(tmp_path: Path):
+def test_all_roles_get_the_cdks_permissions_boundary(tmp_path: Path):
     context = {"@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"}}
     roles = Deployed(synthesize(build_app(context, tmp_path))).all("AWS::IAM::Role").values()
     boundary = f"arn:aws:iam::{ACCOUNT}:policy/my-boundary"

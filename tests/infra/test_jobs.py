@@ -1,4 +1,4 @@
-"""The Glue jobs: what Glue is told, and that the scripts take the arguments they get."""
+"""The Glue jobs' definitions, and that their scripts accept the deployed arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHELL = (JOB_CONTROLLER, JOB_PROCESS_TABLE)
 SPARK = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 RAW, LAKE = f"cdclake-raw-{ACCOUNT}-{REGION}", f"cdclake-lake-{ACCOUNT}-{REGION}"
 OURS = {f"--{value}" for name, value in vars(Argument).items() if name.isupper()}
-"""Every argument that is cdclake's and not Glue's."""
+"""Every argument of cdclake; the others are Glue's."""
 
 
 def job(deployed: Deployed, name: str) -> dict[str, Any]:
@@ -46,18 +46,18 @@ def own_arguments(deployed: Deployed, name: str) -> dict[str, str]:
 
 
 def argv(deployed: Deployed, name: str, **more: str) -> list[str]:
-    """The command line of a run, as Glue makes it from the defaults and the run's own arguments."""
-    given = {**job(deployed, name)["DefaultArguments"], **{f"--{key}": value for key, value in more.items()}}
-    return ["script.py", *(word for pair in given.items() for word in pair)]
+    """The command line that Glue builds from the defaults and the run's own arguments."""
+    arguments = {**job(deployed, name)["DefaultArguments"], **{f"--{key}": value for key, value in more.items()}}
+    return ["script.py", *(word for pair in arguments.items() for word in pair)]
 
 
 def pins(*names: str) -> str:
-    """Libraries in the versions that the tests run with."""
+    """Libraries with the versions that the tests use."""
     return ",".join(f"{name}=={version(name)}" for name in names)
 
 
 def script(deployed: Deployed, name: str) -> str:
-    """The script's file, as it is uploaded."""
+    """The path of the script file that is uploaded."""
     return str(deployed.uploaded(job(deployed, name)["Command"]["ScriptLocation"].removeprefix(f"s3://{CODE_BUCKET}/")))
 
 
@@ -77,7 +77,7 @@ def test_a_python_shell_job_runs_on_3_9_with_the_wheel_and_the_pinned_boto3(defa
     assert arguments["library-set"] == "none"
     wheel = arguments["--extra-py-files"].removeprefix(f"s3://{CODE_BUCKET}/")
     assert wheel.endswith("-py3-none-any.whl")
-    assert default.uploaded(wheel).name == wheel  # pip takes what a wheel is from its name
+    assert default.uploaded(wheel).name == wheel  # pip parses a wheel's file name
 
 
 @pytest.mark.parametrize("name", SPARK)
@@ -96,13 +96,13 @@ def test_a_spark_job_runs_on_glue_5_1_with_the_zip_and_pinned_libraries(default:
 
 
 @pytest.mark.parametrize("name", [*SHELL, *SPARK])
-def test_glue_logs_while_a_job_runs_and_never_tries_it_again_by_itself(default: Deployed, name: str):
+def test_jobs_log_continuously_and_are_not_retried(default: Deployed, name: str):
     properties = job(default, name)
     assert properties["DefaultArguments"]["--enable-continuous-cloudwatch-log"] == "true"
     assert properties["MaxRetries"] == 0
 
 
-def test_as_many_spark_runs_as_tables_are_worked_on_and_more_wait(default: Deployed, tailored: Deployed):
+def test_concurrent_runs_are_limited_to_concurrent_tables_and_others_queue(default: Deployed, tailored: Deployed):
     for deployed, tables in ((default, 50), (tailored, 7)):
         for name in (JOB_PROCESS_TABLE, *SPARK):
             assert job(deployed, name)["ExecutionProperty"] == {"MaxConcurrentRuns": tables}
@@ -110,12 +110,12 @@ def test_as_many_spark_runs_as_tables_are_worked_on_and_more_wait(default: Deplo
         assert job(deployed, JOB_CONTROLLER)["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
 
 
-def test_process_table_outlasts_the_jobs_that_it_waits_for(default: Deployed, tailored: Deployed):
+def test_process_tables_timeout_exceeds_those_of_the_jobs_it_waits_for(default: Deployed, tailored: Deployed):
     for deployed in (default, tailored):
         waited = sum(job(deployed, name)["Timeout"] for name in SPARK)
         assert job(deployed, JOB_PROCESS_TABLE)["Timeout"] > waited
         own = int(own_arguments(deployed, JOB_PROCESS_TABLE)["--timeout_minutes"])
-        assert waited < own < job(deployed, JOB_PROCESS_TABLE)["Timeout"]  # it ends by itself, in good order
+        assert waited < own < job(deployed, JOB_PROCESS_TABLE)["Timeout"]  # it stops before Glue stops it
     assert [job(tailored, name)["Timeout"] for name in SPARK] == [600, 90]
 
 
@@ -124,7 +124,7 @@ def test_worker_type_and_count_are_settings(tailored: Deployed):
         assert (job(tailored, name)["WorkerType"], job(tailored, name)["NumberOfWorkers"]) == ("G.2X", 4)
 
 
-def test_in_a_vpc_every_job_runs_in_its_subnet_and_takes_nothing_from_outside(tailored: Deployed, default: Deployed):
+def test_in_a_vpc_jobs_run_in_the_subnet_without_inbound_access(tailored: Deployed, default: Deployed):
     connection = tailored.one("AWS::Glue::Connection")["Properties"]["ConnectionInput"]
     ((group_id, group),) = tailored.all("AWS::EC2::SecurityGroup").items()
     assert (connection["Name"], connection["ConnectionType"]) == ("cdclake", "NETWORK")
@@ -149,7 +149,7 @@ def test_in_a_vpc_every_job_runs_in_its_subnet_and_takes_nothing_from_outside(ta
     assert default.all("AWS::EC2::SecurityGroup") == default.all("AWS::Glue::Connection") == {}
 
 
-def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deployed, tailored: Deployed):
+def test_the_jobs_get_their_default_arguments(default: Deployed, tailored: Deployed):
     both = {"--state_table": STATE_TABLE, "--table_metrics": "true"}
     assert own_arguments(default, JOB_CONTROLLER) == {"--bucket": RAW, **both}
     assert own_arguments(default, JOB_PROCESS_TABLE) == {
@@ -172,11 +172,11 @@ def test_the_jobs_get_the_arguments_that_nobody_else_gives_them(default: Deploye
         "--table_metrics": "false",
         "--timeout_minutes": "735",
     }
-    for name in SPARK:  # all theirs come from ProcessTable
+    for name in SPARK:  # ProcessTable passes all of theirs
         assert own_arguments(tailored, name) == {}
 
 
-def test_arguments_are_read_past_those_of_glue(tailored: Deployed):
+def test_arguments_of_glue_are_ignored(tailored: Deployed):
     names = [Argument.BUCKET, Argument.PREFIX, Argument.STATE_TABLE]
     assert parse_arguments(argv(tailored, JOB_CONTROLLER), names) == {
         Argument.BUCKET: "acme-raw",
@@ -187,7 +187,7 @@ def test_arguments_are_read_past_those_of_glue(tailored: Deployed):
 
 @pytest.fixture
 def account(aws: None, tailored: Deployed) -> Iterator[DynamoState]:
-    """An account with the tailored buckets, table and jobs; the process is left as it was."""
+    """An account with the tailored buckets and state table; restores logging and signal handlers."""
     root = logging.getLogger()
     handlers, level, on_sigterm = list(root.handlers), root.level, signal.getsignal(signal.SIGTERM)
     for bucket in ("acme-raw", LAKE):
@@ -206,7 +206,7 @@ def run(path: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 @pytest.mark.aws
-def test_the_deployed_scripts_run_on_the_deployed_arguments(
+def test_the_deployed_scripts_run_with_the_deployed_arguments(
     account: DynamoState,
     tailored: Deployed,
     monkeypatch: pytest.MonkeyPatch,
@@ -223,7 +223,7 @@ def test_the_deployed_scripts_run_on_the_deployed_arguments(
 
 @pytest.mark.aws
 @pytest.mark.parametrize("name", SPARK)
-def test_a_spark_job_reads_what_process_table_passes_among_its_defaults(aws: None, default: Deployed, name: str):
+def test_a_spark_job_reads_process_tables_arguments_among_its_defaults(aws: None, default: Deployed, name: str):
     passed: Mapping[str, str] = {
         Argument.BUCKET: RAW,
         Argument.PREFIX: "shop/orders/",

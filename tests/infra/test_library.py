@@ -1,4 +1,4 @@
-"""What is shipped really imports, where nothing else of cdclake is."""
+"""Each bundle imports in isolation and contains only what its runtime needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 from cdclake import __version__
 from cdclake.errors import ConfigurationError
-from cdclake_infra.library import JOBS, SHIPPED_WITH_FUNCTION, build_function, build_wheel, build_zip, pinned
+from cdclake_infra.library import FUNCTION_LIBRARIES, JOBS, ON_RAW_FILE, build_function, build_wheel, build_zip, pinned
+from tests.test_architecture import IMPORTS, is_within, module_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from cdclake_infra.library import CodeFile
 
-# Runs a script up to its imports, then tells where each module of cdclake came from.
+# Runs a script's imports, then prints the file of each of its modules.
 IMPORT_SCRIPT = """
 import json, runpy, sys
 library, script = sys.argv[1:]
@@ -36,7 +37,7 @@ LARGEST_FUNCTION_BYTES = 5_000_000
 
 
 def imported_from(library: Path, script: Path) -> list[str]:
-    """Import what a script imports, in a process that sees this project's code nowhere else."""
+    """Run a script's imports in a process that sees this project's code nowhere else; returns the modules' files."""
     command = [sys.executable, "-I", "-c", IMPORT_SCRIPT, str(library), str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     assert done.returncode == 0, done.stderr
@@ -52,7 +53,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> CodeFile:
 
 @pytest.fixture(scope="module")
 def installed(wheel: CodeFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, installed by pip as Glue's Python shell does it."""
+    """The wheel, installed with pip as in Glue's Python shell."""
     target = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
     subprocess.run([*pip, str(wheel.path)], check=True, capture_output=True)
@@ -77,15 +78,15 @@ def test_the_function_imports_from_its_folder(tmp_path: Path):
     assert any("aws_lambda_powertools" in file for file in files)
 
 
-def test_the_function_is_shipped_with_all_that_its_library_needs_and_in_the_versions_that_are_tested(tmp_path: Path):
-    needs = [line for line in importlib.metadata.requires("aws-lambda-powertools") or [] if "extra ==" not in line]
-    assert {"aws-lambda-powertools", *(re.split(r"[^a-z-]", line)[0] for line in needs)} == set(SHIPPED_WITH_FUNCTION)
+def test_the_function_has_its_librarys_dependencies_in_the_tested_versions(tmp_path: Path):
+    required = [line for line in importlib.metadata.requires("aws-lambda-powertools") or [] if "extra ==" not in line]
+    assert {"aws-lambda-powertools", *(re.split(r"[^a-z-]", line)[0] for line in required)} == set(FUNCTION_LIBRARIES)
     build_function(tmp_path)
-    for found in importlib.metadata.distributions(path=[str(tmp_path)]):
-        assert found.version == importlib.metadata.version(found.name)
+    for library in importlib.metadata.distributions(path=[str(tmp_path)]):
+        assert library.version == importlib.metadata.version(library.name)
 
 
-def test_the_function_is_packed_the_same_each_time_of_pure_python_and_not_too_large(tmp_path: Path):
+def test_the_function_is_reproducible_pure_python_and_not_too_large(tmp_path: Path):
     packed = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -97,42 +98,55 @@ def test_the_function_is_packed_the_same_each_time_of_pure_python_and_not_too_la
     assert not [path for path, _ in packed[0] if path.suffix in (".so", ".pyc")]
 
 
-def test_a_library_that_is_installed_in_another_version_than_the_pin_is_not_shipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_library_whose_version_differs_from_the_pin_is_not_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("cdclake_infra.library.ROOT", tmp_path)
     (tmp_path / "requirements.txt").write_text("aws-lambda-powertools==1.0.0\n")
-    with pytest.raises(ConfigurationError, match=r"aws-lambda-powertools is installed as .* and pinned as 1\.0\.0"):
+    with pytest.raises(ConfigurationError, match=r"aws-lambda-powertools is installed as .* but pinned as 1\.0\.0"):
         build_function(tmp_path / "function")
 
 
 def test_pip_knows_what_it_installed(installed: Path):
-    (found,) = importlib.metadata.distributions(path=[str(installed)])
-    assert (found.name, found.version) == ("cdclake", __version__)
-    assert all((installed / file).is_file() for file in found.files or [])
+    (library,) = importlib.metadata.distributions(path=[str(installed)])
+    assert (library.name, library.version) == ("cdclake", __version__)
+    assert all((installed / file).is_file() for file in library.files or [])
 
 
-def test_the_wheel_has_what_its_record_says(wheel: CodeFile):
+def test_the_wheels_record_lists_its_files(wheel: CodeFile):
     with zipfile.ZipFile(wheel.path) as archive:
         (record,) = [name for name in archive.namelist() if name.endswith("/RECORD")]
         listed = [line.partition(",")[0] for line in archive.read(record).decode().splitlines()]
         assert listed == archive.namelist()
 
 
-def test_no_place_gets_what_runs_on_an_operators_machine_only(tmp_path: Path, wheel: CodeFile):
-    function = tmp_path / "function"
-    function.mkdir()
-    build_function(function)
-    shipped = {
-        "wheel": zipfile.ZipFile(wheel.path).namelist(),
-        "zip": zipfile.ZipFile(build_zip(tmp_path).path).namelist(),
-        "function": [path.relative_to(function).as_posix() for path in function.rglob("*.py")],
-    }
-    for place, names in shipped.items():
-        rooms = {name.split("/")[1] for name in names if name.startswith("cdclake/")}
-        assert not rooms & {"cli", "console", "devkit", "doctor", "loopback.py", "oracle.py"}, place
-        assert ("lake" in rooms) == (place == "zip"), place
-        assert not [name for name in names if name.endswith(".pyc")], place
+@pytest.mark.parametrize(
+    ("bundle", "scripts"),
+    [
+        ("wheel", [JOBS / "controller.py", JOBS / "process_table.py"]),
+        ("zip", [JOBS / "load_initial.py", JOBS / "load_incremental.py"]),
+        ("function", [ON_RAW_FILE / "handler.py"]),
+    ],
+)
+def test_a_bundle_has_every_module_it_imports_and_none_for_operators(
+    tmp_path: Path, wheel: CodeFile, bundle: str, scripts: list[Path]
+):
+    if bundle == "function":
+        build_function(tmp_path)
+        names = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")]
+    else:
+        names = zipfile.ZipFile((wheel if bundle == "wheel" else build_zip(tmp_path)).path).namelist()
+    assert not [name for name in names if name.endswith(".pyc")]
+    parts = {name.split("/")[1] for name in names if name.startswith("cdclake/")}
+    assert not parts & {"cli", "console", "devkit", "doctor", "loopback.py", "oracle.py"}
+    assert ("lake" in parts, "lake_table.py" in parts) == (bundle == "zip",) * 2
+    modules = {module_name(JOBS / name) for name in names if name.startswith("cdclake/") and name.endswith(".py")}
+    importers = {*modules, *map(module_name, scripts)}
+    assert {"cdclake", "cdclake.errors"} < modules
+    assert [
+        found
+        for found in IMPORTS
+        if found.importer in importers and is_within(found.imported, "cdclake") and not found.types_only
+        if found.imported not in modules
+    ] == []
 
 
 @pytest.mark.parametrize("build", [build_wheel, build_zip])
@@ -143,13 +157,13 @@ def test_the_same_sources_give_the_same_file(tmp_path: Path, build: Callable[[Pa
     assert first.path.stat().st_size < LARGEST_BYTES
 
 
-def test_libraries_are_those_that_the_tests_run_with():
+def test_pinned_versions_are_the_tested_ones():
     for pin in pinned("boto3", "numpy", "pyarrow", "xxhash").split(","):
         name, _, version = pin.partition("==")
         assert importlib.metadata.version(name) == version
 
 
-def test_a_library_that_is_not_pinned_is_refused():
+def test_an_unpinned_library_is_refused():
     with pytest.raises(ConfigurationError, match="does not pin polars"):
         pinned("boto3", "polars")
 
@@ -157,6 +171,6 @@ def test_a_library_that_is_not_pinned_is_refused():
 @pytest.mark.parametrize("library", ["numpy", "pyarrow", "xxhash"])
 def test_glue_can_install_the_compiled_libraries(library: str):
     # https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html, for Glue 5.1
-    taken = {"manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"}
+    supported = {"manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"}
     tags = importlib.metadata.distribution(library).read_text("WHEEL") or ""
-    assert any(tag in tags for tag in taken), tags
+    assert any(tag in tags for tag in supported), tags

@@ -1,4 +1,4 @@
-"""What watches the pipeline."""
+"""Alarms, topic and dashboard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rule(alarm: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(alarm[name] for name in names)
 
 
-def test_whatever_needs_a_person_raises_an_alarm(default: Deployed):
+def test_everything_that_needs_action_raises_an_alarm(default: Deployed):
     assert {name: rule(alarm) for name, alarm in alarms(default).items()} == {
         "cdclake-TableFailed": ("Failures", "Sum", 900, 1, 1, "notBreaching"),
         "cdclake-TableFrozen": ("FrozenTables", "Maximum", 3600, 1, 1, "notBreaching"),
@@ -47,14 +47,16 @@ def test_whatever_needs_a_person_raises_an_alarm(default: Deployed):
     assert silent["ComparisonOperator"] == "LessThanThreshold"
 
 
-def test_the_handbook_tells_of_each_alarm_what_it_means_where_to_look_and_what_to_do(default: Deployed):
-    _, _, told = HANDBOOK.read_text(encoding="utf-8").partition("## When an alarm goes off\n")
-    lines = [line.strip("|").split(" | ") for line in told.partition("\n## ")[0].splitlines() if "| `cdclake-" in line]
+def test_the_handbook_explains_every_alarm(default: Deployed):
+    _, _, section = HANDBOOK.read_text(encoding="utf-8").partition("## When an alarm goes off\n")
+    lines = [
+        line.strip("|").split(" | ") for line in section.partition("\n## ")[0].splitlines() if "| `cdclake-" in line
+    ]
     assert sorted(line[0].strip(" `") for line in lines) == sorted(alarms(default))
     assert all(len(line) == 4 and all(map(str.strip, line)) for line in lines)
 
 
-def test_alarms_watch_the_metrics_of_all_tables_and_the_function_with_its_queue(default: Deployed):
+def test_alarms_use_the_metrics_over_all_tables_and_of_the_function_and_queue(default: Deployed):
     (queue,) = default.all("AWS::SQS::Queue")
     (function,) = [
         logical_id
@@ -73,12 +75,12 @@ def test_alarms_watch_the_metrics_of_all_tables_and_the_function_with_its_queue(
             assert "Dimensions" not in alarm
 
 
-def test_alarms_that_are_not_wanted_or_make_no_sense_are_not_there(default: Deployed, tailored: Deployed):
-    # no limit to the lag, and a schedule that does not run
+def test_disabled_alarms_are_left_out(default: Deployed, tailored: Deployed):
+    # lag_alarm_minutes 0, and a disabled schedule
     assert set(alarms(default)) - set(alarms(tailored)) == {"cdclake-TableLate", "cdclake-ControllerSilent"}
 
 
-def test_every_alarm_speaks_to_a_topic_that_cloudwatch_may_publish_to_and_nobody_without_tls(default: Deployed):
+def test_alarms_notify_a_topic_that_allows_cloudwatch_and_requires_tls(default: Deployed):
     ((topic_id, topic),) = default.all("AWS::SNS::Topic").items()
     assert topic["Properties"] == {"TopicName": "cdclake-alarms"}
     assert all(alarm["AlarmActions"] == [f"<{topic_id}>"] for alarm in alarms(default).values())
@@ -99,7 +101,7 @@ def test_the_dashboard_shows_every_metric_of_the_jobs_and_of_the_function(defaul
     assert shown == {measure.title for measure in Measure if measure is not Measure.TABLES} | set(OUTCOMES)
 
 
-def test_the_outcomes_shown_are_those_of_the_function():
+def test_the_dashboard_shows_all_outcomes_of_the_function():
     written = re.findall(r'outcome = "(\w+)"|FAILED = "(\w+)"', (ON_RAW_FILE / "handler.py").read_text())
     told = {name for names in written for name in names if name} | {outcome.value for outcome in TriggerOutcome}
     assert {name.capitalize() for name in told} == set(OUTCOMES)

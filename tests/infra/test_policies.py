@@ -1,4 +1,4 @@
-"""The tests' own reading of policies, and of requests."""
+"""The tests' evaluation of policies and requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_action_and_resource_must_both_match_in_full(action: str, resource: str,
     ("context", "allowed"),
     [({("s3:prefix", "dms/shop/")}, True), ({("s3:prefix", "other/")}, False), (set(), False)],
 )
-def test_a_condition_must_hold_and_its_key_must_be_there(context: set[tuple[str, str]], allowed: bool) -> None:
+def test_a_condition_must_hold_and_its_key_must_exist(context: set[tuple[str, str]], allowed: bool) -> None:
     call = Call("job", "s3:ListBucket", "arn:aws:s3:::lake", frozenset(context))
     assert bool(allowing({"List": LIST}, call)) is allowed
 
@@ -49,7 +49,7 @@ def recorded(method: str, path: str, query: str = "", body: bytes = b"", source:
     """Actions and resources of one request to S3 by `job`."""
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        assert environ["wsgi.input"].read() == body  # the recorder takes nothing away
+        assert environ["wsgi.input"].read() == body  # the recorder does not consume it
         return []
 
     recorder = Recorder({"job"})
@@ -66,7 +66,7 @@ def recorded(method: str, path: str, query: str = "", body: bytes = b"", source:
     return {(call.action, call.resource) for call in recorder.calls}
 
 
-def test_a_batch_of_deletes_asks_for_each_object_and_each_version() -> None:
+def test_a_batch_delete_needs_permission_for_each_object_and_version() -> None:
     body = (
         b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>a</Key></Object>'
         b"<Object><Key>b</Key><VersionId>7</VersionId></Object></Delete>"
@@ -77,13 +77,13 @@ def test_a_batch_of_deletes_asks_for_each_object_and_each_version() -> None:
     }
 
 
-def test_a_copy_reads_its_source_and_writes_its_target() -> None:
+def test_a_copy_needs_permission_to_read_its_source_and_write_its_target() -> None:
     assert recorded("PUT", "/lake/c", "uploadId=1&partNumber=2", source="lake/a%20b?versionId=7") == {
         ("s3:GetObjectVersion", "arn:aws:s3:::lake/a b"),
         ("s3:PutObject", "arn:aws:s3:::lake/c"),
     }
 
 
-def test_a_request_of_a_kind_that_nobody_thought_of_is_no_call_but_an_error() -> None:
+def test_an_unknown_kind_of_request_is_an_error() -> None:
     with pytest.raises(AssertionError, match="tagging"):
         recorded("GET", "/lake/a", "tagging")

@@ -1,4 +1,4 @@
-"""The sample stack: what DMS needs, and nothing that the outside can reach."""
+"""The sample stack has what DMS needs and is unreachable from outside."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import json
 import pytest
 
 from cdclake_infra.build import build_app
-from cdclake_infra.gate import Checked, lint, synthesize
+from cdclake_infra.gate import CheckedStacks, lint, synthesize
 from tests.infra.stacks import KEY, Deployed
 
 SAMPLE = "CdclakeSample"
 
 
 @pytest.fixture(scope="module")
-def checked_sample(tmp_path_factory: pytest.TempPathFactory) -> Checked:
-    """All stacks with the sample; cdk-nag has passed them."""
+def checked_sample(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
+    """All stacks including the sample, after cdk-nag."""
     context = {
         "cdclake:sample_database": True,
         "cdclake:existing_lake_bucket": "acme-lake",
@@ -28,21 +28,21 @@ def checked_sample(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 
 
 @pytest.fixture(scope="module")
-def sample(checked_sample: Checked) -> Deployed:
-    """That, as it will be in an account."""
+def sample(checked_sample: CheckedStacks) -> Deployed:
+    """All stacks including the sample, with references resolved."""
     return Deployed(checked_sample)
 
 
-def test_the_sample_is_not_there_unless_somebody_wants_it(default: Deployed):
+def test_the_sample_is_not_deployed_by_default(default: Deployed):
     assert SAMPLE not in default.stacks
     assert default.all("AWS::RDS::DBInstance") == default.all("AWS::DMS::ReplicationTask") == {}
 
 
-def test_cfn_lint_finds_nothing_in_the_sample(checked_sample: Checked):
-    lint(Checked(checked_sample.folder, {SAMPLE: checked_sample.templates[SAMPLE]}, []))
+def test_cfn_lint_finds_nothing_in_the_sample(checked_sample: CheckedStacks):
+    lint(CheckedStacks(checked_sample.folder, {SAMPLE: checked_sample.templates[SAMPLE]}, []))
 
 
-def test_no_way_leads_from_the_internet_into_the_sample_or_out_of_it(sample: Deployed):
+def test_the_sample_has_no_route_to_or_from_the_internet(sample: Deployed):
     kinds = {resource["Type"] for resource in sample.stacks[SAMPLE]["Resources"].values()}
     assert not kinds & {"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route"}
     for subnet in sample.all("AWS::EC2::Subnet").values():
@@ -56,7 +56,7 @@ def test_no_way_leads_from_the_internet_into_the_sample_or_out_of_it(sample: Dep
         assert not {"CidrIp", "CidrIpv6"} & rule["Properties"].keys()
 
 
-def test_the_database_writes_its_binlog_as_dms_reads_it(sample: Deployed):
+def test_the_database_writes_its_binlog_as_dms_requires(sample: Deployed):
     assert sample.one("AWS::RDS::DBParameterGroup")["Properties"]["Parameters"] == {
         "binlog_format": "ROW",
         "binlog_row_image": "FULL",
@@ -67,7 +67,7 @@ def test_the_database_writes_its_binlog_as_dms_reads_it(sample: Deployed):
     assert database["StorageEncrypted"] is True
 
 
-def test_the_password_is_made_up_and_stands_in_secrets_manager_alone(sample: Deployed):
+def test_the_password_is_generated_and_stored_only_in_secrets_manager(sample: Deployed):
     (secret,) = sample.all("AWS::SecretsManager::Secret")
     assert sample.one("AWS::SecretsManager::Secret")["Properties"]["GenerateSecretString"]["GenerateStringKey"]
     reference = f"{{{{resolve:secretsmanager:<{secret}>:SecretString:password::}}}}"
@@ -76,7 +76,7 @@ def test_the_password_is_made_up_and_stands_in_secrets_manager_alone(sample: Dep
     assert source["Password"].startswith("{{resolve:secretsmanager:")
 
 
-def test_dms_writes_parquet_files_with_a_timestamp_where_cdclake_looks_for_them(sample: Deployed):
+def test_dms_writes_parquet_files_with_a_timestamp_to_the_raw_prefix(sample: Deployed):
     target = sample.one("AWS::DMS::Endpoint", EndpointType="target")["Properties"]["S3Settings"]
     assert target == {
         "ServiceAccessRoleArn": target["ServiceAccessRoleArn"],
@@ -92,7 +92,7 @@ def test_dms_writes_parquet_files_with_a_timestamp_where_cdclake_looks_for_them(
     }
 
 
-def test_the_task_loads_the_shop_and_then_its_changes_in_order_and_takes_no_raw_file_away(sample: Deployed):
+def test_the_task_replicates_the_shop_in_order_and_never_deletes_raw_files(sample: Deployed):
     task = sample.one("AWS::DMS::ReplicationTask")["Properties"]
     assert task["MigrationType"] == "full-load-and-cdc"
     select, order = json.loads(task["TableMappings"])["rules"]
@@ -121,7 +121,7 @@ def test_dms_may_write_raw_files_and_nothing_else(sample: Deployed):
     }
 
 
-def test_the_roles_that_dms_wants_in_every_account_outlive_the_sample(sample: Deployed):
+def test_the_account_roles_of_dms_outlive_the_sample(sample: Deployed):
     named = {
         role["Properties"]["RoleName"]: role["DeletionPolicy"]
         for role in sample.all("AWS::IAM::Role").values()

@@ -1,4 +1,4 @@
-"""What can be chosen, and what is refused."""
+"""Deployment settings: reading, defaults and validation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests import ROOT
 DOCUMENT = ROOT / "docs" / "deploy.md"
 
 
-def test_without_choices_the_defaults_hold():
+def test_an_empty_context_gives_the_defaults():
     assert Settings.from_context({}) == Settings()
 
 
-def test_keys_of_others_are_passed_over():
+def test_foreign_context_keys_are_ignored():
     assert Settings.from_context({"aws:cdk:version-reporting": True, "@aws-cdk/flag": False}) == Settings()
 
 
@@ -33,7 +33,7 @@ def test_a_number_may_be_text_or_json(value: object):
 
 
 @pytest.mark.parametrize("text", ["dms/erp", "/dms/erp/", "dms/erp/"])
-def test_a_prefix_may_be_written_with_and_without_slashes(text: str):
+def test_slashes_around_a_prefix_are_optional(text: str):
     assert Settings(raw_prefix=text).raw_prefix == "dms/erp/"
 
 
@@ -66,7 +66,7 @@ def test_a_prefix_may_be_written_with_and_without_slashes(text: str):
         ("silence_alarm_hours", "25"),
     ],
 )
-def test_a_value_that_cannot_be_deployed_is_named_and_the_remedy_told(name: str, value: str):
+def test_an_invalid_value_is_refused_with_the_valid_ones(name: str, value: str):
     with pytest.raises(ConfigurationError, match=f"cdclake:{name} is ") as refused:
         Settings.from_context({f"cdclake:{name}": value})
     assert "It must be " in str(refused.value)
@@ -75,9 +75,9 @@ def test_a_value_that_cannot_be_deployed_is_named_and_the_remedy_told(name: str,
 @pytest.mark.parametrize("missing", ["vpc_id", "subnet_id", "availability_zone"])
 def test_half_a_network_is_refused(missing: str):
     network = {"vpc_id": "vpc-01234567", "subnet_id": "subnet-01234567", "availability_zone": "us-east-1a"}
-    assert Settings(**network).vpc_id  # type: ignore[arg-type]  # texts all three
+    assert Settings(**network).vpc_id  # type: ignore[arg-type]  # all three are str
     with pytest.raises(ConfigurationError, match=f"cdclake:{missing} is ''"):
-        Settings(**{**network, missing: ""})  # type: ignore[arg-type]  # texts all three
+        Settings(**{**network, missing: ""})  # type: ignore[arg-type]  # all three are str
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name():
@@ -85,12 +85,12 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name():
         Settings.from_context({"cdclake:raw_prefx": "dms"})
 
 
-def test_raw_and_lake_cannot_be_one_bucket():
+def test_raw_and_lake_must_be_different_buckets():
     with pytest.raises(ConfigurationError, match="another bucket"):
         Settings(existing_raw_bucket="acme", existing_lake_bucket="acme")
 
 
-def test_the_lake_bucket_keeps_what_a_clean_up_would_keep():
+def test_the_lake_bucket_keeps_files_at_least_as_long_as_the_clean_up():
     assert Settings().lake_retention_days >= DEFAULT_RETENTION_DAYS
 
 

@@ -40,7 +40,7 @@ def test_a_bucket_is_encrypted_and_private(default: Deployed, name: str):
     assert properties["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
 
 
-def test_a_key_of_ones_own_encrypts_the_data_and_not_the_access_logs(tailored: Deployed):
+def test_a_kms_key_encrypts_the_data_but_not_the_access_logs(tailored: Deployed):
     (encryption,) = bucket(tailored, LAKE)["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     by_key = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
     assert encryption == {"BucketKeyEnabled": True, "ServerSideEncryptionByDefault": by_key}
@@ -49,11 +49,11 @@ def test_a_key_of_ones_own_encrypts_the_data_and_not_the_access_logs(tailored: D
 
 
 @pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
-def test_a_bucket_refuses_everybody_who_does_not_speak_tls_1_2(default: Deployed, name: str):
+def test_a_bucket_refuses_clients_without_tls_1_2(default: Deployed, name: str):
     (logical_id,) = [
         logical_id
-        for logical_id, found in default.all("AWS::S3::Bucket").items()
-        if found["Properties"]["BucketName"] == name
+        for logical_id, resource in default.all("AWS::S3::Bucket").items()
+        if resource["Properties"]["BucketName"] == name
     ]
     policy = default.one("AWS::S3::BucketPolicy", Bucket=f"<{logical_id}>")["Properties"]["PolicyDocument"]
     refused = [statement for statement in policy["Statement"] if statement["Effect"] == "Deny"]
@@ -95,28 +95,28 @@ def test_the_lake_keeps_versions_for_the_retention_time(default: Deployed, tailo
         } in rules(deployed, LAKE)
 
 
-def test_of_the_lake_nothing_expires_but_what_runs_of_several_tables_left(default: Deployed, tailored: Deployed):
+def test_only_leftover_batches_expire_in_the_lake(default: Deployed, tailored: Deployed):
     for deployed, prefix in ((default, ""), (tailored, "tables/")):
         expiring = [rule for rule in rules(deployed, LAKE) if "ExpirationInDays" in rule or "ExpirationDate" in rule]
         assert expiring == [{"ExpirationInDays": 7, "Prefix": f"{prefix}_cdclake/batch-", "Status": "Enabled"}]
 
 
 @pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
-def test_uploads_that_died_are_cleaned_up(default: Deployed, name: str):
+def test_interrupted_uploads_are_cleaned_up(default: Deployed, name: str):
     assert {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7}, "Status": "Enabled"} in rules(default, name)
 
 
-def test_raw_files_stay_and_have_no_versions(default: Deployed):
+def test_raw_files_do_not_expire_and_have_no_versions(default: Deployed):
     assert "VersioningConfiguration" not in bucket(default, RAW)
     assert not [rule for rule in rules(default, RAW) if "ExpirationInDays" in rule]
 
 
-def test_raw_files_expire_if_somebody_says_so(tmp_path: Path):
+def test_raw_files_expire_if_configured(tmp_path: Path):
     deployed = Deployed(synthesize(build_app({"cdclake:raw_expiry_days": 400}, tmp_path)))
     assert {"ExpirationInDays": 400, "Status": "Enabled"} in rules(deployed, RAW)
 
 
-def test_the_state_table_is_the_one_that_operators_know(default: Deployed):
+def test_the_state_table_keeps_its_known_name_and_key(default: Deployed):
     table = default.one("AWS::DynamoDB::Table")["Properties"]
     assert table == {
         "TableName": STATE_TABLE,
@@ -131,10 +131,10 @@ def test_the_state_table_is_the_one_that_operators_know(default: Deployed):
 def test_the_lake_tables_have_a_database_in_the_catalog(default: Deployed, tailored: Deployed):
     database = default.one("AWS::Glue::Database")["Properties"]
     assert (database["CatalogId"], database["DatabaseInput"]["Name"]) == (ACCOUNT, "cdclake")
-    assert tailored.all("AWS::Glue::Database") == {}  # it is there already
+    assert tailored.all("AWS::Glue::Database") == {}  # it exists already
 
 
-def test_data_and_its_protection_stay_whatever_becomes_of_the_stack(default: Deployed):
+def test_data_and_bucket_policies_survive_the_stack(default: Deployed):
     kept = [resource for kind in KEEPS_DATA for resource in default.all(kind).values()]
     assert len(kept) == 8
     assert {(resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) for resource in kept} == {
@@ -142,7 +142,7 @@ def test_data_and_its_protection_stay_whatever_becomes_of_the_stack(default: Dep
     }
 
 
-def test_one_setting_lets_data_go_with_the_stack(tailored: Deployed):
+def test_one_setting_deletes_data_with_the_stack(tailored: Deployed):
     kept = [resource for kind in KEEPS_DATA for resource in tailored.all(kind).values()]
     assert {(resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) for resource in kept} == {
         ("Delete", "Delete")
@@ -150,7 +150,7 @@ def test_one_setting_lets_data_go_with_the_stack(tailored: Deployed):
     assert tailored.one("AWS::DynamoDB::Table")["Properties"]["DeletionProtectionEnabled"] is False
 
 
-def test_a_stack_that_keeps_data_cannot_be_deleted_by_mistake(default: Deployed, tailored: Deployed):
+def test_a_stack_with_data_is_protected_against_deletion(default: Deployed, tailored: Deployed):
     assert default.termination_protected() == {"CdclakeStorage": True, "CdclakePipeline": False}
     assert tailored.termination_protected() == {"CdclakeStorage": False, "CdclakePipeline": False}
 
@@ -160,12 +160,12 @@ def test_the_pipeline_stack_holds_no_data(default: Deployed):
     assert not kinds & set(KEEPS_DATA)
 
 
-def test_a_bucket_that_is_there_is_left_alone(tailored: Deployed):
+def test_an_existing_bucket_is_not_created(tailored: Deployed):
     names = {found["Properties"]["BucketName"] for found in tailored.all("AWS::S3::Bucket").values()}
     assert names == {LAKE, LOGS}
 
 
-def test_where_all_is_there_no_storage_is_deployed(tmp_path: Path):
+def test_no_storage_is_deployed_if_everything_exists(tmp_path: Path):
     context = {
         "cdclake:existing_raw_bucket": "acme-raw",
         "cdclake:existing_lake_bucket": "acme-lake",

@@ -1,4 +1,4 @@
-"""What starts work: the clock and new raw files."""
+"""The two triggers: the schedule and new raw files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def notification(deployed: Deployed) -> dict[str, Any]:
     ("stacks", "schedule", "enabled"),
     [("default", "cron(0 * * * ? *)", True), ("tailored", "cron(30 2 * * ? *)", False)],
 )
-def test_a_workflow_starts_the_controller_by_the_clock(
+def test_a_workflow_starts_the_controller_on_a_schedule(
     request: pytest.FixtureRequest, stacks: str, schedule: str, enabled: bool
 ):
     deployed: Deployed = request.getfixturevalue(stacks)
@@ -52,29 +52,29 @@ def test_a_workflow_starts_the_controller_by_the_clock(
     assert deployed.one("AWS::Glue::Workflow")["Properties"]["MaxConcurrentRuns"] == 1
 
 
-def test_new_raw_files_below_the_prefix_are_told_to_the_function(tailored: Deployed):
-    told = notification(tailored)
-    assert told["BucketName"] == "acme-raw"
-    assert told["Managed"] is False  # other notifications of the bucket stay
-    (configuration,) = told["NotificationConfiguration"]["LambdaFunctionConfigurations"]
+def test_the_function_is_notified_of_raw_files_below_the_prefix(tailored: Deployed):
+    configured = notification(tailored)
+    assert configured["BucketName"] == "acme-raw"
+    assert configured["Managed"] is False  # other notifications of the bucket stay
+    (configuration,) = configured["NotificationConfiguration"]["LambdaFunctionConfigurations"]
     assert configuration["Events"] == ["s3:ObjectCreated:*"]
     assert configuration["Filter"] == {"Key": {"FilterRules": [{"Name": "prefix", "Value": "dms/erp/"}]}}
     logical_id = configuration["LambdaFunctionArn"].strip("<>").removesuffix(".Arn")
     assert tailored.all("AWS::Lambda::Function")[logical_id]["Properties"] == function(tailored)
 
 
-def test_without_a_prefix_every_raw_file_is_told(default: Deployed):
+def test_without_a_prefix_the_function_is_notified_of_every_raw_file(default: Deployed):
     (configuration,) = notification(default)["NotificationConfiguration"]["LambdaFunctionConfigurations"]
     assert "Filter" not in configuration
 
 
-def test_where_only_the_schedule_starts_work_the_raw_bucket_tells_nobody(tmp_path: Path):
+def test_without_start_by_file_the_bucket_sends_no_notifications(tmp_path: Path):
     deployed = Deployed(synthesize(build_app({"cdclake:start_by_file": False}, tmp_path)))
     assert deployed.all("Custom::S3BucketNotifications") == deployed.all("AWS::Lambda::Permission") == {}
-    assert function(deployed)  # for who wants to call it
+    assert function(deployed)  # can still be called
 
 
-def test_nobody_but_the_raw_bucket_of_this_account_may_call_the_function(tailored: Deployed):
+def test_only_the_raw_bucket_of_this_account_may_call_the_function(tailored: Deployed):
     permission = tailored.one("AWS::Lambda::Permission")["Properties"]
     assert (permission["Action"], permission["Principal"]) == ("lambda:InvokeFunction", "s3.amazonaws.com")
     assert (permission["SourceAccount"], permission["SourceArn"]) == (ACCOUNT, "arn:aws:s3:::acme-raw")
@@ -85,7 +85,7 @@ def test_notifications_are_set_once_the_bucket_may_call(default: Deployed):
     assert permission in default.one("Custom::S3BucketNotifications")["DependsOn"]
 
 
-def test_the_function_finds_its_surroundings_in_its_environment(tailored: Deployed):
+def test_the_functions_environment_has_its_settings(tailored: Deployed):
     folder = tailored.uploaded(function(tailored)["Code"]["S3Key"])
     command = [sys.executable, "-I", "-c", HANDLER, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
@@ -99,7 +99,7 @@ def test_the_function_finds_its_surroundings_in_its_environment(tailored: Deploy
     }
 
 
-def test_the_function_is_the_one_that_is_uploaded(default: Deployed):
+def test_the_functions_code_is_uploaded(default: Deployed):
     assert function(default)["Code"]["S3Bucket"] == CODE_BUCKET
     assert (default.uploaded(function(default)["Code"]["S3Key"]) / "handler.py").is_file()
 

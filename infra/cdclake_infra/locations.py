@@ -1,7 +1,7 @@
-"""Names and ARNs of what a deployment works with, the same in every stack.
+"""Names and ARNs of a deployment's buckets and tables, the same in every stack.
 
-They are put together from the account and the region, and no stack asks another. So the stack that is thrown away and
-built anew holds nothing of the one that keeps the data but its names.
+They are derived from the account and the region, so no stack references another. The pipeline stack can be deleted
+without touching the storage stack.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ LOG_BUCKET = f"cdclake-access-logs-{Aws.ACCOUNT_ID}-{Aws.REGION}"
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where things are.
+class Locations:
+    """Names of the buckets, prefixes and tables of a deployment.
 
     Attributes:
-        raw_bucket: Name of the bucket that DMS writes to.
-        raw_prefix: Prefix of the schemas' folders in it, empty or with a trailing slash.
-        lake_bucket: Name of the bucket of the lake.
-        lake_prefix: Prefix of the schemas' folders in it, empty or with a trailing slash.
-        state_table: Name of the DynamoDB table.
-        catalog_database: Name of the database of the Glue Data Catalog; empty: there is none.
-        kms_key_arn: Key that encrypts the objects of both buckets; empty: S3's own.
+        raw_bucket: The bucket that DMS writes to.
+        raw_prefix: Prefix of the schema folders in the raw bucket; empty, or with a trailing slash.
+        lake_bucket: The bucket of the lake.
+        lake_prefix: Prefix of the schema folders in the lake bucket; empty, or with a trailing slash.
+        state_table: The DynamoDB table.
+        catalog_database: The database in the Glue Data Catalog; empty: no catalog.
+        kms_key_arn: Key that encrypts the objects of both buckets; empty: S3's key.
     """
 
     raw_bucket: str
@@ -43,8 +43,8 @@ class Places:
     kms_key_arn: str
 
     @classmethod
-    def of(cls, settings: Settings) -> Places:
-        """The places that the settings name, and the names of those that are created."""
+    def of(cls, settings: Settings) -> Locations:
+        """Existing names from the settings; default names for everything that is created."""
         return cls(
             raw_bucket=settings.existing_raw_bucket or f"cdclake-raw-{Aws.ACCOUNT_ID}-{Aws.REGION}",
             raw_prefix=settings.raw_prefix,
@@ -62,5 +62,5 @@ def bucket_arn(bucket: str) -> str:
 
 
 def regional_arn(service: str, resource: str) -> str:
-    """ARN of something in this account and region."""
+    """ARN of a resource in this account and region."""
     return f"arn:{Aws.PARTITION}:{service}:{Aws.REGION}:{Aws.ACCOUNT_ID}:{resource}"
