@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Union
 import typer
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.connection import Account
+    from cdclake.devkit.replicate.connection import ConnectionOptions
 
 PASSWORD_VARIABLE = "CDCLAKE_SOURCE_PASSWORD"
 _SOURCE = "Source"
@@ -31,11 +31,13 @@ OptionFileOption = Annotated[
 ]
 
 
-def account_of(user: str | None, host: str | None, port: int | None, socket: str, option_file: Path | None) -> Account:
-    """The account that these options name, with the password of the environment."""
-    from cdclake.devkit.replicate.connection import Account  # heavy, and --help needs none of it
+def connection_options(
+    user: str | None, host: str | None, port: int | None, socket: str, option_file: Path | None
+) -> ConnectionOptions:
+    """The connection options of the command line, with the password of the environment."""
+    from cdclake.devkit.replicate.connection import ConnectionOptions  # heavy, and --help needs none of it
 
-    return Account(
+    return ConnectionOptions(
         user=user,
         password=os.environ.get(PASSWORD_VARIABLE),
         host=host,

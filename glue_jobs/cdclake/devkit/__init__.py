@@ -1,1 +1,1 @@
-"""Tools for a laptop: an embedded AWS, sample data, and a DMS simulator. None of it runs on AWS."""
+"""Tools for a laptop: an embedded AWS, sample data, and a stand-in for DMS. None of it runs on AWS."""

@@ -1,6 +1,6 @@
-"""A lake table beside its source: nothing that differs goes unseen, and nothing that does not is told.
+"""A comparison of a lake table with its source finds every difference, and reports nothing else.
 
-Each test holds tables against each other whole, and cut into parts that lie on disk.
+Each test compares whole tables, and tables that are split into parts on disk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cdclake.devkit.replicate.compare import MOST_EXAMPLES, RowComparison, compare_rows
+from cdclake.devkit.replicate.compare import MAX_EXAMPLES, RowComparison, compare_rows
 from cdclake.devkit.replicate.compare_parts import compare_in_parts
 from cdclake.model import position
 
@@ -36,11 +36,11 @@ def whole(lake: pa.Table, source: pa.Table, key: Sequence[str]) -> RowComparison
 
 
 def in_parts(lake: pa.Table, source: pa.Table, key: Sequence[str]) -> RowComparison:
-    def pieces(rows: pa.Table) -> Iterator[pa.Table]:
+    def batches(rows: pa.Table) -> Iterator[pa.Table]:
         yield rows.schema.empty_table()
         yield from (rows.slice(first, 2) for first in range(0, rows.num_rows, 2))
 
-    return compare_in_parts(pieces(lake), pieces(source), key, ADDED, parts=3)
+    return compare_in_parts(batches(lake), batches(source), key, ADDED, parts=3)
 
 
 @pytest.fixture(params=[whole, in_parts])
@@ -50,7 +50,7 @@ def compare(request: pytest.FixtureRequest) -> Compare:
 
 
 def lake(**columns: Any) -> pa.Table:
-    """The same rows in another order, as a lake has them, with some columns replaced."""
+    """The rows of `SOURCE` in another order, with the columns of a lake table; some columns may be replaced."""
     table = SOURCE.set_column(0, "id", SOURCE["id"].cast(pa.int64())).take([2, 0, 1])
     table = table.append_column("Op", [["I"] * 3]).append_column("dms_timestamp", [["x"] * 3])
     table = table.append_column(position.COLUMN, [[""] * 3])
@@ -67,22 +67,22 @@ def test_equal_tables_in_any_order_are_equal(compare: Compare):
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "told"),
+    ("column", "values", "difference"),
     [
         ("name", ["x", "a", ""], "name is 'x', not None"),
         ("name", [None, "a", None], "name is None, not ''"),
         ("price", [Decimal("0.01"), Decimal("1.10"), None], "price is Decimal('0.01'), not Decimal('0.00')"),
     ],
 )
-def test_one_value_that_is_not_the_same_is_told_with_its_key(
-    compare: Compare, column: str, values: list[object], told: str
+def test_a_differing_value_is_reported_with_its_key(
+    compare: Compare, column: str, values: list[object], difference: str
 ):
     compared = compare(lake(**{column: values}), SOURCE, KEY)
     assert (compared.different, compared.missing, compared.surplus, compared.equal) == (1, 0, 0, False)
-    assert any(told in example.row and "id " in example.row for example in compared.examples)
+    assert any(difference in example.row and "id " in example.row for example in compared.examples)
 
 
-def test_missing_surplus_and_repeated_rows_are_counted_and_told(compare: Compare):
+def test_missing_surplus_and_repeated_rows_are_counted_and_reported(compare: Compare):
     found = pa.concat_tables([lake().slice(0, 2), lake(id=[7, 8, 9]).slice(0, 1), lake().slice(0, 1)])
     compared = compare(found, SOURCE, KEY)
     assert (compared.missing, compared.surplus, compared.repeated, compared.different) == (1, 1, 1, 0)
@@ -91,38 +91,38 @@ def test_missing_surplus_and_repeated_rows_are_counted_and_told(compare: Compare
     assert "1 rows repeated" in compared.differences
 
 
-def test_a_repeated_row_that_differs_from_the_first_is_seen(compare: Compare):
+def test_a_repeated_row_that_differs_from_the_first_is_found(compare: Compare):
     found = pa.concat_tables([lake(), lake(name=["other", "other", "other"]).slice(0, 1)])
     assert not compare(found, SOURCE, KEY).equal
 
 
-def test_columns_that_are_missing_unknown_or_of_another_type_are_told(compare: Compare):
+def test_columns_that_are_missing_unknown_or_of_another_type_are_reported(compare: Compare):
     found = lake().drop_columns(["at"]).append_column("new", [[1, 2, 3]])
     found = found.set_column(2, "name", pa.chunked_array([[1, 2, 3]]))
     assert compare(found, SOURCE, KEY).columns == (
-        "column name is bigint in the lake and string by its source",
+        "column name is bigint in the lake and string in the source",
         "column at is missing in the lake",
         "column new is not in the source",
     )
 
 
-def test_a_column_of_another_type_is_compared_all_the_same(compare: Compare):
+def test_values_are_compared_even_if_the_column_has_another_type(compare: Compare):
     found = lake().set_column(2, "name", pa.chunked_array([[1, 2, 3]]))
     assert compare(found, SOURCE, KEY).different == 3
 
 
-def test_bytes_that_are_no_text_are_compared_with_a_column_of_text(compare: Compare):
+def test_bytes_that_are_not_text_are_compared_with_a_text_column(compare: Compare):
     source = pa.table({"id": [1, 2], "part": ["a", "b"], "photo": [b"\xff\x00", b"jpg"]})
     compared = compare(source.set_column(2, "photo", [["ff00", "jpg"]]), source, KEY)
-    assert compared.columns == ("column photo is string in the lake and binary by its source",)
+    assert compared.columns == ("column photo is string in the lake and binary in the source",)
     assert (compared.different, compared.missing, compared.surplus) == (1, 0, 0)
 
 
-def test_without_the_key_columns_nothing_is_said_to_be_equal(compare: Compare):
+def test_tables_without_a_key_column_are_never_equal(compare: Compare):
     assert not compare(lake().drop_columns(["part"]), SOURCE, KEY).equal
 
 
-def test_without_a_key_each_row_must_be_there_as_often_as_in_the_source(compare: Compare):
+def test_without_a_key_each_row_must_occur_as_often_as_in_the_source(compare: Compare):
     source = pa.table({"a": ["x", "x", "y"], "b": [1, 1, None]})
     assert compare(source.take([2, 0, 1]), source, []).equal
     fewer = compare(source.take([0, 2]), source, [])
@@ -131,12 +131,12 @@ def test_without_a_key_each_row_must_be_there_as_often_as_in_the_source(compare:
     assert (more.missing, more.surplus) == (0, 1)
 
 
-def test_the_first_differences_of_each_kind_are_told_and_all_are_counted(compare: Compare):
+def test_the_first_differences_of_each_kind_are_shown_and_all_are_counted(compare: Compare):
     source = pa.table({"id": list(range(100)), "v": [0] * 100})
     found = pa.table({"id": list(range(100)), "v": [1] * 100})
     compared = compare(found, source, ["id"])
     assert compared.different == 100
-    assert len(compared.examples) == MOST_EXAMPLES
+    assert len(compared.examples) == MAX_EXAMPLES
 
 
 def test_two_empty_tables_are_equal(compare: Compare):
@@ -145,7 +145,7 @@ def test_two_empty_tables_are_equal(compare: Compare):
     assert compare(nothing, SOURCE, KEY).missing == 3
 
 
-def test_keys_that_only_look_alike_are_two(compare: Compare):
+def test_keys_with_the_same_concatenation_are_different(compare: Compare):
     source = pa.table({"a": ["1:", "1"], "b": ["x", ":x"]})
     assert compare(source, source, ["a", "b"]).repeated == 0
 

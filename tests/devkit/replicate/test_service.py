@@ -1,4 +1,4 @@
-"""Full load and ongoing replication together: nothing is lost, whatever is going on and whoever dies."""
+"""Full load and ongoing replication lose nothing, under concurrent writes and after crashes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.devkit.replicate.source import WITH_KEYS, Source
+from tests.devkit.replicate.source_database import WITH_KEYS, SourceDatabase
 from tests.lake.dying_store import Death, DiedError, DyingStore
 
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
 from cdclake.cli.source_database import PASSWORD_VARIABLE
-from cdclake.devkit.replicate.connection import Account, connect
-from cdclake.devkit.replicate.position import ProgressFile
+from cdclake.devkit.replicate.connection import ConnectionOptions, connect
+from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 
@@ -44,9 +44,9 @@ SCRIPT = (
 
 
 class Writer:
-    """Moves amounts between rows, in transactions that keep their sum, inserts and deletes, until it is stopped."""
+    """Inserts and deletes rows, and moves amounts between rows in transactions that keep the sum, until stopped."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceDatabase) -> None:
         self._source = source
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work)
@@ -61,7 +61,7 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        connection = connect(self._source.account, database=self._source.schema)
+        connection = connect(self._source.connection_options, database=self._source.schema)
         with closing(connection), connection.cursor() as cursor:
             while not self._stop.wait(0.001):
                 number = self.transactions
@@ -74,11 +74,11 @@ class Writer:
                 self.transactions += 1
 
 
-def accounts(source: Source) -> None:
+def accounts(source: SourceDatabase) -> None:
     source.run(TABLE, *(f"insert into t values ({number}, 100)" for number in range(50)))
 
 
-def test_a_full_load_is_of_one_moment_and_changes_go_on_from_there_while_others_write(source: Source):
+def test_a_full_load_is_consistent_and_changes_continue_from_it_under_concurrent_writes(source: SourceDatabase):
     accounts(source)
     with Writer(source) as writer:
         wait_until(lambda: writer.transactions > 20)
@@ -90,13 +90,13 @@ def test_a_full_load_is_of_one_moment_and_changes_go_on_from_there_while_others_
     source.replicate()
     assert sum(row["v"] for row in source.loaded("t")) == 5000
     assert source.merged("t") == source.rows("t")
-    # Not one change of before the full load, nor of those that rolled back.
+    # No change from before the full load, and none that rolled back.
     assert len([row for row in source.changed("t") if row["Op"] == "I"]) == len(
         {row["id"] for row in source.changed("t") if row["Op"] == "I"} - {row["id"] for row in source.loaded("t")}
     )
 
 
-def test_a_large_full_load_goes_to_several_files_and_an_empty_table_to_none(source: Source):
+def test_a_large_full_load_has_several_files_and_an_empty_table_none(source: SourceDatabase):
     source.run(TABLE, "create table none (id int primary key)", "insert into t select seq, seq from seq_1_to_50000")
     source.replicate(replace(WITH_KEYS, max_file_size=100))
     keys = [found.key for found in source.raw.list(f"{source.schema}/")]
@@ -104,8 +104,8 @@ def test_a_large_full_load_goes_to_several_files_and_an_empty_table_to_none(sour
     assert [row["id"] for row in source.loaded("t")] == list(range(1, 50_001))
 
 
-def test_nothing_is_lost_whichever_store_call_fails(source: Source):
-    """The run dies at each call in turn, with and without carrying it out; then another one goes on."""
+def test_nothing_is_lost_whichever_store_call_fails(source: SourceDatabase):
+    """A run fails at each store call in turn, before or after the call takes effect; then another run continues."""
     source.run(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
     source.replicate()
     source.run(*SCRIPT)
@@ -125,10 +125,10 @@ def test_nothing_is_lost_whichever_store_call_fails(source: Source):
             assert source.merged("t") == source.rows("t")
             if dying._calls < call:
                 break
-    assert deaths == 6  # two files for the columns before and after, and the position; each twice
+    assert deaths == 6  # two files, for the old and the new columns, and the position; each twice
 
 
-def test_a_full_load_that_died_is_made_anew_whichever_store_call_failed(source: Source):
+def test_a_failed_full_load_is_repeated_whichever_store_call_failed(source: SourceDatabase):
     source.run(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
     for carried_out in (False, True):
         for call in range(1, 4):
@@ -141,7 +141,7 @@ def test_a_full_load_that_died_is_made_anew_whichever_store_call_failed(source: 
             assert source.merged("t") == source.rows("t")
 
 
-def test_a_full_load_made_anew_leaves_no_file_of_the_one_before(source: Source):
+def test_a_repeated_full_load_leaves_no_file_of_the_previous_one(source: SourceDatabase):
     source.run(TABLE, "insert into t select seq, seq from seq_1_to_50000")
     small = replace(WITH_KEYS, max_file_size=200)
     source.replicate(small)
@@ -152,7 +152,7 @@ def test_a_full_load_made_anew_leaves_no_file_of_the_one_before(source: Source):
     assert len(source.loaded("t")) == 10
 
 
-def test_raw_files_of_somebody_else_are_left_alone(source: Source):
+def test_raw_files_of_another_writer_are_kept(source: SourceDatabase):
     source.run(TABLE)
     source.raw.put(f"{source.schema}/t/LOAD00000001.parquet", b"theirs")
     with pytest.raises(ConfigurationError, match="did not write"):
@@ -160,7 +160,7 @@ def test_raw_files_of_somebody_else_are_left_alone(source: Source):
     assert source.raw.get(f"{source.schema}/t/LOAD00000001.parquet") == b"theirs"
 
 
-def test_files_are_written_while_it_runs_and_the_last_ones_when_it_is_stopped(source: Source):
+def test_files_are_written_during_a_run_and_when_it_is_stopped(source: SourceDatabase):
     source.run(TABLE)
     stop = threading.Event()
     running = source.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
@@ -177,7 +177,7 @@ def test_files_are_written_while_it_runs_and_the_last_ones_when_it_is_stopped(so
     assert source.merged("t") == source.rows("t")
 
 
-def test_names_of_change_files_grow_from_run_to_run_though_the_clock_goes_back(source: Source):
+def test_change_file_names_increase_between_runs_though_the_clock_goes_back(source: SourceDatabase):
     source.run(TABLE)
     for year in (2030, 2020):
         source.run(f"insert into t values ({year}, 0)")
@@ -189,7 +189,7 @@ def test_names_of_change_files_grow_from_run_to_run_though_the_clock_goes_back(s
     assert [row["id"] for row in source.changed("t")] == [2031, 2020, 2021]
 
 
-def test_a_binlog_that_is_gone_is_an_error_that_says_to_load_anew(source: Source):
+def test_a_purged_binlog_is_an_error_until_the_full_load_is_repeated(source: SourceDatabase):
     source.run(TABLE)
     before = source.replicate()
     assert before.binlog is not None
@@ -207,41 +207,41 @@ def test_a_binlog_that_is_gone_is_an_error_that_says_to_load_anew(source: Source
     assert source.merged("t") == source.rows("t")
 
 
-def test_a_position_of_another_server_is_not_gone_on_from(source: Source):
+def test_a_position_of_another_server_is_refused(source: SourceDatabase):
     source.run(TABLE)
     source.replicate()
     file = ProgressFile(source.raw, "", source.schema)
     progress = file.read()
     assert progress is not None
     file.write(replace(progress, server="another"))
-    with pytest.raises(IntegrityError, match="of another server, another"):
+    with pytest.raises(IntegrityError, match="belongs to another server, another"):
         source.replicate()
     source.replication().run(lambda: False, anew=True, until_now=True)
     assert file.read() == progress
 
 
-def test_two_databases_of_one_server_go_to_one_bucket(source: Source, mariadb: PrivateMariadb):
-    with Source(mariadb.account, f"{source.schema}other") as other:
+def test_two_databases_of_one_server_share_a_bucket(source: SourceDatabase, mariadb: PrivateMariadb):
+    with SourceDatabase(mariadb.connection_options, f"{source.schema}other") as other:
         other.raw = source.raw
-        for one in (source, other):
-            one.run(TABLE)
-            one.replicate()
-            one.run("insert into t values (1, 1)")
-        for one in (source, other):
-            one.replicate()
-            assert one.merged("t") == one.rows("t")
+        for database in (source, other):
+            database.run(TABLE)
+            database.replicate()
+            database.run("insert into t values (1, 1)")
+        for database in (source, other):
+            database.replicate()
+            assert database.merged("t") == database.rows("t")
 
 
-def test_a_table_altered_while_it_is_read_is_an_error_to_try_again(source: Source):
+def test_a_table_altered_during_a_read_is_a_retryable_error(source: SourceDatabase):
     source.run(TABLE, "insert into t values (1, 1)")
-    with snapshot(source.account, source.schema) as before:
+    with snapshot(source.connection_options, source.schema) as before:
         source.run("alter table t modify v bigint")
         with pytest.raises(RetryableError, match="altered while it was read"):
             list(before.rows(before.tables[0]))
 
 
 @pytest.mark.parametrize("name", ["binlog_format", "binlog_row_image", "binlog_row_metadata"])
-def test_a_source_whose_binlog_does_not_tell_all_is_refused(source: Source, name: str):
+def test_a_source_with_an_incomplete_binlog_is_refused(source: SourceDatabase, name: str):
     wrong = {"binlog_format": "MIXED", "binlog_row_image": "MINIMAL", "binlog_row_metadata": "MINIMAL"}
     source.run(TABLE)
     ((before,),) = source.query(f"select @@global.{name}")
@@ -254,7 +254,7 @@ def test_a_source_whose_binlog_does_not_tell_all_is_refused(source: Source, name
     assert list(source.raw.list("")) == []
 
 
-def test_an_unknown_table_or_database_is_refused(source: Source):
+def test_an_unknown_table_or_database_is_refused(source: SourceDatabase):
     source.run(TABLE)
     with pytest.raises(ConfigurationError, match="has no table nothing"):
         source.replicate(only=("t", "nothing"))
@@ -265,20 +265,20 @@ def test_an_unknown_table_or_database_is_refused(source: Source):
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
-def test_a_table_whose_name_is_no_folders_is_refused(source: Source, name: str):
+def test_a_table_whose_name_cannot_be_a_folder_is_refused(source: SourceDatabase, name: str):
     source.run(TABLE)
     source.replicate()
     source.run(f"create table `{name}` (id int primary key)", f"insert into `{name}` values (1)")
-    with pytest.raises(ConfigurationError, match="cannot be that of a folder"):
+    with pytest.raises(ConfigurationError, match="cannot be a folder.s name"):
         source.replicate()
     source.raw = MemoryStore()
-    with pytest.raises(ConfigurationError, match="cannot be that of a folder"):
+    with pytest.raises(ConfigurationError, match="cannot be a folder.s name"):
         source.replicate()
     assert list(source.raw.list("")) == []
     source.replicate(only=("t",))
 
 
-def test_a_table_that_keeps_old_versions_of_its_rows_is_refused_and_can_be_left_out(source: Source):
+def test_a_system_versioned_table_is_refused_and_can_be_left_out(source: SourceDatabase):
     source.run(TABLE, "create table v (id int primary key) with system versioning")
     with pytest.raises(ConfigurationError, match="system-versioned") as caught:
         source.replicate()
@@ -286,7 +286,7 @@ def test_a_table_that_keeps_old_versions_of_its_rows_is_refused_and_can_be_left_
     source.replicate(only=("t",))
 
 
-def test_a_full_load_can_be_stopped_and_is_made_anew_by_the_next_run(source: Source):
+def test_the_next_run_restarts_a_full_load_that_was_stopped(source: SourceDatabase):
     source.run(TABLE, "create table u (id int primary key)", *(f"insert into t values ({n}, 1)" for n in range(3)))
     stop = iter([False])
     progress = source.replication().run(lambda: next(stop, True))
@@ -296,15 +296,15 @@ def test_a_full_load_can_be_stopped_and_is_made_anew_by_the_next_run(source: Sou
     assert source.merged("t") == source.rows("t")
 
 
-def test_two_processes_are_never_at_one_replication(source: Source):
+def test_two_processes_never_run_one_replication(source: SourceDatabase):
     accounts(source)
 
-    attempts: list[Source] = []
+    attempts: list[SourceDatabase] = []
 
     def try_another() -> bool:
         if not attempts:
             attempts.append(source)
-            with pytest.raises(RetryableError, match="Another process is at this replication"):
+            with pytest.raises(RetryableError, match="Another process runs this replication"):
                 source.replicate()
         return True
 
@@ -320,34 +320,34 @@ def test_two_processes_are_never_at_one_replication(source: Source):
         replace(WITH_KEYS, header_columns=("AR_H_USER",)),
     ],
 )
-def test_settings_that_it_cannot_obey_are_refused(settings: DmsSettings):
-    with pytest.raises(ConfigurationError, match="does not know"):
-        Source(Account(), "shop").replication(settings)
+def test_unsupported_settings_are_refused(settings: DmsSettings):
+    with pytest.raises(ConfigurationError, match="does not support"):
+        SourceDatabase(ConnectionOptions(), "shop").replication(settings)
 
 
-def test_a_wrong_password_is_refused_and_named_nowhere(source: Source):
-    account = replace(source.account, password="s3cret")
+def test_a_wrong_password_is_refused_and_never_shown(source: SourceDatabase):
+    connection_options = replace(source.connection_options, password="s3cret")
     with pytest.raises(ConfigurationError, match="Access denied") as error:
-        connect(account)
-    assert "s3cret" not in f"{error.value!r} {error.value} {account!r}"
+        connect(connection_options)
+    assert "s3cret" not in f"{error.value!r} {error.value} {connection_options!r}"
 
 
-def test_a_source_that_is_not_there_is_an_error_to_try_again(tmp_path: Path):
-    with pytest.raises(RetryableError, match="did not do it"):
-        connect(Account(user="x", socket=str(tmp_path / "none")))
+def test_an_unreachable_source_is_a_retryable_error(tmp_path: Path):
+    with pytest.raises(RetryableError, match="returned an error"):
+        connect(ConnectionOptions(user="x", socket=str(tmp_path / "none")))
 
 
 class Command:
-    """`cdclake local replicate` in a process of its own, into a folder."""
+    """`cdclake local replicate` in a separate process, to a folder."""
 
-    def __init__(self, source: Source, folder: Path) -> None:
-        account = source.account
+    def __init__(self, source: SourceDatabase, folder: Path) -> None:
+        connection_options = source.connection_options
         self._arguments = [
             *(sys.executable, "-c", "from cdclake.cli.main import main; main()", "local", "replicate", source.schema),
-            *("--user", str(account.user), "--socket", account.socket, "--folder", str(folder)),
+            *("--user", str(connection_options.user), "--socket", connection_options.socket, "--folder", str(folder)),
             *("--set", "CdcMaxBatchInterval=1"),
         ]
-        self._environment = {**os.environ, PASSWORD_VARIABLE: str(account.password)}
+        self._environment = {**os.environ, PASSWORD_VARIABLE: str(connection_options.password)}
 
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -355,7 +355,7 @@ class Command:
         )
 
 
-def test_the_command_killed_at_any_moment_goes_on_without_loss(source: Source, tmp_path: Path):
+def test_the_command_continues_without_loss_after_kills(source: SourceDatabase, tmp_path: Path):
     accounts(source)
     source.raw = FolderStore(tmp_path)
     command = Command(source, tmp_path)
@@ -373,11 +373,11 @@ def test_the_command_killed_at_any_moment_goes_on_without_loss(source: Source, t
         _, log = process.communicate(timeout=30)
     assert process.returncode == 0, log
     assert source.merged("t") == source.rows("t")
-    assert str(source.account.password) not in log
+    assert str(source.connection_options.password) not in log
 
 
-def wait_until(is_so: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.02)

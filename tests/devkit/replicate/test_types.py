@@ -1,4 +1,4 @@
-"""Every type of a column comes out of a full load and of the binlog as the same value, the one that the source has."""
+"""A full load and the binlog deliver the source's exact values, for every column type."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from tests.devkit.replicate.source import without
+from tests.devkit.replicate.source_database import without
 
-from cdclake.devkit.replicate.mysql_types import SourceColumn, check_readable, logged, selected, time_text
+from cdclake.devkit.replicate.mysql_types import (
+    SourceColumn,
+    check_readable,
+    rows_from_binlog,
+    rows_from_select,
+    time_text,
+)
 from cdclake.devkit.replicate.source_tables import source_tables
 from cdclake.errors import ConfigurationError, IntegrityError
 
 if TYPE_CHECKING:
-    from tests.devkit.replicate.source import Source
+    from tests.devkit.replicate.source_database import SourceDatabase
 
 
 def at(*parts: int) -> datetime:
@@ -103,15 +109,15 @@ TYPES: list[tuple[str, pa.DataType, list[tuple[str, Any]]]] = [
 ]
 
 
-def test_every_type_is_the_same_by_full_load_and_by_binlog(source: Source):
-    """One table with a column of each type; its rows are there before the full load and come once more after it."""
+def test_full_load_and_binlog_deliver_the_same_values_of_every_type(source: SourceDatabase):
+    """One table has a column of each type; its rows are inserted before the full load and again after it."""
     columns = ", ".join(f"c{number} {kind}" for number, (kind, *_) in enumerate(TYPES))
     source.run(f"create table t (id int primary key, {columns})", "set session sql_mode = ''")
-    most = max(len(values) for *_, values in TYPES)
-    literals = [[*(text for text, _ in values), *["null"] * most] for *_, values in TYPES]
+    max_values = max(len(values) for *_, values in TYPES)
+    literals = [[*(text for text, _ in values), *["null"] * max_values] for *_, values in TYPES]
     for first in (1, 101):
-        for row in range(most + 1):
-            # A generated column takes no value, not even null.
+        for row in range(max_values + 1):
+            # A generated column accepts no value, not even null.
             kinds = [kind for kind, *_ in TYPES]
             values = ["default" if "as (" in kind else of[row] for kind, of in zip(kinds, literals, strict=True)]
             source.run(f"insert into t values ({first + row}, {', '.join(values)})")
@@ -120,13 +126,13 @@ def test_every_type_is_the_same_by_full_load_and_by_binlog(source: Source):
     expected = [
         {f"c{n}": (values[0][1] if "as (" in kind else values[row][1] if row < len(values) else None)
          for n, (kind, _, values) in enumerate(TYPES)}
-        for row in range(most + 1)
+        for row in range(max_values + 1)
     ]  # fmt: skip
     assert without(source.loaded("t"), "id", "sent", "AR_H_CHANGE_SEQ", "BI_id") == expected
     assert without(source.changed("t"), "Op", "id", "sent", "AR_H_CHANGE_SEQ", "BI_id") == expected
 
 
-def test_every_type_is_the_one_that_dms_gives_it(source: Source):
+def test_every_column_has_the_type_that_dms_delivers(source: SourceDatabase):
     columns = ", ".join(f"c{number} {kind}" for number, (kind, *_) in enumerate(TYPES))
     source.run(f"create table t (id int primary key, {columns})")
     (table,) = source_tables(source.connection, source.schema)
@@ -136,27 +142,27 @@ def test_every_type_is_the_one_that_dms_gives_it(source: Source):
 
 
 @pytest.mark.parametrize(
-    ("column", "why"),
+    ("column", "reason"),
     [
         ("u uuid", "has the type uuid"),
         ("d decimal(39,2)", r"has the type decimal\(39,2\)"),
         ("v varchar(10) character set utf16", "has the character set utf16"),
         ("e enum('ä') character set latin1", "values other than ASCII"),
         ("v text compressed", "has the type text compressed"),
-        ("op int", "a name that DMS's settings give"),
-        ("Sent int", "a name that DMS's settings give"),
-        ("ar_h_change_seq int", "a name that DMS's settings give"),
-        ("bi_id int", "a name that DMS's settings give"),
+        ("op int", "the name of a column that the DMS settings add"),
+        ("Sent int", "the name of a column that the DMS settings add"),
+        ("ar_h_change_seq int", "the name of a column that the DMS settings add"),
+        ("bi_id int", "the name of a column that the DMS settings add"),
     ],
 )
-def test_a_column_that_cannot_be_carried_over_is_refused_at_the_start(source: Source, column: str, why: str):
+def test_an_unsupported_column_is_refused_at_the_start(source: SourceDatabase, column: str, reason: str):
     source.run(f"create table t (id int primary key, {column})")
-    with pytest.raises(ConfigurationError, match=why):
+    with pytest.raises(ConfigurationError, match=reason):
         source.replicate()
     assert list(source.raw.list("")) == []
 
 
-def test_a_column_that_cannot_be_carried_over_is_refused_when_it_is_added(source: Source):
+def test_an_unsupported_column_is_refused_when_it_is_added(source: SourceDatabase):
     source.run("create table t (id int primary key)")
     source.replicate()
     source.run("alter table t add column v varchar(10) character set utf16", "insert into t values (1, 'a')")
@@ -166,45 +172,45 @@ def test_a_column_that_cannot_be_carried_over_is_refused_when_it_is_added(source
 
 
 @pytest.mark.parametrize(
-    ("column", "error", "why"),
+    ("column", "error", "reason"),
     [
         ("v text compressed", IntegrityError, "an event that cannot be read"),
-        ("Op text", ConfigurationError, "a name that DMS's settings give"),
+        ("Op text", ConfigurationError, "the name of a column that the DMS settings add"),
     ],
 )
-def test_a_column_that_nobody_could_read_is_refused_when_it_is_added(
-    source: Source, column: str, error: type[Exception], why: str
+def test_an_unreadable_or_ambiguous_column_is_refused_when_it_is_added(
+    source: SourceDatabase, column: str, error: type[Exception], reason: str
 ):
     source.run("create table t (id int primary key)")
     source.replicate()
     source.run(f"alter table t add column {column}", "insert into t values (1, 'a')")
-    with pytest.raises(error, match=why):
+    with pytest.raises(error, match=reason):
         source.replicate()
     assert source.changed("t") == []
 
 
-def test_text_that_is_not_of_its_character_set_is_an_error_and_not_guessed(source: Source):
+def test_text_that_is_invalid_in_its_character_set_is_an_error(source: SourceDatabase):
     source.run("create table t (id int primary key, v varchar(10) character set latin1)")
     source.replicate()
     source.run("insert into t values (1, x'81')")  # undefined in Windows-1252, which MySQL calls latin1
-    with pytest.raises(IntegrityError, match="not of its column's character set"):
+    with pytest.raises(IntegrityError, match="invalid in its column's character set"):
         source.replicate()
 
 
-def test_a_document_of_mysql_is_written_out_as_mysql_does():
+def test_a_mysql_json_document_is_formatted_as_mysql_does():
     column = SourceColumn("j", "json")
     document = {b"a": [1, "é", None, True, {"b": 1.5}], "long": "x"}
-    rows = logged([column], [{"j": document}, {"j": None}])
+    rows = rows_from_binlog([column], [{"j": document}, {"j": None}])
     assert rows["j"].to_pylist() == ['{"a": [1, "é", null, true, {"b": 1.5}], "long": "x"}', None]
 
 
-def test_rows_of_no_select_are_an_empty_table_with_all_columns():
-    rows = selected([SourceColumn("a", "int"), SourceColumn("b", "varchar")], [])
+def test_an_empty_select_is_an_empty_table_with_all_columns():
+    rows = rows_from_select([SourceColumn("a", "int"), SourceColumn("b", "varchar")], [])
     assert rows.schema == pa.schema([("a", pa.int32()), ("b", pa.string())])
 
 
 def test_an_unknown_type_is_refused():
-    with pytest.raises(ConfigurationError, match="has the type vector, which DMS does not deliver"):
+    with pytest.raises(ConfigurationError, match="has the type vector, which DMS does not support"):
         check_readable([SourceColumn("v", "vector")])
 
 
@@ -217,5 +223,5 @@ def test_an_unknown_type_is_refused():
         (timedelta(microseconds=120_000), 2, "00:00:00.12"),
     ],
 )
-def test_a_time_is_written_as_mysql_does(value: timedelta, digits: int, text: str):
+def test_a_time_is_formatted_as_mysql_does(value: timedelta, digits: int, text: str):
     assert time_text(value, digits) == text

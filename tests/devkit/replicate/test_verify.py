@@ -1,4 +1,4 @@
-"""Lake tables are held against a real database, every value of every row, or counted."""
+"""Lake tables are compared with a real database, by every value or by row counts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from cdclake.cli.main import app
 from cdclake.cli.source_database import PASSWORD_VARIABLE
 from cdclake.devkit.replicate import compare_parts
-from cdclake.devkit.replicate.verify import Verified, verify
+from cdclake.devkit.replicate.verify import TableVerification, verify
 from cdclake.lake.read.as_of import TableLocation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.devkit.replicate.source import Source
+    from tests.devkit.replicate.source_database import SourceDatabase
 
     from cdclake.model.table import TableName
 
@@ -41,29 +41,29 @@ def table(tmp_path: Path) -> TableOverTime:
 
 
 @pytest.fixture
-def orders(source: Source) -> Source:
+def orders(source: SourceDatabase) -> SourceDatabase:
     """A database with the same rows in its table `orders`."""
     source.run("create table orders (id int primary key, city varchar(50), price decimal(10,2))")
     source.run("insert into orders values (2, null, 1.50), (3, 'Bonn', 2.50)")
     return source
 
 
-def compared(source: Source, table: TableOverTime, **options: Any) -> Verified:
-    def place_of(name: TableName) -> TableLocation:
+def compared(source: SourceDatabase, table: TableOverTime, **options: Any) -> TableVerification:
+    def location_of(name: TableName) -> TableLocation:
         assert str(name) == f"{source.schema}.orders"
         return TableLocation.at(table.location, TABLE)
 
-    (found,) = verify(source.account, source.schema, place_of, ["orders"], **options)
-    return found
+    (verification,) = verify(source.connection_options, source.schema, location_of, ["orders"], **options)
+    return verification
 
 
-def test_equal_tables_are_equal(orders: Source, table: TableOverTime) -> None:
+def test_equal_tables_are_equal(orders: SourceDatabase, table: TableOverTime) -> None:
     found = compared(orders, table)
     assert (found.equal, found.change, found.lake_rows, found.source_rows) == (True, 2, 2, 2)
     assert compared(orders, table, counts_only=True).equal
 
 
-def test_each_kind_of_difference_is_found(orders: Source, table: TableOverTime) -> None:
+def test_each_kind_of_difference_is_found(orders: SourceDatabase, table: TableOverTime) -> None:
     orders.run("update orders set price = 2.51 where id = 3")
     orders.run("insert into orders values (4, 'Rom', 1.00)")
     found = compared(orders, table)
@@ -75,46 +75,48 @@ def test_each_kind_of_difference_is_found(orders: Source, table: TableOverTime) 
 
 
 def test_a_table_of_many_parts_is_compared_part_by_part(
-    orders: Source, table: TableOverTime, monkeypatch: pytest.MonkeyPatch
+    orders: SourceDatabase, table: TableOverTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compare_parts, "PART_ROWS", 1)
-    told: list[tuple[str, int, int]] = []
-    assert compared(orders, table, told=lambda *step: told.append(step)).equal
-    assert told[-1] == (f"{orders.schema}.orders", 4, 4)
+    progress: list[tuple[str, int, int]] = []
+    assert compared(orders, table, report=lambda *step: progress.append(step)).equal
+    assert progress[-1] == (f"{orders.schema}.orders", 4, 4)
     orders.run("update orders set price = 2.51 where id = 3")
     assert "1 rows different" in compared(orders, table).differences
 
 
-def test_columns_that_only_the_lake_has_are_named_and_no_difference(orders: Source, table: TableOverTime) -> None:
+def test_columns_only_in_the_lake_are_listed_but_are_no_difference(
+    orders: SourceDatabase, table: TableOverTime
+) -> None:
     orders.run("alter table orders drop column price")
     found = compared(orders, table)
     assert (found.equal, found.only_in_lake) == (True, ("price",))
 
 
-def test_rows_that_were_deleted_softly_do_not_count(orders: Source, table: TableOverTime) -> None:
+def test_soft_deleted_rows_are_not_compared(orders: SourceDatabase, table: TableOverTime) -> None:
     table.item["DeleteMode"] = "soft"
     table.apply(("D", row(2, None)))
     orders.run("delete from orders where id = 2")
     assert compared(orders, table).equal
 
 
-def test_a_table_that_is_not_in_the_lake_is_told(orders: Source, tmp_path: Path) -> None:
+def test_a_table_that_is_not_in_the_lake_is_reported(orders: SourceDatabase, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    place = TableLocation.at((tmp_path / "nothing").as_uri(), TABLE)
-    (found,) = verify(orders.account, orders.schema, lambda _: place)
+    location = TableLocation.at((tmp_path / "nothing").as_uri(), TABLE)
+    (found,) = verify(orders.connection_options, orders.schema, lambda _: location)
     assert (found.change, found.source_rows, found.differences) == (None, 2, ("there is no lake table",))
 
 
-def test_the_command_ends_with_6_if_something_differs(orders: Source, table: TableOverTime) -> None:
-    account = orders.account
-    arguments = ["verify", orders.schema, "--user", str(account.user), "--socket", account.socket]
+def test_the_command_exits_with_status_6_if_a_table_differs(orders: SourceDatabase, table: TableOverTime) -> None:
+    connection_options = orders.connection_options
+    arguments = ["verify", orders.schema, "--user", str(connection_options.user), "--socket", connection_options.socket]
     arguments += ["--lake-bucket", table.location, "-o", "json"]
-    environment = {PASSWORD_VARIABLE: account.password, "AWS_DEFAULT_REGION": "eu-central-1"}
+    environment = {PASSWORD_VARIABLE: connection_options.password, "AWS_DEFAULT_REGION": "eu-central-1"}
     result = CliRunner().invoke(app, arguments, env=environment)
     assert result.exit_code == 6, result.output
     (line,) = result.stdout.splitlines()
-    told = json.loads(line)
-    assert (told["table"], told["equal"], told["change"]) == (f"{orders.schema}.orders", False, None)
+    shown = json.loads(line)
+    assert (shown["table"], shown["equal"], shown["change"]) == (f"{orders.schema}.orders", False, None)
     assert "1 of 1 tables are not equal to their source" in result.stderr
 
 

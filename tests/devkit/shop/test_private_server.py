@@ -19,24 +19,27 @@ from cdclake.devkit.shop.mariadb import PrivateMariadb
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.connection import Account
+    from cdclake.devkit.replicate.connection import ConnectionOptions
 
 pytestmark = pytest.mark.database
 
 _STARTS_ONE = """
 from cdclake.devkit.shop.mariadb import PrivateMariadb
 with PrivateMariadb() as server:
-    print(server.account.socket, flush=True)
+    print(server.connection_options.socket, flush=True)
     input()
 """
 
 
 def test_it_answers_on_its_socket_and_on_a_port_of_the_loopback_device(mariadb: PrivateMariadb):
-    account = mariadb.account
-    for settings in ({"unix_socket": account.socket}, {"host": "127.0.0.1", "port": account.port}):
-        with closing(pymysql.connect(user=account.user, password=account.password, **settings)) as connection:
+    options = mariadb.connection_options
+    for settings in (
+        {"unix_socket": options.socket},
+        {"host": "127.0.0.1", "port": options.port},
+    ):
+        with closing(pymysql.connect(user=options.user, password=options.password, **settings)) as connection:
             assert "MariaDB" in connection.get_server_info()
-    with closing(connect(account)) as connection, connection.cursor() as cursor:
+    with closing(connect(options)) as connection, connection.cursor() as cursor:
         cursor.execute("select @@bind_address, @@session.time_zone")
         assert cursor.fetchone() == ("127.0.0.1", "+00:00")
 
@@ -44,27 +47,27 @@ def test_it_answers_on_its_socket_and_on_a_port_of_the_loopback_device(mariadb: 
 @pytest.mark.parametrize("user", ["root", "mysql", "mariadb.sys", ""])
 def test_nobody_gets_in_without_the_password(mariadb: PrivateMariadb, user: str):
     with pytest.raises(pymysql.OperationalError, match="Access denied"):
-        pymysql.connect(host="127.0.0.1", port=mariadb.account.port, user=user)
+        pymysql.connect(host="127.0.0.1", port=mariadb.connection_options.port, user=user)
 
 
 def test_nothing_of_it_is_left_when_the_block_is_left_by_an_error(mariadb: PrivateMariadb):
     def fail_inside() -> None:
         with PrivateMariadb() as server:
-            accounts.append(server.account)
+            accounts.append(server.connection_options)
             raise KeyboardInterrupt
 
-    accounts: list[Account] = []
+    accounts: list[ConnectionOptions] = []
     with pytest.raises(KeyboardInterrupt):
         fail_inside()
     assert not Path(accounts[0].socket).parent.exists()
-    assert accounts[0].port != mariadb.account.port
+    assert accounts[0].port != mariadb.connection_options.port
     with pytest.raises(pymysql.OperationalError):
         pymysql.connect(host="127.0.0.1", port=accounts[0].port, user="x")
 
 
 def test_a_server_that_starts_leaves_the_temporary_tables_of_another_alone(mariadb: PrivateMariadb):
     # A starting server removes every temporary table from its folder for them, as left by a server that died.
-    with closing(connect(mariadb.account, database="mysql")) as connection, connection.cursor() as cursor:
+    with closing(connect(mariadb.connection_options, database="mysql")) as connection, connection.cursor() as cursor:
         cursor.execute("create temporary table kept (number int) engine=aria")
         cursor.execute("insert into kept values (7)")
         with PrivateMariadb():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pymysql.constants import CLIENT
-from tests.devkit.replicate.source import Source
+from tests.devkit.replicate.source_database import SourceDatabase
 
 from cdclake.devkit.replicate.connection import connect
 from cdclake.devkit.replicate.snapshot import snapshot
@@ -24,26 +24,26 @@ TABLES = ("product", "productorder", "stock", "store")
 
 
 @pytest.fixture
-def shop(mariadb: PrivateMariadb) -> Iterator[Source]:
-    with Source(mariadb.account, DATABASE) as source:
+def shop(mariadb: PrivateMariadb) -> Iterator[SourceDatabase]:
+    with SourceDatabase(mariadb.connection_options, DATABASE) as source:
         execute(source, "schema.sql")
         yield source
 
 
-def execute(source: Source, script: str, before: str = "") -> None:
+def execute(source: SourceDatabase, script: str, before: str = "") -> None:
     text = (sql_files() / script).read_text(encoding="utf-8").replace("do sleep(4);", "")
-    connection = connect(source.account, client_flag=CLIENT.MULTI_STATEMENTS, database=source.schema)
+    connection = connect(source.connection_options, client_flag=CLIENT.MULTI_STATEMENTS, database=source.schema)
     with closing(connection), connection.cursor() as cursor:
         cursor.execute(before + text)
         while cursor.nextset():
             pass
 
 
-def counts(source: Source) -> list[int]:
+def counts(source: SourceDatabase) -> list[int]:
     return [int(source.query(f"select count(*) from {table}")[0][0]) for table in TABLES]
 
 
-def test_the_raw_files_of_all_scripts_say_what_the_database_holds(shop: Source):
+def test_the_raw_files_of_all_scripts_say_what_the_database_holds(shop: SourceDatabase):
     execute(shop, "rows.sql")
     assert counts(shop) == [1000, 900, 300, 8]
     shop.replicate()
@@ -60,7 +60,7 @@ def test_the_raw_files_of_all_scripts_say_what_the_database_holds(shop: Source):
     ]
 
 
-def test_the_walkthroughs_changes_are_those_of_the_walkthrough(shop: Source):
+def test_the_walkthroughs_changes_are_those_of_the_walkthrough(shop: SourceDatabase):
     execute(shop, "rows.sql")
     shop.replicate()
     execute(shop, "changes.sql")
@@ -77,11 +77,11 @@ def test_the_walkthroughs_changes_are_those_of_the_walkthrough(shop: Source):
     assert {row["orderdate"] for row in orders} == {today}
 
 
-def test_the_same_number_of_orders_makes_the_same_rows(shop: Source):
+def test_the_same_number_of_orders_makes_the_same_rows(shop: SourceDatabase):
     def rows() -> dict[str, list[object]]:
         shop.run(*(f"delete from {table}" for table in TABLES))
         execute(shop, "rows.sql", "set @orders = 2500;")
-        with snapshot(shop.account, DATABASE) as now:
+        with snapshot(shop.connection_options, DATABASE) as now:
             return {table.name.table: [piece.to_pylist() for piece in now.rows(table)] for table in now.tables}
 
     first = rows()
@@ -91,7 +91,7 @@ def test_the_same_number_of_orders_makes_the_same_rows(shop: Source):
     assert (len(days), min(days), max(days)) == (90, (27,), (28,))
 
 
-def test_the_procedure_makes_as_many_orders_as_asked_for_behind_those_that_are_there(shop: Source):
+def test_the_procedure_makes_as_many_orders_as_asked_for_behind_those_that_are_there(shop: SourceDatabase):
     shop.run(
         "call loadorders(1, '2024-01-01')", "call loadorders(0, '2024-01-01')", "call loadorders(2001, '2024-01-02')"
     )

@@ -15,7 +15,7 @@ from cdclake.cli.source_database import (
     PortOption,
     SocketOption,
     UserOption,
-    account_of,
+    connection_options,
 )
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, ConfigurationError
@@ -24,7 +24,7 @@ from cdclake.model.table import TableName
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cdclake.devkit.replicate.verify import Verified
+    from cdclake.devkit.replicate.verify import TableVerification
     from cdclake.lake.read.as_of import TableLocation
 
 _COLUMNS = (
@@ -75,13 +75,13 @@ def verify(
     def place_of(name: TableName) -> TableLocation:
         return TableLocation.at(target.lake_bucket, str(name), target.lake_prefix)
 
-    found: list[Verified] = []
+    found: list[TableVerification] = []
     with aws_environment(target), progress("Comparing") as bar:
         if database is None:
             found = [_expected(place_of, text) for text in expect or ()]
         else:
-            account = account_of(user, host, port, socket, option_file)
-            found += compare_with(account, database, place_of, table or (), counts_only=count, told=bar.show)
+            options = connection_options(user, host, port, socket, option_file)
+            found += compare_with(options, database, place_of, table or (), counts_only=count, report=bar.show)
     shown = output_for(output)
     lines = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in found]
     shown.records("Lake and source", _COLUMNS, lines)
@@ -95,8 +95,8 @@ def verify(
         raise AttentionError(message, remedy="See whether they lag (cdclake status), then look at the rows named")
 
 
-def _expected(place_of: Callable[[TableName], TableLocation], text: str) -> Verified:
-    from cdclake.devkit.replicate.verify import Verified
+def _expected(place_of: Callable[[TableName], TableLocation], text: str) -> TableVerification:
+    from cdclake.devkit.replicate.verify import TableVerification
     from cdclake.lake.read.as_of import table_as_of
 
     name, equals, rows = text.rpartition("=")  # there may be one in the name
@@ -106,4 +106,4 @@ def _expected(place_of: Callable[[TableName], TableLocation], text: str) -> Veri
     lake = table_as_of(place_of(TableName.parse(name)).log())
     ours, wanted = lake.snapshot.rows, int(rows)
     differences = () if ours == wanted else (f"{ours:,} rows in the lake, {wanted:,} expected",)
-    return Verified(name, lake.change, ours, wanted, differences)
+    return TableVerification(name, lake.change, ours, wanted, differences)

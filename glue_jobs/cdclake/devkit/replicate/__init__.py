@@ -1,1 +1,1 @@
-"""A stand-in for AWS DMS on this machine: a MySQL or MariaDB database as the files that DMS would write of it."""
+"""A stand-in for AWS DMS on this machine: replicates a MySQL or MariaDB database to the files that DMS would write."""

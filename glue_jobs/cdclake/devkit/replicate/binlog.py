@@ -1,7 +1,7 @@
-"""Follows a source's binlog and tells of its transactions, in the order in which they were committed.
+"""Reads a source's binlog as transactions, in commit order.
 
-What rolled back is not in a binlog. What this reader could not carry over whole, it refuses: a statement logged as
-text, a row logged in part, a compressed or a prepared transaction.
+A binlog does not contain changes that were rolled back. The reader refuses what it cannot replicate completely: a
+statement logged as text, a partially logged row, a compressed or a prepared transaction.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from pymysqlreplication.event import (
 )
 from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from cdclake.devkit.replicate.binlog_rows import row_changes
-from cdclake.devkit.replicate.changes import RowChange, Transaction
+from cdclake.devkit.replicate.binlog_rows import binlog_rows
 from cdclake.devkit.replicate.connection import source_error
-from cdclake.devkit.replicate.position import BinlogPosition
+from cdclake.devkit.replicate.progress import BinlogPosition
+from cdclake.devkit.replicate.transactions import BinlogRow, Transaction
 from cdclake.errors import IntegrityError, RetryableError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from cdclake.devkit.replicate.connection import Account
+    from cdclake.devkit.replicate.connection import ConnectionOptions
 
 HEARTBEAT_SECONDS = 1
 
 _ROWS = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
 _FIRST_SERVER_ID = 1 << 30
-_NO_SUCH_PLACE = 1236
-"""ER_MASTER_FATAL_ERROR_READING_BINLOG: the file is gone, or has no such place."""
+_POSITION_NOT_FOUND = 1236
+"""ER_MASTER_FATAL_ERROR_READING_BINLOG: the file or the position in it does not exist."""
 _STANDALONE = 1
-"""Flag of MariaDB's GTID event: one statement follows, and nothing that ends it."""
-_UNREADABLE = {26: "an incident, so that the binlog lacks changes", 40: "a compressed transaction"}
+"""Flag of MariaDB's GTID event: a single statement follows, without an event that ends it."""
+_UNREADABLE = {26: "an incident, which means that changes are missing", 40: "a compressed transaction"}
 _UNREADABLE |= dict.fromkeys(range(165, 172), "a compressed event")
 """By event type: https://mariadb.com/kb/en/2-binlog-event-header/, MySQL's `binlog_event.h`."""
 
 _COMMENTS = re.compile(r"\A\s*(?:/\*.*?\*/\s*|--[^\n]*\n\s*|#[^\n]*\n\s*)*", re.DOTALL)
 _TEXTUAL = re.compile(r"(insert|update|delete|replace|load|with|rollback\s+to)\b", re.IGNORECASE)
-_NOT_CARRIED_OVER = re.compile(
+_NOT_REPLICATED = re.compile(
     r"truncate\b|drop\s+(?:or\s+replace\s+)?table\b|rename\s+table\b"
     r"|alter\s+table\b.*\b(?:rename\s+(?!column|index|key)|add\s+system\s+versioning)",
     re.IGNORECASE | re.DOTALL,
@@ -59,23 +59,23 @@ _NOT_CARRIED_OVER = re.compile(
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """There is nothing to read now.
+class Idle:
+    """The reader has reached the end of the binlog.
 
     Attributes:
-        end: Up to where the binlog has been read.
+        end: Position up to which the binlog was read.
     """
 
     end: BinlogPosition
 
 
 @dataclass(frozen=True)
-class Ignored:
-    """A statement on the tables' structure that does to the rows what no row event tells.
+class IgnoredStatement:
+    """A DDL statement that changes rows without row events.
 
     Attributes:
-        statement: Its first words.
-        end: Where the next transaction begins.
+        statement: The first words of the statement.
+        end: Position of the next transaction.
     """
 
     statement: str
@@ -83,26 +83,27 @@ class Ignored:
 
 
 def follow(
-    account: Account, schema: str, only: Sequence[str], start: BinlogPosition
-) -> Generator[Transaction | Ignored | Waiting, None, None]:
-    """Read a binlog from a place on, without end.
+    options: ConnectionOptions, schema: str, only: Sequence[str], start: BinlogPosition
+) -> Generator[Transaction | IgnoredStatement | Idle, None, None]:
+    """Read a binlog from a position on, without end.
 
     Args:
-        account: Whom to connect to.
-        schema: Name of the database whose tables are followed.
-        only: Names of tables to follow; empty for all.
-        start: A place between two transactions.
+        options: How to connect to the source.
+        schema: Name of the database whose tables are replicated.
+        only: Names of tables to replicate; empty for all.
+        start: A position between two transactions.
 
     Yields:
-        Every transaction, those without a row of interest as well; and at least every `HEARTBEAT_SECONDS` something.
+        Every transaction, including those without rows of the replicated tables, and an item at least every
+        `HEARTBEAT_SECONDS`.
 
     Raises:
-        IntegrityError: The binlog no longer reaches back to the place, or has something that cannot be carried over.
-        RetryableError: The server cannot be reached any more.
+        IntegrityError: The binlog no longer contains the position, or contains an event that cannot be replicated.
+        RetryableError: The connection to the server was lost.
     """
     stream = BinLogStreamReader(
-        account.settings(),
-        # Two readers of one number would push each other out.
+        options.settings(),
+        # A server disconnects a reader when another one with the same id connects.
         server_id=_FIRST_SERVER_ID + secrets.randbelow(_FIRST_SERVER_ID),
         log_file=start.file,
         log_pos=start.offset_bytes,
@@ -115,70 +116,71 @@ def follow(
         enable_logging=False,
         pymysql_wrapper=_connect,
     )
-    assembler = Assembler(schema)
+    assembler = TransactionAssembler(schema)
     try:
         while (event := _next_event(stream)) is not None:
-            found = assembler.take(event, BinlogPosition(stream.log_file, stream.log_pos))
-            if found is not None:
-                yield found
+            item = assembler.take(event, BinlogPosition(stream.log_file, stream.log_pos))
+            if item is not None:
+                yield item
     except pymysql.MySQLError as error:
-        if error.args[0] == _NO_SUCH_PLACE:
-            message = f"The source's binlog has no place {start.file}:{start.offset_bytes} any more"
-            raise IntegrityError(message, remedy="Begin anew with a full load, and have binlogs kept longer") from error
+        if error.args[0] == _POSITION_NOT_FOUND:
+            message = f"The source's binlog no longer contains the position {start.file}:{start.offset_bytes}"
+            remedy = "Keep binlogs longer at the source, and repeat the full load"
+            raise IntegrityError(message, remedy=remedy) from error
         raise source_error(error) from error
     finally:
         stream.close()
-    raise RetryableError("The source database ended its binlog", remedy="See that it is there, and run again")
+    raise RetryableError("The source database closed its binlog", remedy="Check that it is running, and run again")
 
 
 def _next_event(stream: BinLogStreamReader) -> Any:  # noqa: ANN401 - the library has no types
     """The next event; None at the end of the stream.
 
     Raises:
-        IntegrityError: The library cannot take it apart.
+        IntegrityError: The library cannot parse it.
     """
     try:
         return stream.fetchone()
     except (ValueError, LookupError, struct.error) as error:
-        what = f"an event that cannot be read ({error})"
-        raise _refused(what, BinlogPosition(stream.log_file, stream.log_pos)) from error
+        reason = f"an event that cannot be read ({error})"
+        raise _refused(reason, BinlogPosition(stream.log_file, stream.log_pos)) from error
 
 
 def _connect(*, db: str | None = None, **settings: Any) -> pymysql.Connection:  # noqa: ANN401 - as pymysql takes them
-    """What the library connects by. It names the database in a way that PyMySQL warns of."""
+    """Connect for the library, which names the database with an argument that PyMySQL has deprecated."""
     return pymysql.connect(**settings, database=db)
 
 
-class Assembler:
-    """Makes transactions of the events of a binlog.
+class TransactionAssembler:
+    """Assembles binlog events into transactions.
 
     Args:
-        schema: Name of the database whose tables are followed.
+        schema: Name of the database whose tables are replicated.
     """
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
         self._in_statement = re.compile(rf"(?<!\w){re.escape(schema.replace('`', '``'))}(?!\w)")
-        self._rows: list[RowChange] = []
+        self._rows: list[BinlogRow] = []
         self._is_open = False
 
-    def take(self, event: Any, end: BinlogPosition) -> Transaction | Ignored | Waiting | None:  # noqa: ANN401 - untyped
+    def take(self, event: Any, end: BinlogPosition) -> Transaction | IgnoredStatement | Idle | None:  # noqa: ANN401 - untyped
         """Take the next event.
 
         Args:
-            event: As the replication library reads it.
-            end: Place behind it.
+            event: The event, as the replication library parses it.
+            end: Position after the event.
 
         Returns:
-            What is complete with it; None for nothing.
+            The item that the event completes; None if it completes none.
 
         Raises:
-            IntegrityError: The event cannot be carried over.
+            IntegrityError: The event cannot be replicated.
         """
         if isinstance(event, PartialUpdateRowsEvent):
-            raise _refused("a JSON document logged in part", end)
+            raise _refused("a partially logged JSON document", end)
         if isinstance(event, _ROWS):
-            self._rows += row_changes(event)
+            self._rows += binlog_rows(event)
         elif isinstance(event, MariadbGtidEvent):
             self._is_open = not event.flags & _STANDALONE
         elif isinstance(event, XidEvent) or (isinstance(event, XAPrepareEvent) and event.one_phase):
@@ -194,10 +196,10 @@ class Assembler:
         elif isinstance(event, NotImplementedEvent) and event.event_type in _UNREADABLE:
             raise _refused(_UNREADABLE[event.event_type], end)
         elif isinstance(event, HeartbeatLogEvent) and not self._is_open:
-            return Waiting(end)
+            return Idle(end)
         return None
 
-    def _take_statement(self, event: Any, end: BinlogPosition) -> Transaction | Ignored | None:  # noqa: ANN401 - untyped
+    def _take_statement(self, event: Any, end: BinlogPosition) -> Transaction | IgnoredStatement | None:  # noqa: ANN401 - untyped
         statement = _COMMENTS.sub("", event.query, count=1)
         word = statement[:9].upper().rstrip()
         if word == "BEGIN":
@@ -208,14 +210,14 @@ class Assembler:
         if word == "ROLLBACK":
             self._rows.clear()
             return self._finish(event, end)
-        concerns_us = event.schema.decode() == self._schema or self._in_statement.search(statement)
-        if concerns_us and _TEXTUAL.match(statement):
-            what = f"a statement logged as text ({statement.split()[0].upper()})"
-            raise _refused(what, end)
+        concerns_schema = event.schema.decode() == self._schema or self._in_statement.search(statement)
+        if concerns_schema and _TEXTUAL.match(statement):
+            reason = f"a statement logged as text ({statement.split()[0].upper()})"
+            raise _refused(reason, end)
         if self._is_open:
             return None
-        if concerns_us and _NOT_CARRIED_OVER.match(statement):
-            return Ignored(" ".join(statement.split()[:3]), end)
+        if concerns_schema and _NOT_REPLICATED.match(statement):
+            return IgnoredStatement(" ".join(statement.split()[:3]), end)
         return self._finish(event, end)
 
     def _finish(self, event: Any, end: BinlogPosition) -> Transaction:  # noqa: ANN401 - untyped
@@ -223,7 +225,7 @@ class Assembler:
         return Transaction(rows, datetime.fromtimestamp(event.timestamp, timezone.utc), end)
 
 
-def _refused(what: str, end: BinlogPosition) -> IntegrityError:
-    message = f"The source's binlog has {what}, before {end.file}:{end.offset_bytes}"
-    remedy = "Have the source log rows, whole and plain (see docs/sample-database.md), and begin anew with a full load"
+def _refused(reason: str, end: BinlogPosition) -> IntegrityError:
+    message = f"The source's binlog has {reason}, before {end.file}:{end.offset_bytes}"
+    remedy = "Let the source log complete, uncompressed rows (see docs/sample-database.md), and repeat the full load"
     return IntegrityError(message, remedy=remedy)

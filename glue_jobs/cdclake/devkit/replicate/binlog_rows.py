@@ -1,4 +1,4 @@
-"""Row events of a binlog as changes of rows: table maps tell the columns as they were when the rows were written."""
+"""Converts row events of a binlog, with the columns of their table maps, which are those at the time of the event."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pymysqlreplication.constants import FIELD_TYPE
 from pymysqlreplication.constants.NONE_SOURCE import EMPTY_SET
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent
 
-from cdclake.devkit.replicate.changes import RowChange
 from cdclake.devkit.replicate.mysql_types import SourceColumn, check_table
+from cdclake.devkit.replicate.transactions import BinlogRow
 from cdclake.errors import IntegrityError
 from cdclake.model.table import TableName
 
@@ -46,17 +46,17 @@ _TEXT_OR_BYTES = {
     FIELD_TYPE.BLOB: ("text", "blob"),
 }
 _CHARSETS = {"cp1252": "latin1"}
-"""The library names Python's codecs; these are called otherwise by MySQL."""
+"""MySQL's character sets by Python's codec names, which the library uses, where the two differ."""
 _CHARACTER_BYTES = {"utf8mb4": 4, "utf8mb3": 3, "utf8": 3}
-"""By the beginning of a collation's name: the most that a character takes, in which a CHAR's length is told."""
+"""Maximum bytes per character by the first part of a collation's name. A CHAR's logged length is in bytes."""
 
 
-def row_changes(event: Any) -> Iterator[RowChange]:  # noqa: ANN401 - the library has no types
+def binlog_rows(event: Any) -> Iterator[BinlogRow]:  # noqa: ANN401 - the library has no types
     """The rows of an event.
 
     Raises:
-        IntegrityError: The event has not all of every row, or a text that is not of its column's character set.
-        ConfigurationError: The table or a column of it cannot be delivered.
+        IntegrityError: The event has incomplete rows, or a text that is invalid in its column's character set.
+        ConfigurationError: The table or one of its columns is not supported.
     """
     table = TableName(event.schema, event.table)
     columns = tuple(_column(column, table) for column in event.columns)
@@ -67,25 +67,25 @@ def row_changes(event: Any) -> Iterator[RowChange]:  # noqa: ANN401 - the librar
     try:
         rows = event.rows
     except UnicodeDecodeError as error:
-        message = "The binlog has a text that is not of its column's character set"
+        message = "The binlog has a text that is invalid in its column's character set"
         raise IntegrityError(message, remedy="Make the column utf8mb4 at the source", table=table) from error
     for row in rows:
         before = row.get("before_values")
         values = row["after_values"] if before is not None else row["values"]
         for name in sets:
-            _mend_empty_set(values, row["after_none_sources" if before is not None else "none_sources"], name)
+            _restore_empty_set(values, row["after_none_sources" if before is not None else "none_sources"], name)
             if before is not None:
-                _mend_empty_set(before, row["before_none_sources"], name)
+                _restore_empty_set(before, row["before_none_sources"], name)
         size_bytes = event.event_size // len(rows)
-        yield RowChange(table, columns, tuple(key or ()), _operation(event), values, before, size_bytes)
+        yield BinlogRow(table, columns, tuple(key or ()), _operation(event), values, before, size_bytes)
 
 
 def _operation(event: Any) -> str:  # noqa: ANN401 - the library has no types
     return "U" if isinstance(event, UpdateRowsEvent) else "D" if isinstance(event, DeleteRowsEvent) else "I"
 
 
-def _mend_empty_set(values: dict[str, Any], none_sources: dict[str, str], name: str) -> None:
-    """The library reads a SET of no values as None, and tells elsewhere that it was no NULL."""
+def _restore_empty_set(values: dict[str, Any], none_sources: dict[str, str], name: str) -> None:
+    """Replace the None that the library returns for an empty SET."""
     if values[name] is None and none_sources.get(name) == EMPTY_SET:
         values[name] = set()
 
@@ -94,14 +94,14 @@ def _require_whole_rows(event: Any, table: TableName) -> None:  # noqa: ANN401 -
     all_columns = (1 << event.number_of_columns) - 1
     bitmaps = [event.columns_present_bitmap, *([event.columns_present_bitmap2] if _operation(event) == "U" else [])]
     if any(int.from_bytes(bitmap, "little") & all_columns != all_columns for bitmap in bitmaps):
-        remedy = "Set binlog_row_image to FULL at the source, in sessions too, and begin anew with a full load"
-        raise IntegrityError("The binlog has rows without some of their columns", remedy=remedy, table=table)
+        remedy = "Set binlog_row_image to FULL at the source, in sessions too, and repeat the full load"
+        raise IntegrityError("The binlog has rows that lack some of their columns", remedy=remedy, table=table)
 
 
 def _column(column: Any, table: TableName) -> SourceColumn:  # noqa: ANN401 - the library has no types
     if not column.name:
-        remedy = "Set binlog_row_metadata to FULL at the source, and begin anew with a full load"
-        raise IntegrityError("The binlog does not name the columns", remedy=remedy, table=table)
+        remedy = "Set binlog_row_metadata to FULL at the source, and repeat the full load"
+        raise IntegrityError("The binlog does not contain column names", remedy=remedy, table=table)
     charset = str(column.character_set_name or "")
     is_bytes = charset == "binary"
     kind = _KINDS.get(column.type) or _TEXT_OR_BYTES.get(column.type, ("unknown",) * 2)[is_bytes]

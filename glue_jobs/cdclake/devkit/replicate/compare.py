@@ -1,4 +1,4 @@
-"""Holds a lake table against its source, every value of every row."""
+"""Compares a lake table with its source, every value of every row."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from cdclake.model.schema import OP_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-MOST_EXAMPLES = 5
-"""Differences of each kind that are told row by row."""
-_MOST_CHARACTERS = 60
+MAX_EXAMPLES = 5
+"""Maximum number of example rows per kind of difference."""
+_MAX_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Example:
     """A row that differs.
 
     Attributes:
-        kind: How it does.
-        row: Its key, and what is not the same of it.
+        kind: Kind of difference.
+        row: The row's key and its differing values.
     """
 
     kind: str
@@ -39,17 +39,17 @@ class Example:
 
 @dataclass(frozen=True)
 class RowComparison:
-    """A lake table beside its source.
+    """Result of comparing a lake table with its source.
 
     Attributes:
-        rows: In the lake.
-        source_rows: In the source.
-        missing: Rows of the source whose key the lake does not have.
-        surplus: Rows of the lake whose key the source does not have.
-        repeated: Rows of the lake whose key an earlier row has as well.
-        different: Rows of one key whose values are not the same.
-        columns: What is not the same about the columns, in words.
-        examples: Some differing rows of each kind.
+        rows: Number of rows in the lake.
+        source_rows: Number of rows in the source.
+        missing: Number of source rows whose key is not in the lake.
+        surplus: Number of lake rows whose key is not in the source.
+        repeated: Number of lake rows whose key occurs in an earlier row.
+        different: Number of rows with the same key and different values.
+        columns: Differences between the columns, in words.
+        examples: Up to `MAX_EXAMPLES` differing rows of each kind.
     """
 
     rows: int
@@ -63,12 +63,12 @@ class RowComparison:
 
     @property
     def equal(self) -> bool:
-        """Whether the tables are the same, up to the order of rows."""
+        """Whether the tables are equal, apart from the order of rows."""
         return not (self.missing or self.surplus or self.repeated or self.different or self.columns)
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """All that is not the same, in words; none if the tables are equal."""
+        """All differences, in words; empty if the tables are equal."""
         counts = [(name, getattr(self, name)) for name in ("missing", "surplus", "repeated", "different")]
         return (*self.columns, *(f"{count} rows {name}" for name, count in counts if count), *map(str, self.examples))
 
@@ -78,13 +78,13 @@ class RowComparison:
 
 
 def compare_rows(lake: pa.Table, source: pa.Table, key: Sequence[str], added: Sequence[str] = ()) -> RowComparison:
-    """Set a lake table beside its source.
+    """Compare a lake table with its source.
 
     Args:
         lake: All rows of the lake table.
-        source: All rows of the source table, with the types that DMS gives them.
-        key: Columns of the primary key. Without one, each row must be there as often as in the source.
-        added: Columns that the lake table has besides the source's and cdclake's own, such as DMS's timestamp.
+        source: All rows of the source table, with the types that DMS converts to.
+        key: Columns of the primary key. Without a key, each row must occur as often as in the source.
+        added: Columns of the lake table that neither the source has nor cdclake adds, such as DMS's timestamp.
     """
     columns = list(_column_differences(lake.schema, source.schema, {*added, OP_COLUMN, position.COLUMN}))
     shared = [name for name in source.column_names if name in lake.column_names]
@@ -94,65 +94,55 @@ def compare_rows(lake: pa.Table, source: pa.Table, key: Sequence[str], added: Se
     return _compare(ours, theirs, list(key), tuple(columns))
 
 
-def merged(parts: Iterable[RowComparison]) -> RowComparison:
-    """The comparison of tables whose parts were compared, as many as one or more; with examples of each kind."""
-    found = list(parts)
-    rows, source_rows, missing, surplus, repeated, different = map(sum, zip(*map(_counts, found), strict=True))
+def merge_comparisons(parts: Iterable[RowComparison]) -> RowComparison:
+    """Combine the comparisons of a table's parts, at least one."""
+    compared = list(parts)
+    rows, source_rows, missing, surplus, repeated, different = map(sum, zip(*map(_counts, compared), strict=True))
     kinds = dict[str, list[Example]]()
-    for example in chain.from_iterable(part.examples for part in found):
+    for example in chain.from_iterable(part.examples for part in compared):
         kinds.setdefault(example.kind, []).append(example)
-    examples = chain.from_iterable(of_kind[:MOST_EXAMPLES] for of_kind in kinds.values())
-    return RowComparison(rows, source_rows, missing, surplus, repeated, different, found[0].columns, tuple(examples))
+    examples = chain.from_iterable(of_kind[:MAX_EXAMPLES] for of_kind in kinds.values())
+    return RowComparison(rows, source_rows, missing, surplus, repeated, different, compared[0].columns, tuple(examples))
 
 
-def _counts(compared: RowComparison) -> tuple[int, ...]:
-    return (
-        compared.rows,
-        compared.source_rows,
-        compared.missing,
-        compared.surplus,
-        compared.repeated,
-        compared.different,
-    )
+def _counts(part: RowComparison) -> tuple[int, ...]:
+    return (part.rows, part.source_rows, part.missing, part.surplus, part.repeated, part.different)
 
 
 def _compare(ours: pa.Table, theirs: pa.Table, key: list[str], columns: tuple[str, ...]) -> RowComparison:
     our_keys, their_keys = row_keys(ours, key or ours.column_names), row_keys(theirs, key or ours.column_names)
     if not key:
         our_keys, their_keys = _numbered(our_keys), _numbered(their_keys)
-    place = pc.index_in(their_keys, value_set=our_keys)
+    indices = pc.index_in(their_keys, value_set=our_keys)
+    in_both, missing = pc.is_valid(indices), pc.is_null(indices)
     surplus = pc.invert(pc.is_in(our_keys, value_set=their_keys))
     repeated = len(our_keys) - pc.count_distinct(our_keys).as_py()
-    found = pc.is_valid(place)
-    ours_found, theirs_found = ours.take(place.filter(found)), theirs.filter(found)
-    masks = {name: _differs(ours_found[name], theirs_found[name]) for name in theirs.column_names}
-    differing = _any_of(list(masks.values()), theirs_found.num_rows)
-    shown = key or theirs.column_names
-    examples = [
-        *_examples("missing in the lake", theirs.filter(pc.invert(found)), shown),
-        *_examples("not in the source", ours.filter(surplus), shown),
-        *_different_rows(ours_found, theirs_found, masks, differing, shown),
-    ]
-    counts = [pc.sum(mask).as_py() or 0 for mask in (pc.invert(found), surplus, differing)]
-    missing, too_many, different = counts
-    return RowComparison(
-        ours.num_rows, theirs.num_rows, missing, too_many, repeated, different, columns, tuple(examples)
+    our_matches, their_matches = ours.take(indices.filter(in_both)), theirs.filter(in_both)
+    masks = {name: _differs(our_matches[name], their_matches[name]) for name in theirs.column_names}
+    differing = _any_of(list(masks.values()), their_matches.num_rows)
+    named = key or theirs.column_names
+    examples = (
+        *_examples("missing in the lake", theirs.filter(missing), named),
+        *_examples("not in the source", ours.filter(surplus), named),
+        *_different_rows(our_matches, their_matches, masks, differing, named),
     )
+    absent, too_many, different = (pc.sum(mask).as_py() or 0 for mask in (missing, surplus, differing))
+    return RowComparison(ours.num_rows, theirs.num_rows, absent, too_many, repeated, different, columns, examples)
 
 
 def _column_differences(lake: pa.Schema, source: pa.Schema, added: set[str]) -> Iterator[str]:
     for name in source.names:
         if name not in lake.names:
             yield f"column {name} is missing in the lake"
-        elif (found := from_arrow(lake.field(name).type)) != (wanted := from_arrow(source.field(name).type)):
-            yield f"column {name} is {found} in the lake and {wanted} by its source"
+        elif (ours := from_arrow(lake.field(name).type)) != (theirs := from_arrow(source.field(name).type)):
+            yield f"column {name} is {ours} in the lake and {theirs} in the source"
     yield from (
         f"column {name} is not in the source" for name in lake.names if name not in source.names and name not in added
     )
 
 
 def in_lake_types(rows: pa.Table) -> pa.Table:
-    """Rows with the types that a lake table has, which are fewer than the raw files'."""
+    """Rows with the column types of a lake table, which are fewer than those of raw files."""
     arrays = {}
     for name in rows.column_names:
         kind = from_arrow(rows.schema.field(name).type)
@@ -162,7 +152,7 @@ def in_lake_types(rows: pa.Table) -> pa.Table:
 
 
 def row_keys(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
-    """One value a row that tells apart what the columns tell apart: each value with its length before it."""
+    """One value per row, unique for the combination of the columns' values: each value after its length."""
     pieces = []
     for name in names:
         column = rows[name]
@@ -175,7 +165,7 @@ def row_keys(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
 
 
 def _numbered(keys: pa.ChunkedArray) -> pa.Array:
-    """Makes the second of two same rows another one than the first, and so on."""
+    """Number equal keys, so that each one is unique."""
     seen: dict[bytes, int] = {}
     numbered = []
     for key in keys.to_pylist():
@@ -185,7 +175,7 @@ def _numbered(keys: pa.ChunkedArray) -> pa.Array:
 
 
 def _differs(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
-    """For each row, whether the values are not the same; two nulls are."""
+    """For each row, whether the values differ; two nulls are equal."""
     one_is_null = pc.xor(left.is_valid(), right.is_valid())
     if left.type != right.type:
         left, right = _as_bytes(left), _as_bytes(right)
@@ -193,7 +183,7 @@ def _differs(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
 
 
 def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of any type as those of one; bytes stay what they are, whether they are text or not."""
+    """Values of any type as bytes; binary values are kept, even if they are not valid text."""
     return column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
 
 
@@ -204,8 +194,8 @@ def _any_of(masks: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:
     return result
 
 
-def _examples(kind: str, rows: pa.Table, shown: Sequence[str]) -> Iterator[Example]:
-    for row in rows.select(list(shown)).slice(0, MOST_EXAMPLES).to_pylist():
+def _examples(kind: str, rows: pa.Table, names: Sequence[str]) -> Iterator[Example]:
+    for row in rows.select(list(names)).slice(0, MAX_EXAMPLES).to_pylist():
         yield Example(kind, _named(row))
 
 
@@ -214,18 +204,18 @@ def _different_rows(
     theirs: pa.Table,
     masks: dict[str, pa.ChunkedArray],
     differing: pa.ChunkedArray,
-    shown: Sequence[str],
+    named: Sequence[str],
 ) -> Iterator[Example]:
-    for place in pc.indices_nonzero(differing)[:MOST_EXAMPLES].to_pylist():
-        names = [name for name, mask in masks.items() if mask[place].as_py()]
-        key = _named({name: theirs[name][place].as_py() for name in shown})
-        values = "; ".join(f"{name} is {_text(ours, name, place)}, not {_text(theirs, name, place)}" for name in names)
+    for index in pc.indices_nonzero(differing)[:MAX_EXAMPLES].to_pylist():
+        names = [name for name, mask in masks.items() if mask[index].as_py()]
+        key = _named({name: theirs[name][index].as_py() for name in named})
+        values = "; ".join(f"{name} is {_text(ours, name, index)}, not {_text(theirs, name, index)}" for name in names)
         yield Example("different", f"{key}: {values}")
 
 
 def _named(row: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value!r}"[:_MOST_CHARACTERS] for name, value in row.items())
+    return ", ".join(f"{name} {value!r}"[:_MAX_CHARACTERS] for name, value in row.items())
 
 
-def _text(rows: pa.Table, name: str, place: int) -> str:
-    return repr(rows[name][place].as_py())[:_MOST_CHARACTERS]
+def _text(rows: pa.Table, name: str, index: int) -> str:
+    return repr(rows[name][index].as_py())[:_MAX_CHARACTERS]

@@ -1,4 +1,4 @@
-"""Holds a table of any size against its source: both are cut by their keys into parts on disk that fit in memory."""
+"""Compares tables of any size: splits both by key into parts on disk, and compares one pair of parts at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from cdclake.devkit.replicate.compare import compare_rows, in_lake_types, merged, row_keys
+from cdclake.devkit.replicate.compare import compare_rows, in_lake_types, merge_comparisons, row_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,53 +21,53 @@ if TYPE_CHECKING:
 
 PART_ROWS = 200_000
 PART_BYTES = 32 << 20
-MOST_PARTS = 512
-"""Each is an open file while a table is cut, and a process may commonly have 1,024 of them."""
+MAX_PARTS = 512
+"""Each part is an open file while a table is split, and a process commonly may have 1,024 of them."""
 
 
 def number_of_parts(rows: int, parquet_bytes: int) -> int:
-    """How many parts to cut a table into that has so many rows, and takes so many bytes as Parquet."""
-    return min(1 + max(rows // PART_ROWS, parquet_bytes // PART_BYTES), MOST_PARTS)
+    """Number of parts for a table of this size."""
+    return min(1 + max(rows // PART_ROWS, parquet_bytes // PART_BYTES), MAX_PARTS)
 
 
 def compare_in_parts(
     lake: Iterable[pa.Table], source: Iterable[pa.Table], key: Sequence[str], added: Sequence[str], parts: int
 ) -> RowComparison:
-    """Set a lake table beside its source as `compare_rows` does, with one part of both in memory at a time.
+    """Compare a lake table with its source as `compare_rows` does, with one part of each in memory at a time.
 
     Args:
-        lake: The rows of the lake table, in pieces with the same columns; at least one piece, which may be empty.
-        source: The rows of the source in such pieces, with the types that DMS gives them. They are read first.
-        key: Columns of the primary key; empty if there is none.
-        added: Columns that the lake table has besides the source's and cdclake's own.
-        parts: How many parts; they lie in the temporary folder meanwhile, compressed.
+        lake: The rows of the lake table, in batches with the same columns; at least one batch, which may be empty.
+        source: The rows of the source in such batches, with the types that DMS converts to. They are read first.
+        key: Columns of the primary key; empty for none.
+        added: Columns of the lake table that neither the source has nor cdclake adds.
+        parts: Number of parts, which are stored compressed in the temporary folder.
     """
     our_schema, ours = _with_schema(lake)
     their_schema, theirs = _with_schema(source)
     shared = [name for name in their_schema.names if name in our_schema.names]
-    by = [name for name in key or shared if name in shared]
+    split_by = [name for name in key or shared if name in shared]
     with tempfile.TemporaryDirectory(prefix="cdclake-compare-") as folder:
-        their_parts = _cut(theirs, by, [Path(folder) / f"source-{part}" for part in range(parts)])
-        our_parts = _cut(ours, by, [Path(folder) / f"lake-{part}" for part in range(parts)])
+        their_parts = _split(theirs, split_by, [Path(folder) / f"source-{part}" for part in range(parts)])
+        our_parts = _split(ours, split_by, [Path(folder) / f"lake-{part}" for part in range(parts)])
         pairs = zip(our_parts, their_parts, strict=True)
-        return merged(compare_rows(_read(mine), _read(other), key, added) for mine, other in pairs)
+        return merge_comparisons(compare_rows(_read(mine), _read(other), key, added) for mine, other in pairs)
 
 
-def _with_schema(pieces: Iterable[pa.Table]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    remaining = iter(pieces)
+def _with_schema(batches: Iterable[pa.Table]) -> tuple[pa.Schema, Iterator[pa.Table]]:
+    remaining = iter(batches)
     first = next(remaining)
     return first.schema, chain([first], remaining)
 
 
-def _cut(pieces: Iterator[pa.Table], by: Sequence[str], paths: Sequence[Path]) -> Sequence[Path]:
-    """Write rows to the file of their part, which is the same for the same values whatever side they are on."""
+def _split(batches: Iterator[pa.Table], by: Sequence[str], paths: Sequence[Path]) -> Sequence[Path]:
+    """Write each row to the file of its part. Equal values belong to the same part on both sides."""
     writers = list[pa.ipc.RecordBatchFileWriter]()
-    with ExitStack() as opened:
-        for piece in pieces:
+    with ExitStack() as stack:
+        for batch in batches:
             if not writers:
-                writers = [opened.enter_context(_writer(path, piece.schema)) for path in paths]
-            parts = _part_of_each_row(piece, by, len(paths))
-            rows = piece.take(np.argsort(parts, kind="stable"))
+                writers = [stack.enter_context(_writer(path, batch.schema)) for path in paths]
+            parts = _part_of_each_row(batch, by, len(paths))
+            rows = batch.take(np.argsort(parts, kind="stable"))
             ends = np.cumsum(np.bincount(parts, minlength=len(paths)))
             for writer, begin, end in zip(writers, [0, *ends[:-1]], ends, strict=True):
                 if end > begin:

@@ -1,12 +1,12 @@
-"""Columns of MySQL and MariaDB as AWS DMS delivers them: which Arrow type, and how values become it.
+"""Converts values of MySQL and MariaDB columns to the Arrow types that AWS DMS delivers.
 
 The types are those of the DMS user guide ("Source data types for MySQL": `TINYINT` is INT1, `BIT` BOOLEAN, `FLOAT`
-REAL8, `TIME` STRING, `YEAR` INT2, `JSON` NCLOB, ...), whose unsigned variants are UINT1 to UINT8, and what DMS makes of
-those in Parquet. So `tinyint(1)` is a number, and of `DATETIME` and `TIMESTAMP`, which Parquet cannot tell apart, the
-first is taken as it stands and the second is in UTC. A zero date is null, as DMS has it.
+REAL8, `TIME` STRING, `YEAR` INT2, `JSON` NCLOB, ...; unsigned variants are UINT1 to UINT8), as DMS writes them to
+Parquet. So `tinyint(1)` is a number. `DATETIME` and `TIMESTAMP` have the same Parquet type: a `DATETIME` is taken as if
+it were UTC, and a `TIMESTAMP` is converted to UTC. A zero date is null, as in DMS.
 
-A value comes in one of two ways, from a SELECT or from the binlog, and both must give the same. What a binlog has no
-room for, a library reads otherwise or DMS does not deliver is refused by name, when the replication starts.
+Values come from a SELECT or from the binlog, and both must produce the same result. Columns that a binlog cannot
+represent, that the library reads incorrectly or that DMS does not deliver are refused when the replication starts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from cdclake.model.table import TableName
 
-MOST_DIGITS = 38
-"""Of a DMS NUMERIC, and of Arrow's and Parquet's usual decimals."""
+MAX_DIGITS = 38
+"""Maximum precision of a DMS NUMERIC, and of 128-bit decimals in Arrow and Parquet."""
 
 READABLE_CHARSETS = frozenset({"utf8", "utf8mb3", "utf8mb4", "ascii", "latin1"})
-"""Character sets of columns that a binlog is read in as the server means it."""
+"""Character sets that the library decodes from a binlog as the server does."""
 
 _INTEGERS = {
     "tinyint": (pa.int8(), pa.uint8()),
@@ -57,9 +57,9 @@ _SIMPLE = {
     "year": pa.int16(),
 }
 _NO_TIMESTAMP = datetime(1970, 1, 1)  # noqa: DTZ001 - the library's zone is UTC
-"""Second 0 is no value of a TIMESTAMP column: it is how the zero date is stored."""
+"""A TIMESTAMP column cannot hold second 0, which represents the zero date."""
 _NO_YEAR = 1900
-"""A YEAR is stored as what it is after 1900, and the year 0000 as 0, which the library takes for 1900."""
+"""A YEAR is stored as its difference from 1900. The year 0000 is stored as 0, which the library reads as 1900."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class SourceColumn:
     """A column of a source table, from `information_schema` or from a table map of the binlog.
 
     Attributes:
-        kind: MySQL's name of the type, lower case, without length: `varchar`, `bigint`.
-        precision: Digits of a decimal.
-        scale: Digits behind its point.
-        length: Bits of a `bit`, bytes of a `binary`, characters of a `char`; 0 for others.
-        fraction_digits: Of the seconds of a time.
-        charset: Character set of text; empty for others.
+        kind: MySQL's name of the type in lower case, without length: `varchar`, `bigint`.
+        precision: Precision of a decimal.
+        scale: Scale of a decimal.
+        length: Bits of a `bit`, bytes of a `binary`, characters of a `char`; 0 for other types.
+        fraction_digits: Fractional digits of the seconds of a time.
+        charset: Character set of text; empty for other types.
         members: Values of an `enum` or `set`, in order.
     """
 
@@ -88,14 +88,14 @@ class SourceColumn:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The type DMS gives it.
+        """The type that DMS converts the column to.
 
         Raises:
-            ConfigurationError: It has none.
+            ConfigurationError: DMS does not support the column's type.
         """
         if self.kind in _INTEGERS:
             return _INTEGERS[self.kind][self.unsigned]
-        if self.kind == "decimal" and self.precision <= MOST_DIGITS:
+        if self.kind == "decimal" and self.precision <= MAX_DIGITS:
             return pa.decimal128(self.precision, self.scale)
         if self.kind == "bit":
             return pa.bool_() if self.length == 1 else pa.binary()
@@ -105,24 +105,24 @@ class SourceColumn:
             return pa.string()
         if self.kind in _SIMPLE:
             return _SIMPLE[self.kind]
-        what = f"{self.kind}({self.precision},{self.scale})" if self.kind == "decimal" else self.kind
-        raise _refused(self.name, f"has the type {what}, which DMS does not deliver")
+        kind = f"{self.kind}({self.precision},{self.scale})" if self.kind == "decimal" else self.kind
+        raise _refused(self.name, f"has the type {kind}, which DMS does not support")
 
     @property
     def field(self) -> pa.Field:
-        """As a field of an Arrow schema. The length of a `CHAR` goes with it, for DMS's padding."""
+        """The Arrow field. Its metadata has the length of a `CHAR`, for DMS's padding."""
         length = {CHAR_LENGTH: str(self.length).encode()} if self.kind == "char" else None
         return pa.field(self.name, self.arrow_type, metadata=length)
 
 
 def check_table(table: TableName, columns: Iterable[SourceColumn]) -> None:
-    """See that a table can be delivered: that its name can be a folder's, and its columns can be read.
+    """Check that a table can be replicated: its name can be a folder's name, and its columns are supported.
 
     Raises:
-        ConfigurationError: Names the table, and the column if one is at fault.
+        ConfigurationError: The table is not supported; the error names the table and the column.
     """
     if not (can_be_folder(table.schema) and can_be_folder(table.table)):
-        message = "The source has a table whose name cannot be that of a folder"
+        message = "The source has a table whose name cannot be a folder's name"
         raise ConfigurationError(message, remedy="Leave it out, or rename it at the source", table=table)
     try:
         check_readable(columns)
@@ -131,62 +131,62 @@ def check_table(table: TableName, columns: Iterable[SourceColumn]) -> None:
 
 
 def check_readable(columns: Iterable[SourceColumn]) -> None:
-    """See that every column can be delivered, from a full load and from the binlog.
+    """Check that every column can be replicated, by full load and from the binlog.
 
     Raises:
-        ConfigurationError: Names the column and says why not.
+        ConfigurationError: A column is not supported; the message names it and the reason.
     """
     for column in columns:
         _ = column.arrow_type
         if column.charset and column.charset not in READABLE_CHARSETS:
             raise _refused(column.name, f"has the character set {column.charset}")
-        # Of a table map's values of an enum, the library reads UTF-8 alone, and leaves out what is none.
+        # The library decodes an enum's values in a table map as UTF-8, and drops the values that are not.
         if column.charset == "latin1" and not all(member and member.isascii() for member in column.members):
             raise _refused(column.name, "has values other than ASCII and the character set latin1")
 
 
 def schema_of(columns: Iterable[SourceColumn]) -> pa.Schema:
-    """Arrow schema of columns, in order."""
+    """The Arrow schema of the columns, in order."""
     return pa.schema([column.field for column in columns])
 
 
-def selected(columns: Sequence[SourceColumn], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Rows of a SELECT as Arrow.
+def rows_from_select(columns: Sequence[SourceColumn], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Convert rows of a SELECT to Arrow.
 
     Args:
-        columns: What was selected, by `selector` each.
-        rows: Values as PyMySQL gives them.
+        columns: The selected columns, each by its `select_expression`.
+        rows: Values as PyMySQL returns them.
     """
     values = zip(*rows) if rows else ([] for _ in columns)
     arrays = [_array(column, _FROM_SELECT, list(of_column)) for column, of_column in zip(columns, values, strict=True)]
     return pa.table(arrays, schema=schema_of(columns))
 
 
-def logged(columns: Sequence[SourceColumn], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows of the binlog as Arrow.
+def rows_from_binlog(columns: Sequence[SourceColumn], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Convert rows of the binlog to Arrow.
 
     Args:
-        columns: As the table map of the rows has them.
-        rows: Values by column as the replication library gives them.
+        columns: The columns of the rows' table map.
+        rows: Values by column, as the replication library returns them.
     """
     arrays = [_array(column, _FROM_BINLOG, [row[column.name] for row in rows]) for column in columns]
     return pa.table(arrays, schema=schema_of(columns))
 
 
-def selector(column: SourceColumn) -> str:
+def select_expression(column: SourceColumn) -> str:
     """SQL expression that selects a column's exact value."""
-    name = quoted(column.name)
-    # A FLOAT is printed with six digits, a DOUBLE(10,2) with two behind the point, and the binlog has all of either.
+    name = quoted_name(column.name)
+    # Otherwise MySQL rounds a FLOAT to six digits and a DOUBLE(10,2) to two decimals; the binlog has all digits.
     return f"{name} + 0e0" if column.kind in {"float", "double"} else name
 
 
-def quoted(name: str) -> str:
-    """A name as SQL has it, whatever characters are in it."""
+def quoted_name(name: str) -> str:
+    """An SQL identifier, quoted and escaped."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def time_text(value: timedelta, fraction_digits: int) -> str:
-    """A TIME as MySQL writes it.
+    """A TIME as MySQL formats it.
 
     Example:
         >>> time_text(timedelta(hours=-101, seconds=-2.5), 3)
@@ -203,7 +203,7 @@ def _array(column: SourceColumn, readers: Mapping[str, _Reader], values: list[An
     if reader is not None:
         values = [None if value is None else reader(value, column) for value in values]
     elif column.arrow_type == pa.binary():
-        values = [value.encode() if isinstance(value, str) else value for value in values]  # the empty value
+        values = [value.encode() if isinstance(value, str) else value for value in values]  # an empty value is a str
     return pa.array(values, column.arrow_type)
 
 
@@ -215,12 +215,12 @@ def _selected_bits(value: bytes, column: SourceColumn) -> bool | bytes:
 
 
 def _logged_bits(value: str, column: SourceColumn) -> bool | bytes:
-    """From a text of ones and zeros."""
+    """Convert a text of ones and zeros."""
     return value == "1" if column.length == 1 else int(value, 2).to_bytes(-(-column.length // 8), "big")
 
 
 def _selected_date(value: date | str, _: SourceColumn) -> date | None:
-    """PyMySQL leaves a date as text if it is none, such as 0000-00-00."""
+    """PyMySQL returns an invalid date, such as 0000-00-00, as text."""
     return None if isinstance(value, str) else value
 
 
@@ -233,15 +233,15 @@ def _logged_year(value: int, _: SourceColumn) -> int:
 
 
 def _logged_time(value: timedelta, column: SourceColumn) -> str:
-    """As text. A negative time with a fraction is stored as the next whole second below and the rest of a second.
+    """Format a time, and correct a negative one with a fraction.
 
-    The library subtracts that rest from that second where it had to be added; see "TIME encoding for fractional part"
-    in MySQL's `my_time.cc`.
+    MySQL stores such a time as the next lower whole second plus a fraction, which the library subtracts instead of
+    adding; see "TIME encoding for fractional part" in MySQL's `my_time.cc`.
     """
     if value < timedelta():
-        whole, rest = divmod(-value, timedelta(seconds=1))
-        if rest:
-            value = -(timedelta(seconds=whole + 1) - rest)
+        whole, fraction = divmod(-value, timedelta(seconds=1))
+        if fraction:
+            value = -(timedelta(seconds=whole + 1) - fraction)
     return time_text(value, column.fraction_digits)
 
 
@@ -254,12 +254,12 @@ def _logged_set(value: set[str], column: SourceColumn) -> str:
 
 
 def _padded_bytes(value: bytes | str, column: SourceColumn) -> bytes:
-    """The binlog leaves out the zeros at the end of a BINARY."""
+    """Restore the trailing zeros of a BINARY, which the binlog leaves out."""
     return (value.encode() if isinstance(value, str) else value).ljust(column.length, b"\x00")
 
 
 def _logged_json(value: Any, _: SourceColumn) -> str:  # noqa: ANN401 - JSON of any kind
-    """As MySQL writes a document out. MariaDB's JSON is text and no matter of this."""
+    """Format a document as MySQL does. MariaDB's JSON is already text."""
     return value if isinstance(value, str) else json.dumps(_without_bytes(value), ensure_ascii=False)
 
 
@@ -289,6 +289,6 @@ _FROM_BINLOG: Mapping[str, _Reader] = {
 }
 
 
-def _refused(column: str, why: str) -> ConfigurationError:
-    message = f"Column {column} of the source {why}"
+def _refused(column: str, reason: str) -> ConfigurationError:
+    message = f"Column {column} of the source {reason}"
     return ConfigurationError(message, remedy="Leave its table out, or change the column at the source", column=column)

@@ -1,7 +1,7 @@
-"""All rows of a source at one moment, and the place in its binlog where that moment is.
+"""Reads a consistent snapshot of a source, with its position in the binlog.
 
-MariaDB tells the place of a transaction's snapshot (status variables `binlog_snapshot_file` and `_position`), with no
-lock. MySQL does not, so that writers are held up there from before the snapshot is taken until its place is known.
+MariaDB reports the position of a snapshot without a lock, in the status variables `binlog_snapshot_file` and
+`binlog_snapshot_position`. MySQL does not, so there a read lock blocks writers until the position is known.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pymysql
 import pymysql.cursors
 
 from cdclake.devkit.replicate.connection import connect, is_mariadb, source_error
-from cdclake.devkit.replicate.mysql_types import selected
-from cdclake.devkit.replicate.position import BinlogPosition
+from cdclake.devkit.replicate.mysql_types import rows_from_select
+from cdclake.devkit.replicate.progress import BinlogPosition
 from cdclake.devkit.replicate.source_tables import SourceTable, source_tables
 from cdclake.errors import RetryableError
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from cdclake.devkit.replicate.connection import Account
+    from cdclake.devkit.replicate.connection import ConnectionOptions
 
-ROWS_AT_ONCE = 20_000
+BATCH_ROWS = 20_000
 
 _TABLE_CHANGED = 1412
 """ER_TABLE_DEF_CHANGED: a table was altered after the snapshot was taken."""
@@ -36,8 +36,8 @@ class Snapshot:
     """An open snapshot.
 
     Attributes:
-        position: What the binlog has before it is in the snapshot, and nothing else is.
-        tables: The tables, by name.
+        position: Position in the binlog; the snapshot contains exactly the changes before it.
+        tables: The tables, ordered by name.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Snapshot:
         self.tables = tables
 
     def count(self, table: SourceTable) -> int:
-        """How many rows a table has.
+        """The number of rows of a table.
 
         Raises:
-            RetryableError: The server did not tell.
+            RetryableError: The server returned an error.
         """
         try:
             with self._connection.cursor() as cursor:
@@ -61,21 +61,21 @@ class Snapshot:
         except pymysql.MySQLError as error:
             raise source_error(error) from error
 
-    def rows(self, table: SourceTable, at_once: int = ROWS_AT_ONCE) -> Generator[pa.Table, None, None]:
-        """All rows of a table by key, as they come; one empty piece if there are none.
+    def rows(self, table: SourceTable, batch_rows: int = BATCH_ROWS) -> Generator[pa.Table, None, None]:
+        """All rows of a table in key order, in batches; one empty batch if there are none.
 
-        Closing it before its end takes until the server has sent all rows, as its protocol knows no other way.
+        Closing the generator early waits until the server has sent all rows; the protocol has no other way.
 
         Raises:
-            RetryableError: The table was altered meanwhile.
+            RetryableError: The table was altered after the snapshot.
         """
         try:
             with self._connection.cursor(pymysql.cursors.SSCursor) as cursor:
                 cursor.execute(table.query)
-                piece = cursor.fetchmany(at_once)
-                yield selected(table.columns, piece)
-                while len(piece) == at_once and (piece := cursor.fetchmany(at_once)):
-                    yield selected(table.columns, piece)
+                batch = cursor.fetchmany(batch_rows)
+                yield rows_from_select(table.columns, batch)
+                while len(batch) == batch_rows and (batch := cursor.fetchmany(batch_rows)):
+                    yield rows_from_select(table.columns, batch)
         except pymysql.MySQLError as error:
             if error.args[0] == _TABLE_CHANGED:
                 message = "A table was altered while it was read"
@@ -84,28 +84,28 @@ class Snapshot:
 
 
 @contextmanager
-def snapshot(account: Account, schema: str, only: Sequence[str] = ()) -> Iterator[Snapshot]:
-    """Take a snapshot of a database's tables, for as long as the `with` block lasts.
+def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) -> Iterator[Snapshot]:
+    """Open a snapshot of a database's tables for the duration of the `with` block.
 
     Args:
-        account: Whom to connect to.
+        options: How to connect to the source.
         schema: Name of the database.
-        only: Names of tables to take; empty for all.
+        only: Names of tables; empty for all.
 
     Raises:
-        ConfigurationError: The server refuses, or a table or column cannot be delivered.
+        ConfigurationError: The server refuses access, or a table or column is not supported.
         RetryableError: The server cannot be reached.
     """
-    with closing(connect(account)) as connection:
+    with closing(connect(options)) as connection:
         try:
-            position = _begin(connection, account)
+            position = _begin(connection, options)
         except pymysql.MySQLError as error:
             raise source_error(error) from error
         yield Snapshot(connection, position, source_tables(connection, schema, only))
 
 
 def end_of_binlog(connection: pymysql.Connection) -> BinlogPosition:
-    """Where the next transaction will be written."""
+    """Position of the next transaction."""
     with connection.cursor() as cursor:
         try:
             cursor.execute("show master status")
@@ -117,15 +117,15 @@ def end_of_binlog(connection: pymysql.Connection) -> BinlogPosition:
     return BinlogPosition(str(file), int(offset))
 
 
-def _begin(connection: pymysql.Connection, account: Account) -> BinlogPosition:
+def _begin(connection: pymysql.Connection, options: ConnectionOptions) -> BinlogPosition:
     with connection.cursor() as cursor:
         cursor.execute("set session transaction isolation level repeatable read")
         if is_mariadb(connection):
             cursor.execute("start transaction with consistent snapshot")
             cursor.execute("show status like 'binlog_snapshot_%'")
-            found = {str(name).lower(): value for name, value in cursor.fetchall()}
-            return BinlogPosition(str(found["binlog_snapshot_file"]), int(found["binlog_snapshot_position"]))
-        with closing(connect(account)) as holder, holder.cursor() as holding:
-            holding.execute("flush tables with read lock")  # until `holder` is closed
+            status = {str(name).lower(): value for name, value in cursor.fetchall()}
+            return BinlogPosition(str(status["binlog_snapshot_file"]), int(status["binlog_snapshot_position"]))
+        with closing(connect(options)) as lock, lock.cursor() as lock_cursor:
+            lock_cursor.execute("flush tables with read lock")  # held until `lock` is closed
             cursor.execute("start transaction with consistent snapshot")
-            return end_of_binlog(holder)
+            return end_of_binlog(lock)

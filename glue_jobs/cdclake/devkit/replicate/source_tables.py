@@ -1,4 +1,4 @@
-"""Which tables a source database has, with their columns and keys, from its `information_schema`."""
+"""Reads the tables of a source database, with their columns and keys, from `information_schema`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pymysql.cursors
 
-from cdclake.devkit.replicate.mysql_types import SourceColumn, check_table, quoted, schema_of, selector
+from cdclake.devkit.replicate.mysql_types import SourceColumn, check_table, quoted_name, schema_of, select_expression
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
 
@@ -26,7 +26,7 @@ _COLUMNS = """
     where table_schema = %s order by table_name, ordinal_position
 """
 _VERSIONED = "SYSTEM VERSIONED"
-"""MariaDB's kind of a table that keeps old versions of its rows, which a binlog has as rows like others."""
+"""MariaDB's type of a table that keeps old row versions. In a binlog they look like any other rows."""
 _TABLES = """
     select table_name, table_type from information_schema.tables
     where table_schema = %s and table_type in ('BASE TABLE', 'SYSTEM VERSIONED')
@@ -39,7 +39,7 @@ _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _WITH_MEMBERS = frozenset({"enum", "set"})
 _WITH_LENGTH = frozenset({"binary", "char"})
 _COMPRESSED = re.compile(r"/\*.*\bcompressed\b.*\*/", re.IGNORECASE)
-"""How MariaDB tells of a column with `COMPRESSED`, whose values a binlog has compressed too."""
+"""How MariaDB marks a column with `COMPRESSED`, whose values are compressed in the binlog as well."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SourceTable:
     """A table of the source.
 
     Attributes:
-        columns: In the source's order.
+        columns: Columns in the source's order.
         key: Columns of the primary key; empty for none.
     """
 
@@ -57,32 +57,32 @@ class SourceTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns as Arrow has them."""
+        """The Arrow schema of the columns."""
         return schema_of(self.columns)
 
     @property
     def query(self) -> str:
-        """Selects all rows, by key."""
-        columns = ", ".join(map(selector, self.columns))
-        order = f" order by {', '.join(map(quoted, self.key))}" if self.key else ""
+        """SQL query of all rows, in key order."""
+        columns = ", ".join(map(select_expression, self.columns))
+        order = f" order by {', '.join(map(quoted_name, self.key))}" if self.key else ""
         return f"select {columns} from {self.quoted_name}{order}"
 
     @property
     def quoted_name(self) -> str:
-        """Its name in SQL."""
-        return f"{quoted(self.name.schema)}.{quoted(self.name.table)}"
+        """The table's name in SQL."""
+        return f"{quoted_name(self.name.schema)}.{quoted_name(self.name.table)}"
 
 
 def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[str] = ()) -> tuple[SourceTable, ...]:
-    """The tables of a database, by name; views are none.
+    """The tables of a database, ordered by name, without views.
 
     Args:
-        connection: To the source.
+        connection: Connection to the source.
         schema: Name of the database.
-        only: Names of tables to take; empty for all.
+        only: Names of tables; empty for all.
 
     Raises:
-        ConfigurationError: There is no such table, or one of them cannot be delivered.
+        ConfigurationError: A table does not exist or is not supported.
     """
     with connection.cursor(pymysql.cursors.DictCursor) as cursor:
         cursor.execute(_COLUMNS, (schema,))
@@ -99,14 +99,14 @@ def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[st
     missing = sorted(set(only) - present.keys())
     if missing or not present:
         message = f"The source database {schema} has no table {', '.join(missing)}".rstrip()
-        raise ConfigurationError(message, remedy="Check the names, and whether the user may select from them")
-    wanted = [name for name in sorted(present) if not only or name in only]
-    return tuple(_table(TableName(schema, name), present[name], columns[name], keys.get(name, [])) for name in wanted)
+        raise ConfigurationError(message, remedy="Check the names, and that the user may select from the tables")
+    names = [name for name in sorted(present) if not only or name in only]
+    return tuple(_table(TableName(schema, name), present[name], columns[name], keys.get(name, [])) for name in names)
 
 
 def _table(name: TableName, kind: str, columns: list[SourceColumn], key: list[str]) -> SourceTable:
     if kind == _VERSIONED:
-        message = "A table of the source is system-versioned: its binlog has old versions of rows among the rows"
+        message = "A table of the source is system-versioned: its binlog mixes old row versions with current rows"
         raise ConfigurationError(message, remedy="Leave it out, or drop its system versioning", table=name)
     check_table(name, columns)
     return SourceTable(name, tuple(columns), tuple(key))

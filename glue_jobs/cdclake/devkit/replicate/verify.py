@@ -1,4 +1,4 @@
-"""Holds lake tables against the source database that they are fed from."""
+"""Compares lake tables with their source database."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from cdclake.devkit.replicate.connection import Account
+    from cdclake.devkit.replicate.connection import ConnectionOptions
     from cdclake.devkit.replicate.snapshot import Snapshot
     from cdclake.devkit.replicate.source_tables import SourceTable
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.model.table import TableName
 
-    Told = Callable[[str, int, int], None]
-    """Hears of each step: the table, rows read of both sides, rows of both sides."""
+    ProgressCallback = Callable[[str, int, int], None]
+    """Takes the table, the rows read so far and the total rows, both of lake and source together."""
 
 
 @dataclass(frozen=True)
-class Verified:
-    """A lake table beside its source.
+class TableVerification:
+    """Result of comparing a lake table with its source.
 
     Attributes:
-        table: The table.
-        change: Number of the change that the lake table was compared as of; None if there is no lake table.
-        lake_rows: Rows in the lake.
-        source_rows: Rows in the source.
-        differences: All that is not the same, in words; none if the tables are equal.
+        table: Name of the table.
+        change: Number of the lake table's change at the time of the comparison; None if there is no lake table.
+        lake_rows: Number of rows in the lake.
+        source_rows: Number of rows in the source.
+        differences: All differences, in words; empty if the tables are equal.
         only_in_lake: Columns that the source does not have: DMS's timestamp, or columns that were dropped.
     """
 
@@ -48,71 +48,73 @@ class Verified:
 
     @property
     def equal(self) -> bool:
-        """Whether they are the same."""
+        """Whether the tables are equal."""
         return not self.differences
 
 
 def verify(
-    account: Account,
+    options: ConnectionOptions,
     database: str,
-    place_of: Callable[[TableName], TableLocation],
+    location_of: Callable[[TableName], TableLocation],
     only: Sequence[str] = (),
     *,
     counts_only: bool = False,
-    told: Told | None = None,
-) -> Iterator[Verified]:
-    """Compare each table of a source database, as one snapshot of it, with its lake table as it is.
+    report: ProgressCallback | None = None,
+) -> Iterator[TableVerification]:
+    """Compare each table in one snapshot of a source database with its lake table.
 
-    What the source has committed and the lake has not applied yet is a difference.
+    Changes that the source has committed and the lake has not applied yet are differences.
 
     Args:
-        account: How to reach the source.
-        database: Its name, which is that of the tables' schema.
-        place_of: Where the lake table of a name is.
+        options: How to connect to the source.
+        database: Name of the database, which is the tables' schema.
+        location_of: Returns the location of a table in the lake.
         only: Names of tables; empty for all.
-        counts_only: Compare numbers of rows. Otherwise every value of every row is compared, and the temporary folder
-            must have room for both tables, compressed.
-        told: Hears of the rows that were read.
+        counts_only: Compare only the numbers of rows. Otherwise every value of every row is compared, and the temporary
+            folder must have room for both tables, compressed.
+        report: Called with the progress.
 
     Raises:
-        ConfigurationError: The source refuses, or has no such table.
-        RetryableError: It cannot be reached.
+        ConfigurationError: The source refuses access, or has no such table.
+        RetryableError: The source cannot be reached.
     """
-    with snapshot(account, database, only) as now:
-        for table in now.tables:
-            place = place_of(table.name)
+    with snapshot(options, database, only) as source:
+        for table in source.tables:
+            location = location_of(table.name)
             try:
-                lake = table_as_of(place.log())
+                lake = table_as_of(location.log())
             except ConfigurationError:
-                yield Verified(str(table.name), None, 0, now.count(table), ("there is no lake table",))
+                yield TableVerification(str(table.name), None, 0, source.count(table), ("there is no lake table",))
                 continue
             if counts_only:
-                yield _counted(now, table, lake)
+                yield _compare_counts(source, table, lake)
             else:
-                yield _compared(now, table, place, lake, told)
+                yield _compare_values(source, table, location, lake, report)
 
 
-def _counted(now: Snapshot, table: SourceTable, lake: TableAsOf) -> Verified:
-    ours, theirs = lake.snapshot.rows, now.count(table)
+def _compare_counts(source: Snapshot, table: SourceTable, lake: TableAsOf) -> TableVerification:
+    ours, theirs = lake.snapshot.rows, source.count(table)
     differences = (f"{ours:,} rows in the lake, {theirs:,} in the source",) if ours != theirs else ()
-    return Verified(str(table.name), lake.change, ours, theirs, differences)
+    return TableVerification(str(table.name), lake.change, ours, theirs, differences)
 
 
-def _compared(now: Snapshot, table: SourceTable, place: TableLocation, lake: TableAsOf, told: Told | None) -> Verified:
-    ours, theirs = lake.snapshot.rows, now.count(table)
+def _compare_values(
+    source: Snapshot, table: SourceTable, location: TableLocation, lake: TableAsOf, report: ProgressCallback | None
+) -> TableVerification:
+    ours, theirs = lake.snapshot.rows, source.count(table)
     parts = number_of_parts(max(ours, theirs), sum(file.bytes for file in lake.snapshot.files))
     names = {name.lower() for name in table.schema.names}
     surplus = tuple(name for name in lake.snapshot.schema.names if name.lower() not in names)
     done = 0
 
-    def watched(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    def reported(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
         nonlocal done
-        for piece in pieces:
-            yield piece
-            done += piece.num_rows
-            if told:
-                told(str(table.name), done, ours + theirs)
+        for batch in batches:
+            yield batch
+            done += batch.num_rows
+            if report:
+                report(str(table.name), done, ours + theirs)
 
-    rows = watched(row_batches(place, lake))
-    found = compare_in_parts(rows, watched(now.rows(table)), table.key, surplus, parts)
-    return Verified(str(table.name), lake.change, found.rows, found.source_rows, found.differences, surplus)
+    lake_rows, source_rows = reported(row_batches(location, lake)), reported(source.rows(table))
+    result = compare_in_parts(lake_rows, source_rows, table.key, surplus, parts)
+    return TableVerification(str(table.name), lake.change, result.rows, result.source_rows, result.differences, surplus)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from cdclake.devkit.local.processes import Child
-from cdclake.devkit.replicate.connection import Account
+from cdclake.devkit.replicate.connection import ConnectionOptions
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.loopback import HOST
 
@@ -102,9 +102,9 @@ class PrivateMariadb:
         self._stack.close()
 
     @property
-    def account(self) -> Account:
+    def connection_options(self) -> ConnectionOptions:
         """How to reach it, with every right."""
-        return Account(user=_USER, password=self._password, host=HOST, port=self._port, socket=self._socket)
+        return ConnectionOptions(user=_USER, password=self._password, host=HOST, port=self._port, socket=self._socket)
 
     @property
     def _socket(self) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from cdclake.devkit.replicate.position import BinlogPosition, ProgressFile
+    from cdclake.devkit.replicate.progress import BinlogPosition, ProgressFile
 
 _POLL_SECONDS = 0.1
 _LAST_LINES = 10

@@ -25,7 +25,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import summaries
 from cdclake.devkit.replicate.compare import compare_rows
 from cdclake.devkit.replicate.connection import connect
-from cdclake.devkit.replicate.position import ProgressFile
+from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.replicate.snapshot import end_of_binlog, snapshot
 from cdclake.devkit.shop.check import read_lake
 from cdclake.devkit.shop.lake import catalog_differences
@@ -149,7 +149,7 @@ class SampleDatabase:
     ) -> None:
         self._aws = aws
         self._deployment = deployment
-        self._account = server.account
+        self._connection_options = server.connection_options
         self._run_hourly_once = run_hourly
         self._stage = stage
         raw = S3Store(aws.client("s3"), deployment.raw_bucket)
@@ -201,7 +201,7 @@ class SampleDatabase:
         """Run a script of the sample database, as the `mysql` program does."""
         text = (sql_files() / script).read_text(encoding="utf-8")
         use = "" if script == "schema.sql" else f"use {DATABASE};"
-        connection = connect(self._account, client_flag=CLIENT.MULTI_STATEMENTS)
+        connection = connect(self._connection_options, client_flag=CLIENT.MULTI_STATEMENTS)
         with closing(connection), connection.cursor() as cursor:
             cursor.execute(f"{use}{before}{text}")
             while cursor.nextset():
@@ -236,11 +236,11 @@ class SampleDatabase:
 
     def _check(self, step: str) -> None:
         """Wait until the lake has what the database has, and hold every table against it."""
-        with closing(connect(self._account)) as connection:
+        with closing(connect(self._connection_options)) as connection:
             end = end_of_binlog(connection)
         self._replicator.wait_for(end, _REPLICATION_TIMEOUT_SECONDS)
         self._aws.wait_until_idle(_EVENT_TIMEOUT_SECONDS)
-        with snapshot(self._account, DATABASE) as now:
+        with snapshot(self._connection_options, DATABASE) as now:
             for table in now.tables:
                 self._require_good_run(table)
                 self._checks.append(self._check_table(step, table, pa.concat_tables(now.rows(table))))
@@ -263,7 +263,7 @@ class SampleDatabase:
 
     def _activate(self) -> None:
         """What a person does: look at each table that was registered, set its keys, turn it on."""
-        with snapshot(self._account, DATABASE) as now:
+        with snapshot(self._connection_options, DATABASE) as now:
             tables = now.tables
         for table in tables:
             state = self._state.get(self._path(table))

@@ -22,7 +22,7 @@ from cdclake.cli.source_database import (
     PortOption,
     SocketOption,
     UserOption,
-    account_of,
+    connection_options,
 )
 from cdclake.cli.target import Target
 
@@ -80,22 +80,22 @@ def replicate(
     Example: cdclake local replicate shop --user cdclake --socket /run/mysqld/mysqld.sock
     """
     from cdclake.devkit.dms.settings import settings_from  # heavy, and --help needs none of it
-    from cdclake.devkit.replicate.service import Replication, Task
+    from cdclake.devkit.replicate.service import Replication, ReplicationTask
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake").setLevel(logging.INFO)
     given = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
-    account = account_of(user, host, port, socket, option_file)
+    options = connection_options(user, host, port, socket, option_file)
     if anew:
         ask(
             f"Remove the raw files of {', '.join(table or ()) or 'all tables'} of {database}, and load them again?",
             yes=yes,
             output=OutputFormat.TABLE,
         )
-    task = Task(database, tuple(table or ()), settings_from(given), name)
+    task = ReplicationTask(database, tuple(table or ()), settings_from(given), name)
     raw = _store(folder, target)
     with _told_to_stop() as should_stop:
-        Replication(task, account, raw, lambda: datetime.now(timezone.utc)).run(
+        Replication(task, options, raw, lambda: datetime.now(timezone.utc)).run(
             should_stop, anew=anew, until_now=until_now
         )
 

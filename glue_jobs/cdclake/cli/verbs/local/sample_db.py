@@ -82,15 +82,15 @@ def _replication(aws: EmbeddedAws, deployment: Deployment, server: PrivateMariad
     from cdclake.devkit.shop.replicator import ReplicationCommand
     from cdclake.devkit.shop.sample_database import DATABASE
 
-    account = server.account
+    connection_options = server.connection_options
     arguments = [
         *(sys.executable, "-c", _MAIN, "local", "replicate", DATABASE),
-        *("--user", str(account.user), "--socket", account.socket),
+        *("--user", str(connection_options.user), "--socket", connection_options.socket),
         *("--endpoint-url", aws.endpoint, "--raw-bucket", deployment.raw_bucket),
         *("--raw-prefix", deployment.raw_prefix),
         *("--set", f"CdcMaxBatchInterval={_INTERVAL_SECONDS}", "--set", f"MaxFileSize={_LOAD_FILE_KILOBYTES}"),
     ]
-    return ReplicationCommand(arguments, {**aws.environment(), PASSWORD_VARIABLE: str(account.password)})
+    return ReplicationCommand(arguments, {**aws.environment(), PASSWORD_VARIABLE: str(connection_options.password)})
 
 
 def show(report: SampleReport, output: OutputFormat) -> None:

@@ -1,4 +1,4 @@
-"""What a source's binlog says, transaction by transaction."""
+"""Transactions and rows as read from a source's binlog."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.devkit.replicate.mysql_types import SourceColumn
-    from cdclake.devkit.replicate.position import BinlogPosition
+    from cdclake.devkit.replicate.progress import BinlogPosition
     from cdclake.model.table import TableName
 
 
 @dataclass(frozen=True)
-class RowChange:
+class BinlogRow:
     """A row that a statement inserted, updated or deleted.
 
     Attributes:
         columns: The table's columns at that time.
-        key: Columns of its primary key at that time; empty for none.
+        key: Columns of the primary key at that time; empty for none.
         operation: `I`, `U` or `D`.
-        values: The row after it, or of a delete before it, as the binlog has it; see `mysql_types.logged`.
-        before: The row before an update; None for others.
-        size_bytes: About how many bytes it takes.
+        values: The row after the operation, for a delete before it, as logged; see `mysql_types.rows_from_binlog`.
+        before: The row before an update; None for other operations.
+        size_bytes: Approximate size in the binlog.
     """
 
     table: TableName
@@ -38,14 +38,14 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Transaction:
-    """A transaction that was committed, or a statement outside of one.
+    """A committed transaction, or a statement outside of one.
 
     Attributes:
-        rows: In the order of the statements; none if it changed none of the tables that are followed.
-        committed_utc: To the second, which is all that a binlog tells.
-        end: Where the next one begins.
+        rows: Rows of the replicated tables, in statement order.
+        committed_utc: Commit time in whole seconds, the precision of a binlog.
+        end: Position of the next transaction.
     """
 
-    rows: tuple[RowChange, ...]
+    rows: tuple[BinlogRow, ...]
     committed_utc: datetime
     end: BinlogPosition

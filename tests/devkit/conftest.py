@@ -1,4 +1,4 @@
-"""A MariaDB for the tests of a real source, and what they need of one. Without a server they are skipped."""
+"""Fixtures for tests with a real MariaDB. Without a server the tests are skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.devkit.replicate.source import Source
+from tests.devkit.replicate.source_database import SourceDatabase
 
 from cdclake.devkit.shop.mariadb import HOW_TO_INSTALL, PrivateMariadb, server_is_installed
 
@@ -20,13 +20,13 @@ _NUMBERS = itertools.count(1)
 def mariadb() -> Iterator[PrivateMariadb]:
     """One server for all tests of a process."""
     if not server_is_installed():
-        pytest.skip(f"no MariaDB server on this machine. {HOW_TO_INSTALL}")
+        pytest.skip(f"There is no MariaDB server on this machine. {HOW_TO_INSTALL}")
     with PrivateMariadb() as server:
         yield server
 
 
 @pytest.fixture
-def source(mariadb: PrivateMariadb) -> Iterator[Source]:
-    """An empty database of its own, and a raw bucket in memory to replicate it to."""
-    with Source(mariadb.account, f"shop{next(_NUMBERS)}") as made:
+def source(mariadb: PrivateMariadb) -> Iterator[SourceDatabase]:
+    """A new empty database, and a raw bucket in memory."""
+    with SourceDatabase(mariadb.connection_options, f"shop{next(_NUMBERS)}") as made:
         yield made

@@ -1,4 +1,4 @@
-"""The saved position."""
+"""The saved progress of a replication."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.devkit.replicate.position import BinlogPosition, Progress, ProgressFile
+from cdclake.devkit.replicate.progress import BinlogPosition, Progress, ProgressFile
 from cdclake.errors import IntegrityError
 from cdclake.model.rawfiles import is_data_folder
 
@@ -16,7 +16,7 @@ PROGRESS = Progress(BinlogPosition("binlog.000007", 1234), 42, NOON, NOON, "here
 
 
 @pytest.mark.parametrize("progress", [PROGRESS, Progress(None)])
-def test_what_is_written_is_read(progress: Progress):
+def test_written_progress_is_read_back(progress: Progress):
     store = MemoryStore()
     assert ProgressFile(store, "raw/", "shop").read() is None
     ProgressFile(store, "raw/", "shop").write(progress)
@@ -24,14 +24,14 @@ def test_what_is_written_is_read(progress: Progress):
     assert ProgressFile(store, "raw/", "other").read() is None
 
 
-def test_it_lies_where_nobody_looks_for_source_data():
+def test_the_progress_file_is_not_in_a_data_folder():
     file = ProgressFile(MemoryStore(), "raw/", "shop")
     folder = file.key.removeprefix("raw/").partition("/")[0]
     assert not is_data_folder(f"{folder}/")
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"binlog": {"file": "a"}}'])
-def test_one_that_cannot_be_read_is_an_error_and_no_new_beginning(content: bytes):
+def test_malformed_progress_is_an_error_and_starts_no_full_load(content: bytes):
     store = MemoryStore()
     file = ProgressFile(store, "", "shop")
     store.put(file.key, content)
@@ -39,9 +39,9 @@ def test_one_that_cannot_be_read_is_an_error_and_no_new_beginning(content: bytes
         file.read()
 
 
-def test_places_follow_each_other_through_files():
-    places = [("binlog.000001", 900), ("binlog.000002", 4), ("binlog.999999", 4), ("binlog.1000000", 4)]
-    positions = [BinlogPosition(*place) for place in places]
+def test_positions_are_ordered_across_files():
+    pairs = [("binlog.000001", 900), ("binlog.000002", 4), ("binlog.999999", 4), ("binlog.1000000", 4)]
+    positions = [BinlogPosition(*pair) for pair in pairs]
     for earlier, later in zip(positions, positions[1:], strict=False):
         assert earlier.is_before(later)
         assert not later.is_before(earlier)

@@ -1,4 +1,4 @@
-"""A source database of a test, and its replication into a raw bucket in memory."""
+"""A source database for a test, and its replication to a raw bucket in memory."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ import pyarrow.parquet as pq
 from cdclake.adapters.memory import MemoryStore
 from cdclake.devkit.dms.settings import BeforeImages, DataFormat, DmsSettings
 from cdclake.devkit.replicate.connection import connect
-from cdclake.devkit.replicate.mysql_types import quoted
-from cdclake.devkit.replicate.service import Replication, Task
+from cdclake.devkit.replicate.mysql_types import quoted_name
+from cdclake.devkit.replicate.service import Replication, ReplicationTask
 from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.model.rawfiles import RawKind, raw_files
 from cdclake.oracle import ChangeRow, merge
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.connection import Account
-    from cdclake.devkit.replicate.position import Progress
+    from cdclake.devkit.replicate.connection import ConnectionOptions
+    from cdclake.devkit.replicate.progress import Progress
     from cdclake.ports import ObjectStore
 
 PARQUET = DmsSettings(data_format=DataFormat.PARQUET, timestamp_column_name="sent", header_columns=("AR_H_CHANGE_SEQ",))
 WITH_KEYS = replace(PARQUET, before_images=BeforeImages.PRIMARY_KEY)
 
 
-class Source:
-    """A database, for as long as the `with` block lasts.
+class SourceDatabase:
+    """A database that exists for the duration of the `with` block.
 
     Attributes:
-        raw: The raw bucket that `replicate` writes to, unless it is given another one.
+        raw: The raw bucket that `replicate` writes to by default.
     """
 
-    def __init__(self, account: Account, schema: str) -> None:
-        self.account = account
+    def __init__(self, connection_options: ConnectionOptions, schema: str) -> None:
+        self.connection_options = connection_options
         self.schema = schema
         self.raw: ObjectStore = MemoryStore()
 
-    def __enter__(self) -> Source:
-        self.connection = connect(self.account)
-        self.run(f"create database {quoted(self.schema)}", f"use {quoted(self.schema)}")
+    def __enter__(self) -> SourceDatabase:
+        self.connection = connect(self.connection_options)
+        self.run(f"create database {quoted_name(self.schema)}", f"use {quoted_name(self.schema)}")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.run(f"drop database {quoted(self.schema)}")
+        self.run(f"drop database {quoted_name(self.schema)}")
         self.connection.close()
 
     def run(self, *statements: str) -> None:
@@ -56,17 +56,19 @@ class Source:
     def query(self, statement: str) -> tuple[tuple[Any, ...], ...]:
         with self.connection.cursor() as cursor:
             cursor.execute(statement)
-            found: tuple[tuple[Any, ...], ...] = cursor.fetchall()
-        return found
+            rows: tuple[tuple[Any, ...], ...] = cursor.fetchall()
+        return rows
 
     def replication(
         self, settings: DmsSettings = WITH_KEYS, *, only: tuple[str, ...] = (), raw: ObjectStore | None = None
     ) -> Replication:
-        task = Task(self.schema, only, settings)
-        return Replication(task, self.account, self.raw if raw is None else raw, lambda: datetime.now(timezone.utc))
+        task = ReplicationTask(self.schema, only, settings)
+        return Replication(
+            task, self.connection_options, self.raw if raw is None else raw, lambda: datetime.now(timezone.utc)
+        )
 
     def replicate(self, settings: DmsSettings = WITH_KEYS, *, only: tuple[str, ...] = ()) -> Progress:
-        """Full load if there was none, then all changes up to now."""
+        """Run the full load if there was none, then replicate all changes up to now."""
         return self.replication(settings, only=only).run(lambda: False, until_now=True)
 
     def loaded(self, table: str) -> list[dict[str, Any]]:
@@ -82,13 +84,13 @@ class Source:
         return [row for file in self.change_files(table) for row in file]
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """What the database holds now, in the types of the raw files."""
-        with snapshot(self.account, self.schema, [table]) as now:
-            return [row for piece in now.rows(now.tables[0]) for row in piece.to_pylist()]
+        """The current rows of the database, with the types of the raw files."""
+        with snapshot(self.connection_options, self.schema, [table]) as now:
+            return [row for batch in now.rows(now.tables[0]) for row in batch.to_pylist()]
 
     def merged(self, table: str) -> list[dict[str, Any]]:
-        """What the raw files say the database holds: full load and all changes by their sequence, by key."""
-        with snapshot(self.account, self.schema, [table]) as now:
+        """The rows that the raw files produce: the full load and all changes by sequence, ordered by key."""
+        with snapshot(self.connection_options, self.schema, [table]) as now:
             columns, key = [column.name for column in now.tables[0].columns], now.tables[0].key
         changes = [
             ChangeRow(
@@ -100,8 +102,8 @@ class Source:
             for number, row in enumerate(self.changed(table))
         ]
         loaded = [{name: row.get(name) for name in columns} for row in self.loaded(table)]
-        found = [dict(row.row) for row in merge(key, loaded, changes, columns)]
-        return sorted(found, key=lambda row: [row[name] for name in key])
+        merged = [dict(row.row) for row in merge(key, loaded, changes, columns)]
+        return sorted(merged, key=lambda row: [row[name] for name in key])
 
     def _files(self, table: str, kind: RawKind) -> list[list[dict[str, Any]]]:
         folder = f"{self.schema}/{table}/"
@@ -111,6 +113,6 @@ class Source:
 
 
 def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
-    """Rows without some columns, by default without those that tell times."""
-    left_out = set(names) or {"sent", "AR_H_CHANGE_SEQ"}
-    return [{name: value for name, value in row.items() if name not in left_out} for row in rows]
+    """Rows without some columns, by default without those that contain times."""
+    excluded = set(names) or {"sent", "AR_H_CHANGE_SEQ"}
+    return [{name: value for name, value in row.items() if name not in excluded} for row in rows]

@@ -1,8 +1,7 @@
-"""How far the replication has come, and where it is remembered.
+"""The progress of a replication, saved in the raw bucket.
 
-The position is written after the files are. Whoever dies between the two sends the same changes once more from the
-position that is there, under new file names and with the same change sequence: duplicates, as DMS sends them when a
-task resumes, and never a loss.
+Progress is written after the files. After a crash between the two, the next run sends the same changes again, under new
+file names and with the same change sequences: duplicates, as DMS sends them when a task resumes, but never a loss.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class BinlogPosition(NamedTuple):
-    """A place in the source's binlog, between two transactions.
+    """A position in the source's binlog, between two transactions.
 
-    Files are numbered with six digits or more, so that of two names the longer one is the later.
+    Files are numbered with at least six digits, so a longer name is later.
     """
 
     file: str
     offset_bytes: int
 
     def is_before(self, other: BinlogPosition) -> bool:
-        """Whether this place comes before another of the same server."""
+        """Whether this position is before another one of the same server."""
         return (len(self.file), self.file, self.offset_bytes) < (len(other.file), other.file, other.offset_bytes)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What of the source has been written.
+    """What was written so far.
 
     Attributes:
-        binlog: Everything before it has been. None: the full load has begun and not ended.
-        sequence: Change rows written since the full load; the next one's number is one more.
-        last_commit_utc: Latest time of commit so far, which the change sequence never goes behind.
+        binlog: All changes before this position were written. None if the full load has not finished.
+        sequence: Number of change rows written since the full load.
+        last_commit_utc: Latest commit time so far, which the change sequence never goes below.
         last_file_utc: Time in the name of the latest change file.
-        server: Whose binlog it is, see `connection.server_name`.
+        server: Server of the binlog, see `connection.server_id`.
     """
 
     binlog: BinlogPosition | None
@@ -53,20 +52,20 @@ class Progress:
     server: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """For the file."""
+        """The content of the progress file."""
         times = {name: getattr(self, name).isoformat() for name in ("last_commit_utc", "last_file_utc")}
         return {**asdict(self), "binlog": self.binlog._asdict() if self.binlog else None, **times}
 
 
 class ProgressFile:
-    """The progress, in an object of the raw bucket.
+    """The progress of a replication, in an object of the raw bucket.
 
-    It lies in a folder that begins as DMS's control tables do (`awsdms_`), which nobody takes for source data.
+    The folder's name begins with `awsdms_`, like DMS's control tables, so it is not mistaken for source data.
 
     Args:
         store: The raw bucket.
-        raw_prefix: Key prefix of the schemas' folders.
-        task: Name of the replication: each has its own progress.
+        raw_prefix: Key prefix of the schema folders.
+        task: Name of the replication; each has its own progress.
     """
 
     def __init__(self, store: ObjectStore, raw_prefix: str, task: str) -> None:
@@ -74,10 +73,10 @@ class ProgressFile:
         self.key = f"{raw_prefix}awsdms_stand_in/{task}.json"
 
     def read(self) -> Progress | None:
-        """The progress; None if there is none.
+        """The saved progress; None if there is none.
 
         Raises:
-            IntegrityError: The object is not what `write` writes.
+            IntegrityError: The object is malformed.
         """
         data = self._store.get(self.key)
         if data is None:
@@ -85,13 +84,13 @@ class ProgressFile:
         try:
             fields = json.loads(data)
             times = {name: datetime.fromisoformat(fields[name]) for name in ("last_commit_utc", "last_file_utc")}
-            place = fields["binlog"]
-            position = BinlogPosition(str(place["file"]), int(place["offset_bytes"])) if place else None
+            saved = fields["binlog"]
+            position = BinlogPosition(str(saved["file"]), int(saved["offset_bytes"])) if saved else None
             return Progress(position, int(fields["sequence"]), **times, server=str(fields["server"]))
         except (ValueError, KeyError, TypeError) as error:
-            remedy = "Delete it, and load anew"
+            remedy = "Delete it, and repeat the full load with --anew"
             raise IntegrityError("The saved position cannot be read", remedy=remedy, file=self.key) from error
 
     def write(self, progress: Progress) -> None:
-        """Remember it, in place of the one before."""
+        """Save the progress, replacing the previous one."""
         self._store.put(self.key, json.dumps(progress.to_json()).encode())
