@@ -282,12 +282,12 @@ class LakeTable:
 
     def _change(self, op: str, rows: ReadInput, reason: str) -> DirectResult:
         table = self._open()
-        wanted = DirectChange(op, rows, reason, self.user)
-        applied_before = table.state.checked_watermark
+        change = DirectChange(op, rows, reason, self.user)
+        watermark = table.state.checked_watermark
         context = self._spark.sparkContext
 
         def make(fencing_token: int) -> DirectResult:
-            return change_directly(self._run(table, fencing_token), context, wanted, applied_before)
+            return change_directly(self._run(table, fencing_token), context, change, watermark)
 
         return table.change(make)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.lake.operations.direct.apply import DirectResult
-    from cdclake.lake.operations.direct.input_tables import Rows
+    from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.model.rawfiles import RawFile
     from cdclake.ports import ObjectStore
 
@@ -164,7 +164,7 @@ class Table:
     def load_incremental(self, last: str = "", new: str = "", listed_files: int = 0) -> dict[str, Any]:
         return load_incremental(self.run(), self.spark, last, new, listed_files)
 
-    def direct(self, op: str, rows: Rows) -> DirectResult:
+    def direct(self, op: str, rows: InputRows) -> DirectResult:
         """Insert, update or delete rows by hand."""
         return change_directly(self.run(), self.spark, DirectChange(op, lambda _: rows))
 

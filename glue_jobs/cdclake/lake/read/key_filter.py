@@ -101,9 +101,9 @@ class RowKeys:
         valid = reduce(pc.and_, (values.is_valid() for values in cast))
         if not pc.any(valid).as_py():
             return None
-        first_values, keys = row_keys([values.filter(valid) for values in cast])
+        leading_keys, keys = row_keys([values.filter(valid) for values in cast])
         has_bounds = shape.primary_key[:1] == self.names[:1]
-        return KeyFilter(replace(shape, primary_key=self.names), first_values, keys, has_bounds)
+        return KeyFilter(replace(shape, primary_key=self.names), leading_keys, keys, has_bounds)
 
     def appear_in(self, text: str, schema: Schema) -> bool:
         """Whether all values of at least one key are words of a text, in any notation of their types.
@@ -150,13 +150,13 @@ class KeyFilter:
 
     Attributes:
         shape: The shape, with the columns of the keys as its primary key.
-        first_values: For each key, the value of its first column.
+        leading_keys: For each key, the value of its leading column.
         keys: The keys, as `cdclake.lake.storage.keys.row_keys` encodes them.
-        has_bounds: Whether the key bounds of files are bounds of the same first column.
+        has_bounds: Whether the key bounds of files are bounds of the same leading column.
     """
 
     shape: TableShape
-    first_values: pa.Array
+    leading_keys: pa.Array
     keys: pa.Array
     has_bounds: bool
 
@@ -164,7 +164,7 @@ class KeyFilter:
         """Whether a file may contain one of the keys, according to its bounds."""
         if not self.has_bounds or file.key_min is None or file.key_max is None:
             return True
-        return any(may_contain(file, value, value) for value in self.first_values.to_pylist())
+        return any(may_contain(file, value, value) for value in self.leading_keys.to_pylist())
 
     def mask(self, rows: pa.Table, partition: Partition) -> pa.ChunkedArray | pa.Array:
         """For each row, whether it has one of the keys; never null.
@@ -202,7 +202,7 @@ class KeyFilter:
 
     @property
     def _row_group_filter(self) -> Callable[[pa.NativeFile, pq.ParquetFile], Iterator[int]] | None:
-        return row_group_filter(self.shape, self.keys, pa.chunked_array([self.first_values]))
+        return row_group_filter(self.shape, self.keys, pa.chunked_array([self.leading_keys]))
 
 
 def _cast(texts: Sequence[str], kind: str) -> pa.Array:

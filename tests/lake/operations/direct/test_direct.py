@@ -101,22 +101,22 @@ def test_nothing_to_do_makes_no_change(table: Table) -> None:
     ("op", "rows", "message"),
     [
         ("I", input_rows([row(1), row(8)]), "1 keys are in the table already"),
-        ("I", input_rows([row(8), row(8), row(8)]), "2 rows have a key that came before"),
-        ("I", input_rows([{"city": "Bonn"}]), "key column is missing"),
-        ("I", input_rows([row(8), {**row(9), "id": None}]), "In 1 rows the key is null"),
+        ("I", input_rows([row(8), row(8), row(8)]), "2 rows repeat the key of an earlier row"),
+        ("I", input_rows([{"city": "Bonn"}]), "lacks a key column"),
+        ("I", input_rows([row(8), {**row(9), "id": None}]), "1 rows have null in a key column"),
         ("I", input_rows([{**row(8), "colour": "red"}]), r"no such column \(column colour\)"),
-        ("I", input_rows([{**row(8), "ID": 8}]), r"comes twice \(column id\)"),
-        ("I", input_rows([{"id": 8, "n": 2**31}, {"id": 9, "n": 1}]), r"not of the type of their column \(n: 1\)"),
+        ("I", input_rows([{**row(8), "ID": 8}]), r"occurs twice \(column id\)"),
+        ("I", input_rows([{"id": 8, "n": 2**31}, {"id": 9, "n": 1}]), r"do not fit the type of their column \(n: 1\)"),
         ("I", input_rows([{"id": 8, "n": 1.5}]), r"\(n: 1\)"),
         ("I", input_rows([{"id": 8, "n": ""}]), r"\(n: 1\).*column n\b"),
         ("I", input_rows([{"id": 8, "day": "soon"}]), r"\(day: 1\)"),
-        ("I", input_rows([{"id": 8, "city": ["Ulm"]}]), "does not keep.*column city"),
+        ("I", input_rows([{"id": 8, "city": ["Ulm"]}]), "does not support.*column city"),
         ("U", input_updates({1: {"n": 1}, 98: {"n": 1}, 99: {"city": "x"}}, ["id"]), "2 keys are not in the table"),
-        ("U", input_rows([{"id": 1, "n": 1}, {"id": 1, "n": 2}]), "1 rows have a key that came before"),
+        ("U", input_rows([{"id": 1, "n": 1}, {"id": 1, "n": 2}]), "1 rows repeat the key of an earlier row"),
         ("U", input_rows([{"id": 1}]), "sets no column"),
-        ("U", input_rows([{"n": 1}]), "key column is missing"),
+        ("U", input_rows([{"n": 1}]), "lacks a key column"),
         ("D", input_keys(["one"], ["id"]), r"\(id: 1\)"),
-        ("D", input_keys([None], ["id"]), "the key is null"),
+        ("D", input_keys([None], ["id"]), "null in a key column"),
     ],
 )
 def test_what_cannot_be_done_changes_nothing_and_leaves_nothing(table: Table, op: str, rows: Any, message: str) -> None:
@@ -144,9 +144,9 @@ def test_ids_that_are_not_understood_are_refused(bad: Any) -> None:
 
 
 def test_values_without_a_common_type_are_refused() -> None:
-    with pytest.raises(RefusedChangeError, match=r"no type in common.*column n"):
+    with pytest.raises(RefusedChangeError, match=r"no common type.*column n"):
         input_rows([{"n": 1}, {"n": "x"}])
-    with pytest.raises(RefusedChangeError, match=r"no type in common.*column n"):
+    with pytest.raises(RefusedChangeError, match=r"no common type.*column n"):
         input_rows([{"n": 2**64}])
 
 
@@ -180,7 +180,7 @@ def test_a_table_without_a_key_takes_inserts_alone(tmp_path: Path) -> None:
     assert insert(table, row(1), row(1), row(2, "Bonn")).inserted == 3
     assert sorted(one.row["id"] for one in table.rows()) == [1, 1, 1, 2]
     for op in "UD":
-        with pytest.raises(ConfigurationError, match="has no key"):
+        with pytest.raises(ConfigurationError, match="the table has no key"):
             table.direct(op, input_rows([{"id": 1, "n": 1}]))
 
 
@@ -188,9 +188,9 @@ def test_a_first_insert_makes_the_table(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     with pytest.raises(ConfigurationError, match="no lake table"):
         delete(table, 1)
-    with pytest.raises(RefusedChangeError, match="not free"):
+    with pytest.raises(RefusedChangeError, match="reserved name"):
         insert(table, {"id": 1, "_cdc_position_": "", "AR_H_X": 1})
-    with pytest.raises(RefusedChangeError, match="does not keep"):
+    with pytest.raises(RefusedChangeError, match="does not support"):
         insert(table, {"id": 1, "list": [1]})
     table.direct("I", [pa.Table.from_pylist([row(1)], COLUMNS)])
     assert state(table) == {1: ("I", "Ulm", 0, DAY)}
@@ -260,9 +260,11 @@ def test_an_ordering_column_orders_direct_changes_too(tmp_path: Path) -> None:
     table.write_changes("20240305-101600000.parquet", [("U", row(1, "older", 4)), ("I", row(4, "newer", 1))])
     table.load_incremental()
     assert [state(table)[i][1] for i in (1, 3, 4)] == ["Rom", "Rom", "newer"]
-    with pytest.raises(RefusedChangeError, match=r"1 rows come before a change of their key.*greater value of n"):
+    with pytest.raises(
+        RefusedChangeError, match=r"1 rows are older than a change of their key.*Set n to a greater value"
+    ):
         update(table, {1: {"n": 3}, 3: {"n": 9}})
-    with pytest.raises(RefusedChangeError, match="by n"):
+    with pytest.raises(RefusedChangeError, match="according to n"):
         insert(table, row(2, "again", 6))
     insert(table, row(2, "again", 8))
     table.write_changes("20240305-101700000.parquet", [("U", row(2, "older", 7)), ("U", row(3, "newer", 2))])
@@ -305,7 +307,7 @@ def test_a_change_that_a_position_without_time_beats_is_refused(table: Table) ->
     table.columns = COLUMNS.append(pa.field("AR_H_CHANGE_SEQ", pa.string()))
     table.write_changes("20240305-101500000.parquet", [("D", {**row(1), "AR_H_CHANGE_SEQ": "9" * 35})])
     table.load_incremental()
-    with pytest.raises(RefusedChangeError, match=r"by the time.*correct the clock"):
+    with pytest.raises(RefusedChangeError, match=r"according to the time.*correct it"):
         insert(table, row(1))
 
 

@@ -26,7 +26,7 @@ from tests.lake.table import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.operations.direct.input_tables import Rows
+    from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.oracle import LakeRow
 
 COLUMNS = pa.schema([("id", pa.int64()), ("code", pa.string()), ("city", pa.string()), ("n", pa.int32())])
@@ -185,7 +185,7 @@ def as_changes(op: str, expected: list[tuple[Row, str | None]], relative: str) -
     return [ChangeRow(position(relative, i, ordering), op, row) for i, (row, ordering) in enumerate(expected)]
 
 
-def as_given(model: Model, op: str, asked: list[Any]) -> Rows:
+def as_given(model: Model, op: str, asked: list[Any]) -> InputRows:
     if op == "I":
         return input_rows(asked)
     if op == "U":

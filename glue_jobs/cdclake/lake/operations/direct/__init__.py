@@ -1,1 +1,1 @@
-"""Direct changes: rows that a person inserts, updates or deletes."""
+"""Direct changes: a user inserts, updates or deletes rows of a lake table."""

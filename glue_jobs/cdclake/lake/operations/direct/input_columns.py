@@ -1,4 +1,4 @@
-"""Which columns of a lake table the columns are that a person gives, by their names."""
+"""Matches the columns of a user's rows with the columns of a lake table by name."""
 
 from __future__ import annotations
 
@@ -15,107 +15,106 @@ from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE, Column, Schema, pars
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.operations.direct.input_tables import Rows
+    from cdclake.lake.operations.direct.input_tables import InputRows
 
-_LEFT_OUT = frozenset({OP_COLUMN.lower(), POSITION})
-"""What a read of the lake table gives beside the source's columns."""
+_IGNORED = frozenset({OP_COLUMN.lower(), POSITION})
+"""Columns that reads of a lake table return besides the source's columns."""
 _SPARK_ONLY = {"timestamp_ntz": "timestamp", "void": "string"}
 
 
 class InputColumn(NamedTuple):
-    """A column as it was given.
+    """A column of input rows.
 
     Attributes:
-        kind: Lake type that its values are of; None if the lake keeps no such values.
-        told: The type as Spark or Arrow names it.
+        name: Its name.
+        kind: Its lake type; None if the lake does not support its values.
+        input_type: Its type as Spark or Arrow names it.
     """
 
     name: str
     kind: str | None
-    told: str
+    input_type: str
 
 
-def input_columns(rows: Rows) -> list[list[InputColumn]]:
+def input_columns(rows: InputRows) -> list[list[InputColumn]]:
     """The columns of each table, or of the DataFrame."""
     if is_spark_dataframe(rows):
-        return [[_of_spark(field.name, field.dataType.simpleString()) for field in rows.schema]]
+        return [[_spark_column(field.name, field.dataType.simpleString()) for field in rows.schema]]
     return [[InputColumn(f.name, from_arrow(f.type), str(f.type)) for f in table.schema] for table in rows]
 
 
-def _of_spark(name: str, told: str) -> InputColumn:
+def _spark_column(name: str, spark_type: str) -> InputColumn:
     try:
-        return InputColumn(name, parse_type(_SPARK_ONLY.get(told, told)), told)
-    except ConfigurationError:  # that is how a type says that it is none of the lake's
-        return InputColumn(name, None, told)
+        return InputColumn(name, parse_type(_SPARK_ONLY.get(spark_type, spark_type)), spark_type)
+    except ConfigurationError:  # not a lake type
+        return InputColumn(name, None, spark_type)
 
 
-def columns_of(
-    op: str, given: Sequence[InputColumn], schema: Schema, primary_key: Sequence[str]
+def match_columns(
+    op: str, columns: Sequence[InputColumn], schema: Schema, primary_key: Sequence[str]
 ) -> list[Column | None]:
-    """The table's column that each given one is; None for one to leave out.
+    """Find the table's column for each input column; None for an input column to leave out.
 
-    Left out are `Op` and `_cdc_position`, which reads of lake tables give, and of a delete all but the key.
+    `Op` and `_cdc_position`, which reads of lake tables return, are left out. A delete leaves out all but the key.
 
     Raises:
-        RefusedChangeError: The table has no such column, one comes twice or holds what no column can, or one that is
-            needed is missing.
+        RefusedChangeError: The table has no such column, an input column occurs twice or has an unsupported type, or a
+            required column is missing.
     """
     key = {name.lower() for name in primary_key}
-    found = [_column(op, one, schema, key) for one in given]
-    kept = [column.name.lower() for column in found if column]
-    twice = sorted({name for name in kept if kept.count(name) > 1})
-    if twice:
-        remedy = "Give each column once; case does not tell columns apart"
-        raise RefusedChangeError("A column comes twice", remedy=remedy, column=", ".join(twice))
-    missing = [name for name in primary_key if name.lower() not in kept]
+    matched = [_match_column(op, column, schema, key) for column in columns]
+    names = [column.name.lower() for column in matched if column]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        remedy = "Name each column once; names that differ only in case are the same column"
+        raise RefusedChangeError("A column occurs twice", remedy=remedy, column=", ".join(repeated))
+    missing = [name for name in primary_key if name.lower() not in names]
     if missing:
-        message = "A key column is missing in what was given"
-        raise RefusedChangeError(message, remedy="Give all key columns", column=", ".join(missing))
-    if op == UPDATE and len(kept) == len(key):
-        raise RefusedChangeError("An update sets no column", remedy="Give the columns to set beside those of the key")
-    return found
+        message = "The input lacks a key column"
+        raise RefusedChangeError(message, remedy="Add all key columns", column=", ".join(missing))
+    if op == UPDATE and len(names) == len(key):
+        raise RefusedChangeError("An update sets no column", remedy="Add the columns to set to the key columns")
+    return matched
 
 
-def _column(op: str, given: InputColumn, schema: Schema, key: set[str]) -> Column | None:
-    lower = given.name.lower()
-    if lower in _LEFT_OUT or (op == DELETE and lower not in key):
+def _match_column(op: str, column: InputColumn, schema: Schema, key: set[str]) -> Column | None:
+    lower = column.name.lower()
+    if lower in _IGNORED or (op == DELETE and lower not in key):
         return None
-    column = schema.find(given.name)
-    if column is None:
-        remedy = f"The columns are {', '.join(schema.names)}. New ones come from the source alone"
-        raise RefusedChangeError("The table has no such column", remedy=remedy, column=given.name)
-    if given.kind is None:
-        raise _no_such_type(given)
-    return column
+    match = schema.find(column.name)
+    if match is None:
+        remedy = f"The columns are {', '.join(schema.names)}. Only the source can add columns"
+        raise RefusedChangeError("The table has no such column", remedy=remedy, column=column.name)
+    if column.kind is None:
+        raise _unsupported_type(column)
+    return match
 
 
-def schema_of_rows(rows: Rows, declared: Schema) -> Schema:
-    """Columns of a table that is made of given rows.
+def infer_schema(rows: InputRows, declared: Schema) -> Schema:
+    """Columns of a new table, derived from its first rows.
 
     Args:
-        declared: The columns as a person has declared them; empty if not.
+        declared: The columns that the table's settings declare; empty if they declare none.
 
     Raises:
-        RefusedChangeError: A column cannot be kept: its name is not free, or the lake has no such type.
+        RefusedChangeError: A column has a reserved name or an unsupported type.
     """
     if declared:
         return declared
     columns: dict[str, Column] = {}
-    for given in chain.from_iterable(input_columns(rows)):
-        lower = given.name.lower()
-        if lower in _LEFT_OUT:
+    for column in chain.from_iterable(input_columns(rows)):
+        lower = column.name.lower()
+        if lower in _IGNORED:
             continue
-        if given.kind is None:
-            raise _no_such_type(given)
-        if lower in RESERVED_COLUMNS or given.name.startswith(ADDED_PREFIXES):
-            remedy = (
-                f"Give it another name: none of {', '.join(sorted(RESERVED_COLUMNS))}, none that begins as DMS's own do"
-            )
-            raise RefusedChangeError("A column has a name that is not free", remedy=remedy, column=given.name)
-        columns.setdefault(lower, Column(given.name, given.kind))
+        if column.kind is None:
+            raise _unsupported_type(column)
+        if lower in RESERVED_COLUMNS or column.name.startswith(ADDED_PREFIXES):
+            remedy = f"Choose a name other than {', '.join(sorted(RESERVED_COLUMNS))} and without a prefix of DMS"
+            raise RefusedChangeError("A column has a reserved name", remedy=remedy, column=column.name)
+        columns.setdefault(lower, Column(column.name, column.kind))
     return Schema(tuple(columns.values()))
 
 
-def _no_such_type(given: InputColumn) -> RefusedChangeError:
-    message = f"A column has the type {given.told}, which the lake does not keep"
-    return RefusedChangeError(message, remedy="Give it as text, or leave it out", column=given.name)
+def _unsupported_type(column: InputColumn) -> RefusedChangeError:
+    message = f"A column has the type {column.input_type}, which the lake does not support"
+    return RefusedChangeError(message, remedy="Convert it to text, or leave it out", column=column.name)

@@ -1,4 +1,4 @@
-"""What a person gives a lake table, brought into one of two forms: Arrow tables held here, or a Spark DataFrame."""
+"""Converts a user's input to one of two forms: Arrow tables in this process, or a Spark DataFrame."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-Rows = Union[Sequence[pa.Table], "DataFrame"]
-"""Rows. Several tables may have different columns; none has rows of another kind of change."""
+InputRows = Union[Sequence[pa.Table], "DataFrame"]
+"""Input rows of one change. The Arrow tables may have different columns."""
 
 
-def is_empty_input(rows: Rows) -> bool:
-    """Whether there is not even a column, as in an empty list or an empty DataFrame of pandas."""
+def is_empty_input(rows: InputRows) -> bool:
+    """Whether the input has no columns, like an empty list or an empty pandas DataFrame."""
     return not is_spark_dataframe(rows) and not any(table.num_columns for table in rows)
 
 
-def input_rows(data: object) -> Rows:
-    """Rows given as a Spark or pandas DataFrame, an Arrow table or batch, or a list of dicts.
+def input_rows(data: object) -> InputRows:
+    """Convert a Spark or pandas DataFrame, an Arrow table or batch, or a list of dicts.
 
     Raises:
-        RefusedChangeError: It is none of these, or a column's values have no type in common.
+        RefusedChangeError: The input is none of these, or a column's values have no common type.
     """
     if is_spark_dataframe(data):
         return data
@@ -36,71 +36,70 @@ def input_rows(data: object) -> Rows:
         return [pa.Table.from_batches([data])]
     if isinstance(data, pa.Table):
         return [data]
-    if _is_of_pandas(data, "DataFrame"):
+    if _is_pandas(data, "DataFrame"):
         return [_converted(pa.Table.from_pandas, data, preserve_index=False)]
     if isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
         names = list(dict.fromkeys(name for row in data for name in row))
         return [_columns({name: [row.get(name) for row in data] for name in names})]
-    remedy = "Give a Spark or pandas DataFrame, an Arrow table, or a list of dicts"
-    raise _not_understood(data, remedy)
+    raise _unsupported(data, "Pass a Spark or pandas DataFrame, an Arrow table, or a list of dicts")
 
 
-def input_updates(data: object, key: Sequence[str]) -> Rows:
-    """Rows to update: the key columns, and those to set.
+def input_updates(data: object, key: Sequence[str]) -> InputRows:
+    """Convert rows to update, which consist of the key columns and the columns to set.
 
     Args:
-        data: As for `input_rows`, or values by key and column.
+        data: As for `input_rows`, or a mapping `{key: {column: value}}`.
         key: Key columns of the table.
 
     Raises:
-        RefusedChangeError: It is none of these.
+        RefusedChangeError: The input is none of these.
     """
     if not isinstance(data, Mapping):
         return input_rows(data)
     by_columns: dict[tuple[Hashable, ...], list[dict[str, Any]]] = {}
-    for identity, values in data.items():
+    for row_key, values in data.items():
         if not (isinstance(values, Mapping) and values):
-            raise _not_understood(values, "Write it as {id: {column: value}}")
+            raise _unsupported(values, "Write it as {key: {column: value}}")
         if {name.lower() for name in values} & {name.lower() for name in key}:
             remedy = "Delete the row and insert it with the new key"
             raise RefusedChangeError("An update cannot set a key column", remedy=remedy, column=", ".join(key))
-        row = {**dict(zip(key, _parts(identity, key), strict=True)), **values}
+        row = {**dict(zip(key, _key_values(row_key, key), strict=True)), **values}
         by_columns.setdefault(tuple(row), []).append(row)
     return [_columns({str(name): [row[name] for row in rows] for name in rows[0]}) for rows in by_columns.values()]
 
 
-def input_keys(data: object, key: Sequence[str]) -> Rows:
-    """Keys of rows to delete.
+def input_keys(data: object, key: Sequence[str]) -> InputRows:
+    """Convert keys of rows to delete.
 
     Args:
-        data: As for `input_rows`, of which the key columns count, or ids: a list, set, range or the like, an Arrow
-            array or a pandas Series; of a key of several columns each is a tuple.
+        data: As for `input_rows`, of which only the key columns are used; or keys: an iterable such as a list, set or
+            range, an Arrow array or a pandas Series. If the key has several columns, each key is a tuple.
         key: Key columns of the table.
 
     Raises:
-        RefusedChangeError: It is none of these.
+        RefusedChangeError: The input is none of these.
     """
-    if is_spark_dataframe(data) or isinstance(data, (pa.Table, pa.RecordBatch)) or _is_of_pandas(data, "DataFrame"):
+    if is_spark_dataframe(data) or isinstance(data, (pa.Table, pa.RecordBatch)) or _is_pandas(data, "DataFrame"):
         return input_rows(data)
     if isinstance(data, (pa.Array, pa.ChunkedArray)):
-        ids: Sequence[Any] = data.to_pylist() if len(key) > 1 else data
+        keys: Sequence[Any] = data.to_pylist() if len(key) > 1 else data
     elif isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
-        raise _not_understood(data, "Give ids in a list")
+        raise _unsupported(data, "Pass the keys in a list")
     else:
-        ids = list(data)
-    if len(key) == 1 and not any(isinstance(identity, (tuple, list)) for identity in ids):
-        return [_columns({key[0]: ids})]
-    parts = [_parts(identity, key) for identity in ids]
-    return [_columns({name: [part[i] for part in parts] for i, name in enumerate(key)})]
+        keys = list(data)
+    if len(key) == 1 and not any(isinstance(row_key, (tuple, list)) for row_key in keys):
+        return [_columns({key[0]: keys})]
+    values = [_key_values(row_key, key) for row_key in keys]
+    return [_columns({name: [value[i] for value in values] for i, name in enumerate(key)})]
 
 
-def _parts(identity: object, key: Sequence[str]) -> tuple[Any, ...]:
-    parts = tuple(identity) if isinstance(identity, (tuple, list)) else (identity,)
-    if len(parts) != len(key):
-        message = f"The key has {len(key)} columns, and an id has {len(parts)} values"
-        remedy = "Write an id as one value, or as a tuple if the key has several columns"
+def _key_values(row_key: object, key: Sequence[str]) -> tuple[Any, ...]:
+    values = tuple(row_key) if isinstance(row_key, (tuple, list)) else (row_key,)
+    if len(values) != len(key):
+        message = f"The table's key has {len(key)} columns, but a key in the input has {len(values)} values"
+        remedy = "Write a key as one value, or as a tuple if it has several columns"
         raise RefusedChangeError(message, remedy=remedy, column=", ".join(key))
-    return parts
+    return values
 
 
 def _columns(values: Mapping[str, Any]) -> pa.Table:
@@ -113,16 +112,16 @@ def _converted(convert: Callable[..., Any], values: object, *, column: str | Non
     try:
         return convert(values, **options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-        message = "The values of a column have no type in common that a table has"
-        remedy = "Give each column values of one type"
+        message = "The values of a column have no common type that a lake table supports"
+        remedy = "Use values of one type in each column"
         raise RefusedChangeError(message, remedy=remedy, column=column) from error
 
 
-def _is_of_pandas(data: object, name: str) -> bool:
-    """Whether it is one of pandas' classes, without importing pandas, which nothing else here needs."""
+def _is_pandas(data: object, name: str) -> bool:
+    """Whether the data is of this pandas class. Does not import pandas, which is optional."""
     return any(one.__module__.startswith("pandas.") and one.__name__ == name for one in type(data).__mro__)
 
 
-def _not_understood(data: object, remedy: str) -> RefusedChangeError:
-    message = f"What was given is not understood: {type(data).__name__}"
+def _unsupported(data: object, remedy: str) -> RefusedChangeError:
+    message = f"The type of the input is not supported: {type(data).__name__}"
     return RefusedChangeError(message, remedy=f"{remedy}. Nothing was changed")

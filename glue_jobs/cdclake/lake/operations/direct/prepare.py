@@ -1,7 +1,7 @@
-"""Writes a direct change as change files, like those of DMS, into the staging folder of the change.
+"""Writes a direct change as change files, like those of DMS, into the change's staging folder.
 
-Given rows are brought together with the lake's rows of the same keys, so that an update sends whole rows, and what
-cannot be done is known before anything is computed. Rows of a Spark DataFrame stay in tasks.
+Input rows are first joined with the lake's rows of the same keys. Thus updates become complete rows, and an impossible
+change is refused before anything is computed. Rows of a Spark DataFrame stay in tasks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import open_output
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats
-from cdclake.lake.operations.direct.rows import Found, InputStats, change_rows, convert_input
+from cdclake.lake.operations.direct.rows import InputStats, KeyStats, change_rows, convert_input
 from cdclake.lake.spark.backend import attempt_id, is_spark_dataframe, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from cdclake.lake.merge.tasks import Locations
-    from cdclake.lake.operations.direct.input_tables import Rows
+    from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.lake.spark.backend import Backend, DistributedRows
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.schema import Column
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """A direct change as it is asked for, the rows left out.
+    """A direct change without its rows.
 
     Attributes:
         op: `I`, `U` or `D`, for all its rows.
         shape: Columns and keys of the table.
-        order_column: Column that orders its changes; empty for none.
+        order_column: The table's ordering column; empty for none.
         files: Live data files.
         locations: Where to read and write.
     """
@@ -63,8 +63,8 @@ class PrepareRequest:
         return tuple(column for name in self.shape.primary_key if (column := self.shape.schema.find(name)))
 
     @property
-    def probed(self) -> TableShape:
-        """The shape to look rows up by: of keys to insert it is enough to know that they are there."""
+    def lookup_shape(self) -> TableShape:
+        """The shape to look up the lake's rows with. Inserts need only their keys."""
         return replace(self.shape, partial=self.op != INSERT)
 
 
@@ -78,102 +78,102 @@ class WrittenFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A direct change, ready to be read.
+    """A direct change whose change files are written.
 
     Attributes:
-        given: What the given rows are like.
-        found: What the lake holds of their keys; nothing if the rows cannot be taken.
+        input_stats: Statistics of the input rows.
+        keys: How their keys relate to the lake's rows; all zero if the input rows are invalid.
         files: The change files.
     """
 
-    given: InputStats
-    found: Found = Found()  # noqa: RUF009 - frozen
+    input_stats: InputStats
+    keys: KeyStats = KeyStats()  # noqa: RUF009 - frozen
     files: tuple[WrittenFile, ...] = ()
 
     @property
     def rows(self) -> int:
-        """Rows of the change."""
+        """Number of rows of the change."""
         return sum(file.rows for file in self.files)
 
 
 def prepare(
-    spark: Backend, asked: PrepareRequest, rows: Rows, columns_of: Sequence[Sequence[Column | None]]
+    spark: Backend, request: PrepareRequest, rows: InputRows, columns: Sequence[Sequence[Column | None]]
 ) -> Prepared:
     """Write the change files of a direct change.
 
     Args:
-        rows: What was given.
-        columns_of: Of each table given, or of the DataFrame, which column of the lake each of its columns is; None for
-            one to leave out.
+        rows: The input rows.
+        columns: For each input table, or for the DataFrame, the lake column of each of its columns; None leaves the
+            column out.
     """
-    take = partial(convert_input, primary_key=asked.primary_key)
+    convert = partial(convert_input, primary_key=request.primary_key)
     with raising_task_errors():
         batches: DistributedRows
         if is_spark_dataframe(rows):
-            batches = keep_on_disk(_of_frame(rows, partial(take, columns=columns_of[0])))
+            batches = keep_on_disk(_convert_dataframe(rows, partial(convert, columns=columns[0])))
         else:
-            taken = [take(table, columns) for table, columns in zip(rows, columns_of, strict=True)]
-            batches = InProcessRdd([taken])
+            batches = InProcessRdd([[convert(table, names) for table, names in zip(rows, columns, strict=True)]])
         try:
-            return _written(spark, asked, batches)
+            return _write_files(spark, request, batches)
         finally:
             batches.unpersist()
 
 
-def _written(spark: Backend, asked: PrepareRequest, batches: DistributedRows) -> Prepared:
-    given: InputStats = sum_stats(batches, InputStats())
-    if given.unfit or given.no_key or not given.rows:
-        return Prepared(given)
-    if asked.shape.primary_key:
-        entries = cogroup_by_key(spark, batches, given.rows, given.samples, asked.files, asked.probed, asked.locations)
+def _write_files(spark: Backend, request: PrepareRequest, batches: DistributedRows) -> Prepared:
+    stats: InputStats = sum_stats(batches, InputStats())
+    if stats.invalid or stats.null_keys or not stats.rows:
+        return Prepared(stats)
+    if request.shape.primary_key:
+        entries = cogroup_by_key(
+            spark, batches, stats.rows, stats.samples, request.files, request.lookup_shape, request.locations
+        )
     else:
         entries = batches.map(_as_entry)
-    write = SparkTask(partial(_write_file, asked=asked))
-    written: list[tuple[Found, WrittenFile | None]] = entries.mapPartitionsWithIndex(write).collect()
+    write = SparkTask(partial(_write_file, request=request))
+    written: list[tuple[KeyStats, WrittenFile | None]] = entries.mapPartitionsWithIndex(write).collect()
     files = tuple(file for _, file in written if file)
-    return Prepared(given, reduce(add, (found for found, _ in written), Found()), files)
+    return Prepared(stats, reduce(add, (keys for keys, _ in written), KeyStats()), files)
 
 
-def _of_frame(frame: DataFrame, take: partial[tuple[InputStats, bytes]]) -> DistributedRows:
-    renamed = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may hold anything
-    return renamed.mapInArrow(SparkTask(partial(_take_batches, take=take)), "batch binary").rdd.map(_unpickled)
+def _convert_dataframe(frame: DataFrame, convert: partial[tuple[InputStats, bytes]]) -> DistributedRows:
+    renamed = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may contain any character
+    return renamed.mapInArrow(SparkTask(partial(_convert_batches, convert=convert)), "batch binary").rdd.map(_unpickled)
 
 
-def _take_batches(
-    batches: Iterable[pa.RecordBatch], *, take: partial[tuple[InputStats, bytes]]
+def _convert_batches(
+    batches: Iterable[pa.RecordBatch], *, convert: partial[tuple[InputStats, bytes]]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
-            taken = pickle.dumps(take(pa.Table.from_batches([batch])))
-            yield pa.RecordBatch.from_arrays([pa.array([taken], pa.binary())], ["batch"])
+            pickled = pickle.dumps(convert(pa.Table.from_batches([batch])))
+            yield pa.RecordBatch.from_arrays([pa.array([pickled], pa.binary())], ["batch"])
 
 
-def _unpickled(row: Sequence[Any]) -> Any:  # noqa: ANN401 - what `_take_batches` pickled
+def _unpickled(row: Sequence[Any]) -> Any:  # noqa: ANN401 - what `_convert_batches` pickled
     return pickle.loads(row[0])
 
 
 def _write_file(
-    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, asked: PrepareRequest
-) -> Iterator[tuple[Found, WrittenFile | None]]:
-    """A task: the change rows of a range of keys."""
-    blobs: dict[bool, list[bytes]] = {True: [], False: []}
-    for _, (from_lake, blob) in entries:
-        blobs[from_lake].append(blob)
-    given = [from_ipc(blob) for blob in blobs[False]]
-    if not given:
+    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, request: PrepareRequest
+) -> Iterator[tuple[KeyStats, WrittenFile | None]]:
+    """A Spark task: write the change rows of a range of keys."""
+    batches: dict[bool, list[bytes]] = {True: [], False: []}
+    for _, (from_lake, batch) in entries:
+        batches[from_lake].append(batch)
+    tables = [from_ipc(batch) for batch in batches[False]]
+    if not tables:
         return
-    lake = concat_ipc(
-        blobs[True], tasks.existing_rows_schema(asked.probed) if asked.shape.primary_key else pa.schema([])
-    )
-    rows, found = change_rows(asked.op, given, lake, asked.shape, asked.order_column)
+    schema = tasks.existing_rows_schema(request.lookup_shape) if request.shape.primary_key else pa.schema([])
+    lake = concat_ipc(batches[True], schema)
+    rows, keys = change_rows(request.op, tables, lake, request.shape, request.order_column)
     if not rows.num_rows:
-        yield found, None
+        yield keys, None
         return
-    key = f"{asked.locations.staging}direct/{task:05d}-{attempt_id()}.parquet"
-    with open_output(asked.locations.lake.open(), key) as sink:
+    key = f"{request.locations.staging}direct/{task:05d}-{attempt_id()}.parquet"
+    with open_output(request.locations.lake.open(), key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION)
         size_bytes = sink.tell()
-    yield found, WrittenFile(key, size_bytes, rows.num_rows)
+    yield keys, WrittenFile(key, size_bytes, rows.num_rows)
 
 
 def _as_entry(batch: tuple[InputStats, bytes]) -> tuple[int, tuple[bool, bytes]]:

@@ -1,4 +1,4 @@
-"""The rows of a direct change, from what a person gave and what the lake holds. Runs in tasks, without Spark."""
+"""Builds the rows of a direct change from a user's rows and the lake's rows. Runs in tasks, without Spark."""
 
 from __future__ import annotations
 
@@ -32,73 +32,75 @@ _PARTS_OF_POSITION = r"(?s)^(?P<ordering>.*)\|(?P<order>\d{8}-[^|]*)\|\d+$"
 
 @dataclass(frozen=True)
 class InputStats:
-    """What some given rows are like.
+    """Statistics of input rows.
 
     Attributes:
-        rows: How many they are.
-        samples: Some of their routes, sorted.
-        unfit: Column to the number of values that are not of its type.
-        no_key: Rows of which a key column is null.
+        rows: Number of rows.
+        samples: Some of their leading keys, sorted.
+        invalid: For each column, the number of values that do not fit its type; columns without any are left out.
+        null_keys: Number of rows with null in a key column.
     """
 
     rows: int = 0
     samples: tuple[KeyValue, ...] = ()
-    unfit: Mapping[str, int] = field(default_factory=dict)
-    no_key: int = 0
+    invalid: Mapping[str, int] = field(default_factory=dict)
+    null_keys: int = 0
 
     def __add__(self, other: InputStats) -> InputStats:
-        names = [*self.unfit, *(name for name in other.unfit if name not in self.unfit)]
+        names = [*self.invalid, *(name for name in other.invalid if name not in self.invalid)]
         return InputStats(
             self.rows + other.rows,
             tuple(sorted(self.samples + other.samples)),  # type: ignore[type-var]  # one kind in a table
-            {name: self.unfit.get(name, 0) + other.unfit.get(name, 0) for name in names},
-            self.no_key + other.no_key,
+            {name: self.invalid.get(name, 0) + other.invalid.get(name, 0) for name in names},
+            self.null_keys + other.null_keys,
         )
 
 
 def convert_input(
     rows: pa.Table, columns: Sequence[Column | None], primary_key: Sequence[Column]
 ) -> tuple[InputStats, bytes]:
-    """Given rows in the table's types, sorted by route if it has a key.
+    """Convert input rows to the table's types, sorted by leading key if the table has a key.
 
     Args:
-        rows: Rows as they were given.
-        columns: The table's column that each of theirs is; None for one to leave out.
-        primary_key: Key columns of the table, all of them among these.
+        rows: The input rows.
+        columns: For each of their columns, the table's column; None leaves the column out.
+        primary_key: Key columns of the table; `columns` contains all of them.
 
     Returns:
-        What they are like, and a blob of the columns, with route and key; without rows if some cannot be taken.
+        Statistics, and the converted columns with leading key and key, as Arrow IPC. If a value is invalid or a key is
+        null, the table has no rows.
     """
-    taken: dict[str, pa.Array] = {}
-    unfit: dict[str, int] = {}
+    converted: dict[str, pa.Array] = {}
+    invalid: dict[str, int] = {}
     for values, column in zip(rows.columns, columns, strict=True):
         if column is None:
             continue
-        plain = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        taken[column.name], _ = cast_column(plain, column.type)
-        lost = taken[column.name].null_count - plain.null_count  # text without a value, such as '', is lost as well
+        plain = _combined(values)
+        converted[column.name], _ = cast_column(plain, column.type)
+        lost = converted[column.name].null_count - plain.null_count  # includes texts without a value, such as ''
         if lost:
-            unfit[column.name] = lost
-    result = pa.table(taken)
+            invalid[column.name] = lost
+    result = pa.table(converted)
     if not primary_key:
-        return InputStats(rows.num_rows, unfit=unfit), to_ipc(result.slice(0, 0) if unfit else result)
-    route, key = row_keys([taken[column.name] for column in primary_key])
-    if unfit or key.null_count:
-        return InputStats(rows.num_rows, unfit=unfit, no_key=key.null_count), to_ipc(result.slice(0, 0))
-    result = result.append_column(LEADING_KEY, route).append_column(KEY, key)
+        return InputStats(rows.num_rows, invalid=invalid), to_ipc(result.slice(0, 0) if invalid else result)
+    leading_key, key = row_keys([converted[column.name] for column in primary_key])
+    if invalid or key.null_count:
+        return InputStats(rows.num_rows, invalid=invalid, null_keys=key.null_count), to_ipc(result.slice(0, 0))
+    result = result.append_column(LEADING_KEY, leading_key).append_column(KEY, key)
     result = result.take(pc.sort_indices(result, [(LEADING_KEY, "ascending")])).combine_chunks()
     return InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), to_ipc(result)
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found out about given rows.
+class KeyStats:
+    """How the keys of input rows relate to the lake's rows.
 
     Attributes:
-        repeated: Rows of a key that an earlier one has.
-        present: Different keys that the lake has; likewise absent.
-        newest: What the change must come after: the greatest file order, and the greatest ordering value if it is a
-            time, of the lake's rows.
+        repeated: Number of input rows that repeat the key of an earlier input row.
+        present: Number of distinct keys that the lake has.
+        absent: Number of distinct keys that it does not have.
+        newest: Positions that the change must exceed: the greatest file order of the lake's rows, and, if it is a time,
+            their greatest ordering value.
     """
 
     repeated: int = 0
@@ -106,8 +108,8 @@ class Found:
     absent: int = 0
     newest: tuple[str, ...] = ()
 
-    def __add__(self, other: Found) -> Found:
-        return Found(
+    def __add__(self, other: KeyStats) -> KeyStats:
+        return KeyStats(
             self.repeated + other.repeated,
             self.present + other.present,
             self.absent + other.absent,
@@ -116,84 +118,87 @@ class Found:
 
 
 def change_rows(
-    op: str, given: Sequence[pa.Table], lake: pa.Table, shape: TableShape, order_column: str
-) -> tuple[pa.Table, Found]:
+    op: str, tables: Sequence[pa.Table], lake: pa.Table, shape: TableShape, order_column: str
+) -> tuple[pa.Table, KeyStats]:
     """Rows of a direct change file: the operation, all source columns, and the ordering value.
 
-    What an update does not set stays as it is in the lake, and of a delete all columns tell what was deleted. The
-    ordering value of a table without ordering column is null, so that the time of the call counts. Otherwise it is that
-    of the row's own ordering column if the change sets it, else that of the lake's row, which the change thus follows.
+    An update keeps the lake's values in columns that it does not set; a delete has the lake's values in all columns.
+    The ordering value is null if the table has no ordering column; then the time of the call orders the change.
+    Otherwise it is the value of the ordering column if the change sets it. If not, it is the value of the lake's row,
+    and the change follows that row.
 
     Args:
-        op: The operation; of an update or delete only rows that are in the lake count.
-        given: Rows of `convert_input`; all rows of each key, and no others.
-        lake: The lake's rows of these keys: key, position, whether they are dead, and all source columns unless they
-            are inserts. A dead row is none, but the change must come after it.
+        op: The operation. Updates and deletes of keys that are not in the lake are left out.
+        tables: Tables from `convert_input`, with all input rows of their keys.
+        lake: The lake's rows of these keys: key, position, whether they are soft-deleted, and, for updates and
+            deletes, all source columns. A soft-deleted row does not exist, but the change must follow it.
         shape: Shape of the table.
         order_column: The ordering column; empty for none.
     """
     if not shape.primary_key:
-        return _as_inserts(given, shape, order_column), Found()
-    keys = pa.chunked_array([chunk for rows in given for chunk in rows[KEY].chunks])
+        return _as_inserts(tables, shape, order_column), KeyStats()
+    keys = pa.chunked_array([chunk for rows in tables for chunk in rows[KEY].chunks])
     unique = pc.unique(keys)
     newest = _newest(lake[POSITION], order_column)
     lake = lake.filter(pc.invert(lake[SOFT_DELETED]))
     present = lake.num_rows
-    found = Found(
-        repeated=0 if op == DELETE else len(keys) - len(unique),  # to delete a row twice is to delete it
+    stats = KeyStats(
+        repeated=0 if op == DELETE else len(keys) - len(unique),  # deleting a row twice is harmless
         present=present,
         absent=len(unique) - present,
         newest=newest,
     )
     if op == INSERT:
-        return _as_inserts(given, shape, order_column), found
-    given = [lake.select([KEY])] if op == DELETE else given
-    changed = [_changed(rows, lake, shape, order_column) for rows in given]
-    rows = pa.concat_tables([rows for rows, _ in changed])
-    return _finished(op, rows, pa.concat_arrays([orderings for _, orderings in changed])), found
+        return _as_inserts(tables, shape, order_column), stats
+    tables = [lake.select([KEY])] if op == DELETE else tables
+    merged = [_merge_with_lake(rows, lake, shape, order_column) for rows in tables]
+    rows = pa.concat_tables([rows for rows, _ in merged])
+    return _with_op(op, rows, pa.concat_arrays([orderings for _, orderings in merged])), stats
 
 
-def _as_inserts(given: Sequence[pa.Table], shape: TableShape, order_column: str) -> pa.Table:
-    rows = pa.concat_tables([_inserted(table, shape) for table in given])
-    return _finished(INSERT, rows, _own_ordering(rows, shape, order_column))
+def _as_inserts(tables: Sequence[pa.Table], shape: TableShape, order_column: str) -> pa.Table:
+    rows = pa.concat_tables([_with_all_columns(table, shape) for table in tables])
+    return _with_op(INSERT, rows, _own_ordering(rows, shape, order_column))
 
 
-def _inserted(given: pa.Table, shape: TableShape) -> pa.Table:
-    """All source columns of rows that are new; those that were not given are null."""
-    names = given.schema.names
+def _with_all_columns(rows: pa.Table, shape: TableShape) -> pa.Table:
+    """Rows with all source columns; missing columns are null."""
+    names = rows.schema.names
     return pa.table(
         {
-            column.name: given[column.name] if column.name in names else pa.nulls(given.num_rows, to_arrow(column.type))
+            column.name: rows[column.name] if column.name in names else pa.nulls(rows.num_rows, to_arrow(column.type))
             for column in shape.schema
         }
     )
 
 
-def _changed(given: pa.Table, lake: pa.Table, shape: TableShape, order_column: str) -> tuple[pa.Table, pa.Array]:
-    """All source columns of the lake's rows of given keys, with what was given in its place; and ordering values."""
-    indices = pc.index_in(given[KEY], value_set=lake[KEY].combine_chunks())
-    given = given.filter(indices.is_valid())
-    were = lake.take(indices.drop_null())
-    names = given.schema.names
-    rows = pa.table({c.name: given[c.name] if c.name in names else were[c.name] for c in shape.schema})
+def _merge_with_lake(
+    changes: pa.Table, lake: pa.Table, shape: TableShape, order_column: str
+) -> tuple[pa.Table, pa.Array]:
+    """The lake's rows of the changed keys, with the changed values in place of theirs, and their ordering values."""
+    indices = pc.index_in(changes[KEY], value_set=lake[KEY].combine_chunks())
+    changes = changes.filter(indices.is_valid())
+    existing = lake.take(indices.drop_null())
+    names = changes.schema.names
+    rows = pa.table({c.name: changes[c.name] if c.name in names else existing[c.name] for c in shape.schema})
     column = shape.schema.find(order_column) if order_column else None
     if not order_column or (column and column.name in names):
         return rows, _own_ordering(rows, shape, order_column)
-    told = pc.struct_field(pc.extract_regex(were[POSITION], _PARTS_OF_POSITION), "ordering")
-    return rows, _one(pc.coalesce(told, _own_ordering(rows, shape, order_column)))
+    existing_ordering = pc.struct_field(pc.extract_regex(existing[POSITION], _PARTS_OF_POSITION), "ordering")
+    return rows, _combined(pc.coalesce(existing_ordering, _own_ordering(rows, shape, order_column)))
 
 
 def _own_ordering(rows: pa.Table, shape: TableShape, order_column: str) -> pa.Array:
-    """Ordering values that rows have by themselves; null without ordering column."""
+    """Ordering values from the rows' own ordering column; null if the table has none."""
     if not order_column:
         return pa.nulls(rows.num_rows, pa.string())
     column = shape.schema.find(order_column)
-    if column is None:  # DMS adds it to its files, and the lake does not keep it
+    if column is None:  # a column that DMS adds to its files and the lake does not store
         return pa.repeat(NULL_ORDERING, rows.num_rows)
-    return order_values(_one(rows[column.name])).cast(pa.string())
+    return order_values(_combined(rows[column.name])).cast(pa.string())
 
 
-def _finished(op: str, rows: pa.Table, orderings: pa.Array) -> pa.Table:
+def _with_op(op: str, rows: pa.Table, orderings: pa.Array) -> pa.Table:
     return rows.add_column(0, OP_COLUMN, pa.repeat(op, rows.num_rows)).append_column(ORDERING, orderings)
 
 
@@ -204,5 +209,5 @@ def _newest(positions: pa.ChunkedArray, order_column: str) -> tuple[str, ...]:
     return tuple(text for text in greatest if text)
 
 
-def _one(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
