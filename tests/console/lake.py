@@ -28,20 +28,20 @@ SCHEMA = Schema((Column("id", "bigint"), Column("customer", "string")))
 ORDERS, STORE, PRODUCT = TableName("shop", "orders"), TableName("shop", "store"), TableName("shop", "product")
 LONG = TableName("enterprise_resource_planning", "customer_order_line_item_allocation_history_by_fulfilment_centre")
 WRONG = (
-    "BadRowError: A value of column price is not a decimal(10,2) (file 20240305-181502440.csv, row 3). "
+    "BadRowError: A value of column price is not a valid decimal(10,2) (file 20240305-181502440.csv, row 3). "
     "Nothing was applied. Have the file corrected"
 )
 BAD_ROWS: list[dict[str, object]] = [
     {
         "file": "20240305-180233117.csv",
         "row": 41,
-        "reason": "Op is X, which is none of I, U and D",
+        "reason": "The operation of a change row is not I, U or D",
         "content": {"Op": "X", "id": "80412", "customer": "<script>document.title = 'owned'</script>", "price": None},
     },
     {
         "file": "20240305-180233117.csv",
         "row": 97,
-        "reason": "A value of column price is not a decimal(10,2)",
+        "reason": "A value of column price is not a valid decimal(10,2)",
         "content": {"Op": "U", "id": "80467", "customer": "Grace & Söhne", "price": "12,5"},
     },
     {

@@ -146,7 +146,7 @@ def test_bad_rows_are_shown_as_they_came_and_run_nothing(browser: Browser) -> No
     assert "&lt;script&gt;document.title = &#39;owned&#39;&lt;/script&gt;" in answer.text
     assert "<script>document" not in answer.text
     text = plain(answer)
-    assert "20240305-180233117.csv 41 Op is X, which is none of I, U and D Op X id 80412" in text
+    assert "20240305-180233117.csv 41 The operation of a change row is not I, U or D Op X id 80412" in text
     assert "price null" in text
     assert "U,80471,&#34;Ada &lt;ada@example.com&gt;&#34;" in text
     assert "1 to 3 of 3 of change 9" in text

@@ -78,8 +78,8 @@ def test_bad_rows_are_counted_by_reason_without_their_values(raw: RawFolder) -> 
     findings = raw.diagnose().findings
     assert "secret" not in str(findings)
     assert [(finding.code, finding.file, finding.row, finding.seen) for finding in findings] == [
-        (Code.BAD_ROWS, path, 1, "2 rows: The operation of a change row is none of I, U and D"),
-        (Code.BAD_ROWS, path, 2, "1 row: The key column id of a row is null"),
+        (Code.BAD_ROWS, path, 1, "2 rows: The operation of a change row is not I, U or D"),
+        (Code.BAD_ROWS, path, 2, "1 row: Key column id is null"),
     ]
 
 

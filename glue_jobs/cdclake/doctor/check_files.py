@@ -136,7 +136,7 @@ def _bad_rows(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _fix_of_rows(evidence: Evidence, reason: str) -> tuple[str, str]:
-    if "fields where" in reason:
+    if "fields instead of" in reason:
         return "Make DMS quote fields, and check that Schema lists every column except Op", s3_settings(Rfc4180=True)
     if reason.startswith("The key column"):
         return "Check that PrimaryKey is the source's key: DMS sends the key with every row", ""

@@ -12,7 +12,7 @@ from cdclake.doctor.csv_guess import Head
 from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
 from cdclake.lake.raw.normalize import normalize
-from cdclake.lake.raw.reader import Inspection, Slice, inspect, read_raw, reading
+from cdclake.lake.raw.reader import Inspection, Slice, inspect, read_errors_reported, read_raw
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.rawfiles import RawFormat, RawKind
@@ -91,7 +91,7 @@ def read_csv_heads(fs: FileSystem, files: Sequence[RawFile]) -> list[Head]:
     heads = []
     for file in [*loads, *changes[:: max(1, len(changes) * 2 // _MAX_HEADS)]]:
         try:
-            with reading(file), fs.open_input_stream(file.key) as stream:
+            with read_errors_reported(file), fs.open_input_stream(file.key) as stream:
                 data = stream.read(_HEAD_BYTES)
         except InputError:
             continue  # read_sample reports it
@@ -139,7 +139,7 @@ def _read_file(
 
 
 def _columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> FileFacts:
-    with reading(file):
+    with read_errors_reported(file):
         if file.format is not RawFormat.PARQUET:
             return FileFacts(file, raw_csv.column_names(fs, file, settings))
         with fs.open_input_file(file.key) as source:
@@ -190,7 +190,7 @@ def _read_rows(
 def _ends_with_delimiter(fs: FileSystem, file: RawFile, dialect: CsvDialect) -> bool | None:
     """Whether a CSV file ends with a row delimiter; None if it is too large to check."""
     end = dialect.row_delimiter.encode()
-    with reading(file):
+    with read_errors_reported(file):
         if file.format is RawFormat.CSV:
             with fs.open_input_file(file.key) as source:
                 source.seek(max(source.size() - len(end), 0))

@@ -49,7 +49,7 @@ def lines(result: Any) -> list[dict[str, Any]]:
 def test_a_session_lists_shows_mends_and_releases(table: TableOverTime, cdclake: Any) -> None:
     (listed,) = lines(cdclake("quarantine", "list", "-o", "json"))
     assert (listed["table"], listed["change"], listed["raw_file"], listed["rows"]) == (TABLE, 1, LOAD, 3)
-    assert "A value of column price is not a decimal(4,2)" in cdclake("quarantine", "list", TABLE).stdout
+    assert "A value of column price is not a valid decimal(4,2)" in cdclake("quarantine", "list", TABLE).stdout
     shown = lines(cdclake("quarantine", "show", TABLE, "-o", "json", "--limit", "2"))
     assert [(one["row"], one["content"]["price"]) for one in shown] == [(1, "2222.50"), (2, "3333.50")]
     text = cdclake("quarantine", "show", TABLE, "--limit", "2")

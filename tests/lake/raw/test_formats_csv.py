@@ -71,7 +71,7 @@ def test_a_header_without_a_key_column_is_refused(tmp_path: Path) -> None:
     table.put(LOAD, b"id,name\n1,a\n")
     table.load_initial()
     table.put(CHANGE, b"Op,name\nU,b\n")
-    with pytest.raises(SchemaMismatchError, match="key column id is not among the columns") as caught:
+    with pytest.raises(SchemaMismatchError, match="has no key column id") as caught:
         table.load_incremental()
     assert caught.value.details["file"] == CHANGE
 
@@ -79,7 +79,7 @@ def test_a_header_without_a_key_column_is_refused(tmp_path: Path) -> None:
 def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put(CHANGE, b"Op,id,name,NAME\nU,1,a,b\n")
-    with pytest.raises(SchemaMismatchError, match="two columns NAME"):
+    with pytest.raises(SchemaMismatchError, match="Column NAME .* appears twice"):
         table.read(CHANGE)
 
 
@@ -87,7 +87,7 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
 def test_a_source_column_named_like_one_of_cdclakes_own_is_refused(tmp_path: Path, name: str) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put(CHANGE, f"Op,id,{name}\nU,1,a\n".encode())
-    with pytest.raises(SchemaMismatchError, match="column of cdclake's own"):
+    with pytest.raises(SchemaMismatchError, match="reserved by cdclake"):
         table.read(CHANGE)
 
 

@@ -36,9 +36,9 @@ def aside(table: Table, change: int) -> list[dict[str, Any]]:
 def test_one_bad_row_stops_the_table_by_default_and_says_how_many_there_are(tmp_path: Path) -> None:
     table = loaded(tmp_path)
     table.put("20240305-101500000.csv", CHANGES)
-    with pytest.raises(BadRowError, match=r"the first of 4 bad rows.*MaxQuarantinedRows 4 or more") as caught:
+    with pytest.raises(BadRowError, match=r"the first of 4 bad rows.*MaxQuarantinedRows to 4 or more") as caught:
         table.load_incremental()
-    assert caught.value.details == {"file": "20240305-101500000.csv", "row": 1}
+    assert caught.value.details == {"file": "20240305-101500000.csv", "row": 2}
     assert [found.row["id"] for found in table.rows()] == [1]
     assert table.log.head() == 1
 

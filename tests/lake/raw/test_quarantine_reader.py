@@ -38,21 +38,21 @@ def bad_and_good(table: Table, relative: str = CHANGE) -> tuple[list[tuple[int |
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"X,1,a,5", "The operation of a change row is none of I, U and D"),
-        (b"NULL,1,a,5", "The operation of a change row is none of I, U and D"),
-        (b"u,1,a,5", "The operation of a change row is none of I, U and D"),
-        (b"I,NULL,a,5", "The key column id of a row is null"),
-        (b"U,,a,5", "The key column id of a row is null"),
-        (b"D,NULL,NULL,NULL", "The key column id of a row is null"),
-        (b"I,one,a,5", "A value of column id is not a int"),
-        (b"I,99999999999,a,5", "A value of column id is not a int"),
-        (b"I,1,a,4.5", "A value of column age is not a int"),
+        (b"X,1,a,5", "The operation of a change row is not I, U or D"),
+        (b"NULL,1,a,5", "The operation of a change row is not I, U or D"),
+        (b"u,1,a,5", "The operation of a change row is not I, U or D"),
+        (b"I,NULL,a,5", "Key column id is null"),
+        (b"U,,a,5", "Key column id is null"),
+        (b"D,NULL,NULL,NULL", "Key column id is null"),
+        (b"I,one,a,5", "A value of column id is not a valid int"),
+        (b"I,99999999999,a,5", "A value of column id is not a valid int"),
+        (b"I,1,a,4.5", "A value of column age is not a valid int"),
         (b"I,1,\xff,5", "A value of column name is not UTF-8 text"),
         (b"\xff,1,a,5", "A value of column Op is not UTF-8 text"),
-        (b"I,1,a", "A row has 3 fields where 4 belong"),
-        (b"I,1,a,5,6", "A row has 5 fields where 4 belong"),
-        (b'I,1,"a"b,c,5', "A row has 5 fields where 4 belong"),
-        (b"I,\xff", "A row has 2 fields where 4 belong"),
+        (b"I,1,a", "A row has 3 fields instead of 4"),
+        (b"I,1,a,5,6", "A row has 5 fields instead of 4"),
+        (b'I,1,"a"b,c,5', "A row has 5 fields instead of 4"),
+        (b"I,\xff", "A row has 2 fields instead of 4"),
     ],
 )
 @pytest.mark.parametrize("header", [b"", b"Op,id,name,age\n"])
@@ -83,19 +83,19 @@ def test_a_bad_row_is_numbered_as_in_the_file_and_the_others_go_on(
 def test_a_value_that_does_not_parse_or_would_be_cut_makes_the_row_bad(tmp_path: Path, declared: str, bad: str) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": f"id int, v {declared}"})
     table.put(CHANGE, f'I,1,NULL\nI,2,"{bad}"\nI,3,\n'.encode())
-    assert bad_and_good(table) == ([(1, f"A value of column v is not a {declared}")], [(0, 1), (2, 3)])
+    assert bad_and_good(table) == ([(1, f"A value of column v is not a valid {declared}")], [(0, 1), (2, 3)])
 
 
 def test_a_key_that_was_not_sent_makes_the_row_bad(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {**ITEM, "CsvNoSupValue": "?"})
     table.put(CHANGE, b"U,?,a,5\nU,2,?,5\n")
-    assert bad_and_good(table) == ([(0, "The key column id of a row was not sent")], [(1, 2)])
+    assert bad_and_good(table) == ([(0, "Key column id was not sent")], [(1, 2)])
 
 
 def test_each_part_of_a_key_must_be_there(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {**ITEM, "PrimaryKey": "id,name"})
     table.put(CHANGE, b"I,1,a,5\nI,2,NULL,5\nD,3,,5\n")
-    assert bad_and_good(table) == ([(1, "The key column name of a row is null")], [(0, 1), (2, 3)])
+    assert bad_and_good(table) == ([(1, "Key column name is null")], [(0, 1), (2, 3)])
 
 
 def test_a_row_is_told_by_its_values_and_one_of_the_wrong_width_as_it_lies_in_the_file(persons: Table) -> None:
@@ -143,13 +143,13 @@ def test_bad_rows_are_numbered_through_all_pieces_of_a_file(persons: Table, monk
 
 def test_only_the_first_fault_of_a_row_is_told(persons: Table) -> None:
     persons.put(CHANGE, b"X,one,\xff,old\n")
-    assert bad_and_good(persons) == ([(0, "A value of column id is not a int")], [])
+    assert bad_and_good(persons) == ([(0, "A value of column id is not a valid int")], [])
 
 
 def test_a_bad_before_image_makes_the_update_bad_and_is_ignored_elsewhere(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": "id int, name string, BI_id int"})
     table.put(CHANGE, b"U,1,a,x\nI,2,b,x\nD,3,c,x\n")
-    assert bad_and_good(table) == ([(0, "A value of column BI_id is not a int")], [(1, 2), (2, 3)])
+    assert bad_and_good(table) == ([(0, "A value of column BI_id is not a valid int")], [(1, 2), (2, 3)])
 
 
 @pytest.mark.parametrize("bad", [b"I,1,a,x\n", b"I,1,a\n"])
@@ -167,7 +167,7 @@ def test_bad_rows_do_not_make_reading_slow(persons: Table, bad: bytes) -> None:
 
 def test_a_change_with_bad_rows_is_refused_by_default_and_names_the_first(persons: Table) -> None:
     persons.put(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
-    with pytest.raises(Exception, match=r"column age is not a int.*row 1"):
+    with pytest.raises(Exception, match=r"column age is not a valid int.*row 2"):
         persons.load_incremental()
     assert persons.files() == []
 

@@ -171,11 +171,11 @@ class Engine:
                 self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load).collect()
             )
         read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
-        read.quarantine.check(request.settings.max_quarantined_rows)
+        read.quarantine.require_at_most(request.settings.max_quarantined_rows)
         if request.shape.primary_key and not key_ranges_are_disjoint([one.written.files for one in loaded]):
             return None  # the footers were wrong; what was staged goes with the change that is
         quarantine = reduce(add, (one.written.quarantine for one in loaded), read.quarantine)
-        quarantine.check(request.settings.max_quarantined_rows)
+        quarantine.require_at_most(request.settings.max_quarantined_rows)
         return Result(
             read=read,
             resolution=tasks.Resolution(Counts(applied=read.rows, inserted=read.rows)),
@@ -198,7 +198,7 @@ class Engine:
                 batches = batches.mapValues(taken)
             batches = keep_on_disk(batches)
             read: tasks.ReadStats = sum_stats(batches, tasks.ReadStats())
-            read.quarantine.check(most_bad_rows)
+            read.quarantine.require_at_most(most_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
                 batches = keep_on_disk(to_spark(self._spark, batches.one_per_partition()))
         with _timed(seconds, "route"):
@@ -217,7 +217,7 @@ class Engine:
         with _timed(seconds, "rewrite"):
             written, *of_versions = self._write(sides)
             quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
-            quarantine.check(most_bad_rows)
+            quarantine.require_at_most(most_bad_rows)
         for rows in persisted:
             rows.unpersist()
         table, *versions = (

@@ -68,7 +68,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
         schema = merge_schemas(schema, look.schema, file.relative)
     shape = table_shape(run, schema)
     require_same_keys(run, before, shape)
-    parts = [Slice(file, file.size_bytes, only=frozenset(numbers[file.relative])) for file in files]
+    parts = [Slice(file, file.size_bytes, only_rows=frozenset(numbers[file.relative])) for file in files]
     spark = InProcessSpark()
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))

@@ -1,1 +1,1 @@
-"""Reads the raw files that DMS writes, and turns their rows into change rows. No Spark."""
+"""Reads the raw files that DMS writes, and converts their rows to change rows. No Spark."""

@@ -1,8 +1,9 @@
-"""Reads CSV files as DMS writes them, in bounded memory: whole records at a time, plain ones by Arrow's parser."""
+"""Reads raw CSV files in bounded memory. Arrow's parser reads the plain parts, `csv_records` the others."""
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -27,67 +28,67 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 4 << 20
 MAX_RECORD_BYTES = 1 << 28
 _HEAD_BYTES = 1 << 18
-_RECORDS_TO_JUDGE_BY = 100
+_SAMPLED_RECORDS = 100
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where the columns of a CSV file are.
+class CsvLayout:
+    """The columns of a CSV file.
 
     Attributes:
-        names: Names of all fields of a record, `Op` included.
-        rows_at: Offset of the first row: after the header if there is one.
+        names: Names of all fields of a record, including `Op`.
+        rows_start: Offset of the first row: after the header, if there is one.
     """
 
     names: tuple[str, ...]
-    rows_at: int = 0
+    rows_start: int = 0
 
 
 def column_names(fs: FileSystem, file: RawFile, settings: TableSettings) -> tuple[str, ...]:
-    """Names of a file's columns, `Op` included.
+    """Names of a file's columns, including `Op`.
 
     Raises:
         UnreadableFileError: The file is empty, or ends inside a quoted field.
-        SchemaMismatchError: Its columns cannot be named.
-        ConfigurationError: It is a transaction file, and the table's Schema attribute is not set.
+        SchemaMismatchError: The columns have no known names.
+        ConfigurationError: The file is a transaction file, and the table's Schema attribute is not set.
     """
     if file.transactions:
         return _transaction_columns(file, settings)
-    with fs.open_input_stream(file.key) as stream:  # undoes .gz by the name
+    with fs.open_input_stream(file.key) as stream:  # decompresses .gz files
         head, is_tail = next(_chunks(stream, file, settings.csv))
     return _layout(head, file, settings, is_tail=is_tail).names
 
 
 def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: TableName | None) -> Iterator[RawRows]:
-    """Rows of a file in order, as bytes.
+    """Read the rows of a file in order, as bytes.
 
-    A row with too few or too many fields is a bad row. An empty line is no row, unless the file has one column.
+    A row with too few or too many fields is a bad row. An empty line is not a row, unless the file has one column.
 
     Args:
-        table: Whose rows to take of a transaction file, every row of which is counted.
+        table: The table whose rows to read from a transaction file. Rows of other tables count in row numbers.
 
     Raises:
-        As `column_names`, and also when the file is found to be damaged further on.
+        As `column_names`; UnreadableFileError also later, where the damage is.
     """
     with fs.open_input_stream(file.key) as stream:
         parser = None
         for chunk, is_tail in _chunks(stream, file, settings.csv):
-            rows_at = 0
+            rows_start = 0
             if parser is None:
                 layout = _layout(chunk, file, settings, is_tail=is_tail)
-                parser = _Parser(file, layout.names, settings.csv, _name_fields(file, table))
-                rows_at = layout.rows_at
-            yield parser.parse(chunk[rows_at:], is_tail=is_tail)
+                parser = _Parser(file, layout.names, settings.csv, _table_fields(file, table))
+                rows_start = layout.rows_start
+            yield parser.parse(chunk[rows_start:], is_tail=is_tail)
 
 
-def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, left_out: Container[int]) -> bytes:
-    """A file's content, not compressed, without some rows. All else, rows of other tables too, is as it was.
+def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, excluded: Container[int]) -> bytes:
+    """Return a file's uncompressed content without some rows; everything else stays byte for byte.
 
-    In a transaction file a row of no table stays in the place of each, as all its tables count the rows of one file.
+    In a transaction file, a row of no table replaces each of them, so that other rows keep their numbers.
 
     Args:
-        left_out: Numbers of these rows, as `batches` gives them.
+        excluded: Numbers of these rows, as in `RawRows.numbers`.
 
     Raises:
         As `batches`.
@@ -95,96 +96,98 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, left_ou
     kept: list[bytes] = []
     next_row, width = 0, 0
     form = RecordFormat.of(settings.csv)
-    nobodys = 2 * form.delimiter + form.row_delimiter if file.transactions else b""
+    placeholder = 2 * form.delimiter + form.row_delimiter if file.transactions else b""
     with fs.open_input_stream(file.key) as stream:
         for number, (chunk, is_tail) in enumerate(_chunks(stream, file, settings.csv)):
             at = 0
             if number == 0:
                 layout = _layout(chunk, file, settings, is_tail=is_tail)
-                width, at = len(layout.names) + (2 if file.transactions else 0), layout.rows_at
+                width, at = len(layout.names) + (2 if file.transactions else 0), layout.rows_start
             kept.append(chunk[:at])
-            with _Unclosed(file):
+            with _unclosed_quotes_reported(file):
                 for record in records(chunk[at:], form, whole=True):
                     is_row = width == 1 or not record.blank
-                    goes = is_row and next_row in left_out
-                    kept.append(nobodys if goes else chunk[at + record.start : at + record.end])
+                    is_excluded = is_row and next_row in excluded
+                    kept.append(placeholder if is_excluded else chunk[at + record.start : at + record.end])
                     next_row += is_row
     return b"".join(kept)
 
 
 def _chunks(stream: pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterator[tuple[bytes, bool]]:
-    """Pieces of a file that hold whole records, and whether this is the last, whose record no row delimiter ends.
+    """Split a file into chunks of whole records.
 
-    At least one piece. The first is always the same for a file, so that all who judge by it judge alike.
+    Yields:
+        A chunk, and whether it is the file's last record without a row delimiter. There is at least one chunk. The
+        first is always the same for a file, so that every caller detects the same columns.
     """
     form = RecordFormat.of(dialect)
-    held, size = stream.read(_HEAD_BYTES).removeprefix(_BYTE_ORDER_MARK), _HEAD_BYTES
-    if not held:
+    data, size = stream.read(_HEAD_BYTES).removeprefix(_BYTE_ORDER_MARK), _HEAD_BYTES
+    if not data:
         remedy = "Have DMS write it again, or move it out of the raw folder"
         raise UnreadableFileError("A raw CSV file is empty", remedy=remedy, file=file.relative)
     while True:
-        end = end_of_records(held, form)
+        end = end_of_records(data, form)
         if end:
-            yield held[:end], False
-            held, size = held[end:], CHUNK_BYTES
-        elif len(held) > MAX_RECORD_BYTES:
+            yield data[:end], False
+            data, size = data[end:], CHUNK_BYTES
+        elif len(data) > MAX_RECORD_BYTES:
             message = f"A row of a raw CSV file is longer than {MAX_RECORD_BYTES >> 20} MB"
-            remedy = (
-                "See whether a quote is not closed, and whether CsvRowDelimiter and Rfc4180 are as in the DMS endpoint"
-            )
+            remedy = "Check for an unclosed quote, and that CsvRowDelimiter and Rfc4180 match the DMS endpoint"
             raise UnreadableFileError(message, remedy=remedy, file=file.relative)
-        block = stream.read(max(size, len(held)))
+        block = stream.read(max(size, len(data)))
         if not block:
             break
-        held += block
-    if held:
-        yield held, True
+        data += block
+    if data:
+        yield data, True
 
 
-def _layout(head: bytes, file: RawFile, settings: TableSettings, *, is_tail: bool) -> Layout:
+def _layout(head: bytes, file: RawFile, settings: TableSettings, *, is_tail: bool) -> CsvLayout:
     if file.transactions:
-        return Layout(_transaction_columns(file, settings))
+        return CsvLayout(_transaction_columns(file, settings))
     form = replace(RecordFormat.of(settings.csv), null=None)
-    with _Unclosed(file):
-        found = list(islice((r for r in records(head, form, whole=is_tail) if not r.blank), _RECORDS_TO_JUDGE_BY))
-    if not found:
-        # Lines, but all of them empty: rows of a table with one column, if that is declared.
-        return Layout(_declared(Counter({1: 1}), file, settings))
-    first = tuple((value or b"").decode("utf-8", "backslashreplace") for value in found[0].fields)
+    with _unclosed_quotes_reported(file):
+        sampled = list(islice((r for r in records(head, form, whole=is_tail) if not r.blank), _SAMPLED_RECORDS))
+    if not sampled:
+        # Only empty lines: rows of a table with one column, if that is declared.
+        return CsvLayout(_declared_names(Counter({1: 1}), file, settings))
+    first = tuple((value or b"").decode("utf-8", "backslashreplace") for value in sampled[0].fields)
     declared = settings.schema.names if settings.schema else []
     if {name.lower() for name in declared} <= {name.lower() for name in first if name != OP_COLUMN}:
-        return Layout(first, found[0].end)
-    return Layout(_declared(Counter(len(record.fields) for record in found), file, settings))
+        return CsvLayout(first, sampled[0].end)
+    return CsvLayout(_declared_names(Counter(len(record.fields) for record in sampled), file, settings))
 
 
-def _declared(widths: Counter[int], file: RawFile, settings: TableSettings) -> tuple[str, ...]:
-    """The Schema attribute's names, with `Op` before them if most records have a field more."""
+def _declared_names(widths: Counter[int], file: RawFile, settings: TableSettings) -> tuple[str, ...]:
+    """Names in the Schema attribute, preceded by `Op` if most records have one more field."""
     names = tuple(settings.schema.names) if settings.schema else ()
     counts = {width: widths[width] for width in (len(names), len(names) + 1)}
     if names and any(counts.values()):
         return names if counts[len(names)] >= counts[len(names) + 1] else (OP_COLUMN, *names)
-    most = widths.most_common(1)[0][0]
-    message = f"A raw CSV file has {most} fields, and the Schema attribute names {len(names)} columns"
-    remedy = "Name every column but Op in the Schema attribute, in order"
+    width = widths.most_common(1)[0][0]
+    message = f"A raw CSV file has {width} fields, and the Schema attribute names {len(names)} columns"
+    remedy = "Set the Schema attribute to all columns except Op, in order"
     raise SchemaMismatchError(message, remedy=remedy, file=file.relative)
 
 
 class _Parser:
-    """Takes the chunks of one file apart, in order.
+    """Parses the chunks of one file in order.
 
     Args:
-        names: Names of the columns, `Op` included.
-        ours: Values of the two fields after `Op` that say whose row it is; None if the file is of one table alone.
+        names: Names of the columns, including `Op`.
+        identity: Values of the two fields after `Op` that identify the table; None if all rows are of one table.
     """
 
-    def __init__(self, file: RawFile, names: tuple[str, ...], dialect: CsvDialect, ours: list[bytes] | None) -> None:
-        self._file, self._names, self._dialect, self._ours = file, names, dialect, ours
+    def __init__(
+        self, file: RawFile, names: tuple[str, ...], dialect: CsvDialect, identity: list[bytes] | None
+    ) -> None:
+        self._file, self._names, self._dialect, self._identity = file, names, dialect, identity
         self._form = RecordFormat.of(dialect)
         self._next_row = 0
 
     def parse(self, chunk: bytes, *, is_tail: bool) -> RawRows:
-        """Rows of the next chunk."""
-        plain = not is_tail and self._ours is None and self._form.is_plain(chunk)
+        """Parse the next chunk."""
+        plain = not is_tail and self._identity is None and self._form.is_plain(chunk)
         columns = self._by_arrow(chunk) if plain else None
         if columns is None:
             return self._by_records(chunk)
@@ -192,7 +195,7 @@ class _Parser:
         return RawRows(columns, np.arange(first, self._next_row, dtype=np.int64))
 
     def _by_arrow(self, chunk: bytes) -> pa.RecordBatch | None:
-        """None if a row has too few or too many fields, or if there is no row at all."""
+        """Return None if a row has too few or too many fields, or if there is no row."""
         read = pa_csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(chunk) + 1)
         parse = pa_csv.ParseOptions(
             delimiter=self._dialect.delimiter,
@@ -216,18 +219,22 @@ class _Parser:
         rows: list[list[bytes | None]] = []
         numbers: list[int] = []
         bad: list[BadRow] = []
-        names_at = slice(1, 3 if self._ours else 1)
-        wanted = len(self._names) + len(self._ours or ())
-        with _Unclosed(self._file):
+        identity_fields = slice(1, 3 if self._identity else 1)
+        width = len(self._names) + len(self._identity or ())
+        with _unclosed_quotes_reported(self._file):
             for record in records(chunk, self._form, whole=True):
-                if record.blank and wanted > 1:
+                if record.blank and width > 1:
                     continue
-                if self._ours and len(record.fields) > len(self._ours) and record.fields[names_at] != self._ours:
-                    pass  # a row of another table, which counts
-                elif len(record.fields) != wanted:
-                    bad.append(self._wrong_width(record, wanted, chunk))
+                if (
+                    self._identity
+                    and len(record.fields) > len(self._identity)
+                    and record.fields[identity_fields] != self._identity
+                ):
+                    pass  # a row of another table: only counted
+                elif len(record.fields) != width:
+                    bad.append(self._wrong_width(record, width, chunk))
                 else:
-                    del record.fields[names_at]
+                    del record.fields[identity_fields]
                     rows.append(record.fields)
                     numbers.append(self._next_row)
                 self._next_row += 1
@@ -235,8 +242,8 @@ class _Parser:
         arrays = [pa.array(column, pa.binary()) for column in values]
         return RawRows(pa.record_batch(arrays, names=list(self._names)), np.array(numbers, dtype=np.int64), tuple(bad))
 
-    def _wrong_width(self, record: Record, wanted: int, chunk: bytes) -> BadRow:
-        reason = f"A row has {len(record.fields)} fields where {wanted} belong"
+    def _wrong_width(self, record: Record, width: int, chunk: bytes) -> BadRow:
+        reason = f"A row has {len(record.fields)} fields instead of {width}"
         line = chunk[record.start : record.end].removesuffix(self._form.row_delimiter)
         line = line.removesuffix(b"\r") if self._form.row_delimiter == b"\n" else line
         return BadRow(self._file.relative, self._next_row, reason, line.decode("utf-8", "backslashreplace"))
@@ -244,32 +251,29 @@ class _Parser:
 
 def _transaction_columns(file: RawFile, settings: TableSettings) -> tuple[str, ...]:
     if settings.schema is None:
-        message = "A transaction file has no header, and the table's columns are not declared"
-        remedy = "Name every column but Op in the Schema attribute, in order"
+        message = "A transaction file has no header, and the table's Schema attribute is not set"
+        remedy = "Set the Schema attribute to all columns except Op, in order"
         raise ConfigurationError(message, remedy=remedy, file=file.relative)
     return OP_COLUMN, *settings.schema.names
 
 
-def _name_fields(file: RawFile, table: TableName | None) -> list[bytes] | None:
-    """What a row of the table has after `Op` in a transaction file: table, then schema, says the DMS guide."""
+def _table_fields(file: RawFile, table: TableName | None) -> list[bytes] | None:
+    """Fields of a transaction file that identify the table: table, then schema, after `Op` (DMS guide)."""
     if not file.transactions:
         return None
     if table is None:
-        raise ConfigurationError("A transaction file is read for no table", remedy="Name the table", file=file.relative)
+        raise ConfigurationError(
+            "A transaction file is read without a table", remedy="Name the table", file=file.relative
+        )
     return [table.table.encode(), table.schema.encode()]
 
 
-class _Unclosed:
-    """Turns a quote that is never closed into our error: what follows it cannot be told from the field."""
-
-    def __init__(self, file: RawFile) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, UnclosedQuoteError):
-            message = "A raw CSV file ends inside a quoted field"
-            remedy = "Nothing of it was applied. Have DMS write it again, or correct the quote that is not closed"
-            raise UnreadableFileError(message, remedy=remedy, file=self._file.relative) from error
+@contextmanager
+def _unclosed_quotes_reported(file: RawFile) -> Iterator[None]:
+    """Report a quote that is never closed: it is unclear where the field ends."""
+    try:
+        yield
+    except UnclosedQuoteError as error:
+        message = "A raw CSV file ends inside a quoted field"
+        remedy = "Nothing of it was applied. Have DMS write it again, or close the quote"
+        raise UnreadableFileError(message, remedy=remedy, file=file.relative) from error

@@ -1,7 +1,7 @@
-"""CSV text as records, exactly as the dialect says: any row delimiter, quotes with meaning or without, broken rows.
+"""Splits CSV text into records by any dialect: any row delimiter, with or without quoting, including broken rows.
 
-Slower than Arrow's parser, which reads the plain parts of a file. The two agree on every text that both can read: a
-quote has a meaning only at the start of a field, and what follows a closing quote belongs to the field.
+It is slower than Arrow's parser, which reads the plain parts of a file. Both agree on every text that both can read: a
+quote is special only at the start of a field, and text after a closing quote belongs to the field.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Record(NamedTuple):
     """One record.
 
     Attributes:
-        fields: Its values; null where an unquoted field equals the null text.
-        start: Offset of its first byte.
-        end: Offset after its row delimiter.
+        fields: The values; None where an unquoted field equals the null text.
+        start: Offset of the first byte.
+        end: Offset after the row delimiter.
     """
 
     fields: list[bytes | None]
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Whether this is an empty line, or a quoted nothing alone on one."""
+        """Whether this is an empty line, or a line with an empty quoted field."""
         return self.fields == [b""]
 
 
@@ -48,7 +48,7 @@ class RecordFormat:
     """A CSV dialect as bytes.
 
     Attributes:
-        null: What an unquoted field must equal to be null; None: there are no nulls.
+        null: An unquoted field equal to this is null; None if there are no nulls.
     """
 
     delimiter: bytes
@@ -56,18 +56,18 @@ class RecordFormat:
     quoting: bool
     null: bytes | None
     terminator: re.Pattern[bytes]
-    """Finds the end of a field; group 1 takes part if it ends the row."""
+    """Matches the end of a field; group 1 matches if it also ends the row."""
 
     @classmethod
     def of(cls, dialect: CsvDialect) -> RecordFormat:
-        """Take a table's dialect; a newline as row delimiter also stands for carriage return and newline."""
+        """Convert a table's dialect; row delimiter newline also accepts carriage return plus newline."""
         delimiter, row = dialect.delimiter.encode(), dialect.row_delimiter.encode()
         row_pattern = rb"\r?\n" if row == b"\n" else re.escape(row)
         terminator = re.compile(b"(" + row_pattern + b")|" + re.escape(delimiter))
         return cls(delimiter, row, dialect.quoting, dialect.null_value.encode(), terminator)
 
     def is_plain(self, data: bytes) -> bool:
-        """Whether Arrow's parser, which ends rows at any kind of newline, reads these whole records rightly."""
+        """Whether Arrow's parser, which ends rows at any kind of newline, reads these whole records correctly."""
         if len(self.delimiter) > 1 or self.row_delimiter not in {b"\n", b"\r\n"}:
             return False
         both = data.count(b"\r\n")
@@ -75,14 +75,14 @@ class RecordFormat:
 
 
 def records(data: bytes, form: RecordFormat, *, whole: bool) -> Iterator[Record]:
-    """Records of a text that begins with one.
+    """Split text that starts with a record.
 
     Args:
-        whole: Whether nothing follows the text. If so, the last record needs no row delimiter; if not, a last record
-            without one is left out.
+        whole: Whether the text is complete. If so, the last record needs no row delimiter; if not, a last record
+            without a delimiter is left out.
 
     Raises:
-        UnclosedQuoteError: The text is whole and ends inside a quoted field.
+        UnclosedQuoteError: The text is complete and ends inside a quoted field.
     """
     at = 0
     while at < len(data):
@@ -96,7 +96,7 @@ def records(data: bytes, form: RecordFormat, *, whole: bool) -> Iterator[Record]
 
 
 def _record(data: bytes, at: int, form: RecordFormat) -> Record | None:
-    """The record at an offset; its end is -1 if no row delimiter ends it. None if it ends inside a quoted field."""
+    """Read the record at an offset. Its end is -1 if it has no row delimiter. None if it ends in a quoted field."""
     start = at
     fields: list[bytes | None] = []
     while True:
@@ -107,13 +107,13 @@ def _record(data: bytes, at: int, form: RecordFormat) -> Record | None:
             if close < 0:
                 return None
             value, at = data[at + 1 : close].replace(b'""', _QUOTE), close + 1
-        found = form.terminator.search(data, at)
-        value += data[at : found.start() if found else len(data)]
+        terminator = form.terminator.search(data, at)
+        value += data[at : terminator.start() if terminator else len(data)]
         fields.append(None if value == form.null and not quoted else value)
-        if found is None:
+        if terminator is None:
             return Record(fields, start, -1)
-        at = found.end()
-        if found[1] is not None:
+        at = terminator.end()
+        if terminator[1] is not None:
             return Record(fields, start, at)
 
 
@@ -124,7 +124,7 @@ def _closing_quote(data: bytes, at: int) -> int:
 
 
 def end_of_records(data: bytes, form: RecordFormat) -> int:
-    """Offset after the last record that certainly ends in a text that begins with a record; 0 if none does."""
+    """Offset after the last complete record of text that starts with a record; 0 if none is complete."""
     if not form.quoting or _QUOTE not in data:
         last = data.rfind(form.row_delimiter)
         return last + len(form.row_delimiter) if last >= 0 else 0
@@ -136,9 +136,9 @@ def end_of_records(data: bytes, form: RecordFormat) -> int:
 
 
 def _end_by_quotes(data: bytes, form: RecordFormat) -> int | None:
-    """The same for a plain text in which quotes stand only around and, doubled, in fields; None if they do not.
+    """The same for plain text with quotes only around fields or doubled inside them; None for other text.
 
-    In such a text a newline ends a record if the number of quotes before it is even.
+    In such text a newline ends a record if an even number of quotes precedes it.
     """
     text = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(text == ord(_QUOTE))

@@ -1,4 +1,4 @@
-"""Makes rows in flight of rows as they were read: types, operation, position, key. Bad rows go aside."""
+"""Converts rows of raw files to rows in flight: types, operation, position, key."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ BEFORE_PREFIX = "BI_"
 
 
 def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSettings) -> ReadBatch:
-    """Make rows in flight of rows as they were read.
+    """Convert rows of a raw file to rows in flight.
 
-    A value that does not parse or fit, an unknown operation and a null key make a row bad; it is left out, and the
-    others go on.
+    A value that does not parse or fit, an unknown operation or a null key make a row bad. Bad rows are left out.
 
-    The position of a full-load row tells file and row until the row is written, when it becomes the empty one.
+    The position of a full-load row contains file and row until the row is written with the empty position.
 
     Raises:
         SchemaMismatchError: The file lacks a key column or the ordering column.
@@ -46,11 +45,11 @@ def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSet
     rows.require_keys()
     positions = rows.positions()
     old_keys = rows.old_keys()
-    return rows.finish(positions, old_keys)
+    return rows.to_batch(positions, old_keys)
 
 
 class _Rows:
-    """A batch on its way: columns by name, and what is wrong with which row."""
+    """A batch in conversion: columns by name, and the fault of each bad row."""
 
     def __init__(self, raw: RawRows, file: RawFile, shape: TableShape, settings: TableSettings) -> None:
         self._raw, self._file, self._shape, self._settings = raw, file, shape, settings
@@ -68,52 +67,50 @@ class _Rows:
 
     def _cast(self, values: pa.Array, name: str, kind: str) -> pa.Array:
         result, bad = cast_column(values, kind)
-        reason = f"A value of column {name} is not a {kind}"
-        if kind == "string":
-            reason = f"A value of column {name} is not UTF-8 text"
-        self._fault(bad, reason)
+        expected = "UTF-8 text" if kind == "string" else f"a valid {kind}"
+        self._fault(bad, f"A value of column {name} is not {expected}")
         return result
 
     def read_columns(self) -> None:
-        """Cast every lake column; what was not sent becomes null."""
-        mark = self._settings.csv.no_sup_value
+        """Cast every lake column; values that were not sent become null."""
+        no_sup_value = self._settings.csv.no_sup_value
         for column in self._shape.schema:
             values = self._by_name.get(column.name.lower())
             if values is None:
                 self._columns[column.name] = pa.nulls(self._count, to_arrow(column.type))
                 continue
-            if mark is not None and self._is_csv:
-                unsent = pc.fill_null(pc.equal(values, mark.encode()), False)
+            if no_sup_value is not None and self._is_csv:
+                unsent = pc.fill_null(pc.equal(values, no_sup_value.encode()), False)
                 if unsent.true_count:
                     self._unsent[column.name] = unsent
                     values = pc.if_else(unsent, pa.scalar(None, values.type), values)
             self._columns[column.name] = self._cast(values, column.name, column.type)
 
     def read_operations(self) -> None:
-        """`Op` of every row: I in a full load, and in a file that does not have it."""
+        """Read `Op` of every row: `I` in a full load and in a file without `Op`."""
         if self._file.kind is RawKind.FULL_LOAD or OP_COLUMN not in self._raw.columns.schema.names:
             self._columns[OP_COLUMN] = pa.repeat(INSERT, self._count)
             return
         operations = self._cast(self._raw.columns.column(OP_COLUMN), OP_COLUMN, "string")
         known = pc.is_in(operations, value_set=pa.array([INSERT, UPDATE, DELETE]))
-        self._fault(_where(pc.invert(known)), "The operation of a change row is none of I, U and D")
+        self._fault(_where(pc.invert(known)), "The operation of a change row is not I, U or D")
         self._columns[OP_COLUMN] = operations
 
     def require_keys(self) -> None:
-        """Find rows without a key."""
+        """Mark rows without a key as bad."""
         for column in self._key_columns():
             missing = _where(self._columns[column.name].is_null())
             unsent = self._unsent.get(column.name)
             if unsent is not None:
-                self._fault(_where(unsent), f"The key column {column.name} of a row was not sent")
-            self._fault(missing, f"The key column {column.name} of a row is null")
+                self._fault(_where(unsent), f"Key column {column.name} was not sent")
+            self._fault(missing, f"Key column {column.name} is null")
 
     def _key_columns(self) -> list[Column]:
         columns = []
         for name in self._shape.primary_key:
             column = self._shape.schema.find(name)
             if column is None or name.lower() not in self._by_name:
-                message = f"The key column {name} is not among the columns of a raw file"
+                message = f"A raw file has no key column {name}"
                 remedy = "Correct PrimaryKey: cdclake tables set schema.table --primary-key ..., or correct the file"
                 raise SchemaMismatchError(message, remedy=remedy, file=self._file.relative, column=name)
             columns.append(column)
@@ -129,41 +126,41 @@ class _Rows:
     def _orderings(self) -> pa.Array:
         """Ordering value of every change row: its sequence, else the ordering column, else the file's time.
 
-        A direct change tells the values itself.
+        A direct change contains the ordering values.
         """
         if self._file.direct:
             return pc.fill_null(self._by_name[ORDERING], file_ordering(self._file.relative))
         if self._settings.order_column:
-            otherwise = order_values(self._ordering_column(self._settings.order_column))
+            default = order_values(self._ordering_column(self._settings.order_column))
         else:
-            otherwise = pa.repeat(file_ordering(self._file.relative), self._count)
+            default = pa.repeat(file_ordering(self._file.relative), self._count)
         sequences = self._by_name.get(SEQUENCE_COLUMN.lower())
         if sequences is None:
-            return otherwise
+            return default
         text = pc.utf8_trim_whitespace(self._cast(sequences, SEQUENCE_COLUMN, "string"))
-        given = pc.fill_null(pc.not_equal(text, ""), False)
+        sent = pc.fill_null(pc.not_equal(text, ""), False)
         digits = pc.match_substring_regex(text, f"^[0-9]{{1,{SEQUENCE_DIGITS}}}$")
-        wrong = pc.and_(given, pc.invert(pc.fill_null(digits, True)))
+        wrong = pc.and_(sent, pc.invert(pc.fill_null(digits, True)))
         self._fault(
             _where(wrong), f"The value of {SEQUENCE_COLUMN} is not a number of at most {SEQUENCE_DIGITS} digits"
         )
-        return pc.if_else(given, pc.utf8_lpad(text, SEQUENCE_DIGITS, "0"), otherwise)
+        return pc.if_else(sent, pc.utf8_lpad(text, SEQUENCE_DIGITS, "0"), default)
 
     def _ordering_column(self, name: str) -> pa.Array:
         values = self._by_name.get(name.lower())
         if values is None:
-            message = f"The ordering column {name} is not among the columns of a change file"
+            message = f"A change file has no ordering column {name}"
             remedy = "Correct OrderColumn, or have DMS send the column with every change"
             raise SchemaMismatchError(message, remedy=remedy, file=self._file.relative, column=name)
         column = self._shape.schema.find(name)
         if column is not None:
             return self._columns[column.name]
-        # One that a mapping rule added, which is not kept in the lake.
+        # A column that a mapping rule adds; the lake does not store it.
         kind = None if self._is_csv else from_arrow(values.type)
         return self._cast(values, name, kind or "string")
 
     def old_keys(self) -> dict[str, pa.Array]:
-        """Key columns of each row before the change, by name; null throughout if an update left the key as it was."""
+        """Key columns before each row's change, by name; all null unless an update changed the key."""
         keys = self._key_columns()
         before = {column.name: values for column in keys if (values := self._before(column)) is not None}
         if not before:
@@ -179,22 +176,22 @@ class _Rows:
         return old
 
     def _before(self, column: Column) -> pa.Array | None:
-        """A key column's value before an update; null where there is none, and in rows that are no updates."""
+        """A key column's value before an update; null if there is none or the row is not an update."""
         names = self._raw.columns.schema.names
-        wanted = column.name.lower()
-        found = [n for n in names if n.startswith(BEFORE_PREFIX) and n[len(BEFORE_PREFIX) :].lower() == wanted]
-        if not found:
+        wanted = (BEFORE_PREFIX + column.name).lower()
+        before = next((n for n in names if n.startswith(BEFORE_PREFIX) and n.lower() == wanted), None)
+        if before is None:
             return None
-        values = self._raw.columns.column(found[0])
+        values = self._raw.columns.column(before)
         absent = pc.fill_null(pc.not_equal(self._columns[OP_COLUMN], UPDATE), True)
         if self._is_csv:
-            # DMS leaves the before image of a row that has none empty, whatever the null text is.
-            nothing = {"", self._settings.csv.no_sup_value or ""}
-            absent = pc.or_(absent, pc.is_in(values, value_set=pa.array([text.encode() for text in nothing])))
-        return self._cast(pc.if_else(absent, pa.scalar(None, values.type), values), found[0], column.type)
+            # DMS writes an empty field for a missing before image, whatever the null text is.
+            empty = {"", self._settings.csv.no_sup_value or ""}
+            absent = pc.or_(absent, pc.is_in(values, value_set=pa.array([text.encode() for text in empty])))
+        return self._cast(pc.if_else(absent, pa.scalar(None, values.type), values), before, column.type)
 
-    def finish(self, positions: pa.Array, old_keys: dict[str, pa.Array]) -> ReadBatch:
-        """The good rows as a table, the deletes of old keys after them, and the bad rows."""
+    def to_batch(self, positions: pa.Array, old_keys: dict[str, pa.Array]) -> ReadBatch:
+        """Return the good rows, followed by deletes of old keys, and the bad rows."""
         columns = {**self._columns, POSITION: positions}
         if self._settings.csv.no_sup_value is not None:
             columns[UNSENT] = self._unsent_texts()
@@ -203,12 +200,11 @@ class _Rows:
         rows = pa.table(columns)
         if self._faults:
             rows = rows.filter(pa.array(good))
-        derived = _deletes(rows, {name: values.filter(pa.array(good)) for name, values in old_keys.items()})
+        derived = _old_key_deletes(rows, {name: values.filter(pa.array(good)) for name, values in old_keys.items()})
         rows = pa.concat_tables([rows, derived]).combine_chunks() if derived.num_rows else rows
         if self._shape.primary_key:
-            parts = [rows[column.name].combine_chunks() for column in self._key_columns()]
-            route, key = row_keys(parts)
-            rows = rows.append_column(LEADING_KEY, route).append_column(KEY, key)
+            leading_key, key = row_keys([rows[column.name].combine_chunks() for column in self._key_columns()])
+            rows = rows.append_column(LEADING_KEY, leading_key).append_column(KEY, key)
         return ReadBatch(rows, self._bad_rows(), derived.num_rows)
 
     def _unsent_texts(self) -> pa.Array:
@@ -224,15 +220,15 @@ class _Rows:
     def _bad_rows(self) -> tuple[BadRow, ...]:
         indices = sorted(self._faults)
         contents = _texts(self._raw.columns.take(pa.array(indices, pa.int64())), is_csv=self._is_csv)
-        found = [
+        bad_rows = [
             BadRow(self._file.relative, int(self._raw.numbers[i]), self._faults[i], content)
             for i, content in zip(indices, contents, strict=True)
         ]
-        return tuple(sorted([*self._raw.bad_rows, *found], key=lambda bad: bad.row or 0))
+        return tuple(sorted([*self._raw.bad_rows, *bad_rows], key=lambda bad: bad.row or 0))
 
 
-def _deletes(rows: pa.Table, old_keys: dict[str, pa.Array]) -> pa.Table:
-    """A delete for each row that has an old key, at the row's position; all other columns are null."""
+def _old_key_deletes(rows: pa.Table, old_keys: dict[str, pa.Array]) -> pa.Table:
+    """A delete at the position of each row with an old key; all other columns are null."""
     if not old_keys:
         return rows.slice(0, 0)
     columns = {}
@@ -252,13 +248,13 @@ def _deletes(rows: pa.Table, old_keys: dict[str, pa.Array]) -> pa.Table:
 
 
 def _where(mask: pa.Array) -> list[int]:
-    """Indices of the rows for which it is true."""
+    """Indices of the true values."""
     indices: list[int] = pc.indices_nonzero(mask).to_pylist()
     return indices
 
 
 def _texts(rows: pa.RecordBatch, *, is_csv: bool) -> list[dict[str, str | None]]:
-    """Rows as text by column. Bytes are text if the file is, and hexadecimal digits if not."""
+    """Rows as text by column. Bytes are decoded if the file is text, else shown as hexadecimal digits."""
     if not rows.num_rows:
         return []
     columns = [_text(column, is_csv=is_csv) for column in rows.columns]

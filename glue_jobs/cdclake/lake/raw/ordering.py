@@ -1,6 +1,6 @@
-"""Ordering values as text whose byte order is the order of the values.
+"""Encodes ordering values as text that sorts, byte by byte, like the values.
 
-Values of one type can be compared with each other, decimals of any scale among them. A null sorts below everything.
+Values of one type compare with each other; decimals do so whatever their scale. Null sorts below every value.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
 _DIGITS = 20
 _SIGN = np.uint64(1 << 63)
-_TEXT_BEGINS = '"'
-"""Above the null's mark, so that the empty text and one that begins with a space are above it too."""
-_TEXT_ENDS = "\x01"
+_TEXT_START = '"'
+"""Above `NULL_ORDERING`, so that empty text and text that starts with a space are above it, too."""
+_TEXT_END = "\x01"
 _NINES_COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
 def order_values(values: pa.Array) -> pa.Array:
     """Encode a column of a lake type.
 
-    * integers, booleans, dates, timestamps: 20 digits, shifted so that negative ones come first
-    * float, double: 20 digits of their bits; -0.0 equals 0.0, and NaN is above infinity
-    * decimals: sign, number of integer digits, digits, end mark; the same whatever the scale
-    * text as it is between two marks, so that `ab` is below `abc` whatever follows; bytes as the text of their digits
+    * integers, booleans, dates, timestamps: 20 digits, shifted so that negative values come first
+    * float, double: 20 digits made from the bits; -0.0 equals 0.0, and NaN is above infinity
+    * decimals: sign, number of integer digits, digits, end mark; the same for every scale
+    * text: unchanged between two marks, so that `ab` is below `abc` whatever follows
+    * bytes: as text of their hexadecimal digits
 
     Returns:
         Text, without nulls.
@@ -41,16 +42,18 @@ def order_values(values: pa.Array) -> pa.Array:
     elif pa.types.is_decimal(kind):
         encoded = _decimals(values)
     elif pa.types.is_string(kind):
-        encoded = _marked(values)
+        encoded = _between_marks(values)
     elif pa.types.is_binary(kind):
-        encoded = _marked(pa.array([v.hex() if v is not None else None for v in values.to_pylist()], pa.string()))
+        encoded = _between_marks(
+            pa.array([v.hex() if v is not None else None for v in values.to_pylist()], pa.string())
+        )
     else:
         integers = values.cast(pa.int32()) if pa.types.is_date32(kind) else values
-        encoded = _twenty_digits(_filled(integers.cast(pa.int64())).view(np.uint64) ^ _SIGN)
+        encoded = _twenty_digits(_without_nulls(integers.cast(pa.int64())).view(np.uint64) ^ _SIGN)
     return pc.if_else(values.is_valid(), encoded, NULL_ORDERING)
 
 
-def _filled(values: pa.Array) -> np.ndarray[Any, Any]:
+def _without_nulls(values: pa.Array) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any] = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
     return array
 
@@ -61,7 +64,7 @@ def _twenty_digits(numbers: np.ndarray[Any, Any]) -> pa.Array:
 
 def _float_bits(values: pa.Array) -> np.ndarray[Any, Any]:
     """IEEE 754 bits as unsigned integers in the order of the values."""
-    doubles = _filled(values.cast(pa.float64())) + 0.0  # -0.0 becomes 0.0
+    doubles = _without_nulls(values.cast(pa.float64())) + 0.0  # -0.0 becomes 0.0
     bits = np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
@@ -73,14 +76,14 @@ def _decimals(values: pa.Array) -> pa.Array:
 
 
 def _decimal(value: Decimal) -> str:
-    # Not abs(), which rounds to the digits of the decimal context.
+    # abs() would round to the decimal context's precision.
     whole, _, fraction = f"{value.copy_abs():f}".partition(".")
     whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
     digits = f"{len(whole):02d}{whole}{fraction}"
     if value >= 0:
-        return f"1{digits}!"  # the end mark is below every digit
-    return f"0{digits.translate(_NINES_COMPLEMENT)}~"  # and here above: -1.51 is below -1.5
+        return f"1{digits}!"  # the end mark sorts below every digit
+    return f"0{digits.translate(_NINES_COMPLEMENT)}~"  # here it sorts above: -1.51 is below -1.5
 
 
-def _marked(texts: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(_TEXT_BEGINS, texts, _TEXT_ENDS, "")
+def _between_marks(texts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(_TEXT_START, texts, _TEXT_END, "")

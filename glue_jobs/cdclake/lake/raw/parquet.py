@@ -1,4 +1,4 @@
-"""Reads Parquet files as DMS writes them: a row group at a time."""
+"""Reads raw Parquet files, one row group at a time."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import KeyValue
 
 BATCH_ROWS = 1 << 17
-_TOLD_EXACTLY = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
-"""Types whose smallest and largest value in a footer are in the order of routes."""
+_ORDERED_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
+"""Types whose minimum and maximum in a footer follow the order of leading keys."""
 
 
 class RowGroup(NamedTuple):
     """One row group of a file.
 
     Attributes:
-        first_row: Number of its first row in the file.
-        size_bytes: Size in the file, compressed.
-        bounds: Smallest and largest route, if the file says so; two None if not.
+        first_row: Index of its first row in the file.
+        size_bytes: Compressed size.
+        bounds: Smallest and largest leading key; two None if the footer has none.
     """
 
     number: int
@@ -39,18 +39,18 @@ class RowGroup(NamedTuple):
     bounds: tuple[KeyValue, KeyValue] = (None, None)
 
 
-def look(fs: FileSystem, key: str, route_column: str = "") -> tuple[pa.Schema, tuple[RowGroup, ...]]:
-    """A file's columns and row groups, from its footer.
+def read_footer(fs: FileSystem, key: str, leading_column: str = "") -> tuple[pa.Schema, tuple[RowGroup, ...]]:
+    """Read a file's columns and row groups.
 
     Args:
-        route_column: The table's first key column; empty if it has none.
+        leading_column: The table's first key column; empty if it has none.
     """
     with fs.open_input_file(key) as source:
         parquet = pq.ParquetFile(source)
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         starts = accumulate((group.num_rows for group in groups), initial=0)
         return parquet.schema_arrow, tuple(
-            RowGroup(i, start, _compressed_bytes(group), _bounds(group, parquet.schema_arrow, route_column))
+            RowGroup(i, start, _compressed_bytes(group), _bounds(group, parquet.schema_arrow, leading_column))
             for i, (group, start) in enumerate(zip(groups, starts, strict=False))
         )
 
@@ -60,21 +60,21 @@ def _compressed_bytes(group: pq.RowGroupMetaData) -> int:
 
 
 def _bounds(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
-    found = [i for i, column in enumerate(schema.names) if column.lower() == name.lower()]
-    if len(found) != 1 or group.num_columns != len(schema.names):
+    indices = [i for i, column in enumerate(schema.names) if column.lower() == name.lower()]
+    if len(indices) != 1 or group.num_columns != len(schema.names):
         return None, None
-    kind, statistics = schema.field(found[0]).type, group.column(found[0]).statistics
-    if statistics is None or not statistics.has_min_max or not any(is_kind(kind) for is_kind in _TOLD_EXACTLY):
+    kind, statistics = schema.field(indices[0]).type, group.column(indices[0]).statistics
+    if statistics is None or not statistics.has_min_max or not any(is_kind(kind) for is_kind in _ORDERED_TYPES):
         return None, None
     return bounds(comparable(pa.array([statistics.min, statistics.max], kind)))
 
 
 def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_row: int) -> Iterator[RawRows]:
-    """Rows of some row groups that follow each other, in order.
+    """Read consecutive row groups.
 
     Args:
-        row_groups: Their numbers; None for all.
-        first_row: Number of their first row in the file.
+        row_groups: Their indices; None for all.
+        first_row: Index of their first row in the file.
     """
     with fs.open_input_file(key) as source:
         for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS, row_groups=row_groups, use_threads=False):

@@ -1,4 +1,4 @@
-"""Bad rows: counted, kept aside where a person can look at them, and never in the way of good ones."""
+"""Quarantines bad rows: counts them and writes them to a file for the operator, so that good rows can go on."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Bad rows of a task, or of a whole change.
+    """Bad rows of a task or a change.
 
     Attributes:
-        rows: How many.
-        first: The first of them by file and row; None if there are none.
-        keys: Files in the lake bucket that they were written to.
+        rows: Number of bad rows.
+        first: The first by file and row; None if there are none.
+        keys: Object keys, in the lake bucket, of the files with these rows.
     """
 
     rows: int = 0
@@ -32,53 +32,54 @@ class Quarantine:
     keys: tuple[str, ...] = ()
 
     def __add__(self, other: Quarantine) -> Quarantine:
-        firsts = [one.first for one in (self, other) if one.first]
-        first = min(firsts, key=_place, default=None)
+        firsts = [quarantine.first for quarantine in (self, other) if quarantine.first]
+        first = min(firsts, key=_file_and_row, default=None)
         return Quarantine(self.rows + other.rows, first, self.keys + other.keys)
 
-    def check(self, most: int) -> None:
-        """Refuse more bad rows than the operator allows.
+    def require_at_most(self, limit: int) -> None:
+        """Refuse a change with more bad rows than the operator allows.
 
         Raises:
-            BadRowError: There are more; names the first.
+            BadRowError: There are more; names the first, with rows counted from 1.
         """
-        if self.rows <= most or self.first is None:
+        if self.rows <= limit or self.first is None:
             return
         first = self.first
         others = "" if self.rows == 1 else f", the first of {self.rows} bad rows"
         remedy = (
-            "Nothing was applied. Have the file corrected, or allow such rows to be put aside: "
-            f"MaxQuarantinedRows {self.rows} or more"
+            "Nothing was applied. Correct the file, or quarantine such rows: "
+            f"set MaxQuarantinedRows to {self.rows} or more"
         )
         message = f"{first.reason}{others}"
-        raise BadRowError(message, remedy=remedy, file=first.file, row=first.row)
+        row = None if first.row is None else first.row + 1
+        raise BadRowError(message, remedy=remedy, file=first.file, row=row)
 
 
 class BadRowCollector:
-    """Bad rows gathered by a task, in bounded memory: once there are more than allowed they are but counted.
+    """Collects the bad rows of a task in bounded memory. Above the limit it only counts them.
 
     Args:
-        most: How many one change may put aside.
+        limit: Number of bad rows that one change may quarantine.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._rows: list[BadRow] = []
         self._counted = Quarantine()
 
     def add(self, bad_rows: Sequence[BadRow]) -> None:
-        """Take some more."""
+        """Add bad rows."""
         self._rows += bad_rows
-        if self._counted.rows + len(self._rows) > self._most:  # the change will be refused
+        if self._counted.rows + len(self._rows) > self._limit:  # the change will be refused
             self._counted += _counted(self._rows)
             self._rows.clear()
 
     def write(self, fs: FileSystem, key: str) -> Quarantine:
-        """Write them as JSON lines (file, row, reason, content), unless there are none or more than allowed.
+        """Write the bad rows as JSON lines (file, row, reason, content), unless there are none or too many.
 
         Args:
             fs: Lake file system.
-            key: Where to write them.
+            key: Object key to write to.
         """
         if self._counted.rows or not self._rows:
             return self._counted + _counted(self._rows)
@@ -88,17 +89,17 @@ class BadRowCollector:
         return replace(_counted(self._rows), keys=(key,))
 
 
-def quarantine_rows(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], most: int) -> Quarantine:
-    """Put all bad rows of a task aside at once, see `BadRowCollector`."""
-    gathered = BadRowCollector(most)
-    gathered.add(bad_rows)
-    return gathered.write(fs, key)
+def quarantine_rows(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], limit: int) -> Quarantine:
+    """Write all bad rows of a task at once, see `BadRowCollector`."""
+    collector = BadRowCollector(limit)
+    collector.add(bad_rows)
+    return collector.write(fs, key)
 
 
 def _counted(bad_rows: Sequence[BadRow]) -> Quarantine:
-    """Bad rows that are counted, and not written anywhere."""
-    return Quarantine(len(bad_rows), min(bad_rows, key=_place, default=None))
+    """Count bad rows without writing them."""
+    return Quarantine(len(bad_rows), min(bad_rows, key=_file_and_row, default=None))
 
 
-def _place(bad: BadRow) -> tuple[str, int]:
+def _file_and_row(bad: BadRow) -> tuple[str, int]:
     return bad.file, -1 if bad.row is None else bad.row

@@ -1,4 +1,4 @@
-"""Reads many small raw files as fast as one: DMS writes up to one a minute, and S3 takes its time for each."""
+"""Reads many small raw files at once: DMS writes up to one a minute, and each S3 request takes time."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableSettings
 
 READS_AHEAD = 16
-"""So many slices are read at once, so that 200 files take as long as 13 one after the other."""
+"""Slices read at once: 200 files take as long as 13 files in sequence."""
 SMALL_BYTES = 1 << 20
-"""A larger slice is read when it has its turn, a batch at a time: it takes longer to read than to ask for."""
+"""Larger slices are read in their turn, batch by batch: reading them takes longer than requesting them."""
 
 
 def read_all(
     fs: FileSystem, parts: Iterable[Slice], shape: TableShape, settings: TableSettings, table: TableName
 ) -> Iterator[ReadBatch]:
-    """Rows of slices in their order, those of each as `raw_reader.read` gives them; errors are the same.
+    """Read slices in order, see `reader.read`, which raises the same errors.
 
-    At most `READS_AHEAD` small slices are in memory besides the batch that is given.
+    At most `READS_AHEAD` small slices are in memory besides the current batch.
     """
     pool = ThreadPoolExecutor(READS_AHEAD)
-    waiting: deque[Slice | Future[list[ReadBatch]]] = deque()
-    left = iter(parts)
+    pending: deque[Slice | Future[list[ReadBatch]]] = deque()
+    remaining = iter(parts)
     try:
         while True:
-            for part in islice(left, READS_AHEAD - len(waiting)):
+            for part in islice(remaining, READS_AHEAD - len(pending)):
                 small = part.size_bytes <= SMALL_BYTES
-                waiting.append(pool.submit(_whole, fs, part, shape, settings, table) if small else part)
-            if not waiting:
+                pending.append(pool.submit(_whole, fs, part, shape, settings, table) if small else part)
+            if not pending:
                 return
-            first = waiting.popleft()
+            first = pending.popleft()
             yield from first.result() if isinstance(first, Future) else read(fs, first, shape, settings, table)
     finally:
         pool.shutdown(cancel_futures=True)

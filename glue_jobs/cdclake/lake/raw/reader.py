@@ -1,7 +1,8 @@
-"""Reads raw files of any format into Arrow tables of the lake's columns, with operation, position and key."""
+"""Reads raw files of any format into rows in flight."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,44 +11,28 @@ import pyarrow as pa
 from cdclake.errors import InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.normalize import BEFORE_PREFIX, normalize
-from cdclake.lake.raw.parquet import BATCH_ROWS
-from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
 from cdclake.lake.storage.types import schema_of
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
-from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE, Schema
+from cdclake.model.schema import OP_COLUMN, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.raw.rows import RawRows, ReadBatch
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import KeyValue
     from cdclake.model.table import TableName, TableSettings
 
-__all__ = [
-    "BATCH_ROWS",
-    "DELETE",
-    "INSERT",
-    "UPDATE",
-    "BadRow",
-    "Inspection",
-    "ReadBatch",
-    "Slice",
-    "inspect",
-    "read",
-    "read_raw",
-    "reading",
-]
-
 ADDED_PREFIXES = ("AR_H_", BEFORE_PREFIX)
-"""What the names of columns begin with that DMS's mapping rules add."""
+"""Prefixes of columns that DMS's mapping rules add."""
 RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), POSITION, ORDERING, LEADING_KEY, KEY, UNSENT})
-"""Names that no column of a source may have, in lower case."""
+"""Names that no source column may have, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +40,11 @@ class Slice:
     """A part of a raw file that one task reads.
 
     Attributes:
-        row_groups: Parquet row groups to read; None for the whole file.
-        first_row: Number of the first row in the file.
         size_bytes: Size of the part in the file.
-        bounds: Smallest and largest route of its rows; two None if that is not known.
-        only: Numbers of the rows to take, if they are taken beside all others of their file; None: all rows.
+        row_groups: Parquet row groups to read; None for the whole file.
+        first_row: Index of the first row in the file.
+        bounds: Smallest and largest leading key; two None if unknown.
+        only_rows: Indices of the rows to read later than the rest of their file; None for all rows.
     """
 
     file: RawFile
@@ -67,16 +52,16 @@ class Slice:
     row_groups: tuple[int, ...] | None = None
     first_row: int = 0
     bounds: tuple[KeyValue, KeyValue] = (None, None)
-    only: frozenset[int] | None = None
+    only_rows: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a look at a raw file's head tells.
+    """The columns and slices of a raw file.
 
     Attributes:
         schema: The source's columns in lake types, without operation and added columns.
-        parts: What tasks read: one slice per Parquet row group, one for a CSV file.
+        parts: Slices for tasks to read: one per Parquet row group, one for a CSV file.
     """
 
     schema: Schema
@@ -84,17 +69,19 @@ class Inspection:
 
 
 def inspect(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspection:
-    """Look at a raw file's columns and size without reading its rows.
+    """Read a raw file's columns and size, but not its rows.
 
     Raises:
-        UnreadableFileError: It is not what its name says.
-        SchemaMismatchError: Its columns cannot be kept, or cannot be named.
-        ConfigurationError: It is a transaction file, whose columns the Schema attribute must name, and does not.
-        InputError: It is gone.
+        UnreadableFileError: The file is not of the format in its name.
+        SchemaMismatchError: A column has an unsupported type or no known name.
+        ConfigurationError: It is a transaction file, and the Schema attribute is not set.
+        InputError: The file is missing.
     """
-    with reading(file):
+    with read_errors_reported(file):
         if file.format is RawFormat.PARQUET:
-            raw_schema, groups = parquet.look(fs, file.key, settings.primary_key[0] if settings.primary_key else "")
+            raw_schema, groups = parquet.read_footer(
+                fs, file.key, settings.primary_key[0] if settings.primary_key else ""
+            )
             parts = tuple(
                 Slice(file, group.size_bytes, (group.number,), group.first_row, group.bounds) for group in groups
             )
@@ -111,35 +98,35 @@ def read(
     settings: TableSettings,
     table: TableName | None = None,
 ) -> Iterator[ReadBatch]:
-    """Rows of a slice in file order, and those of them that the lake cannot take.
+    """Read and convert the rows of a slice, in file order.
 
     Args:
-        shape: The lake table; a column that the file does not have is null, one more in the file is left out.
-        table: Whose rows to read of a transaction file, which holds those of many tables.
+        shape: The lake table. A column missing from the file is null; an additional one is ignored.
+        table: The table whose rows to read from a transaction file, which contains rows of many tables.
 
     Raises:
         UnreadableFileError: The file is damaged.
         SchemaMismatchError: The file lacks a key column or the ordering column.
-        InputError: The file is gone.
+        InputError: The file is missing.
     """
     file = part.file
     for raw in read_raw(fs, part, settings, table):
-        if part.only is None:
+        if part.only_rows is None:
             yield normalize(raw, file, shape, settings)
         else:
-            batch = normalize(raw.only(part.only), file, shape, settings)
-            yield _as_loaded(batch) if file.kind is RawKind.FULL_LOAD else batch
+            batch = normalize(raw.select(part.only_rows), file, shape, settings)
+            yield _as_full_load(batch) if file.kind is RawKind.FULL_LOAD else batch
 
 
 def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None = None) -> Iterator[RawRows]:
-    """Rows of a slice in file order as they are there, with all columns that DMS added.
+    """Read the rows of a slice, in file order, with all columns of the file.
 
     Args:
-        table: Whose rows to read of a transaction file, which holds those of many tables.
+        table: The table whose rows to read from a transaction file, which contains rows of many tables.
 
     Raises:
         UnreadableFileError: The file is damaged.
-        InputError: The file is gone.
+        InputError: The file is missing.
     """
     file = part.file
     batches = (
@@ -151,54 +138,45 @@ def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableN
         yield raw
 
 
-def _as_loaded(batch: ReadBatch) -> ReadBatch:
-    """Rows of a full load that is in the lake already: older than every change."""
+def _as_full_load(batch: ReadBatch) -> ReadBatch:
+    """Give rows of an already applied full load its position: older than every change."""
     index = batch.rows.schema.get_field_index(POSITION)
     positions = pa.repeat(FULL_LOAD_POSITION, batch.rows.num_rows)
     return replace(batch, rows=batch.rows.set_column(index, batch.rows.schema.field(index), positions))
 
 
 def _next(batches: Iterator[RawRows], file: RawFile) -> RawRows | None:
-    with reading(file):
+    with read_errors_reported(file):
         return next(batches, None)
 
 
-class reading:
-    """Turns what Arrow says of a damaged or vanished file into our errors."""
-
-    def __init__(self, file: RawFile) -> None:
-        self.file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, FileNotFoundError):
-            remedy = "Run the DMS task's reload for this table, or put the file back"
-            raise InputError(
-                "A raw file vanished before it was read", remedy=remedy, file=self.file.relative
-            ) from error
-        if isinstance(error, (pa.ArrowInvalid, EOFError)) or _is_corrupt(error):
-            message = f"A raw file cannot be read as {self.file.format.value}: {error}"
-            remedy = "Nothing of it was applied. Have DMS write it again, or move it out of the raw folder"
-            raise UnreadableFileError(message, remedy=remedy, file=self.file.relative) from error
-
-
-def _is_corrupt(error: BaseException | None) -> bool:
-    # Arrow reports broken compressed data and truncated Parquet pages as plain OSError without an errno.
-    return isinstance(error, OSError) and error.errno is None
+@contextmanager
+def read_errors_reported(file: RawFile) -> Iterator[None]:
+    """Raise cdclake's errors in place of Arrow's if a raw file is damaged or missing."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        remedy = "Run the DMS task's reload for this table, or put the file back"
+        raise InputError("A raw file vanished before it was read", remedy=remedy, file=file.relative) from error
+    except (OSError, pa.ArrowInvalid, EOFError) as error:
+        # Arrow reports broken compressed data and truncated Parquet pages as plain OSError without an errno.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        message = f"A raw file cannot be read as {file.format.value}: {error}"
+        remedy = "Nothing of it was applied. Have DMS write it again, or move it out of the raw folder"
+        raise UnreadableFileError(message, remedy=remedy, file=file.relative) from error
 
 
 def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> Schema:
-    """The columns to keep: not the operation, nor what a mapping rule added; types as the Schema attribute says."""
+    """Columns of the source, without the operation and added columns; the Schema attribute overrides types."""
     fields = [field for field in raw if field.name != OP_COLUMN and not field.name.startswith(ADDED_PREFIXES)]
     seen: set[str] = set()
     for field in fields:
         if field.name.lower() in seen or field.name.lower() in RESERVED_COLUMNS:
-            message = f"A raw file has two columns {field.name}, or one that is named as a column of cdclake's own"
-            remedy = "Rename or leave out the column by a DMS mapping rule; case does not tell columns apart"
+            message = f"Column {field.name} of a raw file appears twice, or its name is reserved by cdclake"
+            remedy = "Rename or remove the column with a DMS mapping rule; column names ignore case"
             raise SchemaMismatchError(message, remedy=remedy, file=file.relative, column=field.name)
         seen.add(field.name.lower())
-    found = schema_of(pa.schema(fields), file.relative)
+    inferred = schema_of(pa.schema(fields), file.relative)
     declared = settings.schema or Schema()
-    return Schema(tuple(declared.find(column.name) or column for column in found))
+    return Schema(tuple(declared.find(column.name) or column for column in inferred))

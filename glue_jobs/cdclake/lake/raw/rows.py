@@ -1,4 +1,4 @@
-"""Rows of raw files on their way into the lake: as they were read, as they go on, and those that cannot."""
+"""Rows of raw files: as read, as converted for the lake, and bad ones."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row of a raw file that the lake cannot take.
+    """A row of a raw file that cannot be converted.
 
     Attributes:
         file: The raw file, relative to the table's raw folder.
-        row: Number of the row in the file, from 0, a header not counted; None if it cannot be told.
-        reason: What is wrong, for a person.
-        content: The row's values as text by column, or the row as it lies in the file if it has no columns.
+        row: Index of the row in the file, from 0, without the header; None if unknown.
+        reason: What is wrong, for the operator.
+        content: The row's values as text by column, or the raw line if it does not split into the columns.
     """
 
     file: str
@@ -28,20 +28,20 @@ class BadRow:
 
 @dataclass(frozen=True)
 class RawRows:
-    """Some rows of a raw file as they were read.
+    """Rows of a raw file as read.
 
     Attributes:
-        columns: The file's columns; those of CSV are bytes, null where a field has the null text.
-        numbers: Number of each row in the file, ascending.
-        bad_rows: Rows among them that could not be taken apart.
+        columns: The file's columns; those of CSV are bytes, null where a field equals the null text.
+        numbers: Index of each row in the file, ascending.
+        bad_rows: Rows that do not split into the columns.
     """
 
     columns: pa.RecordBatch
     numbers: np.ndarray[Any, np.dtype[np.int64]]
     bad_rows: tuple[BadRow, ...] = ()
 
-    def only(self, numbers: frozenset[int]) -> RawRows:
-        """Those of them that have one of some numbers."""
+    def select(self, numbers: frozenset[int]) -> RawRows:
+        """The rows with these numbers."""
         wanted = np.isin(self.numbers, list(numbers))
         bad_rows = tuple(bad for bad in self.bad_rows if bad.row in numbers)
         return RawRows(self.columns.filter(pa.array(wanted)), self.numbers[wanted], bad_rows)
@@ -49,13 +49,12 @@ class RawRows:
 
 @dataclass(frozen=True)
 class ReadBatch:
-    """Some rows of a raw file as the lake takes them.
+    """Rows of a raw file, converted for the lake.
 
     Attributes:
-        rows: The lake's columns, `Op`, position, which columns were not sent if the table's CSV can say so, and route
-            and key if there is a key.
-        bad_rows: Rows left out of it.
-        derived: How many of the rows are deletes that no row of the file is: of the old key where an update changed it.
+        rows: Rows in flight, see `TableShape.in_flight`.
+        bad_rows: Rows that could not be converted.
+        derived: Number of rows that are not in the file: deletes of the old key, where an update changes the key.
     """
 
     rows: pa.Table
