@@ -17,7 +17,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake_table import LakeTable, Undone
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableName
-from tests.cli.lake import SampleTable
+from tests.builders import LakeBuilder
 from tests.conftest import REGION
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
 
 
-def two_changes(installation: Installation) -> SampleTable:
+def two_changes(installation: Installation) -> LakeBuilder:
     """A lake table in a bucket of an AWS that has nothing else."""
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket=installation.lake_bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     create_state_table(boto3.client("dynamodb"), installation.state_table)
-    table = SampleTable(ChangeLog(S3Store(s3, installation.lake_bucket), installation.layout(NAME)))
-    table.apply(100)
-    table.apply(50)
+    table = LakeBuilder(ChangeLog(S3Store(s3, installation.lake_bucket), installation.layout(NAME)))
+    table.change(rows=100)
+    table.change(rows=50)
     return table
 
 

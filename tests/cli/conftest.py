@@ -16,7 +16,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableName, TableState
-from tests.cli.lake import SampleTable
+from tests.builders import LakeBuilder
 
 
 class Command:
@@ -100,16 +100,23 @@ def state(cdclake, aws):
     return store
 
 
+def content(staged_key):
+    """A data file's bytes, whose number tells its change."""
+    change = int(staged_key.split("-run-")[1].split("/")[0])
+    return f"rows of change {change}".encode() * change
+
+
 @pytest.fixture
 def store(state):
     """A lake table with three changes, in a versioned bucket; the table is registered and active."""
     client = boto3.client("s3")
     client.put_bucket_versioning(Bucket="cdclake-lake", VersioningConfiguration={"Status": "Enabled"})
     name = TableName("shop", "store")
-    table = SampleTable(ChangeLog(S3Store(client, "cdclake-lake"), Target().installation.layout(name)))
-    first = table.apply(100, kind=ChangeKind.FULL_LOAD)
-    table.apply(50)
-    table.apply(20, retired=(first.added[0].path,))
+    table = LakeBuilder(ChangeLog(S3Store(client, "cdclake-lake"), Target().installation.layout(name)), content=content)
+    seconds = {"read": 0.25, "rewrite": 1.5}
+    first = table.change(rows=100, kind=ChangeKind.FULL_LOAD, seconds=seconds)
+    table.change(rows=50, too_late=("20240101-000000000.parquet",), bad_rows=b"{}", seconds=seconds)
+    table.change(rows=20, retired=(first.added[0].path,), seconds=seconds)
     state.set_by_person("cdclake-raw/shop/store/", {"ActiveFlag": "true"})
     state.record_run("cdclake-raw/shop/store/", {"LastChangeId": "3"})
     return table

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -17,11 +17,10 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Plan
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
-from cdclake.model.snapshot import DataFile
 from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
+from tests.builders import LakeBuilder
 
 TARGET = Target()
 STORE, PRODUCT = TableName("shop", "store"), TableName("shop", "product")
@@ -32,42 +31,16 @@ def registered(name, *, active=True):
     return TARGET.installation.new_state(name).with_attributes(ActiveFlag=str(active).lower())
 
 
-def commit(log, *, rows, rewritten=(), quarantined=0):
-    before = log.snapshot(log.head())
-    files = (
-        *(file for file in before.files if file.path not in rewritten),
-        DataFile(f"{before.change + 1}.parquet", rows, 9),
+def commit(log, rows, retired=(), quarantined=0):
+    staged = LakeBuilder(log).stage(
+        rows=rows,
+        retired=retired,
+        books={"read_insert": rows + quarantined, "quarantined": quarantined},
+        bytes_read=2_000_000,
+        bytes_added=1_500_000,
+        seconds={"list": 0.25, "read": 1.5},
     )
-    after = replace(before, change=before.change + 1, files=files)
-    gone = sum(file.rows for file in before.files if file.path in rewritten)
-    books = Books(
-        read_insert=rows + quarantined,
-        applied=rows,
-        quarantined=quarantined,
-        inserted=rows,
-        replaced=gone,
-        rows_before=before.rows,
-        rows_after=after.rows,
-    )
-    staged = (StagedFile("staged", files[-1].path),)
-    key = log.write_snapshot(after, "run")
-    log.commit(
-        ChangeRecord(
-            change=after.change,
-            kind=ChangeKind.INCREMENTAL,
-            created_utc="2024-03-05T10:00:00+00:00",
-            run_id="run",
-            fencing_token=1,
-            raw_files=("20240305-100000000.parquet",),
-            books=books,
-            added=staged,
-            retired=rewritten,
-            snapshot_key=key,
-            bytes_read=2_000_000,
-            bytes_added=1_500_000,
-            seconds={"list": 0.25, "read": 1.5},
-        )
-    )
+    log.commit(staged)
 
 
 @dataclass
@@ -118,7 +91,7 @@ def test_changes_of_the_run_are_reported_and_earlier_ones_are_not():
     commit(world.log(STORE), rows=8)
 
     def work():
-        commit(world.log(STORE), rows=9, rewritten=("1.parquet",))
+        commit(world.log(STORE), rows=9, retired=("000000000001-00001.parquet",))
         return [JobState.ACTIVE, JobState.ACTIVE, JobState.SUCCEEDED]
 
     world.work[path(STORE)] = work

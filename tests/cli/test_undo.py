@@ -10,7 +10,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 
 PATH = "cdclake-raw/shop/store/"
-RAW_2, RAW_3 = "20240305-100200000.parquet", "20240305-100300000.parquet"
+RAW_2, RAW_3 = "20240302-000000000.parquet", "20240303-000000000.parquet"
 
 
 def lake_objects():
@@ -47,20 +47,20 @@ def test_a_dry_run_shows_the_plan_and_does_nothing_even_while_a_run_has_the_leas
     assert cells(result, "Data files") == ["Data files", "2", "2"]
     assert cells(result, "Last change file") == ["Last change file", RAW_3, RAW_2]
     assert cells(result, "Active") == ["Active", "yes", "no"]
-    assert "come back: 1 (20 bytes)" in result.stdout
-    assert "go out of sight: 1 (19 bytes)" in result.stdout
+    assert "come back: 1 (16 bytes)" in result.stdout
+    assert "go out of sight: 1 (48 bytes)" in result.stdout
     assert "dry run: nothing was done" in result.stdout
     plan = the_json(cdclake("rollback", "shop.store", "--to", "1", "--dry-run", "-o", "json"))
     assert (plan["table"], plan["done"], plan["as_of"], plan["changes"]) == ("shop.store", False, 1, [2, 3])
-    assert (plan["rows_before"], plan["rows_after"], plan["watermark_after"]) == (70, 100, "20240305-100100000.parquet")
+    assert (plan["rows_before"], plan["rows_after"], plan["watermark_after"]) == (70, 100, "20240301-000000000.parquet")
     assert (lake_objects(), dict(state.get(PATH).item)) == before
 
 
 def test_rollback_gives_the_very_same_files_moves_the_watermark_and_turns_the_table_off(cdclake, store, state):
     assert cdclake("rollback", "shop.store", "--to", "2", "--yes").exit_code == 0
-    assert store.visible() == {
-        "000000000001-00001.parquet": b"100 rows of change 1",
-        "000000000002-00001.parquet": b"50 rows of change 2",
+    assert store.contents() == {
+        "000000000001-00001.parquet": b"rows of change 1",
+        "000000000002-00001.parquet": b"rows of change 2" * 2,
     }
     item = state.get(PATH).item
     assert item[Attribute.ACTIVE_FLAG] == "false"
@@ -136,7 +136,7 @@ def test_a_person_is_asked_and_may_say_yes(cdclake, store):
 
 def test_a_change_between_question_and_answer_stops_the_command(cdclake, store, state):
     def apply_and_agree():
-        store.apply(7)
+        store.change(rows=7)
         return "y"
 
     result = cdclake.asked("rollback", "shop.store", answer=apply_and_agree)
@@ -207,7 +207,7 @@ def test_what_cannot_be_undone_is_a_clear_error(cdclake, store, arguments, messa
 
 def test_a_long_way_back_lists_the_last_changes_only(cdclake, store, state):
     for _ in range(30):
-        store.apply(1)
+        store.change(rows=1)
     result = cdclake("rollback", "shop.store", "--to", "1", "--dry-run")
     assert "and 2 before these" in result.stdout
     assert TableState(state.get(PATH).item).active

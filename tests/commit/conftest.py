@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.adapters.conftest import s3, store, suspended_s3, versioned_s3  # noqa: F401 - fixtures
-from tests.commit.small_lake import SmallLake
+from tests.builders import LakeBuilder
 
 if TYPE_CHECKING:
     from cdclake.adapters.memory import ManualClock
@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def lake(store: ObjectStore, clock: ManualClock) -> SmallLake:  # noqa: F811 - the fixture
+def lake(store: ObjectStore, clock: ManualClock) -> LakeBuilder:  # noqa: F811 - the fixture
     """A lake table without changes."""
-    return SmallLake(store, clock)
+    return LakeBuilder(store, clock)

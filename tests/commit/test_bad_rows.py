@@ -12,22 +12,22 @@ from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit import bad_rows
 from cdclake.commit.bad_rows import changes_with_bad_rows, read_bad_rows
 from cdclake.commit.put_aside import put_aside
-from tests.commit.small_lake import LAYOUT, SmallLake
+from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
 
 
 @pytest.fixture
-def lake() -> SmallLake:
-    lake = SmallLake(MemoryStore(), ManualClock())
+def lake() -> LakeBuilder:
+    lake = LakeBuilder(MemoryStore(), ManualClock())
     lake.change()
-    lake.change(quarantine=True)
-    lake.change(quarantine=True)
+    lake.change(bad_rows=b"{}")
+    lake.change(bad_rows=b"{}")
     return lake
 
 
-def with_rows(lake: SmallLake, *files: int) -> ChangeRecord:
+def with_rows(lake: LakeBuilder, *files: int) -> ChangeRecord:
     """The last change, as if it had put so many rows aside in each of its files."""
     keys = [f"{LAYOUT.quarantine_prefix(3, 'run-3')}{number}.jsonl" for number in range(len(files))]
     for key, rows in zip(keys, files):
@@ -35,12 +35,12 @@ def with_rows(lake: SmallLake, *files: int) -> ChangeRecord:
     return replace(lake.log.record(3), quarantine=tuple(keys))
 
 
-def test_changes_that_put_rows_aside_come_newest_first_and_none_that_is_not_committed(lake: SmallLake) -> None:
-    lake.stage(run_id="dead", quarantine=True)
+def test_changes_that_put_rows_aside_come_newest_first_and_none_that_is_not_committed(lake: LakeBuilder) -> None:
+    lake.stage(run_id="dead", bad_rows=b"{}")
     assert changes_with_bad_rows(lake.log, lake.log.head()) == [3, 2]
 
 
-def test_what_a_table_lacks_is_found_without_the_changes_before(lake: SmallLake) -> None:
+def test_what_a_table_lacks_is_found_without_the_changes_before(lake: LakeBuilder) -> None:
     for number in (2, 3):
         (key,) = lake.log.record(number).quarantine
         lake.store.put(key, json.dumps({"row": 1, "file": f"{number}.csv"}).encode())
@@ -50,13 +50,13 @@ def test_what_a_table_lacks_is_found_without_the_changes_before(lake: SmallLake)
 
 
 def test_a_table_that_never_put_rows_aside_lacks_none_and_no_change_is_read() -> None:
-    lake = SmallLake(MemoryStore(), ManualClock())
+    lake = LakeBuilder(MemoryStore(), ManualClock())
     lake.change()
     lake.store.delete([LAYOUT.change_key(1)])
     assert put_aside(lake.log, 1) == []
 
 
-def test_pages_are_all_rows_in_the_order_of_the_files(lake: SmallLake) -> None:
+def test_pages_are_all_rows_in_the_order_of_the_files(lake: LakeBuilder) -> None:
     record = with_rows(lake, 3, 0, 4)
     pages = [read_bad_rows(lake.log, record, skip, 3) for skip in (0, 3, 6, 9)]
     assert [[row["row"] for row in page.rows] for page in pages] == [[0, 1, 2], [0, 1, 2], [3], []]
@@ -65,7 +65,7 @@ def test_pages_are_all_rows_in_the_order_of_the_files(lake: SmallLake) -> None:
 
 
 def test_a_file_that_is_too_large_or_gone_is_named_and_the_others_are_read(
-    lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+    lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = with_rows(lake, 2, 500, 1)
     lake.store.delete([record.quarantine[0]])

@@ -15,39 +15,39 @@ from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_c
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import plan_rollback
 from cdclake.errors import ConfigurationError, PastRetentionError
-from tests.commit.small_lake import LAYOUT, SmallLake
+from tests.builders import LAYOUT, LakeBuilder
 
 DAY_SECONDS = 24 * 3600
 MONTH = timedelta(days=30)
 
 
-def plan(lake: SmallLake, retention: timedelta = MONTH) -> CleanUpPlan:
+def plan(lake: LakeBuilder, retention: timedelta = MONTH) -> CleanUpPlan:
     return plan_clean_up(lake.log, retention, lake.clock())
 
 
-def run(lake: SmallLake, retention: timedelta = MONTH) -> CleanUpPlan:
+def run(lake: LakeBuilder, retention: timedelta = MONTH) -> CleanUpPlan:
     found = plan(lake, retention)
     clean_up(lake.log, found)
     return found
 
 
-def rewrite_daily(lake: SmallLake, days: int) -> None:
+def rewrite_daily(lake: LakeBuilder, days: int) -> None:
     """One change a day, each of which replaces the table's only file."""
     for _ in range(days):
         lake.change(retired=[file.path for file in lake.snapshot.files], tombstones=1)
         lake.clock.advance(DAY_SECONDS)
 
 
-def test_what_the_table_was_within_the_retention_time_can_be_gone_back_to_and_nothing_before(lake: SmallLake) -> None:
+def test_what_the_table_was_within_the_retention_time_can_be_gone_back_to_and_nothing_before(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     found = run(lake, timedelta(days=3))
     assert found.first_retained == 4  # committed just three days ago
-    assert found.data_files == tuple(LAYOUT.data_path(number, 0, (), ()) for number in (1, 2, 3))
+    assert found.data_files == tuple(LAYOUT.data_path(number, 1, (), ()) for number in (1, 2, 3))
     assert len(found.snapshots) == len(found.tombstones) == 3
     assert lake.log.first_retained() == 4
     for number in (5, 4):
         lake.rollback(to=number)
-        assert list(lake.visible()) == [LAYOUT.data_path(number, 0, (), ())]
+        assert list(lake.visible()) == [LAYOUT.data_path(number, 1, (), ())]
     with pytest.raises(PastRetentionError, match=r"after change 3 is no longer kept\. Use change 4 or a later one"):
         plan_rollback(lake.log, 3)
     with pytest.raises(PastRetentionError):
@@ -55,7 +55,7 @@ def test_what_the_table_was_within_the_retention_time_can_be_gone_back_to_and_no
     assert lake.log.record(1).change == 1  # the history itself stays
 
 
-def test_the_table_itself_is_kept_however_old_it_is(lake: SmallLake) -> None:
+def test_the_table_itself_is_kept_however_old_it_is(lake: LakeBuilder) -> None:
     lake.change(files=2, tombstones=3)
     was, visible = lake.snapshot, lake.visible()
     lake.clock.advance(400 * DAY_SECONDS)
@@ -64,13 +64,13 @@ def test_the_table_itself_is_kept_however_old_it_is(lake: SmallLake) -> None:
     assert lake.store.get(was.tombstones[0].key) is not None
 
 
-def test_a_second_clean_up_finds_nothing(lake: SmallLake) -> None:
+def test_a_second_clean_up_finds_nothing(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 5)
     assert run(lake, timedelta(days=2)).count > 0
     assert plan(lake, timedelta(days=2)).count == 0
 
 
-def test_a_clean_up_that_died_is_finished_by_the_next(lake: SmallLake) -> None:
+def test_a_clean_up_that_died_is_finished_by_the_next(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     found = plan(lake, timedelta(days=2))
     lake.log.mark_first_retained(found.first_retained)
@@ -83,7 +83,7 @@ def test_a_clean_up_that_died_is_finished_by_the_next(lake: SmallLake) -> None:
     assert plan(lake, timedelta(days=2)).count == 0
 
 
-def test_a_plan_changes_nothing(lake: SmallLake) -> None:
+def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 5)
     before = lake.control_keys(), lake.visible()
     found = plan(lake, timedelta(days=2))
@@ -100,13 +100,13 @@ def test_a_plan_changes_nothing(lake: SmallLake) -> None:
     assert (lake.control_keys(), lake.visible()) == before
 
 
-def test_a_longer_retention_time_does_not_bring_back_what_is_gone(lake: SmallLake) -> None:
+def test_a_longer_retention_time_does_not_bring_back_what_is_gone(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     run(lake, timedelta(days=2))
     assert plan(lake, timedelta(days=365)).first_retained == 5
 
 
-def test_a_file_that_a_rollback_brought_back_is_kept(lake: SmallLake) -> None:
+def test_a_file_that_a_rollback_brought_back_is_kept(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 3)
     lake.rollback(to=1)
     visible = lake.visible()
@@ -114,17 +114,17 @@ def test_a_file_that_a_rollback_brought_back_is_kept(lake: SmallLake) -> None:
     lake.change()
     found = run(lake)
     assert found.first_retained == 4
-    assert found.data_files == tuple(LAYOUT.data_path(number, 0, (), ()) for number in (2, 3))
+    assert found.data_files == tuple(LAYOUT.data_path(number, 1, (), ()) for number in (2, 3))
     assert lake.snapshot.tombstones[0].key not in found.tombstones
     lake.rollback()
     assert lake.visible() == visible
 
 
-def test_what_dead_runs_left_goes_and_bad_rows_put_aside_stay(lake: SmallLake) -> None:
-    kept = lake.change(quarantine=True, tombstones=1).quarantine
-    lake.stage(run_id="dead", tombstones=1, quarantine=True)
+def test_what_dead_runs_left_goes_and_bad_rows_put_aside_stay(lake: LakeBuilder) -> None:
+    kept = lake.change(bad_rows=b"{}", tombstones=1).quarantine
+    lake.stage(run_id="dead", tombstones=1, bad_rows=b"{}")
     lake.change(tombstones=1)
-    left = lake.stage(run_id="paused", tombstones=1, quarantine=True)
+    left = lake.stage(run_id="paused", tombstones=1, bad_rows=b"{}")
     assert has_leftovers(lake.log, 2)
     take_over(lake.log, "by-hand", lake.token, "a run had left an unfinished change", lake.clock)
     assert not has_leftovers(lake.log, 3)
@@ -136,7 +136,7 @@ def test_what_dead_runs_left_goes_and_bad_rows_put_aside_stay(lake: SmallLake) -
 
 
 def test_copies_made_for_reading_go_after_a_day(clock: ManualClock) -> None:
-    lake = SmallLake(MemoryStore(clock), clock)
+    lake = LakeBuilder(MemoryStore(clock), clock)
     lake.change()
     lake.store.put(LAYOUT.as_of_key("old.parquet"), b"")
     clock.advance(DAY_SECONDS)
@@ -145,18 +145,18 @@ def test_copies_made_for_reading_go_after_a_day(clock: ManualClock) -> None:
     assert run(lake).copies == (LAYOUT.as_of_key("old.parquet"),)
 
 
-def test_a_table_without_changes_loses_only_what_dead_runs_left(lake: SmallLake) -> None:
+def test_a_table_without_changes_loses_only_what_dead_runs_left(lake: LakeBuilder) -> None:
     lake.stage(run_id="dead")
     assert has_leftovers(lake.log, 0)
     assert len(run(lake).staging) == 1
     assert lake.control_keys("staging/") == []
 
 
-def test_what_others_write_while_a_clean_up_is_paused_past_its_lease_is_left_alone(lake: SmallLake) -> None:
+def test_what_others_write_while_a_clean_up_is_paused_past_its_lease_is_left_alone(lake: LakeBuilder) -> None:
     lake.change(tombstones=1)
     known = lake.log.head()
-    lake.change(tombstones=1, quarantine=True)
-    lake.stage(run_id="at-work", tombstones=1, quarantine=True)
+    lake.change(tombstones=1, bad_rows=b"{}")
+    lake.stage(run_id="at-work", tombstones=1, bad_rows=b"{}")
     before = lake.control_keys()
     found = plan_clean_up(lake.log, MONTH, lake.clock(), known)
     clean_up(lake.log, found)
@@ -180,7 +180,7 @@ steps = st.lists(
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps)
 def test_whatever_happened_every_retained_change_can_be_gone_back_to(steps: list[tuple[Any, ...]]) -> None:
-    lake = SmallLake(MemoryStore(), ManualClock())
+    lake = LakeBuilder(MemoryStore(), ManualClock())
     shown = {0: lake.visible()}
     for step in steps:
         with suppress(ConfigurationError):  # nothing to undo, or past retention

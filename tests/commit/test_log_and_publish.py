@@ -13,18 +13,15 @@ from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish, roll_forward
 from cdclake.errors import BooksError, CommitConflictError, IntegrityError
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
-from cdclake.model.layout import LakeLayout
+from cdclake.model.change import Books, ChangeRecord, StagedFile
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
-from cdclake.model.table import TableName
+from tests.builders import LAYOUT, change_record
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.ports import ObjectStore
-
-LAYOUT = LakeLayout("lake", "", TableName("shop", "orders"))
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -42,10 +39,8 @@ def staged_change(log: ChangeLog, number: int, run_id: str = "run", retired: tup
     file = DataFile(path, 1, 10, ("2024-03-05",), 1, 9)
     snapshot = Snapshot(number, schema, ("id",), ("day",), "20240305-101500000.parquet", files=(file,))
     before = log.snapshot(number - 1).rows
-    return ChangeRecord(
-        change=number,
-        kind=ChangeKind.INCREMENTAL,
-        created_utc="2024-03-05T10:15:00+00:00",
+    return change_record(
+        number,
         run_id=run_id,
         fencing_token=number,
         raw_files=("20240305-101500000.parquet",),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.commit.small_lake import LAYOUT, SmallLake
+from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:
     from cdclake.adapters.memory import ManualClock
@@ -69,7 +69,7 @@ class Reader(Thread):
 
 
 def test_a_reader_never_sees_a_half_written_file_nor_misses_a_row(store: ObjectStore, clock: ManualClock) -> None:
-    lake = SmallLake(store, clock, content=parquet_file)
+    lake = LakeBuilder(store, clock, content=parquet_file)
     lake.change(files=FILES)
     reader = Reader(store)
     reader.start()

@@ -6,22 +6,22 @@ import pytest
 
 from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.errors import IntegrityError, LakeFilesError
-from tests.commit.small_lake import LAYOUT, SmallLake
+from tests.builders import LAYOUT, LakeBuilder
 
 TABLE = LAYOUT.table_prefix
 
 
-def found(lake: SmallLake) -> Differences:
+def found(lake: LakeBuilder) -> Differences:
     return compare(lake.log, lake.snapshot.files)
 
 
-def test_a_table_as_cdclake_left_it_has_no_differences(lake: SmallLake) -> None:
+def test_a_table_as_cdclake_left_it_has_no_differences(lake: LakeBuilder) -> None:
     lake.change(files=3)
     assert not found(lake)
     check_files(lake.log, lake.snapshot)
 
 
-def test_a_foreign_file_is_named_and_repair_moves_it_out_of_sight(lake: SmallLake) -> None:
+def test_a_foreign_file_is_named_and_repair_moves_it_out_of_sight(lake: LakeBuilder) -> None:
     lake.change()
     visible = lake.visible()
     lake.store.put(f"{TABLE}day=2024-03-05/part-0.parquet", b"somebody's")
@@ -32,13 +32,13 @@ def test_a_foreign_file_is_named_and_repair_moves_it_out_of_sight(lake: SmallLak
     assert lake.store.get(LAYOUT.foreign_key("day=2024-03-05/part-0.parquet")) == b"somebody's"
 
 
-def test_a_file_in_the_folder_of_a_table_that_is_not_there_yet_leads_to_adoption(lake: SmallLake) -> None:
+def test_a_file_in_the_folder_of_a_table_that_is_not_there_yet_leads_to_adoption(lake: LakeBuilder) -> None:
     lake.store.put(f"{TABLE}part-0.parquet", b"somebody's")
     with pytest.raises(LakeFilesError, match=r"did not write.*cdclake adopt shop.orders"):
         check_files(lake.log, lake.snapshot)
 
 
-def test_a_vanished_file_is_named_and_repair_brings_it_back_if_it_is_kept(lake: SmallLake) -> None:
+def test_a_vanished_file_is_named_and_repair_brings_it_back_if_it_is_kept(lake: LakeBuilder) -> None:
     lake.change(files=2)
     visible = lake.visible()
     path = min(visible)
@@ -50,7 +50,7 @@ def test_a_vanished_file_is_named_and_repair_brings_it_back_if_it_is_kept(lake: 
     assert lake.visible() == visible
 
 
-def test_a_vanished_file_that_is_not_kept_stays_an_error(lake: SmallLake) -> None:
+def test_a_vanished_file_that_is_not_kept_stays_an_error(lake: LakeBuilder) -> None:
     lake.change(files=2)
     path = min(lake.visible())
     lake.store.retire(TABLE + path, LAYOUT.retired_key(path))
@@ -59,7 +59,7 @@ def test_a_vanished_file_that_is_not_kept_stays_an_error(lake: SmallLake) -> Non
         repair(lake.log, found(lake))
 
 
-def test_an_overwritten_file_is_named_and_not_repaired(lake: SmallLake) -> None:
+def test_an_overwritten_file_is_named_and_not_repaired(lake: LakeBuilder) -> None:
     lake.change()
     (path,) = lake.visible()
     lake.store.put(TABLE + path, b"other rows, and more of them than there were before")
@@ -73,19 +73,19 @@ def test_an_overwritten_file_is_named_and_not_repaired(lake: SmallLake) -> None:
     "name",
     ["_SUCCESS", "_temporary/0/part-0.parquet", ".hidden", "day=1_$folder$", "day=1/_metadata", ".spark-staging/a/b"],
 )
-def test_what_readers_do_not_read_is_not_foreign(lake: SmallLake, name: str) -> None:
+def test_what_readers_do_not_read_is_not_foreign(lake: LakeBuilder, name: str) -> None:
     lake.change()
     lake.store.put(TABLE + name, b"")
     assert not found(lake)
 
 
-def test_the_folder_of_a_partition_column_with_a_leading_underscore_is_read(lake: SmallLake) -> None:
+def test_the_folder_of_a_partition_column_with_a_leading_underscore_is_read(lake: LakeBuilder) -> None:
     lake.change()
     lake.store.put(f"{TABLE}_day=1/part-0.parquet", b"")
     assert found(lake).foreign == ("_day=1/part-0.parquet",)
 
 
-def test_many_names_are_counted(lake: SmallLake) -> None:
+def test_many_names_are_counted(lake: LakeBuilder) -> None:
     lake.change()
     for number in range(5):
         lake.store.put(f"{TABLE}part-{number}.parquet", b"")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.publish import publish
 from cdclake.control.admin.installation import Installation
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.schema import Column, Schema
-from cdclake.model.snapshot import DataFile
 from cdclake.model.table import TableName
+from tests.builders import LakeBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,11 +84,22 @@ class GrowingTable:
 
     def __init__(self, log: ChangeLog, full_load_utc: str = "2024-03-05 10:00:00") -> None:
         self.log = log
+        self._builder = LakeBuilder(log, self._next_time, lambda key: key.encode() * 40, SCHEMA)
         self._full_load_utc = full_load_utc
+
+    def _next_time(self) -> datetime:
+        return FIRST_CHANGE_UTC + timedelta(hours=self.log.head())
 
     def load(self, rows: int, files: int = 4) -> ChangeRecord:
         """Commit and publish a full load."""
-        return self._apply(ChangeKind.FULL_LOAD, files, (), inserted=rows, seconds={"list": 0.4, "load": 21.7})
+        return self._append(
+            [rows - rows // files * (files - 1), *[rows // files] * (files - 1)],
+            (),
+            {"full_load_utc": self._full_load_utc, "watermark": ""},
+            kind=ChangeKind.FULL_LOAD,
+            raw_files=("LOAD00000001.csv",),
+            seconds={"list": 0.4, "load": 21.7},
+        )
 
     def change(
         self,
@@ -102,102 +112,54 @@ class GrowingTable:
         made_by: str = "",
         reason: str = "",
     ) -> ChangeRecord:
-        """Commit and publish a change of so many rows."""
-        oldest = self.log.snapshot(self.log.head()).files[0].path
-        seconds = {"list": 0.31, "read": 0.84, "route": 0.4, "rewrite": 1.5 + (inserted + updated) / 900, "stage": 0.22}
-        kind = ChangeKind.DIRECT if made_by else ChangeKind.INCREMENTAL
-        return self._apply(
-            kind,
-            2,
-            (oldest,),
-            inserted=inserted,
-            updated=updated,
-            deleted=deleted,
-            superseded=superseded,
-            bad_rows=bad_rows,
-            made_by=made_by,
-            reason=reason,
-            seconds=seconds,
-        )
-
-    def _apply(
-        self,
-        kind: ChangeKind,
-        files: int,
-        retired: tuple[str, ...],
-        *,
-        inserted: int,
-        seconds: Mapping[str, float],
-        updated: int = 0,
-        deleted: int = 0,
-        superseded: int = 0,
-        bad_rows: Sequence[Mapping[str, object]] = (),
-        made_by: str = "",
-        reason: str = "",
-    ) -> ChangeRecord:
-        log, layout = self.log, self.log.layout
-        before = log.snapshot(log.head())
-        number, run = before.change + 1, f"jr_{before.change + 1:032x}"
-        moment = FIRST_CHANGE_UTC + timedelta(hours=number - 1)
-        raw = f"LOAD{number:08d}.csv" if kind is ChangeKind.FULL_LOAD else f"{moment:%Y%m%d-%H%M%S}117.csv"
-        staged = [f"{layout.staging_prefix(number, run)}{i}.parquet" for i in range(files)]
-        added = tuple(StagedFile(key, layout.data_path(number, i + 1, (), ())) for i, key in enumerate(staged))
-        for file in added:
-            log.store.put(file.staged_key, f"{layout.name} {file.path}".encode() * 40)
-        kept = tuple(file for file in before.files if file.path not in retired)
-        rows = before.rows + inserted - deleted - sum(file.rows for file in kept)
-        sizes = [rows - rows // files * (files - 1), *[rows // files] * (files - 1)]
-        new = tuple(
-            DataFile(file.path, size, 40 * len(f"{layout.name} {file.path}"))
-            for file, size in zip(added, sizes, strict=True)
-        )
-        full_load = kind is ChangeKind.FULL_LOAD
-        after = replace(
-            before,
-            change=number,
-            schema=SCHEMA,
-            primary_key=("id",),
-            watermark=before.watermark if full_load else raw,
-            full_load_utc=self._full_load_utc if full_load else before.full_load_utc,
-            files=(*kept, *new),
-        )
-        aside = (layout.quarantine_prefix(number, run) + "read-00000.jsonl",) if bad_rows else ()
-        for key in aside:
-            log.store.put(key, "".join(json.dumps(row) + "\n" for row in bad_rows).encode())
-        record = ChangeRecord(
-            change=number,
-            kind=kind,
-            created_utc=moment.isoformat(timespec="seconds"),
-            run_id=run,
-            fencing_token=log.fencing_token(before.change),
+        """Commit and publish a change with these counts of rows."""
+        oldest = self._builder.snapshot.files[0]
+        rows = oldest.rows + inserted - deleted
+        raw = f"{self._next_time():%Y%m%d-%H%M%S}117.csv"
+        return self._append(
+            [rows - rows // 2, rows // 2],
+            (oldest.path,),
+            {"watermark": raw},
+            books={
+                "read_insert": inserted + superseded,
+                "read_update": updated,
+                "read_delete": deleted,
+                "read_unknown": len(bad_rows),
+                "applied": inserted + updated + deleted,
+                "superseded": superseded,
+                "quarantined": len(bad_rows),
+                "inserted": inserted,
+                "updated": updated,
+                "deleted": deleted,
+                "replaced": 0,
+            },
+            kind=ChangeKind.DIRECT if made_by else ChangeKind.INCREMENTAL,
             raw_files=(raw,),
-            books=Books(
-                read_insert=inserted + superseded,
-                read_update=updated,
-                read_delete=deleted,
-                read_unknown=len(bad_rows),
-                applied=inserted + updated + deleted,
-                superseded=superseded,
-                quarantined=len(bad_rows),
-                inserted=inserted,
-                updated=updated,
-                deleted=deleted,
-                rows_before=before.rows,
-                rows_after=after.rows,
-            ),
-            added=added,
-            retired=retired,
-            snapshot_key=log.write_snapshot(after, run),
-            quarantine=aside,
+            bad_rows="".join(json.dumps(row) + "\n" for row in bad_rows).encode(),
             made_by=made_by,
             reason=reason,
             bytes_read=1_430_000 + 900 * updated,
-            bytes_added=sum(file.bytes for file in new),
-            seconds=seconds,
+            seconds={
+                "list": 0.31,
+                "read": 0.84,
+                "route": 0.4,
+                "rewrite": 1.5 + (inserted + updated) / 900,
+                "stage": 0.22,
+            },
         )
-        log.commit(record)
-        publish(log, record)
-        log.mark_published(number, {"publish": 0.38})
+
+    def _append(
+        self, sizes: list[int], retired: tuple[str, ...], snapshot: Mapping[str, Any], **fields: Any
+    ) -> ChangeRecord:
+        record = self._builder.change(
+            len(sizes),
+            retired,
+            run_id=f"jr_{self.log.head() + 1:032x}",
+            rows=sizes,
+            snapshot=snapshot,
+            **fields,
+        )
+        self.log.mark_published(record.change, {"publish": 0.38})
         return record
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from cdclake.commit.report import LogEntry
 from cdclake.console.charts import HEIGHT, LEAST_SLOTS, SLOT_WIDTH, axis_top, change_charts, shares
 from cdclake.console.text import breakable, bytes_text, seconds_text
-from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.change import Books
+from tests.builders import change_record
 
 
 @pytest.mark.parametrize(
@@ -24,18 +25,11 @@ def test_the_axis_ends_at_the_greatest_value_unless_that_is_far_above_the_others
 
 def entry(number: int, counts: tuple[int, int, int]) -> LogEntry:
     inserted, updated, deleted = counts
-    record = ChangeRecord(
-        change=number,
-        kind=ChangeKind.INCREMENTAL,
-        created_utc="2024-03-05T10:00:00+00:00",
-        run_id="jr",
-        fencing_token=1,
-        raw_files=(),
+    record = change_record(
+        number,
         books=Books(inserted=inserted, updated=updated, deleted=deleted, rows_after=inserted),
-        added=(),
         retired=("a",) * (deleted % 7),
         restored=("b",) * (updated % 5),
-        snapshot_key="",
         seconds={"read": updated / 1000},
     )
     return LogEntry(record, shown=False, undone=number % 2 == 0, retained=True)

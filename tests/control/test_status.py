@@ -12,8 +12,9 @@ from cdclake.adapters.memory import ManualClock
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.control.status import NEEDS_ACTION, Health, TableStatus, table_status
-from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.change import Books
 from cdclake.model.table import TableState
+from tests.builders import change_record
 
 NOW = ManualClock()()
 NEW = TableState.new("raw-bucket", "dms/shop/", "orders/")
@@ -24,9 +25,7 @@ LEASED = {"LeaseHolder": "run-9", "LeaseExpiresUtc": "2024-03-05T10:05:00Z"}
 NOTHING_NEW = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
 INACTIVE = Decision(DecisionKind.INACTIVE, "it is off", to_do="turn it on")
 FROZEN = Decision(DecisionKind.FROZEN, "files vanished", to_do="thaw it")
-RECORD = ChangeRecord(
-    3, ChangeKind.INCREMENTAL, "2024-03-05T09:59:00+00:00", "jr-1", 1, (), Books(rows_after=7), (), (), "key"
-)
+RECORD = change_record(3, created_utc="2024-03-05T09:59:00+00:00", books=Books(rows_after=7))
 
 
 def due(minutes: float, kind: DecisionKind = DecisionKind.INCREMENTAL) -> Decision:

@@ -13,15 +13,15 @@ from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.run.process_table import BatchReport, Ports, Report, process_table, process_tables
 from cdclake.control.run.spark_batch import run_batch
-from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.change import ChangeKind
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
 from cdclake.model.rawfiles import file_order
-from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
+from tests.builders import SCHEMA, change_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock
 
 RAW, LAKE, LAKE_PREFIX = "raw-bucket", "lake-bucket", "lake/"
-SCHEMA = Schema((Column("id", "bigint"),))
 ORDERS = f"{RAW}/dms/shop/orders/"
 
 
@@ -226,7 +225,14 @@ class World:
             after = mark_applied(start, due, hours)
         number = before.change + 1
         key = log.write_snapshot(replace(after, change=number, schema=SCHEMA), f"jr-{number}")
-        record = ChangeRecord(number, kind, self.clock().isoformat(), f"jr-{number}", token, (), Books(), (), (), key)
+        record = change_record(
+            number,
+            kind=kind,
+            created_utc=self.clock().isoformat(),
+            run_id=f"jr-{number}",
+            fencing_token=token,
+            snapshot_key=key,
+        )
         log.commit(record)
         if and_publish:
             publish(log, record)

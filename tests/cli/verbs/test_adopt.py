@@ -19,7 +19,7 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE, Attribute
 from cdclake.model.table import TableName
 from tests import ROOT
-from tests.cli.lake import SampleTable
+from tests.builders import LakeBuilder
 from tests.cli.test_docs import commands
 
 pytestmark = pytest.mark.aws
@@ -190,10 +190,10 @@ def test_the_documents_session_goes_as_it_says(cdclake, aws_server, monkeypatch)
 
 def test_the_way_back_to_the_old_jobs_gives_them_their_files_and_watermark(cdclake, lake):
     assert cdclake("adopt", "shop.orders", "--yes").exit_code == 0
-    table = SampleTable(lake.log)
+    table = LakeBuilder(lake.log)
     adopted, before = table.visible(), lake.item()
     (adopted_file,) = [path for path in adopted if path.endswith(".parquet")]
-    table.apply(5, retired=(adopted_file,))
+    table.change(rows=5, retired=(adopted_file,))
     assert adopted_file not in table.visible()
     way_back = [
         arguments

@@ -24,7 +24,7 @@ def line_of(result, first):
 def test_the_list_has_the_figures_of_every_change_the_newest_last(cdclake, store):
     result = cdclake("changes", "shop.store")
     assert result.exit_code == 0, result.output
-    figures = ["1", "20", "20", "0", "0", "70", "1", "1", "0", "19", "1.8", "shown", "now"]
+    figures = ["1", "20", "20", "0", "0", "70", "1", "1", "0", "48", "1.8", "shown", "now"]
     assert line_of(result, "3") == ["3", "2024-03-05", "12:00:00", "incremental", *figures]
     lines = listed(cdclake("changes", "shop.store", "--output", "json"))
     assert [(line["change"], line["kind"], line["rows"]) for line in lines] == [
@@ -49,7 +49,7 @@ def test_after_a_rollback_the_list_tells_what_the_table_shows_and_what_is_undone
     assert line_of(result, "2")[-2:] == ["shown", "now"]
     assert line_of(result, "3")[-1] == "undone"
     assert "rollback: as after 2" in result.stdout
-    store.apply(5)
+    store.change(rows=5)
     lines = listed(cdclake("changes", "shop.store", "-o", "json"))
     assert [line["undone"] for line in lines] == [False, False, True, False, False]
     assert [line["shown"] for line in lines] == [False, False, False, False, True]
@@ -99,12 +99,12 @@ def test_show_has_all_of_a_change(cdclake, store):
     for part in (
         "Change 2 of shop.store",
         "2024-03-05 11:00:00",
-        "jr_2",
+        "run-2",
         "Raw files read (1)",
-        "20240305-100200000.parquet",
+        "20240302-000000000.parquet",
         "left out as too late (1)",
         "20240101-000000000.parquet",
-        "s3://cdclake-lake/_cdclake/shop/store/quarantine/000000000002-run/0.json",
+        "s3://cdclake-lake/_cdclake/shop/store/quarantine/000000000002-run-2/rows.jsonl",
         "000000000002-00001.parquet",
         "rewrite",
         "s3://cdclake-lake/_cdclake/shop/store/changes/000000000002.json",
@@ -135,7 +135,7 @@ def test_show_tells_why_a_rollback_was_made(cdclake, store):
 
 
 def test_a_direct_change_tells_who_made_it_and_why(cdclake, store):
-    record = store.apply(5, kind=ChangeKind.DIRECT, reason="typing error", made_by="ann")
+    record = store.change(rows=5, kind=ChangeKind.DIRECT, reason="typing error", made_by="ann")
     (line,) = [line for line in cdclake("changes", "shop.store").stdout.splitlines() if "direct" in line]
     assert line.rstrip().endswith("shown now, by ann: typing error")
     listed_last = listed(cdclake("changes", "shop.store", "-o", "json"))[-1]

@@ -11,7 +11,7 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
 from tests import ROOT
-from tests.cli.lake import SampleTable
+from tests.builders import LakeBuilder
 from tests.cli.test_docs import commands
 
 ORDERS = TableName("shop", "orders")
@@ -20,10 +20,10 @@ ORDERS = TableName("shop", "orders")
 def test_the_documents_session_goes_as_it_says(cdclake, state):
     registered = Target().installation.new_state(ORDERS)
     state.register(registered)
-    table = SampleTable(ChangeLog(S3Store(boto3.client("s3"), "cdclake-lake"), Target().installation.layout(ORDERS)))
-    first = table.apply(100, kind=ChangeKind.FULL_LOAD)
-    table.apply(50)
-    table.apply(20, retired=(first.added[0].path,))
+    table = LakeBuilder(ChangeLog(S3Store(boto3.client("s3"), "cdclake-lake"), Target().installation.layout(ORDERS)))
+    first = table.change(rows=100, kind=ChangeKind.FULL_LOAD)
+    table.change(rows=50)
+    table.change(rows=20, retired=(first.added[0].path,))
     for arguments in commands("cdclake", [ROOT / "docs" / "undo.md"]):
         result = cdclake.asked(*arguments, answer="y")
         assert result.exit_code == 0, (shlex.join(arguments), result.output)

@@ -19,12 +19,13 @@ from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.process_table import process_table
 from cdclake.errors import LakeFilesError, RetryableError
 from cdclake.model.catalog import CatalogName, CatalogTable, Statistics
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change import Books, StagedFile
 from cdclake.model.layout import HISTORY
 from cdclake.model.metrics import Measure
 from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile, History
+from tests.builders import change_record
 from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
 
 if TYPE_CHECKING:
@@ -100,17 +101,14 @@ def change(
     books = replace(books, read_insert=after.rows, applied=after.rows)
     key_of = log.write_snapshot(after, "jr")
     token = log.fencing_token(before.change)
-    record = ChangeRecord(
+    record = change_record(
         number,
-        ChangeKind.INCREMENTAL,
-        world.clock().isoformat(),
-        "jr",
-        token,
-        (),
-        books,
-        tuple(staged),
-        retired,
-        key_of,
+        created_utc=world.clock().isoformat(),
+        fencing_token=token,
+        books=books,
+        added=tuple(staged),
+        retired=retired,
+        snapshot_key=key_of,
     )
     log.commit(record)
     if and_publish:

@@ -12,9 +12,10 @@ from cdclake.control.controller import execute
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError
-from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.change import Books, ChangeRecord
 from cdclake.model.metrics import Measure, Metric
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from tests.builders import change_record
 from tests.control.world import RAW, World
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def values(taken: list[Metric]) -> dict[str, list[float]]:
 
 def record(number: int, books: Books, retired: int) -> ChangeRecord:
     files = tuple(f"{number}-{one}.parquet" for one in range(retired))
-    return ChangeRecord(number, ChangeKind.INCREMENTAL, NOW.isoformat(), "jr-1", 1, (), books, (), files, "key")
+    return change_record(number, books=books, retired=files)
 
 
 def test_lag_is_the_age_of_the_oldest_file_that_waits_and_how_many_do():

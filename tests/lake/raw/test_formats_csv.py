@@ -79,7 +79,7 @@ def test_a_header_without_a_key_column_is_refused(tmp_path: Path) -> None:
 def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put(CHANGE, b"Op,id,name,NAME\nU,1,a,b\n")
-    with pytest.raises(SchemaMismatchError, match="Column NAME .* appears twice"):
+    with pytest.raises(SchemaMismatchError, match=r"Column NAME .* appears twice"):
         table.read(CHANGE)
 
 
