@@ -45,5 +45,5 @@ def test_every_verb_has_a_heading_and_its_own_options() -> None:
     assert {"cdclake tables set", "cdclake clean-up", "cdclake local serve"} <= {path for path, _ in command.verbs()}
     assert [path for path, _ in command.verbs() if f"\n## {path}\n" not in page] == []
     _, _, shared = page.partition("## Where it works")
-    assert "| `--lake-bucket` | `cdclake-lake` | Bucket of the lake. Also `CDCLAKE_LAKE_BUCKET`. |" in shared
+    assert "| `--lake-bucket` | `cdclake-lake` | Bucket of the lake tables. Also `CDCLAKE_LAKE_BUCKET`. |" in shared
     assert page.count("`--lake-bucket`") == 1

@@ -20,7 +20,7 @@ def test_an_endpoint_that_does_not_answer_is_named_with_what_to_do(cdclake):
     result = cdclake("tables", "--endpoint-url", NOWHERE)
     assert result.exit_code == ConfigurationError.exit_code
     assert result.stdout == ""
-    assert "Nothing answers at the AWS endpoint" in result.stderr
+    assert "The AWS endpoint does not answer" in result.stderr
     assert NOWHERE in result.stderr
     assert "cdclake local serve" in result.stderr
     assert "Traceback" not in result.stderr
@@ -72,8 +72,8 @@ def test_a_region_or_bucket_that_cannot_be_one_is_told(cdclake, state, arguments
 @pytest.mark.parametrize(
     ("verb", "told"),
     [
-        ("local feed", "Error: The folder {folder} cannot be made: Not a directory"),
-        ("local sample", "Error: The system says of a file or folder: Not a directory"),
+        ("local feed", "Error: The folder {folder} cannot be created: Not a directory"),
+        ("local sample", "Error: A file or folder cannot be used: Not a directory"),
     ],
 )
 def test_a_folder_that_cannot_be_made_is_told(cdclake, tmp_path, verb, told):

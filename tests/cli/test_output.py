@@ -101,6 +101,6 @@ def test_progress_shows_nothing_when_piped(capsys):
     with progress("working") as bar:
         bar.expect(2)
         bar.stage("first")
-        bar.say("still working")
+        bar.describe("still working")
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""

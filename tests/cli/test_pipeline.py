@@ -318,7 +318,7 @@ def test_text_shows_a_tables_changes_and_its_failure(capsys):
 
     world.work[path(STORE)] = works_then_fails
     show(world.run(), OutputFormat.TABLE)
-    told, _ = capsys.readouterr().out.split("Seconds of each phase")
+    told, _ = capsys.readouterr().out.split("Seconds per phase")
     assert [line.split()[1] for line in told.splitlines() if "shop.store" in line] == ["incremental", "failed"]
 
 
@@ -332,7 +332,7 @@ def test_text_tells_of_rows_that_were_put_aside(capsys):
     world.work[path(STORE)] = work
     outcome = world.run()
     show(outcome, OutputFormat.TABLE)
-    assert "shop.store, change 1: 2 bad rows put aside: cdclake quarantine show shop.store\n" in capsys.readouterr().out
+    assert "shop.store, change 1: 2 rows quarantined: cdclake quarantine show shop.store\n" in capsys.readouterr().out
     assert not outcome.failed
 
 

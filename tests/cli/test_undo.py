@@ -42,14 +42,14 @@ def test_a_dry_run_shows_the_plan_and_does_nothing_even_while_a_run_has_the_leas
     result = cdclake("rollback", "shop.store", "--dry-run")
     assert result.exit_code == 0, result.output
     assert "Changes of shop.store to undo" in result.stdout
-    assert "Rollback of shop.store: as after change 2" in result.stdout
+    assert "Roll shop.store back to change 2" in result.stdout
     assert cells(result, "Rows") == ["Rows", "70", "150"]
     assert cells(result, "Data files") == ["Data files", "2", "2"]
     assert cells(result, "Last change file") == ["Last change file", RAW_3, RAW_2]
     assert cells(result, "Active") == ["Active", "yes", "no"]
-    assert "come back: 1 (16 bytes)" in result.stdout
-    assert "go out of sight: 1 (48 bytes)" in result.stdout
-    assert "dry run: nothing was done" in result.stdout
+    assert "Data files to restore: 1 (16 bytes)" in result.stdout
+    assert "Data files to retire: 1 (48 bytes)" in result.stdout
+    assert "Dry run: nothing was changed" in result.stdout
     plan = the_json(cdclake("rollback", "shop.store", "--to", "1", "--dry-run", "-o", "json"))
     assert (plan["table"], plan["done"], plan["as_of"], plan["changes"]) == ("shop.store", False, 1, [2, 3])
     assert (plan["rows_before"], plan["rows_after"], plan["watermark_after"]) == (70, 100, "20240301-000000000.parquet")
@@ -71,8 +71,8 @@ def test_rollback_gives_the_very_same_files_moves_the_watermark_and_turns_the_ta
 
 def test_rollback_says_what_was_done_and_what_to_do_next(cdclake, store):
     result = cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices")
-    assert "Done, as change 4: shop.store is as after change 2, with 150 rows." in result.stdout
-    assert "To apply change 3 again: cdclake reapply shop.store" in result.stdout
+    assert "Done, as change 4: shop.store is as it was after change 2, with 150 rows." in result.stdout
+    assert "To reapply change 3: cdclake reapply shop.store" in result.stdout
     assert "cdclake tables activate shop.store" in result.stdout
     record = store.log.record(4)
     assert record.reason == "wrong prices"
@@ -83,11 +83,11 @@ def test_reapply_does_it_again_change_by_change_and_leaves_the_table_off(cdclake
     before = store.visible()
     assert cdclake("rollback", "shop.store", "--to", "1", "--yes").exit_code == 0
     first = cdclake("reapply", "shop.store", "--yes")
-    assert "shop.store is as after change 2, with 150 rows" in first.stdout
-    assert "To apply change 3 again: cdclake reapply shop.store" in first.stdout
+    assert "shop.store is as it was after change 2, with 150 rows" in first.stdout
+    assert "To reapply change 3: cdclake reapply shop.store" in first.stdout
     second = cdclake("reapply", "shop.store", "--yes")
-    assert "Reapply of shop.store: as after change 3" in second.stdout
-    assert "again: cdclake reapply" not in second.stdout
+    assert "Reapply change 3 of shop.store" in second.stdout
+    assert ": cdclake reapply" not in second.stdout
     assert "The table is turned off" in second.stdout
     assert store.visible() == before
     assert state.get(PATH).item[Attribute.LAST_INCREMENTAL_FILE] == PATH + RAW_3
@@ -109,7 +109,7 @@ def test_as_json_one_object_tells_what_was_done(cdclake, store):
 def test_without_a_terminal_and_without_yes_nothing_is_done(cdclake, store, output):
     result = cdclake("rollback", "shop.store", "--output", output)
     assert result.exit_code == 2
-    assert "nobody can be asked" in result.stderr
+    assert "needs a confirmation" in result.stderr
     assert "--yes" in result.stderr
     assert store.log.head() == 3
 
@@ -122,8 +122,8 @@ def test_a_program_is_not_asked_even_at_a_terminal(cdclake, store):
 def test_a_person_is_asked_and_may_say_no(cdclake, store, state):
     result = cdclake.asked("rollback", "shop.store", answer="n")
     assert result.exit_code == 1
-    assert "Have shop.store as after change 2?" in result.stderr
-    assert "Nothing was done." in result.stderr
+    assert "Roll shop.store back to change 2?" in result.stderr
+    assert "Nothing was changed." in result.stderr
     assert store.log.head() == 3
     assert state.get(PATH).active
 
@@ -209,7 +209,7 @@ def test_a_long_way_back_lists_the_last_changes_only(cdclake, store, state):
     for _ in range(30):
         store.change(rows=1)
     result = cdclake("rollback", "shop.store", "--to", "1", "--dry-run")
-    assert "and 2 before these" in result.stdout
+    assert "and 2 earlier changes" in result.stdout
     assert TableState(state.get(PATH).item).active
 
 
@@ -218,7 +218,7 @@ def test_the_catalog_shows_what_was_rolled_back_and_an_error_of_it_is_told_and_c
     state.record_run(PATH, {Attribute.LAST_CATALOG_TABLE: "lake.shop_store"})
     result = cdclake("rollback", "shop.store", "--yes")
     assert result.exit_code == 0, result.output
-    assert "The catalog does not show shop.store as it is: ConfigurationError" in result.output
+    assert "The catalog entry of shop.store is out of date: ConfigurationError" in result.output
     assert "Create the database lake" in state.get(PATH).item[Attribute.LAST_CATALOG_ERROR]
     glue.create_database(DatabaseInput={"Name": "lake"})
     assert cdclake("reapply", "shop.store", "--yes").exit_code == 0

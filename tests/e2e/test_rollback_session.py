@@ -182,7 +182,7 @@ def test_apply_count_rollback_count_reapply_count(session: Session) -> None:
 
     rolled_back = session.at_a_terminal("rollback", TABLE, "--reason", "a look back", answer="y")
     assert rolled_back.returncode == 0, rolled_back.stderr
-    assert f"Done, as change 3: {TABLE} is as after change 1, with {ORDERS:,} rows." in rolled_back.stdout
+    assert f"Done, as change 3: {TABLE} is as it was after change 1, with {ORDERS:,} rows." in rolled_back.stdout
     assert session.counts() == before
     assert session.hashes() == files_before
 

@@ -1,4 +1,4 @@
-"""Columns of the tables that list changes."""
+"""The columns of printed lists of changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 LIST_COLUMNS = (
     Column("change", "Change", number=True),
-    Column("time", "Time (UTC)"),
+    Column("created_utc", "Time", time=True),
     Column("what", "Kind"),
     Column("raw_files", "Raw\nfiles", number=True),
     Column("rows_read", "Rows\nread", number=True),
@@ -26,7 +26,7 @@ LIST_COLUMNS = (
     Column("seconds", "Secs", number=True),
     Column("note", "Note"),
 )
-"""Columns for `cdclake.commit.describe.entry_line`; the note is last."""
+"""Columns of `cdclake.commit.describe.entry_line`. The note is last."""
 
 STEP_COLUMNS = (
     Column("rows", "Rows", number=True),
@@ -36,9 +36,9 @@ STEP_COLUMNS = (
     Column("files", "Files\nrewritten", number=True),
     Column("seconds", "Secs", number=True),
 )
-"""Columns for `step_record`."""
+"""Columns of `step_record`."""
 
 
 def step_record(change: Mapping[str, object]) -> dict[str, object]:
-    """A change's figures as printed: with `files`, e.g. `3 of 90`."""
+    """The figures of a change, plus `files`: rewritten files of all files, such as `3 of 90`."""
     return {**change, "files": f"{change['files_rewritten']} of {change['files_before']}"}

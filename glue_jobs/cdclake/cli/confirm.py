@@ -1,4 +1,4 @@
-"""What the verbs that change a lake table share: the table, and the person's consent."""
+"""Shared by the verbs that change a lake table: open it, ask for confirmation, warn."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ if TYPE_CHECKING:
     from cdclake.cli.target import Target
     from cdclake.control.admin.table_admin import RegisteredTable
 
+DRY_RUN = "Dry run: nothing was changed."
+
 
 def open_table(target: Target, table: str) -> RegisteredTable:
-    """A registered table and its lake table.
+    """Open a registered table and its lake table.
 
     Raises:
-        ConfigurationError: Not a table name.
-        UnknownTableError: It is not registered.
+        ConfigurationError: The text is not a table name.
+        UnknownTableError: The table is not registered.
     """
-    from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
+    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
 
     return connect(target).open_table(TableName.parse(table))
 
 
-def person(target: Target) -> str:
-    """Who gives the command, for change records: as `CDCLAKE_USER` says, else as AWS knows the caller."""
+def author(target: Target) -> str:
+    """The author of a change, for its change record: `CDCLAKE_USER` if set, else the AWS identity of the caller."""
     from cdclake.adapters.caller import aws_caller, named_user
     from cdclake.cli.aws.environment import aws_environment
 
@@ -40,32 +42,32 @@ def person(target: Target) -> str:
         return named_user() or aws_caller()
 
 
-def ask(question: str, *, yes: bool, output: OutputFormat) -> None:
-    """Go on if the person agrees.
+def confirm(question: str, *, yes: bool, output: OutputFormat) -> None:
+    """Ask for confirmation, unless `yes`.
 
     Raises:
-        ConfigurationError: Nobody can be asked, as there is no terminal, or the answer goes to a program.
-        typer.Exit: The person does not agree.
+        ConfigurationError: There is no terminal to ask on, or the output is JSON.
+        typer.Exit: The user declines.
     """
     if yes:
         return
     if output is OutputFormat.JSON or not sys.stdin.isatty():
-        remedy = "Look with --dry-run at what would be done, then give --yes"
-        raise ConfigurationError("Nothing was done, as nobody can be asked here", remedy=remedy)
+        remedy = "Check with --dry-run what would change, then add --yes"
+        raise ConfigurationError("Nothing was changed: this needs a confirmation, and cannot ask here", remedy=remedy)
     if not typer.confirm(printable(question), err=True):
-        typer.echo("Nothing was done.", err=True)
+        typer.echo("Nothing was changed.", err=True)
         raise typer.Exit(1)
 
 
-def warn_if_at_work(lake_table: RegisteredTable, shown: Output) -> None:
-    """Say so if a run is working on the table, as what is found then may be its doing."""
+def warn_if_running(lake_table: RegisteredTable, out: Output) -> None:
+    """Warn if a run is working on the table, because its unfinished work can show up as a finding."""
     if lake_table.state.leased(datetime.now(timezone.utc)):
-        shown.remark(f"A run is working on {lake_table.state.name}. Look again when it has ended.")
+        out.remark(f"A run is working on {lake_table.state.name}. Check again when it has finished.")
 
 
-def tell_of_catalog(lake_table: RegisteredTable, shown: Output) -> None:
-    """Say so if the catalog could not be brought in line with what was done."""
+def warn_of_catalog_error(lake_table: RegisteredTable, out: Output) -> None:
+    """Warn if updating the catalog failed."""
     state = lake_table.states.get(lake_table.state.path)
     error = state.item.get(Attribute.LAST_CATALOG_ERROR) if state else ""
     if error:
-        shown.remark(f"The catalog does not show {lake_table.state.name} as it is: {error}")
+        out.remark(f"The catalog entry of {lake_table.state.name} is out of date: {error}")

@@ -1,4 +1,4 @@
-"""What commands share that run the whole pipeline on an embedded AWS of their own."""
+"""Shared by the verbs that run the whole pipeline on an embedded AWS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def kept_on_failure(prefix: str) -> Iterator[Path]:
-    """A folder for logs, which is deleted unless something fails."""
+    """A folder for logs, deleted at the end unless the block raises an error."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     failed = False
     try:
@@ -27,13 +27,13 @@ def kept_on_failure(prefix: str) -> Iterator[Path]:
     except Exception:
         failed = True
         raise
-    finally:  # when it is interrupted as well
+    finally:  # also after Ctrl-C
         if not failed:
-            shutil.rmtree(folder, ignore_errors=True)  # leftovers in the temporary folder hurt nobody
+            shutil.rmtree(folder, ignore_errors=True)  # leftovers in the temporary folder do no harm
 
 
 def hourly_run(aws: EmbeddedAws, deployment: Deployment) -> Callable[[], None]:
-    """What the hourly workflow does, waiting for the end of it. It raises `JobRunError` if a run fails."""
+    """A function that runs the pipeline like the hourly workflow and waits. It raises `JobRunError` if a run fails."""
     from cdclake.cli.aws.services import Services
     from cdclake.cli.pipeline import Pipeline
     from cdclake.cli.target import Target
@@ -58,12 +58,12 @@ def hourly_run(aws: EmbeddedAws, deployment: Deployment) -> Callable[[], None]:
 
 
 def with_log(error: CdclakeError, aws: EmbeddedAws) -> CdclakeError:
-    """The error, with where the job that caused it wrote its log, and the end of that."""
+    """Print the last log lines of the failed job; return the error with the log's location as remedy."""
     from cdclake.devkit.shop.job_logs import failed_runs
 
     runs = failed_runs(aws)
     if not runs:
-        return type(error)(error.message, remedy=error.remedy or f"Look at the logs in {aws.logs_dir}", **error.details)
+        return type(error)(error.message, remedy=error.remedy or f"Check the logs in {aws.logs_dir}", **error.details)
     first = runs[0]
     typer.echo("\n".join((f"Last lines of {first.job}, run {first.run_id}:", *first.last_lines)), err=True)
     return type(error)(error.message, remedy=f"The log of {first.job} is {first.log}", **error.details)

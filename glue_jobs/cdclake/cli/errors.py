@@ -1,4 +1,4 @@
-"""Errors as a person reads them: what happened, where, what to do; and the exit status that goes with them."""
+"""Prints expected errors, with location and remedy, and maps them to exit statuses."""
 
 from __future__ import annotations
 
@@ -31,80 +31,77 @@ from cdclake.errors import CdclakeError, ConfigurationError
 if TYPE_CHECKING:
     from typer._click import Context  # what the method overridden below takes; Typer's own Context is one of it
 
-_LOCAL_HINT = "for the embedded AWS set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to anything"
+_LOCAL_HINT = "for the embedded AWS, set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to any value"
 _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
-_LOGIN_OVER = (SSOError, TokenRetrievalError)
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+_LOGIN_EXPIRED = (SSOError, TokenRetrievalError)
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_EXPIRED_CODES = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 
 
 def explain(error: BaseException) -> CdclakeError | None:
-    """The message to show for an expected error; None for one that nobody expected.
+    """Convert an expected error to the error to show; None if it is unexpected.
 
-    The reason below an adapter's error tells more than the error where AWS was never reached.
+    If AWS was not reached, the cause of an adapter's error says more than the error.
     """
-    for known in (error, error.__cause__):
-        explained = _explain_aws(known) if known else None
+    for cause in (error, error.__cause__):
+        explained = _explain_aws(cause) if cause else None
         if explained:
             return explained
     if isinstance(error, CdclakeError):
         return error
     if isinstance(error, ClientError):
-        answer = error.response.get("Error", {})
-        message = f"AWS answered {answer.get('Code')} to {error.operation_name}: {answer.get('Message')}"
-        return CdclakeError(message, remedy="Look at the caller's permissions and at the names given")
+        response = error.response.get("Error", {})
+        message = f"AWS answered {response.get('Code')} to {error.operation_name}: {response.get('Message')}"
+        return CdclakeError(message, remedy="Check the caller's permissions and the names in the command")
     if isinstance(error, BotoCoreError):
-        return CdclakeError(str(error).rstrip("."), remedy="Look at the AWS configuration and the network")
+        return CdclakeError(str(error).rstrip("."), remedy="Check the AWS configuration and the network")
     return None
 
 
 def _explain_aws(error: BaseException) -> ConfigurationError | None:
     if isinstance(error, (EndpointConnectionError, ConnectTimeoutError)):
         return ConfigurationError(
-            "Nothing answers at the AWS endpoint",
+            "The AWS endpoint does not answer",
             remedy="Correct --endpoint-url or AWS_ENDPOINT_URL, or start the embedded AWS: cdclake local serve",
             endpoint=error.kwargs.get("endpoint_url"),
         )
     if isinstance(error, _NO_CREDENTIALS):
         remedy = f"Set AWS_PROFILE, --profile or access keys; {_LOCAL_HINT}"
-        return ConfigurationError("There are no AWS credentials to use", remedy=remedy)
-    if isinstance(error, _LOGIN_OVER):
-        remedy = "Log in again, e.g. with: aws sso login"
-        return ConfigurationError("The AWS login is not valid any more", remedy=remedy, reason=error)
+        return ConfigurationError("There are no AWS credentials", remedy=remedy)
+    if isinstance(error, _LOGIN_EXPIRED):
+        remedy = "Log in again, for example with: aws sso login"
+        return ConfigurationError("The AWS login has expired", remedy=remedy, reason=error)
     if isinstance(error, ProfileNotFound):
-        remedy = "Correct --profile or AWS_PROFILE; aws configure list-profiles shows them"
+        remedy = "Correct --profile or AWS_PROFILE; aws configure list-profiles lists the profiles"
         return ConfigurationError(str(error), remedy=remedy)
     if isinstance(error, NoRegionError):
-        return ConfigurationError("No AWS region is configured", remedy="Give --region or set AWS_DEFAULT_REGION")
+        return ConfigurationError("No AWS region is configured", remedy="Use --region or set AWS_DEFAULT_REGION")
     if isinstance(error, (InvalidRegionError, ParamValidationError)):
-        remedy = "Correct the option or the environment variable that says so"
+        remedy = "Correct the option or the environment variable"
         return ConfigurationError(str(error).rstrip("."), remedy=remedy)
     if isinstance(error, ResponseParserError):
         remedy = "Correct --endpoint-url or AWS_ENDPOINT_URL"
-        return ConfigurationError("What answers at the endpoint does not answer as AWS does", remedy=remedy)
-    if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") in _EXPIRED:
+        return ConfigurationError("The endpoint's answers are not those of AWS", remedy=remedy)
+    if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") in _EXPIRED_CODES:
         return ConfigurationError(
-            "The AWS credentials have expired", remedy="Get new ones: log in again", operation=error.operation_name
+            "The AWS credentials have expired", remedy="Log in again", operation=error.operation_name
         )
     return None
 
 
 def explain_file(error: OSError) -> CdclakeError | None:
-    """The message to show if a file or folder of this machine cannot be used, such as one that an option names.
-
-    None for all other errors of the system.
-    """
-    if error.filename is None and error.errno not in _NO_ROOM:
+    """Convert an error about a local file or folder to the error to show; None for other system errors."""
+    if error.filename is None and error.errno not in _DISK_FULL:
         return None
     return ConfigurationError(
-        f"The system says of a file or folder: {error.strerror}",
-        remedy="Name another one, or see to it that there is room and that this user may read and write there",
+        f"A file or folder cannot be used: {error.strerror}",
+        remedy="Name another one, or check the free space and this user's permissions",
         file=error.filename,
     )
 
 
 def print_error(error: CdclakeError) -> None:
-    """Write an error to stderr: the message and where on one line, the remedy on the next."""
+    """Print an error to stderr: message and location on one line, the remedy on the next."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     where = ", ".join(f"{name} {value}" for name, value in error.details.items() if value not in (None, ""))
     text = f"{error.message} ({where})" if where else error.message
@@ -115,7 +112,7 @@ def print_error(error: CdclakeError) -> None:
 
 
 class ErrorReportingGroup(TyperGroup):
-    """The root of the commands: expected errors become a message and an exit status, without a traceback."""
+    """The root command: turns expected errors into a message and an exit status, without a traceback."""
 
     def invoke(self, ctx: Context) -> Any:  # noqa: ANN401 - the signature of the class above
         """Run the command.
@@ -126,8 +123,8 @@ class ErrorReportingGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except (CdclakeError, BotoCoreError, ClientError, ResponseParserError, OSError) as error:
-            known = explain_file(error) if isinstance(error, OSError) else explain(error)
-            if known is None:
+            explained = explain_file(error) if isinstance(error, OSError) else explain(error)
+            if explained is None:
                 raise
-            print_error(known)
-            raise Exit(known.exit_code) from error
+            print_error(explained)
+            raise Exit(explained.exit_code) from error

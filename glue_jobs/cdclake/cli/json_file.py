@@ -1,4 +1,4 @@
-"""Files that a person gives to a command."""
+"""Reads JSON files that options name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def json_object(file: Path) -> dict[str, object]:
-    """The names and values in a JSON file.
+    """Read the JSON object in a file.
 
     Raises:
-        ConfigurationError: It is not a JSON object.
+        ConfigurationError: The file contains something else.
     """
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         message = f"{file} is not JSON: {error}"
         raise ConfigurationError(message, remedy="Correct the file") from error
-    if not isinstance(found, dict):
-        message = f"{file} holds no JSON object"
+    if not isinstance(content, dict):
+        message = f"{file} is not a JSON object"
         raise ConfigurationError(message, remedy='Write it as {"name": "value"}')
-    return found
+    return content

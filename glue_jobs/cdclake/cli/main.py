@@ -1,4 +1,4 @@
-"""The `cdclake` command: puts the verbs together."""
+"""The `cdclake` command: assembles the verbs."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Keep a data lake on S3 equal to the databases behind it, from AWS DMS files. Example: cdclake demo",
-    epilog="Exit status: 0 all is well, 2 a setting is wrong, 3 a raw file is, 4 run again, 5 look first, 6 see to it.",
+    help="Keep a data lake on S3 equal to its source databases, from AWS DMS files. Example: cdclake demo",
+    epilog="Exit status: 0 success, 2 wrong setting, 3 bad raw file, 4 run again, 5 check first, 6 action needed.",
 )
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"cdclake {__version__}")
         raise typer.Exit
 
@@ -54,10 +54,10 @@ def _tell_version(asked: bool) -> None:
 def _options(
     *,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Show the version and exit.")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Take what is asked of no verb."""
+    """Parse the options that belong to no verb."""
 
 
 app.command(rich_help_panel=_DAILY)(run.run)

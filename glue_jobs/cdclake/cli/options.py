@@ -17,49 +17,48 @@ if TYPE_CHECKING:
 
 TableArgument = Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", help="The table.")]
 TablesOption = Annotated[
-    Union[list[str], None],
-    typer.Option("--table", metavar="SCHEMA.TABLE", help="Only this table; may be repeated."),
+    Union[list[str], None], typer.Option("--table", metavar="SCHEMA.TABLE", help="Only this table. Repeatable.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why: kept in the change log.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Reason, kept in the change log.")]
 KeyOption = Annotated[
     list[str],
     typer.Option(
         metavar="VALUE|JSON",
-        help='Key of a row; of several columns: {"id": 5, "region": "EU"}. Binary: as hex digits. Repeat.',
+        help='Key of a row, or of several columns: {"id": 5, "region": "EU"}. Binary as hex digits. Repeatable.',
     ),
 ]
 LateAfterOption = Annotated[
-    int, typer.Option("--late-after-minutes", min=1, help="After how long a raw file that no run has taken is late.")
+    int, typer.Option("--late-after-minutes", min=1, help="Report a due raw file as late after this many minutes.")
 ]
 
-_OUTPUTS = {
+_FIELD_OF_OUTPUT = {
     "RawBucket": "raw_bucket",
     "RawPrefix": "raw_prefix",
     "LakeBucket": "lake_bucket",
     "LakePrefix": "lake_prefix",
     "StateTable": "state_table",
 }
-"""Outputs of the deployed stack, and the options that they stand for."""
+"""The field of `Target` for each output of the deployed stack."""
 
 
-def _of_stack(target: Target) -> Target:
-    """The target with the places that its stack tells in place of the defaults."""
-    from cdclake.cli.aws.session import stack_outputs  # boto3 takes a while, and who names no stack needs none
+def _with_stack_outputs(target: Target) -> Target:
+    """Replace the defaults in a target with the outputs of its stack."""
+    from cdclake.cli.aws.session import stack_outputs  # slow to import, and needed only with --stack
 
-    told = stack_outputs(target)
-    named = {output: told[output] for output in _OUTPUTS if output in told}
-    if not named:
-        message = f"The stack {target.stack} tells of no buckets and no state table"
-        raise ConfigurationError(message, remedy="Name the stack of the pipeline, CdclakePipeline by default")
-    given = {name: value for output, name in _OUTPUTS.items() if (value := named.get(output))}
-    defaults = {field.name: field.default for field in fields(Target)}
-    return replace(target, **{name: value for name, value in given.items() if getattr(target, name) == defaults[name]})
+    outputs = {name: value for name, value in stack_outputs(target).items() if name in _FIELD_OF_OUTPUT}
+    if not outputs:
+        message = f"The stack {target.stack} has no outputs that name buckets or the state table"
+        raise ConfigurationError(message, remedy="Name the pipeline's stack, which is CdclakePipeline by default")
+    located = {_FIELD_OF_OUTPUT[output]: value for output, value in outputs.items() if value}
+    default = Target()
+    unset = {name: value for name, value in located.items() if getattr(target, name) == getattr(default, name)}
+    return replace(target, **unset)
 
 
 def with_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a Typer command the options of `Target` in place of its parameter `target`."""
+    """Replace the parameter `target` of a Typer command with the options of `Target`."""
     hints = get_type_hints(command, include_extras=True)
     own = [
         parameter.replace(annotation=hints[name])
@@ -77,7 +76,7 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_options(*args: object, **options: Any) -> None:  # noqa: ANN401 - passes on what Typer parsed
         target = Target(**{field.name: options.pop(field.name) for field in fields(Target)})
-        command(*args, target=_of_stack(target) if target.stack else target, **options)
+        command(*args, target=_with_stack_outputs(target) if target.stack else target, **options)
 
     parameters = [*own, *shared]
     vars(with_options)["__signature__"] = inspect.Signature(parameters)
@@ -86,10 +85,10 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def change_or_time(text: str | None) -> tuple[int | None, datetime | None]:
-    """What a person wrote to name a state of a table: a number, a time, or neither.
+    """Parse a change number or a time; one of the two results is None, and both are if there is no text.
 
     Raises:
-        ConfigurationError: It is none of them.
+        ConfigurationError: The text is neither.
     """
     from cdclake.lake.read.as_of import parse_time
 

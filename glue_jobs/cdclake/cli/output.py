@@ -1,12 +1,12 @@
-"""What commands print: tables for people, or one JSON object a line for programs, behind one interface.
+"""Prints results: tables for people, or one JSON object per line for programs.
 
-Answers go to stdout, progress and remarks to stderr. Colours and progress are for terminals only.
+Results go to stdout and progress to stderr; with JSON, remarks go to stderr too. Colors and progress are for terminals.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -19,28 +19,30 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
+from cdclake.model.times import display_utc
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     Record = Mapping[str, Any]
 
 _PIPED_WIDTH = 240
-_ANY_WIDTH = 100_000
+_UNLIMITED_WIDTH = 100_000
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
-"""What a terminal obeys in place of showing it, and how it is shown."""
+"""Control characters, which a terminal would obey, and the text to print instead."""
 _CONTROLS_IN_JSON = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
-"""Those that JSON may hold as they are, and how it may write them as well."""
+"""Control characters that JSON does not have to escape."""
 
 
 class OutputFormat(str, Enum):
-    """How answers are printed."""
+    """How results are printed."""
 
     TABLE = "table"
     JSON = "json"
 
 
 OutputOption = Annotated[
-    OutputFormat, typer.Option("--output", "-o", help="Tables to read, or one JSON object a line.")
+    OutputFormat, typer.Option("--output", "-o", help="Print tables, or one JSON object per line.")
 ]
 
 
@@ -49,20 +51,24 @@ class Column:
     """A column of a printed table.
 
     Attributes:
-        key: Of the records.
-        header: Above the column.
+        key: Key of the value in a record.
+        header: Heading of the column.
         number: Whether to align right and group digits.
+        time: Whether to format the value as a time; see `time_text`.
     """
 
     key: str
     header: str
     number: bool = False
+    time: bool = False
 
     def text(self, record: Record) -> str:
-        """The cell of a record."""
+        """The text of a record's cell."""
         value = record.get(self.key)
         if value is None:
             return ""
+        if self.time:
+            return time_text(value)
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, float):
@@ -70,32 +76,49 @@ class Column:
         return f"{value:,}" if self.number and isinstance(value, int) else str(value)
 
 
+def time_text(value: str) -> str:
+    """A time as `2026-11-22 10:15:00 UTC`. Without a zone it is UTC; anything but a time stays as it is."""
+    for text in (value, f"{value}Z"):
+        with suppress(ValueError):
+            return display_utc(text)
+    return value
+
+
 def printable(text: str) -> str:
-    """Text of which a terminal obeys nothing: names and values are whatever somebody wrote into the source."""
+    """Escape control characters: names and values come from the source database, and may contain anything."""
     return text.translate(_CONTROLS)
 
 
+def exact_text(value: Any) -> str:  # noqa: ANN401 - any value of a lake table
+    """The text of a lake table's value, without the rounding and grouping of `Column`."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 class Output(Protocol):
-    """Where a command's answers go."""
+    """Prints the results of a command."""
 
     def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
-        """Print records. A table shows the columns named; JSON holds everything."""
+        """Print records. A table shows the given columns; JSON contains everything."""
+        ...
+
+    def json_record(self, record: Record) -> None:
+        """Print a record in JSON only."""
         ...
 
     def remark(self, text: str) -> None:
-        """Tell a person something beside the answer."""
+        """Print text that is not part of the result."""
         ...
 
     def verbatim(self, text: str) -> None:
-        """Give a person something to copy."""
+        """Print text for the user to copy."""
         ...
 
 
 class TextOutput:
-    """Readable tables; a short paragraph for each record where a table would be too wide.
+    """Prints tables. If a table is too wide, prints a short paragraph for each record instead.
 
     Args:
-        console: Where to; stdout if not given.
+        console: Where to print; stdout by default.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -112,10 +135,10 @@ class TextOutput:
             table.add_column(header, justify="right" if column.number else "left", overflow="fold")
         for record in records:
             table.add_row(*(Text(printable(column.text(record))) for column in columns))
-        unbroken = self._console.measure(table, options=self._console.options.update(width=_ANY_WIDTH)).minimum
+        unbroken = self._console.measure(table, options=self._console.options.update(width=_UNLIMITED_WIDTH)).minimum
         if unbroken <= self._console.width:
             self._console.print(table)
-        else:  # numbers and names would be broken
+        else:  # the table would break numbers and names
             self._paragraphs(title, columns, records)
 
     def _paragraphs(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
@@ -126,30 +149,37 @@ class TextOutput:
             self._console.print(Padding(Text(printable(text)), (1, 0, 0, 2)))
         self._console.print()
 
+    def json_record(self, record: Record) -> None:
+        """See `Output.json_record`: prints nothing."""
+
     def remark(self, text: str) -> None:
         """See `Output.remark`."""
         self._console.print(printable(text), markup=False)
 
     def verbatim(self, text: str) -> None:
-        """See `Output.verbatim`: a line stays one, however long."""
+        """See `Output.verbatim`: does not wrap lines."""
         self._console.print(printable(text), markup=False, soft_wrap=True)
 
 
 class JsonOutput:
-    """One JSON object a line."""
+    """Prints one JSON object per line."""
 
     def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:  # noqa: ARG002
         """See `Output.records`."""
         for record in records:
-            line = json.dumps(record, ensure_ascii=False, default=str)
-            typer.echo(line.translate(_CONTROLS_IN_JSON))
+            self.json_record(record)
+
+    def json_record(self, record: Record) -> None:
+        """See `Output.json_record`."""
+        line = json.dumps(record, ensure_ascii=False, default=str)
+        typer.echo(line.translate(_CONTROLS_IN_JSON))
 
     def remark(self, text: str) -> None:
-        """See `Output.remark`: kept off stdout."""
+        """See `Output.remark`: prints to stderr."""
         typer.echo(printable(text), err=True)
 
     def verbatim(self, text: str) -> None:
-        """See `Output.verbatim`: kept off stdout."""
+        """See `Output.verbatim`: prints to stderr."""
         typer.echo(printable(text), err=True)
 
 
@@ -159,36 +189,36 @@ def output_for(kind: OutputFormat) -> Output:
 
 
 class ProgressBar:
-    """Tells on a terminal what is going on, and how far it is if the number of stages is known."""
+    """Shows the current stage of the work, and the progress if the number of stages is known."""
 
     def __init__(self, bar: Progress, text: str) -> None:
         self._bar = bar
         self._task = bar.add_task(printable(text), total=None)
-        self._begun = 0
+        self._started = 0
 
     def expect(self, stages: int) -> None:
-        """Say how many stages there will be."""
+        """Set the number of stages."""
         self._bar.update(self._task, total=stages)
 
     def stage(self, text: str) -> None:
-        """Begin a stage; the ones before it are done."""
-        self._bar.update(self._task, description=printable(text), completed=self._begun)
-        self._begun += 1
+        """Start a stage; the stages before it are done."""
+        self._bar.update(self._task, description=printable(text), completed=self._started)
+        self._started += 1
 
-    def show(self, text: str, done: int, count: int) -> None:
-        """Show how far something is that takes so many steps."""
+    def count(self, text: str, done: int, count: int) -> None:
+        """Show the progress within a stage that has a known number of steps."""
         self._bar.update(
             self._task, description=f"{printable(text)}: {done:,} of {count:,}", completed=done, total=count
         )
 
-    def say(self, text: str) -> None:
-        """Show something else of the same stage."""
+    def describe(self, text: str) -> None:
+        """Change the text of the current stage."""
         self._bar.update(self._task, description=printable(text))
 
 
 @contextmanager
 def progress(text: str) -> Iterator[ProgressBar]:
-    """Show on a terminal (stderr) that work goes on. Shows nothing when piped."""
+    """Show progress on stderr if it is a terminal."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -1,4 +1,4 @@
-"""Runs the pipeline as the hourly workflow does: the Controller job, and every ProcessTable run that it starts."""
+"""Runs the pipeline like the hourly workflow: the Controller job, then every ProcessTable run that it starts."""
 
 from __future__ import annotations
 
@@ -28,20 +28,17 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
 
-Say = Callable[[str], None]
-"""Takes a short text on what is going on now."""
-
 
 class JobHistory(Protocol):
-    """Knows the ProcessTable runs."""
+    """Lists ProcessTable runs."""
 
     def since(self, controller_run_id: str) -> Sequence[StartedRun]:
-        """Runs started since that run of the Controller was, and those that are still active; the newest first."""
+        """Runs that started since a Controller run started, or are still active; newest first."""
         ...
 
 
 class PipelineServices(Protocol):
-    """What the pipeline works with."""
+    """The adapters that the pipeline uses."""
 
     @property
     def state(self) -> StateStore:
@@ -55,7 +52,7 @@ class PipelineServices(Protocol):
 
     @property
     def job_history(self) -> JobHistory:
-        """Their runs."""
+        """The runs of the ProcessTable job."""
         ...
 
     def log(self, name: TableName) -> ChangeLog:
@@ -65,14 +62,14 @@ class PipelineServices(Protocol):
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """What a run of the pipeline did to one table.
+    """What a pipeline run did to one table.
 
     Attributes:
         outcome: `changed`, `nothing new`, `waiting`, `not started`, `inactive` or `failed`.
-        error: What went wrong, and what to do.
-        reason: What a table waits for, or what is to be done that was not started.
-        run_id: Of the ProcessTable run, if there was one.
-        changes: The changes that the run committed.
+        error: Error and remedy; empty unless `failed`.
+        run_id: Id of the ProcessTable run; empty if there was none.
+        changes: Changes that the run committed.
+        reason: What a `waiting` table waits for, or the work that was `not started`.
     """
 
     name: TableName
@@ -85,7 +82,7 @@ class TableOutcome:
 
 @dataclass(frozen=True)
 class PipelineOutcome:
-    """What a run of the pipeline did.
+    """What a pipeline run did.
 
     Attributes:
         controller: The Controller's run.
@@ -97,38 +94,36 @@ class PipelineOutcome:
 
     @property
     def failed(self) -> bool:
-        """Whether anything went wrong."""
+        """Whether the Controller or a table failed."""
         return self.controller.state is not JobState.SUCCEEDED or any(t.outcome == "failed" for t in self.tables)
 
     def error(self) -> JobRunError:
-        """The error for a run in which something went wrong."""
+        """The error of a failed run."""
         failed = [table for table in self.tables if table.outcome == "failed"]
         if failed:
             text = "; ".join(f"{table.name}: {table.error}" for table in failed)
             return JobRunError(f"{len(failed)} of {len(self.tables)} tables failed: {text}")
         controller = self.controller
-        message = f"The Controller job did not end well: {controller.error or controller.detail}"
-        remedy = "" if controller.error else "Look at the run's log"  # the job's own error says what to do
+        message = f"The Controller job failed: {controller.error or controller.detail}"
+        remedy = "" if controller.error else "Check the log of the run"  # the job's own error contains the remedy
         return JobRunError(message, remedy=remedy, run=controller.run_id)
 
     @property
     def idle(self) -> list[str]:
-        """Active tables to which nothing was done."""
+        """Active tables with the outcome `nothing new`."""
         return [str(table.name) for table in self.tables if table.outcome == "nothing new"]
 
     def with_plan(self, plan: Plan) -> PipelineOutcome:
-        """The same, with those told apart that nothing was done to although there are raw files, or may be.
+        """Refine the outcome of idle tables with a plan that was made after the run.
 
-        Args:
-            plan: Made after the run. A full load may still be arriving; what is due was not started if Glue had no
-                room, or has come just now; and a table that is frozen or cannot be planned failed.
+        A full load may still be arriving. Work that is still due was not started, because Glue had no room or the files
+        arrived just now. A table that is frozen or cannot be planned failed.
         """
-        planned = {one.state.name: one for one in plan.tables}
-        return replace(self, tables=tuple(_held_up(table, planned.get(table.name)) for table in self.tables))
+        planned = {entry.state.name: entry for entry in plan.tables}
+        return replace(self, tables=tuple(_refined(table, planned.get(table.name)) for table in self.tables))
 
 
-def _held_up(table: TableOutcome, planned: PlannedTable | None) -> TableOutcome:
-    """What became of a table, if its plan tells of it."""
+def _refined(table: TableOutcome, planned: PlannedTable | None) -> TableOutcome:
     decision = planned.decision if planned else None
     if planned and planned.failure:
         return replace(table, outcome="failed", error=planned.failure)
@@ -139,8 +134,8 @@ def _held_up(table: TableOutcome, planned: PlannedTable | None) -> TableOutcome:
     return table
 
 
-def _went_well(before: TableState | None, after: TableState) -> bool:
-    """Whether a run ended well for a table since, whatever it did for others."""
+def _succeeded(before: TableState | None, after: TableState) -> bool:
+    """Whether a run since `before` succeeded for this table, even if it failed for another one."""
     ran = before is None or after.item.get(Attribute.LAST_RUN_ID) != before.item.get(Attribute.LAST_RUN_ID)
     return ran and after.item.get(Attribute.LAST_RUN_STATE) == RunState.SUCCEEDED
 
@@ -149,9 +144,9 @@ class Pipeline:
     """The pipeline of one target.
 
     Args:
-        services: Where it runs.
-        target: What it works on.
-        say: Is told what is going on.
+        services: Adapters of the target.
+        target: What the pipeline works on.
+        describe: Receives a short text about the current step.
         sleep: Waits a number of seconds.
     """
 
@@ -159,27 +154,27 @@ class Pipeline:
         self,
         services: PipelineServices,
         target: Target,
-        say: Say = lambda _: None,
+        describe: Callable[[str], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._services = services
         self._target = target
-        self._say = say
+        self._describe = describe
         self._sleep = sleep
 
     def run(self, tables: tuple[TableName, ...] = ()) -> PipelineOutcome:
-        """Start the Controller and wait for it and for all that it starts.
+        """Start the Controller, and wait for it and for every run that it starts.
 
         Args:
-            tables: Limit the run to these; empty for all.
+            tables: Limit the run to these tables; empty for all.
 
         Raises:
-            JobRunError: The Controller could not be started.
+            JobRunError: The Controller job cannot be started.
         """
         before = {state.name: state for state in self._states(tables)}
         heads = {name: self._services.log(name).head() for name in before}
         limit = {Argument.TABLES: ",".join(map(str, tables))} if tables else {}
-        self._say("Controller looks for new files")
+        self._describe("The Controller searches for new files")
         run_id = self._services.jobs.start(JOB_CONTROLLER, {**self._target.job_arguments, **limit})
         controller = self._wait(JOB_CONTROLLER, run_id)
         runs = self._wait_for_tables(run_id)
@@ -187,8 +182,8 @@ class Pipeline:
         after = []
         for state in self._states(tables):
             run = runs.get(state.path)
-            if run and shared[run.run_id] > 1 and _went_well(before.get(state.name), state):
-                run = run._replace(state=JobState.SUCCEEDED)  # if it failed, then for another of its tables
+            if run and shared[run.run_id] > 1 and _succeeded(before.get(state.name), state):
+                run = run._replace(state=JobState.SUCCEEDED)  # it failed for another of its tables
             after.append(self._outcome(state, run, heads.get(state.name)))
         return PipelineOutcome(controller, tuple(sorted(after, key=lambda table: table.name)))
 
@@ -204,20 +199,20 @@ class Pipeline:
         return run
 
     def _wait_for_tables(self, controller_run_id: str) -> dict[str, JobRun]:
-        """How the newest run of each table ended, by path.
+        """Wait for the newest run of each table; returns the ended runs by path.
 
-        The Controller is not the only one to start runs, and starts none for a table that is being worked on: so runs
-        that an event started are waited for as well, as they do what the Controller found to do.
+        File events start runs too, and the Controller starts none for a table that such a run is working on. So this
+        waits for every active run.
         """
         ended: dict[str, JobRun] = {}
         for path, run_id in self._services.job_history.since(controller_run_id):
             if path.startswith(self._target.installation.state_prefix):
-                self._say(f"ProcessTable works on {path}")
+                self._describe(f"ProcessTable is working on {path}")
                 ended.setdefault(path, self._wait(JOB_PROCESS_TABLE, run_id))
         return ended
 
     def _outcome(self, state: TableState, run: JobRun | None, head_before: int | None) -> TableOutcome:
-        """What became of a table; `head_before` is None for one that this run has found: its changes are old."""
+        """The outcome of a table. `head_before` is None if this run registered it: all its changes are older."""
         changes = () if head_before is None else tuple(summaries(self._services.log(state.name), head_before))
         run_id = run.run_id if run else ""
         if run and run.state is not JobState.SUCCEEDED:

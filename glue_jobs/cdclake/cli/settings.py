@@ -1,4 +1,4 @@
-"""Settings of tables, as options and files name them."""
+"""Reads table settings from options and files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdclake.model.names import Attribute
 if TYPE_CHECKING:
     from pathlib import Path
 
-_OF_THE_JOBS = KEPT_BY_STORE | {
+_SET_BY_JOBS = KEPT_BY_STORE | {
     Attribute.BUCKET,
     Attribute.PREFIX,
     Attribute.FOLDER,
@@ -28,35 +28,35 @@ _OF_THE_JOBS = KEPT_BY_STORE | {
     Attribute.LAST_CATALOG_TABLE,
     Attribute.LAST_CATALOG_ERROR,
 }
-SETTABLE = tuple(value for name, value in vars(Attribute).items() if name.isupper() and value not in _OF_THE_JOBS)
-"""Attributes that a person sets, or sets back to have something done again."""
+SETTABLE = tuple(value for name, value in vars(Attribute).items() if name.isupper() and value not in _SET_BY_JOBS)
+"""Attributes that an operator may set; resetting one of the jobs' own makes them repeat work."""
 
 
 def parse_settings(settings: list[str]) -> dict[str, str]:
-    """Read `Attribute=Value` texts.
+    """Parse `ATTRIBUTE=VALUE` texts.
 
     Raises:
-        ConfigurationError: There is no `=`, or no such setting.
+        ConfigurationError: A text has no `=`, or an attribute that cannot be set.
     """
     attributes = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or name not in SETTABLE:
-            message = f"'{setting}' does not set anything"
+            message = f"'{setting}' is not a setting"
             raise ConfigurationError(message, remedy=f"Write ATTRIBUTE=VALUE with one of {', '.join(SETTABLE)}")
         attributes[name] = value
     return attributes
 
 
-def settings_of(file: Path | None) -> dict[str, str]:
-    """Settings in a JSON file, `{"PrimaryKey": "id"}`.
+def read_settings(file: Path | None) -> dict[str, str]:
+    """Read the settings in a JSON file, such as `{"PrimaryKey": "id"}`; no file, no settings.
 
     Raises:
-        ConfigurationError: It does not hold settings and nothing else, each a text.
+        ConfigurationError: The file is not an object of settings, each a string.
     """
     settings = json_object(file) if file else {}
     for name, value in settings.items():
         if not isinstance(value, str):
-            message = f"{name} in {file} is not a text"
-            raise ConfigurationError(message, remedy='Write every value in quotes, as in {"History": "true"}')
+            message = f"{name} in {file} is not a string"
+            raise ConfigurationError(message, remedy='Put every value in quotes, as in {"History": "true"}')
     return parse_settings([f"{name}={value}" for name, value in settings.items()])

@@ -1,4 +1,4 @@
-"""Which source database a command works with."""
+"""Options that name a source database."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "CDCLAKE_SOURCE_PASSWORD"
 _SOURCE = "Source"
 
-UserOption = Annotated[Union[str, None], typer.Option(help="User of the database.", rich_help_panel=_SOURCE)]
-HostOption = Annotated[Union[str, None], typer.Option(help="Its host; this one if not given.", rich_help_panel=_SOURCE)]
-PortOption = Annotated[
-    Union[int, None], typer.Option(min=1, max=65535, help="Its port; 3306 if not given.", rich_help_panel=_SOURCE)
+UserOption = Annotated[Union[str, None], typer.Option(help="Database user.", rich_help_panel=_SOURCE)]
+HostOption = Annotated[
+    Union[str, None], typer.Option(help="Database host; this machine by default.", rich_help_panel=_SOURCE)
 ]
-SocketOption = Annotated[str, typer.Option(help="Its Unix socket, in place of host and port.", rich_help_panel=_SOURCE)]
+PortOption = Annotated[
+    Union[int, None], typer.Option(min=1, max=65535, help="Database port; 3306 by default.", rich_help_panel=_SOURCE)
+]
+SocketOption = Annotated[str, typer.Option(help="Unix socket, instead of host and port.", rich_help_panel=_SOURCE)]
 OptionFileOption = Annotated[
     Union[Path, None],
     typer.Option(
         exists=True,
         dir_okay=False,
         rich_help_panel=_SOURCE,
-        help=f"MySQL option file with the password; {PASSWORD_VARIABLE} is the other way to give one.",
+        help=f"MySQL option file with the password. Alternative: the environment variable {PASSWORD_VARIABLE}.",
     ),
 ]
 
 
-def connection_options(
-    user: str | None, host: str | None, port: int | None, socket: str, option_file: Path | None
-) -> ConnectionOptions:
-    """The connection options of the command line, with the password of the environment."""
-    from cdclake.devkit.replicate.connection import ConnectionOptions  # heavy, and --help needs none of it
+def connection_options(user: str | None, host: str | None, port: int | None, socket: str, option_file: Path | None) -> ConnectionOptions:
+    """The connection that these options describe, with the password from the environment."""
+    from cdclake.devkit.replicate.connection import ConnectionOptions  # slow to import, and --help does not need it
 
     return ConnectionOptions(
         user=user,

@@ -120,7 +120,7 @@ def test_a_dry_run_shows_everything_and_does_nothing(cdclake, lake):
     assert ["Rows", "3"] in lines
     assert ["Last", "change", "file", APPLIED] in lines
     assert ["Change", "files", "due", "1"] in lines
-    assert "dry run: nothing was done" in result.stdout
+    assert "Dry run: nothing was changed" in result.stdout
     told = the_json(cdclake("adopt", "shop.orders", "--dry-run", "-o", "json"))
     assert (told["table"], told["done"], told["rows"], told["watermark"]) == ("shop.orders", False, 3, APPLIED)
     assert (lake.item(), lake.log.head()) == (before, 0)

@@ -77,7 +77,7 @@ def test_changes_that_are_too_old_to_go_back_to_are_marked(cdclake, store):
     store.log.mark_first_retained(2)
     result = cdclake("changes", "shop.store")
     assert line_of(result, "1")[-2:] == ["not", "kept"]
-    assert "One can go back to change 2 or a later one." in result.stdout
+    assert "You can roll back to change 2 or later." in result.stdout
     assert [line["retained"] for line in listed(cdclake("changes", "shop.store", "-o", "json"))] == [False, True, True]
 
 
@@ -102,7 +102,7 @@ def test_show_has_all_of_a_change(cdclake, store):
         "run-2",
         "Raw files read (1)",
         "20240302-000000000.parquet",
-        "left out as too late (1)",
+        "too late to apply (1)",
         "20240101-000000000.parquet",
         "s3://cdclake-lake/_cdclake/shop/store/quarantine/000000000002-run-2/rows.jsonl",
         "000000000002-00001.parquet",
@@ -148,8 +148,8 @@ def test_a_direct_change_tells_who_made_it_and_why(cdclake, store):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "shop.store", "4"], "has no change 4: its newest is 3"),
-        (["show", "shop.product", "1"], "its newest is none"),
+        (["show", "shop.store", "4"], "has no change 4: the newest is 3"),
+        (["show", "shop.product", "1"], "the newest is none"),
         (["show", "shop.store", "0"], "greater than or equal to 1"),
         (["store"], "is not a table name"),
         (["shop.store", "--last", "0"], "greater than or equal to 1"),

@@ -46,7 +46,7 @@ def test_it_prints_its_address_serves_it_and_ends_with_the_first_signal() -> Non
         text = answer.value.read().decode()
         answer.value.close()
         assert answer.value.code == 502
-        assert "Nothing answers at the AWS endpoint" in text
+        assert "The AWS endpoint does not answer" in text
         assert "start the embedded AWS: cdclake local serve" in text
         assert "Read-only" in text
         process.send_signal(signal.SIGINT)

@@ -35,7 +35,7 @@ def test_a_folder_that_is_well_asks_nothing_of_aws(cdclake: Cdclake, raw: RawFol
     result = cdclake("doctor", TABLE, "--folder", str(raw.root), "--primary-key", "id")
     assert result.exit_code == 0, result.output
     assert "TimestampColumnName" in result.stdout
-    assert result.stdout.rstrip().endswith("Looked into 5 of 5 files, 293 rows. All is well.")
+    assert result.stdout.rstrip().endswith("Checked 5 of 5 files, 293 rows. No findings.")
 
 
 def test_an_error_gives_the_exit_status_and_what_to_paste_on_one_line(cdclake: Cdclake, raw: RawFolder) -> None:

@@ -82,7 +82,7 @@ def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert result.exit_code == 0, result.output
     assert "Rows of 1 keys in shop.orders" in result.stdout
     assert "the raw bucket" not in result.stdout
-    assert "dry run: nothing was done" in result.output
+    assert "Dry run: nothing was changed" in result.output
     assert "- The raw bucket: a reload of the table brings the rows back" in result.output
     found = the_json(cdclake("erase", TABLE, *WHICH, "--dry-run", "-o", "json"))
     assert (found["done"], found["rows"], found["versions"], found["change_rows"]) == (False, 1, 2, 0)
@@ -90,14 +90,14 @@ def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -
 
     refused = cdclake("erase", TABLE, *WHICH)
     assert refused.exit_code == 2
-    assert "nobody can be asked" in refused.output
+    assert "needs a confirmation" in refused.output
     declined = cdclake.asked("erase", TABLE, *WHICH, answer="n")
-    assert (declined.exit_code, "Nothing was done." in declined.output) == (1, True)
+    assert (declined.exit_code, "Nothing was changed." in declined.output) == (1, True)
     assert holding(table, SECRET_NAME)
 
     done = cdclake.asked("erase", TABLE, *WHICH, answer="y")
     assert done.exit_code == 0, done.output
-    assert "Done, as change 4: 1 rows of shop.orders are erased" in done.output
+    assert "Done, as change 4: erased 1 rows of shop.orders" in done.output
     assert f"s3://{LAKE}/{table.layout.erasure_key(4)}" in done.output
     assert holding(table, SECRET_ID, SECRET_NAME) == {}
     assert [values["id"] for values in table.kept_rows(4)] == [1, 2]

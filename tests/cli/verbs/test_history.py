@@ -57,7 +57,7 @@ def test_a_person_sees_a_table(history: Callable[..., Any]) -> None:
     assert shown.exit_code == 0, shown.output
     for text in ("History of shop.orders", "operation", "update", "changed", "Bonn", "null"):
         assert text in shown.stdout
-    assert "There are no versions of that key." in history("--key", "99").output
+    assert "This key has no versions." in history("--key", "99").output
 
 
 def test_several_keys_come_one_after_the_other(table: ErasableTable) -> None:

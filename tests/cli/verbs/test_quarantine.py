@@ -55,22 +55,22 @@ def test_a_session_lists_shows_mends_and_releases(table: TableOverTime, cdclake:
     text = cdclake("quarantine", "show", TABLE, "--limit", "2")
     assert "id=2, price=2222.50" in text.stdout
     assert "1 more rows; --limit shows more" in text.output
-    assert "No bad rows are put aside." in cdclake("quarantine", "show", TABLE, "--change", "7").output
+    assert "There are no quarantined rows." in cdclake("quarantine", "show", TABLE, "--change", "7").output
     for verb in ("list", "show"):
         assert cdclake("quarantine", verb, f"{TABLE}s").exit_code == 2  # nobody knows it
 
     wide = "id bigint, price decimal(10,2)"
     assert cdclake("tables", "set", TABLE, "--schema", wide).exit_code == 0
     dry = cdclake("quarantine", "release", TABLE, "--dry-run")
-    assert (dry.exit_code, "dry run: nothing was done" in dry.output) == (0, True)
+    assert (dry.exit_code, "Dry run: nothing was changed" in dry.output) == (0, True)
     assert table.log.head() == 1
     done = cdclake.asked("quarantine", "release", TABLE, "--reason", "wider", answer="y")
     assert done.exit_code == 0, done.output
     assert "Done, as change 2: 2 rows inserted" in done.output
-    assert "1 bad still." in done.output
+    assert "1 still bad." in done.output
     assert table.log.snapshot(2).rows == 3
     assert table.log.record(2).reason == "wider"
     (left,) = lines(cdclake("quarantine", "list", TABLE, "-o", "json"))
     assert (left["change"], left["rows"]) == (2, 1)
     unknown = cdclake("quarantine", "release", TABLE, "--file", "another.csv", "--yes")
-    assert (unknown.exit_code, "No bad rows of another.csv are put aside" in unknown.output) == (2, True)
+    assert (unknown.exit_code, "another.csv has no quarantined rows" in unknown.output) == (2, True)

@@ -41,9 +41,9 @@ def test_repair_dry_run_names_the_files_and_does_nothing(cdclake, disturbed):
     assert result.exit_code == 0, result.output
     assert "s3://cdclake-lake/shop/store/" in result.stdout
     assert f"{LIVE}" in result.stdout
-    assert "is brought back" in result.stdout
-    assert "is moved to s3://cdclake-lake/_cdclake/shop/store/foreign/sub/mine.parquet" in result.stdout
-    assert "dry run: nothing was done" in result.stdout
+    assert "restore" in result.stdout
+    assert "move to s3://cdclake-lake/_cdclake/shop/store/foreign/sub/mine.parquet" in result.stdout
+    assert "Dry run: nothing was changed" in result.stdout
     assert disturbed.visible() == before
     found = the_json(cdclake("repair", "shop.store", "--dry-run", "-o", "json"))
     assert (found["done"], found["vanished"], found["foreign"], found["replaced"]) == (
@@ -57,7 +57,7 @@ def test_repair_dry_run_names_the_files_and_does_nothing(cdclake, disturbed):
 def test_repair_brings_vanished_files_back_and_moves_foreign_ones_aside(cdclake, disturbed, state):
     result = cdclake("repair", "shop.store", "--yes")
     assert result.exit_code == 0, result.output
-    assert "Done: 1 files brought back, 1 moved aside." in result.stdout
+    assert "Done: 1 files restored, 1 moved." in result.stdout
     assert disturbed.contents() == {
         LIVE: b"rows of change 2" * 2,
         "000000000003-00001.parquet": b"rows of change 3" * 3,
@@ -65,7 +65,7 @@ def test_repair_brings_vanished_files_back_and_moves_foreign_ones_aside(cdclake,
     assert objects("_cdclake/shop/store/foreign/") == ["_cdclake/shop/store/foreign/sub/mine.parquet"]
     assert Attribute.LEASE_HOLDER not in state.get(PATH).item
     again = cdclake("repair", "shop.store", "--yes")
-    assert (again.exit_code, again.stdout) == (0, "The files of shop.store are as they should be.\n")
+    assert (again.exit_code, again.stdout) == (0, "The files of shop.store are correct.\n")
 
 
 def test_repair_asks_and_stops_if_something_else_is_found_after_the_answer(cdclake, disturbed):
@@ -106,11 +106,11 @@ def test_clean_up_dry_run_counts_and_deletes_nothing(cdclake, store):
     before = objects("")
     result = cdclake("clean-up", "shop.store", DAYS, "1", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "Clean-up of shop.store (days kept: 1)" in result.stdout
+    assert "Clean-up of shop.store (days retained: 1)" in result.stdout
     (line,) = [line for line in result.stdout.splitlines() if "Retired data files" in line]
     assert line.split()[-1] == "1"
-    assert "one can go back to change 3 or a later one" in result.stdout
-    assert "dry run: nothing was done" in result.stdout
+    assert "you can roll back to change 3 or later" in result.stdout
+    assert "Dry run: nothing was changed" in result.stdout
     assert objects("") == before
     counts = the_json(cdclake("clean-up", "shop.store", DAYS, "1", "--dry-run", "-o", "json"))
     assert (counts["done"], counts["first_retained"], counts["data_files"], counts["snapshots"]) == (False, 3, 1, 2)
@@ -144,7 +144,7 @@ def test_clean_up_asks_before_it_deletes(cdclake, store):
     assert cdclake("clean-up", "shop.store").exit_code == 2
     result = cdclake.asked("clean-up", "shop.store", answer="n")
     assert result.exit_code == 1
-    assert "for good?" in result.stderr
+    assert "Permanently delete" in result.stderr
     assert store.log.first_retained() == 1
     assert cdclake.asked("clean-up", "shop.store", answer="y").exit_code == 0
     assert store.log.first_retained() == 3
@@ -167,5 +167,5 @@ def test_wrong_arguments_are_clear_errors(cdclake, store, arguments, message):
 
 
 def test_a_table_without_changes_needs_neither(cdclake, store):
-    assert "as they should be" in cdclake("repair", "shop.product", "--yes").stdout
+    assert "are correct" in cdclake("repair", "shop.product", "--yes").stdout
     assert "nothing to delete" in cdclake("clean-up", "shop.product", "--yes").stdout

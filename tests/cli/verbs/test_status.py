@@ -91,5 +91,5 @@ def test_a_table_for_people_shows_those_first_that_need_one_and_no_more_than_can
     assert result.exit_code == 6
     assert "shop.store" in result.stdout
     assert "shop.product" not in result.stdout
-    assert "2 tables, 1 inactive, 1 failed. 1 are not shown: --output json tells of all" in result.stdout
+    assert "2 tables, 1 inactive, 1 failed. 1 are not shown; --output json lists all" in result.stdout
     assert list(told(cdclake("status", "--output", "json"))) == ["shop.store", "shop.product"]

@@ -106,11 +106,11 @@ def test_a_table_can_be_turned_off_whatever_is_wrong_with_its_settings(cdclake, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["set", "shop.store"], "Nothing to set"),
-        (["set", "shop.store", "--set", "Primarykey=id"], "does not set anything"),
-        (["set", "shop.store", "--set", "FencingToken=9"], "does not set anything"),
-        (["set", "shop.store", "--set", "PrimaryKey"], "does not set anything"),
-        (["set", "shop.store", "--set", "LastChangeId=0"], "does not set anything"),
+        (["set", "shop.store"], "There is nothing to set"),
+        (["set", "shop.store", "--set", "Primarykey=id"], "is not a setting"),
+        (["set", "shop.store", "--set", "FencingToken=9"], "is not a setting"),
+        (["set", "shop.store", "--set", "PrimaryKey"], "is not a setting"),
+        (["set", "shop.store", "--set", "LastChangeId=0"], "is not a setting"),
         (["set", "shop.store", "--set", "LastFullLoadDate=yesterday"], "LastFullLoadDate is 'yesterday'"),
         (["set", "shop.store", "--set", "LastIncrementalFile=LOAD1"], "which is no change file"),
         (["set", "shop.store", "--set", "ActiveFlag=yes"], "ActiveFlag is 'yes'"),
@@ -143,7 +143,7 @@ def test_unfreeze_lets_a_frozen_table_go_on(cdclake, state):
     state.record_run(path, {"LastPending": '{"batch_files": 1}'})
     dry = cdclake("tables", "unfreeze", "shop.store", "--dry-run")
     assert (dry.exit_code, '{"batch_files": 1}' in dry.output) == (0, True)
-    assert cdclake("tables", "unfreeze", "shop.store").exit_code == 2  # nobody can be asked
+    assert cdclake("tables", "unfreeze", "shop.store").exit_code == 2  # needs a confirmation
     assert cdclake.asked("tables", "unfreeze", "shop.store", answer="n").exit_code == 1
     assert state.get(path).item["LastPending"] == '{"batch_files": 1}'
     assert cdclake("tables", "unfreeze", "shop.store", "--yes").exit_code == 0
@@ -184,7 +184,7 @@ def test_settings_come_from_a_file_and_options_count_before_it(cdclake, state, t
         ("no JSON", "is not JSON"),
         ('["PrimaryKey"]', "no JSON object"),
         ('{"MaxQuarantinedRows": 5}', "MaxQuarantinedRows in"),
-        ('{"LeaseHolder": "me"}', "does not set anything"),
+        ('{"LeaseHolder": "me"}', "is not a setting"),
         ('{"History": "perhaps"}', "History"),
     ],
 )

@@ -117,7 +117,7 @@ def test_the_command_exits_with_status_6_if_a_table_differs(orders: SourceDataba
     (line,) = result.stdout.splitlines()
     shown = json.loads(line)
     assert (shown["table"], shown["equal"], shown["change"]) == (f"{orders.schema}.orders", False, None)
-    assert "1 of 1 tables are not equal to their source" in result.stderr
+    assert "1 of 1 tables differ from their source" in result.stderr
 
 
 def test_expected_counts_need_no_database(table: TableOverTime) -> None:

@@ -1,1 +1,1 @@
-"""How the command reaches AWS."""
+"""Connects the command to AWS."""

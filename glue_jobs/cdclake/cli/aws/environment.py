@@ -1,7 +1,7 @@
-"""The environment of this process while a command reads the lake by other means than `Services`.
+"""Sets environment variables while a command reads the lake with Arrow or Spark instead of `Services`.
 
-Arrow, Spark and Spark's workers find AWS as the AWS SDKs do, in environment variables; the options of a command have
-to get there.
+Like the AWS SDKs, Arrow, Spark and its workers read their AWS settings from environment variables, so the options of a
+command must be set there.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ rootLogger.appenderRef.nowhere.ref = nowhere
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = off
 """
-"""Without an appender Spark would put its own settings in the place of these; without a level of the gateway's own it
-would announce another one."""
+"""Spark replaces settings that have no appender, and prints a message unless the gateway's logger has a level."""
 
 
 @contextmanager
 def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set environment variables, or take away those that are None, for as long as the `with` block lasts."""
+    """Set environment variables, or remove those that are None, within the `with` block."""
     before = {name: os.environ.get(name) for name in variables}
     _set(variables)
     try:
@@ -48,10 +47,10 @@ def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
 
 @contextmanager
 def aws_environment(target: Target) -> Iterator[None]:
-    """Have everything in this process, and what it starts, reach AWS as the options of a command say.
+    """Make this process, and processes that it starts, use the AWS options of a command.
 
     Raises:
-        botocore.exceptions.BotoCoreError: There is no such profile.
+        botocore.exceptions.BotoCoreError: The profile does not exist.
     """
     before = boto3.DEFAULT_SESSION
     with environment(_aws_variables(target)):
@@ -63,13 +62,13 @@ def aws_environment(target: Target) -> Iterator[None]:
 
 
 @contextmanager
-def spark_environment_here() -> Iterator[None]:
-    """What Spark needs to start on this machine and write nothing to the terminal.
+def local_spark_environment() -> Iterator[None]:
+    """Set what Spark needs to start on this machine, and to print nothing.
 
     Raises:
         ConfigurationError: There is no Java.
     """
-    from cdclake.devkit.local.environment import spark_environment  # its package is heavy, and not all commands need it
+    from cdclake.devkit.local.environment import spark_environment  # slow to import
 
     with tempfile.TemporaryDirectory(prefix="cdclake-spark-", ignore_cleanup_errors=True) as folder:
         variables = spark_environment(Path(folder), sys.executable)
@@ -88,11 +87,11 @@ def _aws_variables(target: Target) -> dict[str, str | None]:
         variables["AWS_ENDPOINT_URL_S3"] = target.endpoint_url
     if session.region_name:
         variables["AWS_DEFAULT_REGION"] = variables["AWS_REGION"] = session.region_name
-    if target.profile:  # the SDKs prefer keys in the environment to a profile that is named there
+    if target.profile:  # in the environment, SDKs prefer keys to a profile
         return {**variables, "AWS_PROFILE": target.profile, **dict.fromkeys(_KEYS)}
-    made_up = session.get_credentials() if boto3.Session().get_credentials() is None else None
-    if made_up:
-        variables |= dict(zip(_KEYS, (made_up.access_key, made_up.secret_key, None), strict=True))
+    placeholder = session.get_credentials() if boto3.Session().get_credentials() is None else None
+    if placeholder:
+        variables |= dict(zip(_KEYS, (placeholder.access_key, placeholder.secret_key, None), strict=True))
     return variables
 
 

@@ -1,4 +1,4 @@
-"""The ProcessTable runs that Glue knows of."""
+"""Lists the ProcessTable runs in Glue's job history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StartedRun(NamedTuple):
 
 
 class GlueJobHistory:
-    """A `JobHistory` of Glue's job runs.
+    """`JobHistory` from Glue's job runs.
 
     Args:
         client: Glue client.
@@ -35,20 +35,20 @@ class GlueJobHistory:
     def since(self, controller_run_id: str) -> list[StartedRun]:
         """See `JobHistory.since`."""
         controller = self._client.get_job_run(JobName=JOB_CONTROLLER, RunId=controller_run_id)["JobRun"]
-        found = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
-        return [StartedRun(path, run["Id"]) for run in found for path in _paths(run.get("Arguments", {}))]
+        runs = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
+        return [StartedRun(path, run["Id"]) for run in runs for path in _paths(run.get("Arguments", {}))]
 
     def _runs(self, moment: datetime) -> Iterator[JobRunTypeDef]:
-        """Glue lists the newest first and keeps months of them, so this stops at the first page of old ones."""
+        """Runs that started after a moment, or have not ended. Glue lists months of runs, newest first: stop early."""
         for page in self._client.get_paginator("get_job_runs").paginate(JobName=JOB_PROCESS_TABLE):
-            wanted = [run for run in page["JobRuns"] if run["StartedOn"] >= moment or "CompletedOn" not in run]
-            if not wanted:
+            recent = [run for run in page["JobRuns"] if run["StartedOn"] >= moment or "CompletedOn" not in run]
+            if not recent:
                 return
-            yield from wanted
+            yield from recent
 
 
 def _paths(arguments: Mapping[str, str]) -> list[str]:
-    """Paths of the tables that a run was started for; none if somebody started it some other way."""
+    """Paths of the tables that a run works on; none if it was started with other arguments."""
     if paths := arguments.get(f"--{Argument.PATHS}"):
         return parse_paths(paths)
     item = arguments.get(f"--{Argument.ITEM}")

@@ -1,4 +1,4 @@
-"""The AWS services a command talks to."""
+"""The AWS services that a command uses."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """Adapters for a target, made when first used.
+    """The adapters of a target, created on first use.
 
     Args:
-        target: What the command works on.
-        client: Makes a boto3 client of a service.
+        target: Buckets and state table.
+        client: Creates the boto3 client of a service.
     """
 
     def __init__(self, target: Target, client: Callable[[str], Any]) -> None:
@@ -58,12 +58,12 @@ class Services:
 
     @cached_property
     def statistics(self) -> DmsStatistics:
-        """How far DMS tasks are."""
+        """The progress of DMS tasks."""
         return DmsStatistics(lambda: self._client("dms"))
 
     @cached_property
     def job_history(self) -> GlueJobHistory:
-        """Their runs."""
+        """The runs of the ProcessTable job."""
         return GlueJobHistory(self._client("glue"))
 
     def catalog(self, database: str) -> GlueCatalog:
@@ -77,23 +77,23 @@ class Services:
 
     @property
     def plan_inputs(self) -> PlanInputs:
-        """What a plan is made from."""
+        """The inputs of a plan."""
         target = self._target
         return PlanInputs(self.raw, self.state, target.raw_bucket, target.installation.raw_folder, self.statistics)
 
     def log(self, name: TableName) -> ChangeLog:
-        """A lake table's change log."""
+        """The change log of a lake table."""
         return ChangeLog(self.lake, self._target.installation.layout(name))
 
     def open_table(self, name: TableName, made_by: str = "") -> RegisteredTable:
-        """A registered table and its lake table, for one thing that a person does to it.
+        """Open a registered table and its lake table, for one operation.
 
         Args:
             name: The table.
-            made_by: The person, for the change record.
+            made_by: Author, for the change record.
 
         Raises:
-            UnknownTableError: It is not registered.
+            UnknownTableError: The table is not registered.
         """
         state = self._target.installation.find_table(self.state, name)
         run_id = f"by-hand-{uuid4().hex}"
@@ -101,15 +101,15 @@ class Services:
 
 
 def now_utc() -> datetime:
-    """The time."""
+    """The current time."""
     return datetime.now(timezone.utc)
 
 
 def connect(target: Target) -> Services:
-    """The services of a target, with the credentials that the AWS CLI would use.
+    """The services of a target, with the credentials that the AWS CLI uses.
 
     Raises:
-        botocore.exceptions.BotoCoreError: There is no such profile.
+        botocore.exceptions.BotoCoreError: The profile does not exist.
     """
     client = partial(session_of(target).client, endpoint_url=endpoint_of(target), config=CLIENT_CONFIG)
     return Services(target, client)

@@ -1,4 +1,4 @@
-"""How the command reaches AWS: session, endpoint, and the outputs of the deployed stack."""
+"""Opens the AWS session of a target, and reads the outputs of its deployed stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdclake.errors import ConfigurationError
 if TYPE_CHECKING:
     from cdclake.cli.target import Target
 
-# A person waits: fewer and shorter tries than the jobs make.
+# A user is waiting: fewer and shorter attempts than in the jobs.
 CLIENT_CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=5, read_timeout=60, max_pool_connections=32
 )
@@ -25,7 +25,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def stack_outputs(target: Target) -> dict[str, str]:
-    """What the target's CloudFormation stack tells, by name.
+    """The outputs of the target's CloudFormation stack, by name.
 
     Raises:
         ConfigurationError: There is no such stack.
@@ -34,9 +34,7 @@ def stack_outputs(target: Target) -> dict[str, str]:
     try:
         (stack,) = client.describe_stacks(StackName=target.stack or "")["Stacks"]
     except ClientError as error:
-        if (
-            error.response.get("Error", {}).get("Code") != "ValidationError"
-        ):  # how CloudFormation says that there is none
+        if error.response.get("Error", {}).get("Code") != "ValidationError":  # unknown stack
             raise
         message = f"There is no CloudFormation stack {target.stack} in this account and region"
         raise ConfigurationError(message, remedy="Correct --stack or CDCLAKE_STACK, --profile or --region") from error
@@ -44,10 +42,10 @@ def stack_outputs(target: Target) -> dict[str, str]:
 
 
 def endpoint_of(target: Target) -> str | None:
-    """URL to use in place of AWS's own; None for that.
+    """The URL to use instead of AWS; None for AWS.
 
     Raises:
-        ConfigurationError: It is no URL.
+        ConfigurationError: It is not a URL.
     """
     endpoint = target.endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or None
     if endpoint and not _ENDPOINT.match(endpoint):
@@ -57,19 +55,19 @@ def endpoint_of(target: Target) -> str | None:
 
 
 def session_of(target: Target) -> boto3.Session:
-    """The boto3 session to work on a target with.
+    """The boto3 session for a target.
 
     Raises:
-        botocore.exceptions.BotoCoreError: There is no such profile.
+        botocore.exceptions.BotoCoreError: The profile does not exist.
     """
     session = boto3.Session(profile_name=target.profile, region_name=target.region)
     if urlsplit(endpoint_of(target) or "").hostname in _LOOPBACK:
-        return _with_anything_missing(session, target.profile)
+        return _with_placeholders(session, target.profile)
     return session
 
 
-def _with_anything_missing(session: boto3.Session, profile: str | None) -> boto3.Session:
-    """The embedded AWS on this machine takes any credentials and region, so having none is no reason to stop."""
+def _with_placeholders(session: boto3.Session, profile: str | None) -> boto3.Session:
+    """Fill in missing credentials and region: the embedded AWS accepts any."""
     region = session.region_name or "us-east-1"
     if session.get_credentials() is None:
         return boto3.Session("local", "local", region_name=region)

@@ -1,4 +1,4 @@
-"""`cdclake console`: how tables stand and what became of them, in a browser of this machine."""
+"""`cdclake console`: show tables and their changes in a browser on this machine."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ if TYPE_CHECKING:
 @with_target
 def console(
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 for any free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 for any free port.")] = 0,
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Let pages turn tables on and off, roll back and reapply.")
     ] = False,
     late_after_minutes: LateAfterOption = LATE_AFTER_MINUTES,
     target: Target,
 ) -> None:
-    """Show tables and their changes in a browser, until Ctrl-C. Read-only, unless told otherwise.
+    """Show tables and their changes in a browser, until Ctrl-C. Read-only by default.
 
-    Prints the address to open; it holds a secret that is made up anew each time. Only programs of this machine reach
-    it.
+    Prints the address to open. It contains a new secret each time, and only this machine can reach it.
 
     Example: cdclake console --allow-changes
     """
     from cdclake.adapters.caller import machine_user
-    from cdclake.cli.aws.services import connect, now_utc  # boto3 takes a while, and --help needs none
+    from cdclake.cli.aws.services import connect, now_utc  # slow to import, and --help does not need it
     from cdclake.cli.errors import explain
     from cdclake.console.context import Console
     from cdclake.console.server import serve
 
     services = connect(target)
-    about = Console(
+    context = Console(
         lake=services,
-        where=_where(target, services),
+        where=_endpoint_text(target, services),
         clock=now_utc,
         explain=explain,
         late_after_minutes=late_after_minutes,
@@ -52,9 +51,9 @@ def console(
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with serve(about, port) as address:
+        with serve(context, port) as address:
             typer.echo(address)
-            mode = "can change things" if allow_changes else "is read-only"
+            mode = "allows changes" if allow_changes else "is read-only"
             typer.echo(f"The console {mode}. Open this address in a browser; stop with Ctrl-C.", err=True)
             stop.wait()
     finally:
@@ -62,8 +61,8 @@ def console(
             signal.signal(number, handler)
 
 
-def _where(target: Target, services: Services) -> str:
-    """The AWS that is looked at, for people. Makes the adapters, so that what is wrong with the settings shows now."""
+def _endpoint_text(target: Target, services: Services) -> str:
+    """The AWS endpoint or account, for display. Opens the adapters, so that wrong settings fail here."""
     from cdclake.cli.aws.session import endpoint_of, session_of
 
     _ = services.plan_inputs, services.lake

@@ -1,4 +1,4 @@
-"""`cdclake demo`: the whole pipeline on this machine, with proof."""
+"""`cdclake demo`: run the whole pipeline on this machine, and compare the lake with its source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MIN_ORDERS = 1_000
 _STEP_COLUMNS = (Column("table", "Table"), *STEP_COLUMNS, Column("equal", "Equal"))
 _PROOF_COLUMNS = (
     Column("table", "Table"),
-    Column("side", "Of"),
+    Column("side", "Side"),
     Column("rows", "Rows", number=True),
     Column("checksum", "Checksum"),
     Column("equal", "Equal"),
@@ -37,13 +37,13 @@ def demo(
     orders: Annotated[int, typer.Option(min=_MIN_ORDERS, help="Orders in the sample shop.")] = _DEFAULT_ORDERS,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Run the whole pipeline on this machine: a sample shop, full load, changes, and proof that the lake is equal.
+    """Run the whole pipeline on this machine: a sample shop, full load, changes, and a comparison with the source.
 
-    Nothing outside this machine is used, and no AWS account.
+    Uses nothing outside this machine, and no AWS account.
 
     Example: cdclake demo --orders 20000
     """
-    from cdclake.devkit.local import EmbeddedAws  # heavy, and --help needs none of it
+    from cdclake.devkit.local import EmbeddedAws  # slow to import, and --help does not need it
 
     with kept_on_failure("cdclake-demo-") as data_dir, EmbeddedAws(0, data_dir) as aws:
         try:
@@ -57,13 +57,13 @@ def demo(
 
 
 def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
-    found = [
+    differences = [
         f"{step.table} after {step.step}: {', '.join(step.proof.differences)}"
         for step in report.steps
         if not step.proof.equal
     ]
     return IntegrityError(
-        f"The lake is not equal to the source: {'; '.join(found)}", remedy=f"Logs are in {aws.logs_dir}"
+        f"The lake is not equal to the source: {'; '.join(differences)}", remedy=f"Check the logs in {aws.logs_dir}"
     )
 
 
@@ -80,22 +80,22 @@ def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> DemoReport:
 
 
 def show(report: DemoReport, output: OutputFormat) -> None:
-    """Print what was done and whether the lake equals the source: two tables, or one JSON object."""
-    shown = output_for(output)
+    """Print the steps and the comparison with the source: tables, or one JSON object."""
+    out = output_for(output)
     if output is OutputFormat.JSON:
-        shown.records("Demo", (), [report.to_json()])
+        out.json_record(report.to_json())
         return
     registered = ", ".join(report.registered)
-    shown.remark(f"The Controller registered {registered} as inactive. Keys were set, then all were activated.\n")
+    out.remark(f"The Controller registered {registered} as inactive. Then keys were set and all were activated.\n")
     for (name, started_by), steps in groupby(report.steps, key=lambda step: (step.step, step.started_by)):
         records = [{"table": step.table, **step_record(step.to_json())} for step in steps]
-        shown.records(f"{name.capitalize()}, started by: {started_by}", _STEP_COLUMNS, records)
-    proofs = [line for table, proof in report.last_proofs().items() for line in _proof_lines(table, proof)]
-    shown.records("Lake and source after the last step", _PROOF_COLUMNS, proofs)
-    shown.remark(f"Equal to the source: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
+        out.records(f"{name.capitalize()}, started by: {started_by}", _STEP_COLUMNS, records)
+    proofs = [record for table, proof in report.last_proofs().items() for record in _proof_records(table, proof)]
+    out.records("Lake and source after the last step", _PROOF_COLUMNS, proofs)
+    out.remark(f"Equal to the source: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
 
 
-def _proof_lines(table: str, proof: Comparison) -> list[dict[str, object]]:
+def _proof_records(table: str, proof: Comparison) -> list[dict[str, object]]:
     return [
         {"table": table, "side": "lake", "rows": proof.rows, "checksum": proof.checksum, "equal": proof.equal},
         {"side": "source", "rows": proof.source_rows, "checksum": proof.source_checksum},

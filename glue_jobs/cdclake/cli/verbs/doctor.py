@@ -1,4 +1,4 @@
-"""`cdclake doctor`: what DMS's settings seem to be, what is unsafe about a table's raw files, and what mends it."""
+"""`cdclake doctor`: check a table's raw files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from cdclake.cli.errors import print_error
 from cdclake.cli.options import TableArgument, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.settings import parse_settings, settings_of
+from cdclake.cli.settings import parse_settings, read_settings
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.names import Attribute
@@ -26,8 +26,8 @@ _DEFAULT_FILES = 30
 _SETTINGS = (
     Column("setting", "DMS setting"),
     Column("value", "Value"),
-    Column("certainty", "Is"),
-    Column("told_by", "Told by"),
+    Column("certainty", "Certainty"),
+    Column("told_by", "Evidence"),
 )
 
 
@@ -36,63 +36,63 @@ def doctor(
     table: TableArgument,
     *,
     primary_key: Annotated[
-        str | None, typer.Option(help="Take this for the key columns, comma-separated, whatever is set.")
+        str | None, typer.Option(help="Use these key columns, comma-separated, instead of the table's.")
     ] = None,
-    schema: Annotated[str | None, typer.Option(help="Take these for the columns of CSV files.")] = None,
+    schema: Annotated[str | None, typer.Option(help="Use these columns for CSV files.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Take any other setting for set; may be repeated."),
+        typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Use any other setting. Repeatable."),
     ] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from", exists=True, dir_okay=False, help="Take for set what this JSON file says."),
+        typer.Option(
+            "--from", exists=True, dir_okay=False, help="Read settings from this JSON file; options override it."
+        ),
     ] = None,
     files: Annotated[
-        int, typer.Option(min=0, help="Open so many LOAD and so many change files at most; 0: all.")
+        int, typer.Option(min=0, help="Open at most this many LOAD files and as many change files; 0: all.")
     ] = _DEFAULT_FILES,
     folder: Annotated[
         Path | None,
-        typer.Option(
-            exists=True, file_okay=False, help="Look at this folder in place of the raw bucket, and ask nothing of AWS."
-        ),
+        typer.Option(exists=True, file_okay=False, help="Check this folder instead of the raw bucket, without AWS."),
     ] = None,
     unregistered: Annotated[
-        bool, typer.Option("--unregistered", help="Do not ask the state table what is set about the table.")
+        bool, typer.Option("--unregistered", help="Do not read the table's settings from the state table.")
     ] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Look a table's raw files over: what DMS's settings seem to be, what is unsafe, and the setting that mends it.
+    """Check a table's raw files: the likely DMS settings, what is unsafe, and the setting that fixes it.
 
-    Reads listings, and the oldest, the newest and some files between. Changes nothing. Works before a table is
-    registered, too. The exit status is 6 if something is wrong.
+    Reads listings, the oldest and newest files, and some between. Changes nothing. Also works before a table is
+    registered. Exit status 6 if there are errors.
 
     Example: cdclake doctor shop.orders --primary-key id
     """
-    from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
+    from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake.doctor.diagnose import diagnose
 
-    given = {**settings_of(from_file), **parse_settings(settings or [])}
-    given |= {
+    attributes = {**read_settings(from_file), **parse_settings(settings or [])}
+    attributes |= {
         name: value
         for name, value in ((Attribute.PRIMARY_KEY, primary_key), (Attribute.SCHEMA, schema))
         if value is not None
     }
     name = TableName.parse(table)
-    with aws_environment(target), progress(f"Looking at {table}") as bar:
-        found = None if unregistered or folder else _registered(target, name)
-        state = (found or target.installation.new_state(name)).with_attributes(**given)
+    with aws_environment(target), progress(f"Checking {table}") as bar:
+        registered = None if unregistered or folder else _registered(target, name)
+        state = (registered or target.installation.new_state(name)).with_attributes(**attributes)
         task = state.settings.dms_task
         raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
         now = datetime.now(timezone.utc)
-        report = diagnose(raw, state, now, registered=found is not None, max_files=files, progress=bar.say)
+        report = diagnose(raw, state, now, registered=registered is not None, max_files=files, progress=bar.describe)
     show(report, output)
-    if not (found or unregistered or folder):
+    if not (registered or unregistered or folder):
         output_for(output).remark("The table is not registered yet: cdclake run registers it.")
     if report.has_errors:
-        errors = [one for one in report.findings if one.kind.severity.value == "error"]
+        errors = [finding for finding in report.findings if finding.kind.severity.value == "error"]
         message = f"{len(errors)} of {len(report.findings)} findings are errors"
-        raise AttentionError(message, remedy="Mend them as shown, then look again", table=table)
+        raise AttentionError(message, remedy="Fix them as shown, then check again", table=table)
 
 
 def _registered(target: Target, name: TableName) -> TableState | None:
@@ -114,7 +114,7 @@ def _raw(target: Target, folder: Path | None) -> RawBucket:
 
 
 def _task(target: Target, task: str) -> dict[str, Any] | None:
-    """Settings of the DMS task; None, with a word about it, if it does not tell them: all else can be looked at."""
+    """Settings of the DMS task. If they cannot be read, prints why and returns None."""
     from cdclake.cli.aws.services import connect
 
     try:
@@ -126,26 +126,26 @@ def _task(target: Target, task: str) -> dict[str, Any] | None:
 
 def show(report: Report, output: OutputFormat) -> None:
     """Print a report: settings and findings, or one JSON object."""
-    shown = output_for(output)
-    inferred = [one.to_json() for one in report.inferred]
+    out = output_for(output)
+    inferred = [setting.to_json() for setting in report.inferred]
     if output is OutputFormat.JSON:
-        answer = {
+        result = {
             "table": report.table,
             "registered": report.registered,
             "files": report.files,
             "looked_into": report.files_opened,
             "rows": report.rows,
             "inferred": inferred,
-            "findings": [one.to_json() for one in report.findings],
+            "findings": [finding.to_json() for finding in report.findings],
         }
-        shown.records("Doctor", (), [answer])
+        out.json_record(result)
         return
-    shown.records(f"DMS settings of {report.table}, as its files tell them", _SETTINGS, inferred)
+    out.records(f"DMS settings of {report.table}, inferred from its files", _SETTINGS, inferred)
     for finding in report.findings:
-        shown.remark(_paragraph(finding))
-        shown.verbatim(f"{finding.paste}\n" if finding.paste else "")
-    looked = f"Looked into {report.files_opened:,} of {report.files:,} files, {report.rows:,} rows."
-    shown.remark(looked if report.findings else f"{looked} All is well.")
+        out.remark(_paragraph(finding))
+        out.verbatim(f"{finding.paste}\n" if finding.paste else "")
+    summary = f"Checked {report.files_opened:,} of {report.files:,} files, {report.rows:,} rows."
+    out.remark(summary if report.findings else f"{summary} No findings.")
 
 
 def _paragraph(finding: Finding) -> str:

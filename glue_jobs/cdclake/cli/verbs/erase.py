@@ -1,4 +1,4 @@
-"""`cdclake erase`: rows are taken out of everything that is kept of a table, for good."""
+"""`cdclake erase`: permanently remove rows from a lake table and from everything retained of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.confirm import ask, open_table, person, tell_of_catalog, warn_if_at_work
+from cdclake.cli.confirm import DRY_RUN, author, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, KeyOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.erase.erase import Erasure, ErasureCounts, ErasureResult
 
 _COLUMNS = (
-    Column("place", "Where"),
+    Column("location", "Location"),
     Column("rows", "Rows", number=True),
     Column("files", "Files", number=True),
-    Column("what", "What becomes of the files"),
+    Column("effect", "Effect on the files"),
 )
-_PLACES = (
-    ("Table", "rows", "files", "written anew"),
-    ("History", "versions", "version_files", "written anew"),
-    ("Retired data files", "retired_rows", "retired_files", "written anew"),
-    ("Remembered deletes", "tombstones", "tombstone_files", "written anew"),
-    ("Bad rows put aside", "bad_rows", "bad_rows_files", "written anew"),
-    ("Raw bucket: full load", "full_load_rows", "full_load_files", "deleted, the whole full load"),
-    ("Raw bucket: changes", "change_rows", "change_files", "written anew"),
+_LOCATIONS = (
+    ("Table", "rows", "files", "rewritten"),
+    ("History", "versions", "version_files", "rewritten"),
+    ("Retired data files", "retired_rows", "retired_files", "rewritten"),
+    ("Tombstones", "tombstones", "tombstone_files", "rewritten"),
+    ("Quarantined rows", "bad_rows", "bad_rows_files", "rewritten"),
+    ("Raw bucket: full load", "full_load_rows", "full_load_files", "deleted, with the whole full load"),
+    ("Raw bucket: changes", "change_rows", "change_files", "rewritten"),
 )
-"""Of each place its name, what counts its rows and its files in `ErasureCounts`, and what becomes of these files."""
+"""For each location: its name, its fields of `ErasureCounts` for rows and files, and the effect on the files."""
 
 
 @with_target
@@ -41,54 +41,55 @@ def erase(
     table: TableArgument,
     *,
     key: KeyOption,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why: kept in the change log, so name no person.")],
-    raw: Annotated[bool, typer.Option("--raw", help="Take the rows out of the raw bucket too.")] = False,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason, kept in the change log: do not put personal data in it.")
+    ],
+    raw: Annotated[bool, typer.Option("--raw", help="Also remove the rows from the raw bucket.")] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Take rows out of a table, its history, and everything that was kept of them, for good.
+    """Permanently remove rows from a table, its history, and everything retained of it.
 
-    Nothing of it can be undone. Other rows, and what the table was for them, stay as they are.
+    An erasure cannot be undone. Other rows keep their values, and their earlier states.
 
-    With --raw, change files are written anew without the rows, and a full load that holds one is deleted: it is in the
-    lake. One can then go back to the last full load and no further.
+    With --raw, change files are rewritten without the rows. A full load that contains one is deleted, as the lake has
+    its other rows. Afterwards you can roll back to the last full load at most.
 
     Example: cdclake erase shop.customers --key 1042 --reason "request 2024-17" --dry-run
     """
-    from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
+    from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake.lake.operations.erase import erase as erasing
 
     if not reason.strip():
-        raise ConfigurationError("An erasure needs a reason", remedy="Name the request that asked for it")
-    lake_table, shown = open_table(target, table), output_for(output)
+        raise ConfigurationError("An erasure needs a reason", remedy="Name the request for it")
+    lake_table, out = open_table(target, table), output_for(output)
     name = lake_table.state.name
-    warn_if_at_work(lake_table, shown)
+    warn_if_running(lake_table, out)
     with aws_environment(target):
-        with progress(f"Looking for the rows in {name}") as bar:
+        with progress(f"Searching the rows in {name}") as bar:
             erasure = _erasure(target, lake_table, key, reason, bar, raw=raw)
-            touched, out_of_reach = erasing.inspect(erasure)
-        facts = {"table": str(name), "done": False, "keys": len(erasure.keys.values), "change": None}
+            counts, out_of_reach = erasing.inspect(erasure)
+        result = {"table": str(name), "done": False, "keys": len(erasure.keys.values), "change": None}
         if output is OutputFormat.TABLE:
-            _show(shown, f"Rows of {len(erasure.keys.values):,} keys in {name}", touched, out_of_reach)
+            _show(out, f"Rows of {len(erasure.keys.values):,} keys in {name}", counts, out_of_reach)
         if dry_run:
-            if output is OutputFormat.JSON:
-                shown.records("Erasure", (), [{**facts, **asdict(touched), "out_of_reach": list(out_of_reach)}])
-            shown.remark("This is a dry run: nothing was done.")
+            out.json_record({**result, **asdict(counts), "out_of_reach": list(out_of_reach)})
+            out.remark(DRY_RUN)
             return
-        if touched.anything:
-            ask(f"Erase them from {name}, for good?", yes=yes, output=output)
+        if counts.anything:
+            confirm(f"Permanently erase these rows from {name}?", yes=yes, output=output)
         with progress(f"Erasing rows of {name}") as bar:
             erasure = _erasure(target, lake_table, key, reason, bar, raw=raw)
             done = lake_table.change(lambda token: erasing.erase(erasure, token))
     if output is OutputFormat.JSON:
-        shown.records("Erasure", (), [{**facts, **_facts(done)}])
+        out.json_record({**result, **_to_json(done)})
     elif done.change is None:
-        shown.remark("There is nothing to erase.")
+        out.remark("There is nothing to erase.")
     else:
-        _tell(shown, lake_table, done)
-    tell_of_catalog(lake_table, shown)
+        _show_result(out, lake_table, done)
+    warn_of_catalog_error(lake_table, out)
 
 
 def _erasure(
@@ -121,39 +122,44 @@ def _erasure(
         raw=raw_location,
         run_id=lake_table.run_id,
         reason=reason,
-        made_by=person(target),
+        made_by=author(target),
         clock=lake_table.clock,
-        progress=Progress(bar.show),
+        progress=Progress(bar.count),
     )
 
 
-def _show(shown: Output, title: str, touched: ErasureCounts, out_of_reach: tuple[str, ...]) -> None:
+def _show(out: Output, title: str, touched: ErasureCounts, out_of_reach: tuple[str, ...]) -> None:
     counts = asdict(touched)
-    lines = [
-        {"place": place, "rows": counts[rows], "files": counts[files], "what": what if counts[files] else ""}
-        for place, rows, files, what in _PLACES
+    records = [
+        {
+            "location": location,
+            "rows": counts[rows],
+            "files": counts[files],
+            "effect": effect if counts[files] else "",
+        }
+        for location, rows, files, effect in _LOCATIONS
     ]
-    shown.records(title, _COLUMNS, lines)
-    shown.remark("What an erasure does not reach:")
+    out.records(title, _COLUMNS, records)
+    out.remark("An erasure does not reach:")
     for sentence in out_of_reach:
-        shown.remark(f"- {sentence}")
+        out.remark(f"- {sentence}")
 
 
-def _facts(done: ErasureResult) -> dict[str, object]:
-    counts = {"snapshots": done.snapshots, "object_versions": done.object_versions}
+def _to_json(done: ErasureResult) -> dict[str, object]:
     return {
         "done": True,
         "change": done.change,
         **asdict(done.touched),
-        **counts,
+        "snapshots": done.snapshots,
+        "object_versions": done.object_versions,
         "out_of_reach": list(done.out_of_reach),
     }
 
 
-def _tell(shown: Output, lake_table: RegisteredTable, done: ErasureResult) -> None:
+def _show_result(out: Output, lake_table: RegisteredTable, done: ErasureResult) -> None:
     layout = lake_table.log.layout
-    shown.remark(
-        f"Done, as change {done.change}: {done.touched.rows:,} rows of {layout.name} are erased, and all earlier states"
-        f" of them. Versions of objects deleted: {done.object_versions:,}."
+    out.remark(
+        f"Done, as change {done.change}: erased {done.touched.rows:,} rows of {layout.name} and all their earlier"
+        f" states. Deleted object versions: {done.object_versions:,}."
     )
-    shown.remark(f"What was touched is kept in s3://{layout.bucket}/{layout.erasure_key(done.change or 0)}")
+    out.remark(f"Record of the erasure: s3://{layout.bucket}/{layout.erasure_key(done.change or 0)}")

@@ -1,4 +1,4 @@
-"""`cdclake export`: the files of a lake table as of a change."""
+"""`cdclake export`: copy the files of a lake table as of a change or time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cdclake.cli.target import Target
 _COLUMNS = (
     Column("table", "Table"),
     Column("change", "Change"),
-    Column("committed_utc", "Committed (UTC)"),
+    Column("committed_utc", "Committed", time=True),
     Column("files", "Files", number=True),
     Column("rows", "Rows", number=True),
     Column("bytes", "Bytes", number=True),
@@ -29,31 +29,26 @@ def export(
     to: Annotated[str, typer.Option(metavar="PATH", help="New or empty folder, or s3://bucket/folder.")],
     as_of: Annotated[
         str | None,
-        typer.Option(metavar="CHANGE|TIME", help="Number of a change, or a time as 2024-03-05T10:00:00Z. Else: now."),
+        typer.Option(
+            metavar="CHANGE|TIME", help="Change number, or time such as 2024-03-05T10:00:00Z. Default: the newest."
+        ),
     ] = None,
-    with_deleted: Annotated[
-        bool, typer.Option("--with-deleted", help="Copy rows that were deleted softly as well.")
-    ] = False,
+    with_deleted: Annotated[bool, typer.Option("--with-deleted", help="Include soft-deleted rows.")] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
     """Copy the Parquet files of a table as it was after a change or at a time.
 
-    They are copied byte for byte, with their partition folders; only rows that were deleted softly are left out.
-    Nothing in the lake is changed.
+    Copies are equal byte for byte and keep their partition folders; only soft-deleted rows are removed. The lake
+    stays as it is.
 
     Example: cdclake export shop.orders --as-of 3 --to orders-as-of-3
     """
-    from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
+    from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake.lake.operations.export import export_table
 
     change, at = change_or_time(as_of)
-    with aws_environment(target), progress(f"Looking for the files of {table}") as bar:
-
-        def say(done: int, count: int) -> None:
-            bar.expect(count)
-            bar.stage(f"Copying files of {table}: {done} of {count}")
-
+    with aws_environment(target), progress(f"Reading the change log of {table}") as bar:
         exported = export_table(
             target.lake_bucket,
             table,
@@ -62,6 +57,6 @@ def export(
             change=change,
             at=at,
             with_deleted=with_deleted,
-            progress=say,
+            progress=lambda done, count: bar.count(f"Copying files of {table}", done, count),
         )
     output_for(output).records("Exported", _COLUMNS, [asdict(exported)])

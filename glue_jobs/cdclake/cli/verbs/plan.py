@@ -1,4 +1,4 @@
-"""`cdclake plan`: what a run would do now. Nothing is changed."""
+"""`cdclake plan`: show what a run would do now."""
 
 from __future__ import annotations
 
@@ -15,23 +15,18 @@ _COLUMNS = (
     Column("kind", "Work"),
     Column("files", "Raw files", number=True),
     Column("bytes", "Bytes", number=True),
-    Column("reason", "Why"),
-    Column("to_do", "For a person to do"),
+    Column("reason", "Reason"),
+    Column("to_do", "Action needed"),
 )
 
 
 @with_target
-def plan(
-    *,
-    table: TablesOption = None,
-    output: OutputOption = OutputFormat.TABLE,
-    target: Target,
-) -> None:
-    """Show what a run would do now, table by table, why, and what a person must do. Changes nothing.
+def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Show what a run would do now for each table, why, and what action is needed. Changes nothing.
 
     Example: cdclake plan --table shop.orders
     """
-    from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
+    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
     from cdclake.control import controller
 
     planned = controller.plan(connect(target).plan_inputs, datetime.now(timezone.utc), table)
@@ -44,5 +39,5 @@ def plan(
         message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error}"
         raise AttentionError(message)
     if planned.errors:
-        message = f"{len(planned.errors)} folders of the raw bucket could not be looked at: {planned.errors[0]}"
+        message = f"{len(planned.errors)} folders of the raw bucket cannot be read: {planned.errors[0]}"
         raise RetryableError(message, remedy="Run again")

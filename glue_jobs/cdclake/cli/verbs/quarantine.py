@@ -1,4 +1,4 @@
-"""`cdclake quarantine`: the bad rows that were put aside, and what to do with them."""
+"""`cdclake quarantine`: list, show and release the bad rows that changes quarantined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdclake.cli.confirm import ask, open_table, person, tell_of_catalog
+from cdclake.cli.confirm import DRY_RUN, author, confirm, open_table, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
@@ -25,7 +25,7 @@ _DEFAULT_LIMIT = 50
 _FILE_COLUMNS = (
     Column("table", "Table"),
     Column("change", "Change", number=True),
-    Column("time", "Time (UTC)"),
+    Column("time", "Time", time=True),
     Column("raw_file", "Raw file"),
     Column("rows", "Rows", number=True),
     Column("reason", "Most common reason"),
@@ -37,40 +37,41 @@ _ROW_COLUMNS = (
     Column("reason", "Reason"),
     Column("content", "Content"),
 )
+_NONE = "There are no quarantined rows."
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List bad rows that were put aside, show them, take them after all. Example: cdclake quarantine list",
+    help="List, show and release quarantined rows. Example: cdclake quarantine list",
 )
 
 FileOption = Annotated[
-    list[str] | None, typer.Option("--file", metavar="RAW-FILE", help="Only of this raw file; may be repeated.")
+    list[str] | None, typer.Option("--file", metavar="RAW-FILE", help="Only rows of this raw file. Repeatable.")
 ]
 
 
 @app.command("list")
 @with_target
 def list_files(
-    table: Annotated[
-        str | None, typer.Argument(metavar="SCHEMA.TABLE", help="The table; all of them if left out.")
-    ] = None,
+    table: Annotated[str | None, typer.Argument(metavar="SCHEMA.TABLE", help="The table. Default: all tables.")] = None,
     *,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """List the raw files with bad rows that a table lacks, the newest first.
+    """List raw files with quarantined rows that are missing from a table, newest first.
 
-    What a rollback undid, a reload replaced or a release took is left out.
+    Omits rows that a rollback undid, a full load replaced or a release applied.
 
     Example: cdclake quarantine list shop.orders
     """
-    from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
+    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
 
-    services, shown = connect(target), output_for(output)
-    lines = [_file_line(name, one) for name in _names(services, target, table) for one in _put_aside(services, name)]
-    shown.records("Bad rows put aside", _FILE_COLUMNS, lines)
-    if not lines:
-        shown.remark("No bad rows are put aside.")
+    services, out = connect(target), output_for(output)
+    records = [
+        _file_record(name, file) for name in _names(services, target, table) for file in _put_aside(services, name)
+    ]
+    out.records("Quarantined rows", _FILE_COLUMNS, records)
+    if not records:
+        out.remark(_NONE)
 
 
 @app.command("show")
@@ -79,27 +80,31 @@ def show_rows(
     table: TableArgument,
     *,
     file: FileOption = None,
-    change: Annotated[int | None, typer.Option(min=1, help="Only those that this change put aside.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show this many rows at most.")] = _DEFAULT_LIMIT,
+    change: Annotated[int | None, typer.Option(min=1, help="Only rows that this change quarantined.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many rows.")] = _DEFAULT_LIMIT,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show bad rows: raw file, number in it, what is wrong, and the values as they came.
+    """Show quarantined rows: raw file, row number, reason, and the values in the raw file.
+
+    Row numbers start at 1 in tables, and at 0 in JSON.
 
     Example: cdclake quarantine show shop.orders --limit 10
     """
     from cdclake.cli.aws.services import connect
 
-    services, shown = connect(target), output_for(output)
-    found = _of_files(_put_aside(services, TableName.parse(table), change), file)
-    lines = [{"change": one.change, **row} for one in found for row in one.rows]
+    services, out = connect(target), output_for(output)
+    files = _of_files(_put_aside(services, TableName.parse(table), change), file)
+    records = [{"change": one.change, **row} for one in files for row in one.rows]
     if output is OutputFormat.TABLE:
-        lines = [{**line, "content": _content(line["content"])} for line in lines]
-    shown.records(f"Bad rows of {table}", _ROW_COLUMNS, lines[:limit])
-    if len(lines) > limit:
-        shown.remark(f"{len(lines) - limit:,} more rows; --limit shows more")
-    if not lines:
-        shown.remark("No bad rows are put aside.")
+        records = [
+            {**record, "row": _from_one(record["row"]), "content": _content(record["content"])} for record in records
+        ]
+    out.records(f"Quarantined rows of {table}", _ROW_COLUMNS, records[:limit])
+    if len(records) > limit:
+        out.remark(f"{len(records) - limit:,} more rows; --limit shows more")
+    if not records:
+        out.remark(_NONE)
 
 
 @app.command("release")
@@ -114,44 +119,43 @@ def release(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Read bad rows from their raw files once more, by the settings as they are now, and take them into the table.
+    """Read quarantined rows from their raw files again, with the current settings, and apply them to the table.
 
-    For when the settings were wrong, or the raw files were mended. Rows that are bad still are put aside again.
+    Use it after you correct the settings or the raw files. Rows that are still bad are quarantined again.
 
     Example: cdclake quarantine release shop.orders --reason "prices are wider now"
     """
-    from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
+    from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake.commit.put_aside import put_aside
 
-    lake_table, shown = open_table(target, table), output_for(output)
+    lake_table, out = open_table(target, table), output_for(output)
     name, log = lake_table.state.name, lake_table.log
-    found = _of_files(put_aside(log, log.head()), file)
-    lines = [_file_line(name, one) for one in found]
+    files = _of_files(put_aside(log, log.head()), file)
+    records = [_file_record(name, one) for one in files]
     if output is OutputFormat.TABLE:
-        shown.records(f"Bad rows of {name} to take", _FILE_COLUMNS, lines)
-    facts: dict[str, Any] = {"table": str(name), "done": False, "files": lines}
-    if dry_run or not lines:
-        if output is OutputFormat.JSON:
-            shown.records("Release", (), [facts])
-        shown.remark("This is a dry run: nothing was done." if lines else "There are no such bad rows.")
+        out.records(f"Quarantined rows of {name} to release", _FILE_COLUMNS, records)
+    result: dict[str, Any] = {"table": str(name), "done": False, "files": records}
+    if dry_run or not records:
+        out.json_record(result)
+        out.remark(DRY_RUN if records else _NONE)
         return
-    ask(f"Take them into {name}?", yes=yes, output=output)
-    with aws_environment(target), progress(f"Taking bad rows into {name}"):
-        summary = lake_table.change(lambda token: _release(target, lake_table, token, found, reason))
+    confirm(f"Release these rows to {name}?", yes=yes, output=output)
+    with aws_environment(target), progress(f"Releasing quarantined rows to {name}"):
+        summary = lake_table.change(lambda token: _release(target, lake_table, token, files, reason))
+    books = summary["books"]
     if output is OutputFormat.JSON:
-        shown.records("Release", (), [{**facts, "done": True, "change": summary["change"], "books": summary["books"]}])
+        out.json_record({**result, "done": True, "change": summary["change"], "books": books})
     else:
-        books = summary["books"]
-        shown.remark(
+        out.remark(
             f"Done, as change {summary['change']}: {books['inserted']:,} rows inserted, {books['updated']:,} updated,"
-            f" {books['deleted']:,} deleted, {books['superseded']:,} overtaken by later changes,"
-            f" {books['quarantined']:,} bad still."
+            f" {books['deleted']:,} deleted, {books['superseded']:,} superseded by later changes,"
+            f" {books['quarantined']:,} still bad."
         )
-    tell_of_catalog(lake_table, shown)
+    warn_of_catalog_error(lake_table, out)
 
 
 def _release(
-    target: Target, lake_table: RegisteredTable, token: int, found: Iterable[PutAside], reason: str
+    target: Target, lake_table: RegisteredTable, token: int, files: Iterable[PutAside], reason: str
 ) -> dict[str, Any]:
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.cli.aws.services import connect
@@ -170,7 +174,7 @@ def _release(
         fencing_token=token,
         clock=lake_table.clock,
     )
-    return take(run, {one.raw_file for one in found}, reason, person(target))
+    return take(run, {one.raw_file for one in files}, reason, author(target))
 
 
 def _names(services: Services, target: Target, table: str | None) -> list[TableName]:
@@ -185,33 +189,37 @@ def _put_aside(services: Services, name: TableName, change: int | None = None) -
     log = services.log(name)
     head = log.head()
     if not head:
-        services.installation.find_table(services.state, name)  # a name that nobody knows is no table without bad rows
+        services.installation.find_table(services.state, name)  # raises if the table is not registered
     return put_aside(log, head, change)
 
 
-def _of_files(found: list[PutAside], names: list[str] | None) -> list[PutAside]:
-    """Those of some raw files, by their names in the table's raw folder.
+def _of_files(files: list[PutAside], names: list[str] | None) -> list[PutAside]:
+    """Select raw files by their names in the table's raw folder.
 
     Raises:
-        ConfigurationError: One has no bad rows.
+        ConfigurationError: A file has no quarantined rows.
     """
-    unknown = sorted(set(names or ()) - {one.raw_file for one in found})
+    unknown = sorted(set(names or ()) - {one.raw_file for one in files})
     if unknown:
-        message = f"No bad rows of {unknown[0]} are put aside"
-        raise ConfigurationError(message, remedy="cdclake quarantine list names the raw files")
-    return [one for one in found if not names or one.raw_file in names]
+        message = f"{unknown[0]} has no quarantined rows"
+        raise ConfigurationError(message, remedy="cdclake quarantine list shows the raw files")
+    return [one for one in files if not names or one.raw_file in names]
 
 
-def _file_line(name: TableName, one: PutAside) -> dict[str, object]:
-    ((reason, _),) = Counter(row["reason"] for row in one.rows).most_common(1)
+def _file_record(name: TableName, file: PutAside) -> dict[str, object]:
+    ((reason, _),) = Counter(row["reason"] for row in file.rows).most_common(1)
     return {
         "table": str(name),
-        "change": one.change,
-        "time": one.created_utc[:19].replace("T", " "),
-        "raw_file": one.raw_file,
-        "rows": len(one.rows),
+        "change": file.change,
+        "time": file.created_utc[:19].replace("T", " "),
+        "raw_file": file.raw_file,
+        "rows": len(file.rows),
         "reason": reason,
     }
+
+
+def _from_one(row: int | None) -> int | None:
+    return None if row is None else row + 1
 
 
 def _content(content: dict[str, str | None] | str) -> str:

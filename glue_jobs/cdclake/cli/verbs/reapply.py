@@ -1,4 +1,4 @@
-"""`cdclake reapply`: does again what a rollback undid."""
+"""`cdclake reapply`: redo what a rollback undid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cdclake.cli.confirm import open_table
 from cdclake.cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import OutputFormat, OutputOption, progress
 from cdclake.cli.target import Target
-from cdclake.cli.undo import carry_out_plan
+from cdclake.cli.undo import carry_out
 
 
 @with_target
@@ -19,13 +19,13 @@ def reapply(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Do again what a rollback undid, one change at a time, without computing anything.
+    """Redo what a rollback undid, one change at a time, without computing anything.
 
-    Possible until something else changes the table.
+    Possible until another change is made to the table.
 
     Example: cdclake reapply shop.orders
     """
     lake_table = open_table(target, table)
-    with progress(f"Looking for what to apply again to {lake_table.state.name}"):
+    with progress(f"Planning the reapply of {lake_table.state.name}"):
         plan = lake_table.plan_reapply()
-    carry_out_plan(target, lake_table, plan, lambda one: one.reapply(reason, plan), output, yes=yes, dry_run=dry_run)
+    carry_out(target, lake_table, plan, lambda one: one.reapply(reason, plan), output, yes=yes, dry_run=dry_run)

@@ -1,10 +1,10 @@
-"""`cdclake repair` and `cdclake clean-up`: put a lake table's files right, and delete for good what is old."""
+"""`cdclake repair`: restore a lake table's folder after another program changed it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.cli.confirm import ask, open_table, tell_of_catalog, warn_if_at_work
+from cdclake.cli.confirm import DRY_RUN, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cdclake.commit.table_files import Differences
     from cdclake.model.layout import LakeLayout
 
-_FILE_COLUMNS = (Column("file", "File"), Column("found", "Found"), Column("remedy", "Remedy"))
+_COLUMNS = (Column("file", "File"), Column("finding", "Finding"), Column("repair", "Repair"))
 
 
 @with_target
@@ -25,51 +25,44 @@ def repair(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Put a table's folder right after somebody else added or removed files.
+    """Repair a table's folder after another program added or removed files.
 
-    Data files that vanished are brought back, if they are still kept.
+    Restores missing data files, if they are still retained.
 
-    Files that are not the table's are moved to its control folder, where readers do not see them.
+    Moves foreign files to the table's control folder, where readers do not see them.
 
     Example: cdclake repair shop.orders --dry-run
     """
     lake_table = open_table(target, table)
-    name, layout, shown = lake_table.state.name, lake_table.log.layout, output_for(output)
+    name, layout, out = lake_table.state.name, lake_table.log.layout, output_for(output)
     with progress(f"Comparing the files of {name} with its change log"):
         found = lake_table.differences()
-    facts = {"table": str(name), "done": False, **found.to_json(), "foreign_to": _url(layout, layout.foreign_key(""))}
-    warn_if_at_work(lake_table, shown)
+    result = {"table": str(name), "done": False, **found.to_json(), "foreign_to": _url(layout, layout.foreign_key(""))}
+    warn_if_running(lake_table, out)
     if output is OutputFormat.TABLE and found:
-        shown.records(f"In {_url(layout, layout.table_prefix)}", _FILE_COLUMNS, _file_lines(layout, found))
+        out.records(f"Files in {_url(layout, layout.table_prefix)}", _COLUMNS, _records(layout, found))
     if dry_run or not found:
-        if output is OutputFormat.JSON:
-            shown.records("Repair", (), [facts])
-        shown.remark("This is a dry run: nothing was done." if found else f"The files of {name} are as they should be.")
+        out.json_record(result)
+        out.remark(DRY_RUN if found else f"The files of {name} are correct.")
         return
     if not found.replaced:
-        ask(f"Repair {name}?", yes=yes, output=output)
+        confirm(f"Repair {name}?", yes=yes, output=output)
     with progress(f"Repairing {name}"):
         lake_table.repair(found)
     if output is OutputFormat.JSON:
-        shown.records("Repair", (), [{**facts, "done": True}])
+        out.json_record({**result, "done": True})
     else:
-        shown.remark(f"Done: {len(found.vanished):,} files brought back, {len(found.foreign):,} moved aside.")
-    tell_of_catalog(lake_table, shown)
+        out.remark(f"Done: {len(found.vanished):,} files restored, {len(found.foreign):,} moved.")
+    warn_of_catalog_error(lake_table, out)
 
 
-def _file_lines(layout: LakeLayout, found: Differences) -> list[dict[str, object]]:
-    lines: list[dict[str, object]] = [
-        {"file": path, "found": "vanished", "remedy": "is brought back"} for path in found.vanished
+def _records(layout: LakeLayout, found: Differences) -> list[dict[str, object]]:
+    rows = [
+        *((path, "missing", "restore") for path in found.vanished),
+        *((path, "foreign", f"move to {_url(layout, layout.foreign_key(path))}") for path in found.foreign),
+        *((path, "overwritten", "none: restore its earlier version yourself") for path in found.replaced),
     ]
-    lines += [
-        {"file": path, "found": "not the table's", "remedy": f"is moved to {_url(layout, layout.foreign_key(path))}"}
-        for path in found.foreign
-    ]
-    lines += [
-        {"file": path, "found": "overwritten", "remedy": "none here: bring its earlier version back"}
-        for path in found.replaced
-    ]
-    return lines
+    return [{"file": path, "finding": finding, "repair": action} for path, finding, action in rows]
 
 
 def _url(layout: LakeLayout, key: str) -> str:

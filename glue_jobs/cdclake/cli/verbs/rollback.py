@@ -1,4 +1,4 @@
-"""`cdclake rollback`: undoes changes of a lake table."""
+"""`cdclake rollback`: undo changes of a lake table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cdclake.cli.confirm import open_table
 from cdclake.cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import OutputFormat, OutputOption, progress
 from cdclake.cli.target import Target
-from cdclake.cli.undo import carry_out_plan
+from cdclake.cli.undo import carry_out
 
 
 @with_target
@@ -19,7 +19,7 @@ def rollback(
     *,
     to: Annotated[
         int | None,
-        typer.Option(min=0, metavar="CHANGE", help="Go back to this change; 0: to before any. Else: undo the last."),
+        typer.Option(min=0, metavar="CHANGE", help="Change to roll back to; 0: before any. Default: undo the last."),
     ] = None,
     reason: ReasonOption = "",
     yes: YesOption = False,
@@ -27,17 +27,16 @@ def rollback(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Undo the last change of a table, or go back to an earlier change, and turn the table off.
+    """Undo the last change of a table, or roll back to an earlier one, and turn the table off.
 
-    The same files come back, byte for byte.
+    Restores the same data files, byte for byte.
 
-    The watermark goes back too, and a run would apply the same files again: so the table stays off until turned on.
+    The watermark moves back too, so the next run would apply the same raw files again. The table stays off until you
+    activate it.
 
     Example: cdclake rollback shop.orders --to 3
     """
     lake_table = open_table(target, table)
-    with progress(f"Looking for what to undo of {lake_table.state.name}"):
+    with progress(f"Planning the rollback of {lake_table.state.name}"):
         plan = lake_table.plan_rollback(to)
-    carry_out_plan(
-        target, lake_table, plan, lambda table: table.rollback(to, reason, plan), output, yes=yes, dry_run=dry_run
-    )
+    carry_out(target, lake_table, plan, lambda one: one.rollback(to, reason, plan), output, yes=yes, dry_run=dry_run)

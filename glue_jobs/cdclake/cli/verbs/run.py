@@ -1,4 +1,4 @@
-"""`cdclake run`: what the hourly workflow does, now, and what came of it."""
+"""`cdclake run`: run the pipeline now, and show the outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cdclake.cli.pipeline import PipelineOutcome, TableOutcome
     from cdclake.commit.report import ChangeSummary
 
-_COLUMNS = (Column("table", "Table"), Column("what", "What"), *STEP_COLUMNS)
+_COLUMNS = (Column("table", "Table"), Column("what", "Outcome"), *STEP_COLUMNS)
 _PHASES = ("list", "read", "route", "load", "rewrite", "commit", "publish")
 _COST_COLUMNS = (
     Column("table", "Table"),
@@ -30,24 +30,19 @@ _COST_COLUMNS = (
 
 
 @with_target
-def run(
-    *,
-    table: TablesOption = None,
-    output: OutputOption = OutputFormat.TABLE,
-    target: Target,
-) -> None:
-    """Apply what is new in the raw bucket, and wait for it.
+def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Apply new raw files now, like the hourly workflow, and wait for the result.
 
     Example: cdclake run --table shop.orders
     """
-    from cdclake.cli.aws.services import connect
-    from cdclake.cli.pipeline import Pipeline  # boto3 takes a while, and --help needs none
+    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
+    from cdclake.cli.pipeline import Pipeline
     from cdclake.control.controller import plan
 
     names = tuple(TableName.parse(name) for name in table or ())
     with progress("Starting the Controller") as bar:
         services = connect(target)
-        outcome = Pipeline(services, target, bar.say).run(names)
+        outcome = Pipeline(services, target, bar.describe).run(names)
         if outcome.idle:
             outcome = outcome.with_plan(plan(services.plan_inputs, datetime.now(timezone.utc), outcome.idle))
     show(outcome, output)
@@ -56,31 +51,30 @@ def run(
 
 
 def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
-    """Print what became of each table: a line for each change, or a JSON object for each table."""
-    shown = output_for(output)
+    """Print the outcome: a line for each change, or a JSON object for each table."""
+    out = output_for(output)
     if output is OutputFormat.JSON:
-        shown.records("Run", (), [table_record(table) for table in outcome.tables])
+        out.records("Run", (), [_to_json(table) for table in outcome.tables])
         return
     if not outcome.tables:
         return
-    shown.records("Run", _COLUMNS, [record for table in outcome.tables for record in _lines(table)])
-    costs = [cost for table in outcome.tables for cost in _costs(table)]
+    out.records("Run", _COLUMNS, [record for table in outcome.tables for record in _change_records(table)])
+    costs = [cost for table in outcome.tables for cost in _cost_records(table)]
     if costs:
         columns = [column for column in _COST_COLUMNS if any(column.key in cost for cost in costs)]
-        shown.records("Seconds of each phase", columns, costs)
+        out.records("Seconds per phase", columns, costs)
     for table in outcome.tables:
         for change in table.changes:
-            for line in _left_out(table.name, change):
-                shown.remark(line)
+            for remark in _omissions(table.name, change):
+                out.remark(remark)
     for table in outcome.tables:
         if table.reason:
-            shown.remark(f"{table.name}: {table.outcome}: {table.reason}")
+            out.remark(f"{table.name}: {table.outcome}: {table.reason}")
     if any(table.outcome == "inactive" for table in outcome.tables):
-        shown.remark("Inactive tables wait for a person: cdclake tables set ..., then cdclake tables activate ...")
+        out.remark("Inactive tables wait for you: cdclake tables set ..., then cdclake tables activate ...")
 
 
-def table_record(table: TableOutcome) -> dict[str, object]:
-    """What became of a table, as JSON holds it."""
+def _to_json(table: TableOutcome) -> dict[str, object]:
     return {
         "table": str(table.name),
         "outcome": table.outcome,
@@ -91,8 +85,8 @@ def table_record(table: TableOutcome) -> dict[str, object]:
     }
 
 
-def _lines(table: TableOutcome) -> Iterable[dict[str, object]]:
-    """A line for each change, and one for an outcome that the changes do not tell."""
+def _change_records(table: TableOutcome) -> Iterable[dict[str, object]]:
+    """A record for each change, and one for the outcome if it is not `changed`."""
     name = str(table.name)
     for change in table.changes:
         yield {"table": name, "what": change.kind, **step_record(asdict(change))}
@@ -100,19 +94,19 @@ def _lines(table: TableOutcome) -> Iterable[dict[str, object]]:
         yield {"table": name, "what": table.outcome}
 
 
-def _costs(table: TableOutcome) -> Iterable[dict[str, object]]:
-    """What each change cost: seconds of its phases, and the megabytes (10**6 bytes) it read and wrote."""
+def _cost_records(table: TableOutcome) -> Iterable[dict[str, object]]:
+    """For each change, the seconds per phase and the megabytes (10**6 bytes) read and written."""
     for change in table.changes:
         sizes = {"mb_read": change.bytes_read / 1e6, "mb_added": change.bytes_added / 1e6}
         rounded = {name: round(size, 1) for name, size in sizes.items()}
         yield {"table": str(table.name), "change": change.change, **change.phase_seconds, **rounded}
 
 
-def _left_out(name: TableName, change: ChangeSummary) -> Iterable[str]:
-    """What a change did not take of its raw files, and the command that tells more."""
+def _omissions(name: TableName, change: ChangeSummary) -> Iterable[str]:
+    """What a change did not apply, and the command that shows it."""
     if change.quarantined:
-        told_by = f"cdclake quarantine show {name.typed}"
-        yield f"{name}, change {change.change}: {change.quarantined:,} bad rows put aside: {told_by}"
+        command = f"cdclake quarantine show {name.typed}"
+        yield f"{name}, change {change.change}: {change.quarantined:,} rows quarantined: {command}"
     if change.too_late_files:
-        told_by = f"cdclake changes show {name.typed} {change.change}"
-        yield f"{name}, change {change.change}: {change.too_late_files:,} files left out as too late: {told_by}"
+        command = f"cdclake changes show {name.typed} {change.change}"
+        yield f"{name}, change {change.change}: {change.too_late_files:,} files too late to apply: {command}"

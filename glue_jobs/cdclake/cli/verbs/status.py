@@ -1,4 +1,4 @@
-"""`cdclake status`: how every table stands, and whether anything needs a person."""
+"""`cdclake status`: show the health of every table."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 3
 MOST_ROWS = 200
-"""More than that nobody reads, and they take long to lay out: those that need a person come first."""
+"""Longer tables take long to lay out, and are too long to read. Tables that need action come first."""
 
 _COLUMNS = (
     Column("table", "Table"),
-    Column("standing", "Stands"),
+    Column("standing", "Health"),
     Column("lag_seconds", "Lag\nseconds", number=True),
     Column("lag_files", "Lag\nfiles", number=True),
     Column("change", "Change", number=True),
-    Column("change_kind", "made by"),
-    Column("change_utc", "at (UTC)"),
+    Column("change_kind", "Kind"),
+    Column("change_utc", "Committed", time=True),
     Column("run_state", "Last run"),
-    Column("run_utc", "ended (UTC)"),
+    Column("run_utc", "Ended", time=True),
     Column("leased_by", "Leased by"),
-    Column("to_do", "For a person to do"),
+    Column("to_do", "Action needed"),
 )
 
 
@@ -41,54 +41,50 @@ def status(
     *,
     table: TablesOption = None,
     late_after_minutes: LateAfterOption = LATE_AFTER_MINUTES,
-    ignore_new: Annotated[bool, typer.Option("--ignore-new", help="New tables do not need a person.")] = False,
+    ignore_new: Annotated[bool, typer.Option("--ignore-new", help="Do not count new tables as action needed.")] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show how every table stands: lag, last change, last run. Exit status 6 if something needs a person.
+    """Show the health of every table: lag, last change, last run. Exit status 6 if action is needed.
 
     Example: cdclake status --late-after-minutes 60
     """
-    from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
+    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
     from cdclake.control import controller
     from cdclake.control.status import table_statuses
 
     services, now = connect(target), datetime.now(timezone.utc)
     planned = controller.plan(services.plan_inputs, now, table)
-    found = table_statuses(planned.tables, services.log, now, late_after_minutes)
-    shown = output_for(output)
-    rows = found[:MOST_ROWS] if output is OutputFormat.TABLE else found
-    shown.records("Status", _COLUMNS, [one.to_json() for one in rows])
+    statuses = table_statuses(planned.tables, services.log, now, late_after_minutes)
+    out = output_for(output)
+    shown = statuses[:MOST_ROWS] if output is OutputFormat.TABLE else statuses
+    out.records("Status", _COLUMNS, [one.to_json() for one in shown])
     if output is OutputFormat.TABLE:
-        shown.remark(_summary(found, left_out=len(found) - len(rows)))
+        out.remark(_summary(statuses, omitted=len(statuses) - len(shown)))
     for error in planned.errors:
-        shown.remark(f"A folder of the raw bucket could not be looked at: {error}")
-    needing = [one for one in found if one.needs_action and not (ignore_new and one.health is Health.NEW)]
-    if needing or planned.errors:
-        raise AttentionError(_in_short(needing, len(planned.errors)), remedy=_first_remedy(needing))
+        out.remark(f"A folder of the raw bucket cannot be read: {error}")
+    urgent = [one for one in statuses if one.needs_action and not (ignore_new and one.health is Health.NEW)]
+    if urgent or planned.errors:
+        raise AttentionError(_message(urgent, len(planned.errors)), remedy=_first_remedy(urgent))
 
 
-def _summary(found: list[TableStatus], left_out: int) -> str:
-    counts = Counter(one.health for one in found)
-    text = f"{len(found):,} tables" + "".join(f", {counts[one]:,} {one.value}" for one in Health if counts[one])
-    return f"{text}. {left_out:,} are not shown: --output json tells of all" if left_out else text
+def _summary(statuses: list[TableStatus], omitted: int) -> str:
+    counts = Counter(one.health for one in statuses)
+    text = f"{len(statuses):,} tables" + "".join(f", {counts[one]:,} {one.value}" for one in Health if counts[one])
+    return f"{text}. {omitted:,} are not shown; --output json lists all" if omitted else text
 
 
-def _in_short(needing: list[TableStatus], folders: int) -> str:
-    names = {
-        health: [one.table for one in needing if one.health is health]
-        for health in Health
-        if any(one.health is health for one in needing)
-    }
-    parts = [f"{len(tables)} {health.value} ({_names(tables)})" for health, tables in names.items()]
-    if folders:
-        parts.append(f"{folders} folders that could not be looked at")
-    return f"Something needs a person: {'; '.join(parts)}"
+def _message(urgent: list[TableStatus], unreadable_folders: int) -> str:
+    names = {health: [one.table for one in urgent if one.health is health] for health in Health}
+    parts = [f"{len(tables)} {health.value} ({_names(tables)})" for health, tables in names.items() if tables]
+    if unreadable_folders:
+        parts.append(f"{unreadable_folders} unreadable folders")
+    return f"Action needed: {'; '.join(parts)}"
 
 
 def _names(tables: list[str]) -> str:
     return ", ".join([*tables[:MOST_NAMES], *(["..."] if len(tables) > MOST_NAMES else [])])
 
 
-def _first_remedy(needing: list[TableStatus]) -> str:
-    return f"{needing[0].table}: {needing[0].to_do}" if needing else "Run again"
+def _first_remedy(urgent: list[TableStatus]) -> str:
+    return f"{urgent[0].table}: {urgent[0].to_do}" if urgent else "Run again"

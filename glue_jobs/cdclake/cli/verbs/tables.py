@@ -1,4 +1,4 @@
-"""`cdclake tables`: the tables in the state table, their settings, on and off."""
+"""`cdclake tables`: list and show registered tables, change their settings, turn them on and off."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdclake.cli.confirm import ask, open_table
+from cdclake.cli.confirm import DRY_RUN, confirm, open_table
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
-from cdclake.cli.settings import SETTABLE, parse_settings, settings_of
+from cdclake.cli.settings import SETTABLE, parse_settings, read_settings
 from cdclake.cli.target import Target
 from cdclake.control.admin.settings import change_settings
 from cdclake.errors import ConfigurationError
@@ -30,7 +30,7 @@ _COLUMNS = (
     Column("active", "Active"),
     Column("primary_key", "Primary key"),
     Column("partition_key", "Partition key"),
-    Column("last_full_load", "Full load (UTC)"),
+    Column("last_full_load", "Full load", time=True),
     Column("last_incremental_file", "Last change file"),
     Column("last_change", "Change"),
     Column("last_run", "Last run"),
@@ -42,7 +42,7 @@ _PAIR = (Column("name", ""), Column("value", ""))
 @app.callback(invoke_without_command=True)
 @with_target
 def tables(context: typer.Context, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """List the tables if no other verb is given, show one, set keys, turn tables on and off.
+    """List, show and configure tables, and turn them on and off. Without a verb, list them.
 
     Example: cdclake tables set shop.orders --primary-key id
     """
@@ -53,7 +53,7 @@ def tables(context: typer.Context, *, output: OutputOption = OutputFormat.TABLE,
 @app.command("list")
 @with_target
 def list_tables(*, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """List the tables that the Controller has registered.
+    """List the registered tables.
 
     Example: cdclake tables list --output json
     """
@@ -63,32 +63,32 @@ def list_tables(*, output: OutputOption = OutputFormat.TABLE, target: Target) ->
 @app.command("show")
 @with_target
 def show_table(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Show all of one table: what a person set, how it stands, and what is in the lake.
+    """Show one table in full: its settings, its state, and its lake table.
 
     Example: cdclake tables show shop.orders
     """
-    from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
+    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
 
     services = connect(target)
     state = target.installation.find_table(services.state, TableName.parse(table))
     log = services.log(state.name)
     head = log.head()
-    facts = lake_facts(log.snapshot(head), log.first_retained() if head else None)
-    shown = output_for(output)
+    facts = _lake_facts(log.snapshot(head), log.first_retained() if head else None)
+    out = output_for(output)
     if output is OutputFormat.JSON:
-        shown.records("Table", (), [{**state_record(state), "lake": facts}])
+        out.json_record({**_state_record(state), "lake": facts})
         return
     item = state.item
-    for title, names in (("Set by a person", SETTABLE), ("Kept by the jobs", sorted(item.keys() - set(SETTABLE)))):
-        lines = [{"name": name, "value": item[name]} for name in names if name in item]
-        shown.records(f"{state.name}: {title.lower()}", _PAIR, lines)
+    for title, names in (("settings", SETTABLE), ("state", sorted(item.keys() - set(SETTABLE)))):
+        records = [{"name": name, "value": item[name]} for name in names if name in item]
+        out.records(f"{state.name}: {title}", _PAIR, records)
     columns = facts.pop("columns")
-    shown.records(
-        f"In the lake, s3://{log.layout.bucket}/{log.layout.table_prefix}",
+    out.records(
+        f"Lake table, s3://{log.layout.bucket}/{log.layout.table_prefix}",
         _PAIR,
         [{"name": name.replace("_", " "), "value": _text(value)} for name, value in facts.items()],
     )
-    shown.records("Columns", (Column("name", "Column"), Column("type", "Type")), columns)
+    out.records("Columns", (Column("name", "Column"), Column("type", "Type")), columns)
 
 
 @app.command("set")
@@ -101,39 +101,41 @@ def set_table(
         str | None, typer.Option(help="Partition columns, comma-separated; null for none.")
     ] = None,
     schema: Annotated[str | None, typer.Option(help='Columns of CSV files, e.g. "id int, name string".')] = None,
-    history: Annotated[bool | None, typer.Option(help="Keep every version of each row in a table beside it.")] = None,
+    history: Annotated[bool | None, typer.Option(help="Keep every version of each row, in a second folder.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting; may be repeated.")
+        list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting. Repeatable.")
     ] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from", exists=True, dir_okay=False, help="JSON file with settings; options count before it."),
+        typer.Option(
+            "--from", exists=True, dir_okay=False, help="Read settings from this JSON file; options override it."
+        ),
     ] = None,
     register: Annotated[
-        bool, typer.Option("--register", help="Register the table if it is not, as one without a folder of its own.")
+        bool, typer.Option("--register", help="Register the table first, if its raw files have no folder.")
     ] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Change a table's settings. What is not named stays as it is.
+    """Change settings of a table. The other settings stay as they are.
 
     Example: cdclake tables set shop.orders --primary-key id --set LateWindowHours=48
     """
-    attributes = {**settings_of(from_file), **parse_settings(settings or [])}
+    attributes = {**read_settings(from_file), **parse_settings(settings or [])}
     named = {Attribute.PRIMARY_KEY: primary_key, Attribute.PARTITION_KEY: partition_key, Attribute.SCHEMA: schema}
     attributes.update({name: value for name, value in named.items() if value is not None})
     if history is not None:
         attributes[Attribute.HISTORY] = str(history).lower()
     if not attributes:
-        remedy = "Give --primary-key, --partition-key, --schema, --history, --set or --from"
-        raise ConfigurationError("Nothing to set", remedy=remedy)
+        remedy = "Use --primary-key, --partition-key, --schema, --history, --set or --from"
+        raise ConfigurationError("There is nothing to set", remedy=remedy)
     _change(target, table, attributes, output, register=register)
 
 
 @app.command()
 @with_target
 def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Let the jobs work on a table.
+    """Turn a table on: runs work on it.
 
     Example: cdclake tables activate shop.orders
     """
@@ -143,7 +145,7 @@ def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE,
 @app.command()
 @with_target
 def pause(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Keep the jobs off a table. Its lake table stays, and activate goes on from there.
+    """Turn a table off: runs skip it. Its lake table stays, and activate continues from there.
 
     Example: cdclake tables pause shop.orders
     """
@@ -160,27 +162,26 @@ def unfreeze(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Let a frozen table go on without the change files that vanished: what was in them is lost.
+    """Unfreeze a table without its missing change files. The changes in them are lost.
 
     Example: cdclake tables unfreeze shop.orders
     """
-    shown = output_for(output)
-    found = open_table(target, table)
-    item = found.state.item
+    out = output_for(output)
+    lake_table = open_table(target, table)
+    item = lake_table.state.item
     if item.get(Attribute.LAST_PENDING, Sentinel.NONE) == Sentinel.NONE:
-        shown.remark(f"No run has noted change files of {table} that are still to be applied.")
+        out.remark(f"No run has recorded due change files of {table}.")
     else:
-        shown.remark(f"Change files still to be applied, as the last run noted: {item[Attribute.LAST_PENDING]}")
+        out.remark(f"Due change files that the last run recorded: {item[Attribute.LAST_PENDING]}")
     if dry_run:
-        shown.remark("This is a dry run: nothing was done.")
+        out.remark(DRY_RUN)
         return
-    ask(f"Let {table} go on without those that vanished, and lose what was in them?", yes=yes, output=output)
-    after = change_settings(found.states, found.state, {Attribute.LAST_PENDING: Sentinel.NONE})
-    shown.records("Tables", _COLUMNS, [state_record(after)])
+    confirm(f"Unfreeze {table}, and lose the changes in the missing files?", yes=yes, output=output)
+    after = change_settings(lake_table.states, lake_table.state, {Attribute.LAST_PENDING: Sentinel.NONE})
+    out.records("Tables", _COLUMNS, [_state_record(after)])
 
 
-def state_record(state: TableState) -> dict[str, object]:
-    """A table's state as printed."""
+def _state_record(state: TableState) -> dict[str, object]:
     item = state.item
     return {
         "table": str(state.name),
@@ -196,12 +197,12 @@ def state_record(state: TableState) -> dict[str, object]:
     }
 
 
-def lake_facts(lake: Snapshot, first_retained: int | None) -> dict[str, Any]:
-    """What is in the lake of a table, good for JSON.
+def _lake_facts(lake: Snapshot, first_retained: int | None) -> dict[str, Any]:
+    """Figures of a lake table.
 
     Args:
         lake: The table after its newest change.
-        first_retained: Number of the oldest change that one can go back to; None if there is no change.
+        first_retained: Oldest change to roll back to; None if there is no change.
     """
     history = lake.history.files if lake.history else ()
     return {
@@ -231,14 +232,14 @@ def _set_value(item: Mapping[str, str], attribute: str) -> str | None:
 
 
 def _list(target: Target, output: OutputFormat) -> None:
-    from cdclake.cli.aws.services import connect  # boto3 takes a while, and --help needs none
+    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
 
     states = sorted(connect(target).state.all(target.installation.state_prefix), key=lambda state: state.name)
-    shown = output_for(output)
-    shown.records("Tables", _COLUMNS, [state_record(state) for state in states])
+    out = output_for(output)
+    out.records("Tables", _COLUMNS, [_state_record(state) for state in states])
     if not states:
         prefix = target.installation.state_prefix
-        shown.remark(f"No tables of {prefix} are registered. cdclake run looks for them and registers them.")
+        out.remark(f"No tables of {prefix} are registered. cdclake run finds and registers tables.")
 
 
 def _change(
@@ -251,4 +252,4 @@ def _change(
         state.register(target.installation.new_state(name))
     before = target.installation.find_table(state, name)
     after = change_settings(state, before, attributes)
-    output_for(output).records("Tables", _COLUMNS, [state_record(after)])
+    output_for(output).records("Tables", _COLUMNS, [_state_record(after)])

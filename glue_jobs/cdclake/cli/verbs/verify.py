@@ -1,4 +1,4 @@
-"""`cdclake verify`: lake tables beside their source database, or beside expected numbers of rows."""
+"""`cdclake verify`: compare lake tables with their source database, or with expected row counts."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ _COLUMNS = (
 @with_target
 def verify(
     database: Annotated[
-        str | None, typer.Argument(help="Name of a MySQL or MariaDB database, which is that of the schema.")
+        str | None, typer.Argument(help="MySQL or MariaDB database, whose name is the schema's name.")
     ] = None,
     *,
-    table: Annotated[list[str] | None, typer.Option(help="Only this table of it; may be repeated.")] = None,
-    count: Annotated[bool, typer.Option("--count", help="Compare numbers of rows only, and no values.")] = False,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table of the database. Repeatable.")] = None,
+    count: Annotated[bool, typer.Option("--count", help="Compare row counts only, not values.")] = False,
     expect: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCHEMA.TABLE=ROWS", help="In place of a database: so many rows; may be repeated."),
+        typer.Option(
+            metavar="SCHEMA.TABLE=ROWS", help="Compare with this row count instead of a database. Repeatable."
+        ),
     ] = None,
     user: UserOption = None,
     host: HostOption = None,
@@ -57,53 +59,53 @@ def verify(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Compare lake tables with their source, every value of every row. Exit status 6 if something differs.
+    """Compare lake tables with their source, every value of every row. Exit status 6 if they differ.
 
-    What the source has and the lake has not applied yet differs, so wait until cdclake status shows no lag.
+    Changes that the lake has not applied yet count as differences. First wait until cdclake status shows no lag.
 
     The temporary folder must have room for a table and its source, compressed. --count reads no rows.
 
     Example: cdclake verify shop --user reader --host db.example.com
     """
-    from cdclake.cli.aws.environment import aws_environment  # Arrow takes a while, and --help needs none
+    from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake.devkit.replicate.verify import verify as compare_with
     from cdclake.lake.read.as_of import TableLocation
 
     if (database is None) == (not expect):
-        raise ConfigurationError("There is nothing to compare with", remedy="Name a database, or give --expect")
+        raise ConfigurationError("There is nothing to compare with", remedy="Name a database, or use --expect")
 
-    def place_of(name: TableName) -> TableLocation:
+    def location_of(name: TableName) -> TableLocation:
         return TableLocation.at(target.lake_bucket, str(name), target.lake_prefix)
 
-    found: list[TableVerification] = []
+    results: list[TableVerification] = []
     with aws_environment(target), progress("Comparing") as bar:
         if database is None:
-            found = [_expected(place_of, text) for text in expect or ()]
+            results = [_compare_count(location_of, text) for text in expect or ()]
         else:
             options = connection_options(user, host, port, socket, option_file)
-            found += compare_with(options, database, place_of, table or (), counts_only=count, report=bar.show)
-    shown = output_for(output)
-    lines = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in found]
-    shown.records("Lake and source", _COLUMNS, lines)
-    differing = [one for one in found if not one.equal]
+            results += compare_with(options, database, location_of, table or (), counts_only=count, report=bar.count)
+    out = output_for(output)
+    records = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in results]
+    out.records("Lake and source", _COLUMNS, records)
+    different = [one for one in results if not one.equal]
     if output is OutputFormat.TABLE:
-        for one in differing:
+        for one in different:
             for difference in one.differences[1:]:
-                shown.remark(f"{one.table}: {difference}")
-    if differing:
-        message = f"{len(differing)} of {len(found)} tables are not equal to their source"
-        raise AttentionError(message, remedy="See whether they lag (cdclake status), then look at the rows named")
+                out.remark(f"{one.table}: {difference}")
+    if different:
+        message = f"{len(different)} of {len(results)} tables differ from their source"
+        raise AttentionError(message, remedy="Check that they have no lag (cdclake status), then check the named rows")
 
 
-def _expected(place_of: Callable[[TableName], TableLocation], text: str) -> TableVerification:
+def _compare_count(location_of: Callable[[TableName], TableLocation], text: str) -> TableVerification:
     from cdclake.devkit.replicate.verify import TableVerification
     from cdclake.lake.read.as_of import table_as_of
 
-    name, equals, rows = text.rpartition("=")  # there may be one in the name
+    name, equals, rows = text.rpartition("=")  # the name may contain one
     if not (equals and rows.isdecimal()):
-        message = f"'{text}' expects nothing"
+        message = f"'{text}' is not an expected row count"
         raise ConfigurationError(message, remedy="Write --expect shop.orders=1000")
-    lake = table_as_of(place_of(TableName.parse(name)).log())
-    ours, wanted = lake.snapshot.rows, int(rows)
-    differences = () if ours == wanted else (f"{ours:,} rows in the lake, {wanted:,} expected",)
-    return TableVerification(name, lake.change, ours, wanted, differences)
+    lake = table_as_of(location_of(TableName.parse(name)).log())
+    lake_rows, expected = lake.snapshot.rows, int(rows)
+    differences = () if lake_rows == expected else (f"{lake_rows:,} rows in the lake, {expected:,} expected",)
+    return TableVerification(name, lake.change, lake_rows, expected, differences)

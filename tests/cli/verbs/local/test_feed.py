@@ -116,7 +116,7 @@ def test_settings_come_from_a_file_and_one_by_one(feed: Command, tmp_path: Path)
         (("--columns", "id uuid"), "'uuid' is not a column type"),
         (("--columns", "id bigint", "--draw-columns", "3"), "more than once"),
         (("--table", "orders"), "not a table name"),
-        (("--set", "CsvDelimiter"), "does not set anything"),
+        (("--set", "CsvDelimiter"), "is not a setting"),
         (("--set", "Rfc4810=true"), "Rfc4810"),
         (("--set", "HeaderColumns=AR_H_MOON"), "AR_H_MOON"),
         (("--set", "DataFormat=csv", "--schema-changes", "1"), "header line"),

@@ -1,4 +1,4 @@
-"""`cdclake local`: puts the verbs of the group together."""
+"""`cdclake local`: assembles the verbs of the group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdclake.cli.verbs.local import feed, replicate, sample, sample_db, serve
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="An AWS of one's own on this machine, and a sample shop to try it with. Example: cdclake local serve",
+    help="Start a local AWS, and generate or replicate data to try it with. Example: cdclake local serve",
 )
 app.command()(serve.serve)
 app.command()(sample.sample)

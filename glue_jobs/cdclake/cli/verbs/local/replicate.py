@@ -1,4 +1,4 @@
-"""`cdclake local replicate`: what stands in for DMS where there is none."""
+"""`cdclake local replicate`: replicate a database into raw files, as a local stand-in for DMS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.confirm import ask
+from cdclake.cli.confirm import confirm
 from cdclake.cli.options import YesOption, with_target
 from cdclake.cli.output import OutputFormat
 from cdclake.cli.source_database import (
@@ -36,17 +36,17 @@ SETTINGS = {
     "TimestampColumnName": "dms_timestamp",
     "HeaderColumns": "AR_H_CHANGE_SEQ",
     "BeforeImages": "pk-only",
-    # A whole file is made in memory.
+    # in KB; each file is built in memory
     "MaxFileSize": "65536",
 }
-"""What `--set` need not say. The first three are those of the sample's DMS task; see docs/deploy.md."""
+"""Defaults of `--set`. The first three equal those of the sample's DMS task; see docs/deploy.md."""
 
 
 @with_target
 def replicate(
-    database: Annotated[str, typer.Argument(help="The database, which becomes the schema's folder.")],
+    database: Annotated[str, typer.Argument(help="Database, whose name becomes the schema's folder.")],
     *,
-    table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table. Repeatable.")] = None,
     user: UserOption = None,
     host: HostOption = None,
     port: PortOption = None,
@@ -57,51 +57,49 @@ def replicate(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Setting of DMS's S3 endpoint, such as DataFormat=csv; or BeforeImages, HeaderColumns. Repeatable.",
+            help="Setting of the DMS S3 endpoint, such as DataFormat=csv; or BeforeImages, HeaderColumns. Repeatable.",
         ),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(exists=True, file_okay=False, help="Write to this folder, not to the raw bucket.")
+        Path | None, typer.Option(exists=True, file_okay=False, help="Write to this folder instead of the raw bucket.")
     ] = None,
-    name: Annotated[
-        str, typer.Option(help="Name that its position is remembered by; that of the database if not given.")
-    ] = "",
-    anew: Annotated[bool, typer.Option("--anew", help="Remove the tables' raw files and load them again.")] = False,
+    name: Annotated[str, typer.Option(help="Name for the saved position. Default: the database name.")] = "",
+    anew: Annotated[bool, typer.Option("--anew", help="Delete the tables' raw files and load them again.")] = False,
     yes: YesOption = False,
     until_now: Annotated[
-        bool, typer.Option("--until-now", help="Stop at the present end of the binlog, not at Ctrl-C.")
+        bool, typer.Option("--until-now", help="Stop at the current end of the binlog instead of at Ctrl-C.")
     ] = False,
     target: Target,
 ) -> None:
-    """Replicate a MySQL or MariaDB database to the raw bucket, in AWS DMS's place: full load, then changes.
+    """Replicate a MySQL or MariaDB database to the raw bucket, instead of AWS DMS: full load, then changes.
 
-    A stand-in to try things with where there is no DMS. It goes on from where it was stopped.
+    For trials without DMS. After a stop it continues from its saved position.
 
     Example: cdclake local replicate shop --user cdclake --socket /run/mysqld/mysqld.sock
     """
-    from cdclake.devkit.dms.settings import settings_from  # heavy, and --help needs none of it
+    from cdclake.devkit.dms.settings import settings_from  # slow to import, and --help does not need it
     from cdclake.devkit.replicate.service import Replication, ReplicationTask
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake").setLevel(logging.INFO)
-    given = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
+    all_settings = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
     options = connection_options(user, host, port, socket, option_file)
     if anew:
-        ask(
-            f"Remove the raw files of {', '.join(table or ()) or 'all tables'} of {database}, and load them again?",
+        confirm(
+            f"Delete the raw files of {', '.join(table or ()) or 'all tables'} of {database}, and load them again?",
             yes=yes,
             output=OutputFormat.TABLE,
         )
-    task = ReplicationTask(database, tuple(table or ()), settings_from(given), name)
+    task = ReplicationTask(database, tuple(table or ()), settings_from(all_settings), name)
     raw = _store(folder, target)
-    with _told_to_stop() as should_stop:
+    with _stop_signal() as should_stop:
         Replication(task, options, raw, lambda: datetime.now(timezone.utc)).run(
             should_stop, anew=anew, until_now=until_now
         )
 
 
 def _named(settings: list[str]) -> dict[str, str]:
-    """Names and values of `NAME=VALUE`; a name without value has the empty one."""
+    """Parse `NAME=VALUE` texts; without `=`, the value is empty."""
     return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
 
 
@@ -116,10 +114,10 @@ def _store(folder: Path | None, target: Target) -> ObjectStore:
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether somebody asked this process to end, by Ctrl-C or SIGTERM: it then writes first what it has read.
+def _stop_signal() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C or SIGTERM asked this process to stop. It first writes what it has read.
 
-    Who asks again does not want to wait for that.
+    A second signal ends it at once.
     """
     stop = threading.Event()
 
@@ -127,11 +125,11 @@ def _told_to_stop() -> Iterator[Callable[[], bool]]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def ask(*_: object) -> None:
+    def request_stop(*_: object) -> None:
         stop.set()
         restore()
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop.is_set
     finally:

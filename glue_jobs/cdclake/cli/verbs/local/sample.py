@@ -1,4 +1,4 @@
-"""`cdclake local sample`: the sample shop's raw files, in folders."""
+"""`cdclake local sample`: write the sample shop's raw files to folders."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _COLUMNS = (Column("folder", "Folder"), Column("files", "Files", number=True), C
 
 
 def sample(
-    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to; made if it is not there.")],
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="Folder to write to; created if missing.")],
     *,
     orders: Annotated[int, typer.Option(min=1_000, help="Orders in the sample shop.")] = 10_000,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Write the sample shop's raw files, as AWS DMS would, to folders full-load, round-one and round-two.
+    """Write the sample shop's raw files, as AWS DMS would, to the folders full-load, round-one and round-two.
 
     Example: cdclake local sample sample-files --orders 10000
     """
-    from cdclake.devkit.shop.source import Shop  # heavy, and --help needs none of it
+    from cdclake.devkit.shop.source import Shop  # slow to import, and --help does not need it
 
     shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
     written = []

@@ -1,4 +1,4 @@
-"""`cdclake local sample-db`: the whole pipeline on this machine with a real database as its source, with proof."""
+"""`cdclake local sample-db`: run the whole pipeline on this machine with a real database as its source."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def sample_db(
     ] = _DEFAULT_ORDERS,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Run the whole pipeline on this machine with a private MariaDB as source, and hold the lake against it.
+    """Run the whole pipeline on this machine with a private MariaDB as source, and compare the lake with it.
 
-    Nothing outside this machine is used. Where no MariaDB server is installed, nothing is done.
+    Uses nothing outside this machine. Does nothing if no MariaDB server is installed.
 
     Example: cdclake local sample-db --orders 100000
     """
-    from cdclake.devkit.local import EmbeddedAws  # heavy, and --help needs none of it
+    from cdclake.devkit.local import EmbeddedAws  # slow to import, and --help does not need it
     from cdclake.devkit.shop.mariadb import HOW_TO_INSTALL, PrivateMariadb, server_is_installed
 
     if not server_is_installed():
@@ -78,7 +78,7 @@ def _run(aws: EmbeddedAws, server: PrivateMariadb, orders: int, bar: ProgressBar
 
 
 def _replication(aws: EmbeddedAws, deployment: Deployment, server: PrivateMariadb) -> ReplicationCommand:
-    """`cdclake local replicate`, of the database to the raw bucket."""
+    """The command that replicates the database to the raw bucket."""
     from cdclake.devkit.shop.replicator import ReplicationCommand
     from cdclake.devkit.shop.sample_database import DATABASE
 
@@ -94,25 +94,25 @@ def _replication(aws: EmbeddedAws, deployment: Deployment, server: PrivateMariad
 
 
 def show(report: SampleReport, output: OutputFormat) -> None:
-    """Print every check: a table, or one JSON object a check."""
-    shown = output_for(output)
+    """Print every check: a table, or one JSON object per check."""
+    out = output_for(output)
     records = [
         {**check.to_json(), "rows": check.comparison.rows, "source_rows": check.comparison.source_rows}
         for check in report.checks
     ]
-    shown.records("The lake beside the database", _COLUMNS, records)
-    shown.remark(
+    out.records("Lake and database", _COLUMNS, records)
+    out.remark(
         f"{len(report.checks)} checks of every row of {len({check.table for check in report.checks})} tables, "
-        f"{report.hourly_runs} hourly runs, the replication killed and started again {report.kills} times"
+        f"{report.hourly_runs} hourly runs, replication killed and restarted {report.kills} times"
     )
-    shown.remark(f"Equal to the database: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
+    out.remark(f"Equal to the database: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
 
 
 def _difference(report: SampleReport, aws: EmbeddedAws) -> IntegrityError:
-    found = [
+    differences = [
         f"{check.table} after {check.step}: {'; '.join(check.differences)}"
         for check in report.checks
         if not check.equal
     ]
-    message = f"The lake is not equal to the database: {' | '.join(found)}"
-    return IntegrityError(message, remedy=f"Logs are in {aws.logs_dir}")
+    message = f"The lake is not equal to the database: {' | '.join(differences)}"
+    return IntegrityError(message, remedy=f"Check the logs in {aws.logs_dir}")

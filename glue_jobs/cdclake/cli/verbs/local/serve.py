@@ -1,4 +1,4 @@
-"""`cdclake local serve`: the embedded AWS as a service on this machine."""
+"""`cdclake local serve`: run the embedded AWS as a service on this machine."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import typer
 
 def serve(
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 for any free one.")] = 5555,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 for any free port.")] = 5555,
     data_dir: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Folder for logs; a temporary one if not given.")
+        Path | None, typer.Option(file_okay=False, help="Folder for logs. Default: a temporary folder.")
     ] = None,
 ) -> None:
-    """Run the embedded AWS until Ctrl-C. Prints its endpoint and names as one line of JSON when it is ready.
+    """Start a local AWS and run it until Ctrl-C. When ready, prints its endpoint and names as one line of JSON.
 
     Example: cdclake local serve --port 5555
     """
-    from cdclake.devkit.local.service import serve as serve_until_stopped  # heavy, and --help needs none of it
+    from cdclake.devkit.local.service import serve as serve_until_stopped  # slow to import, and --help does not need it
 
     serve_until_stopped(port, data_dir)
