@@ -33,7 +33,9 @@ OptionFileOption = Annotated[
 ]
 
 
-def connection_options(user: str | None, host: str | None, port: int | None, socket: str, option_file: Path | None) -> ConnectionOptions:
+def connection_options(
+    user: str | None, host: str | None, port: int | None, socket: str, option_file: Path | None
+) -> ConnectionOptions:
     """The connection that these options describe, with the password from the environment."""
     from cdclake.devkit.replicate.connection import ConnectionOptions  # slow to import, and --help does not need it
 
