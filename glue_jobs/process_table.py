@@ -16,7 +16,7 @@ from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import store
 from cdclake.control.jobs.entry import job_run_id, run_job, stop_on_sigterm
 from cdclake.control.run.process_table import Ports, process_table, process_tables
-from cdclake.control.run.process_table_arguments import what_to_process
+from cdclake.control.run.process_table_arguments import ProcessTableArguments
 
 
 def main() -> dict[str, object]:
@@ -24,21 +24,21 @@ def main() -> dict[str, object]:
     stop_on_sigterm()
     run_id = job_run_id(sys.argv)
     logs.configure(run_id=run_id)
-    asked = what_to_process(sys.argv)
+    arguments = ProcessTableArguments.parse(sys.argv)
     ports = Ports(
-        states=DynamoState(client("dynamodb"), asked.state_table),
+        states=DynamoState(client("dynamodb"), arguments.state_table),
         jobs=GlueJobs(client("glue")),
         open_bucket=store,
         clock=lambda: datetime.now(timezone.utc),
         sleep=time.sleep,
-        metrics=cloudwatch_metrics(asked.table_metrics),
+        metrics=cloudwatch_metrics(arguments.table_metrics),
         statistics=DmsStatistics(lambda: client("dms")),
-        catalog=catalog_of(asked.catalog_database),
+        catalog=catalog_of(arguments.catalog_database),
     )
-    lake = (asked.out_bucket, asked.out_prefix)
-    if len(asked.paths) == 1:
-        return process_table(asked.paths[0], *lake, run_id, ports, asked.timeout_seconds).to_json()
-    return process_tables(asked.paths, *lake, run_id, ports, asked.timeout_seconds).to_json()
+    lake = (arguments.out_bucket, arguments.out_prefix)
+    if len(arguments.paths) == 1:
+        return process_table(arguments.paths[0], *lake, run_id, ports, arguments.timeout_seconds).to_json()
+    return process_tables(arguments.paths, *lake, run_id, ports, arguments.timeout_seconds).to_json()
 
 
 if __name__ == "__main__":

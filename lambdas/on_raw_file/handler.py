@@ -172,14 +172,14 @@ def _see_to(mention: AffectedTable, dependencies: Dependencies, now: datetime) -
     states, path = dependencies.states, mention.table.path
     state = states.get(path)
     if state is None:
-        states.register(mention.table.with_attributes(**dependencies.new_table))  # inactive: a person polls first
+        states.register(mention.table.with_attributes(**dependencies.new_table))  # inactive
         outcome = "registered"
     elif not state.active:
         outcome = "inactive"
     elif state.last_listed_utc and mention.written_utc + CLOCK_TOLERANCE < state.last_listed_utc:
         outcome = "seen"
     else:
-        outcome = trigger_table(states, dependencies.jobs, path, now, job=dependencies.process_table_job).wake.value
+        outcome = trigger_table(states, dependencies.jobs, path, now, job=dependencies.process_table_job).outcome.value
     log.info(outcome, extra={"change": (state.last_change or None) if state else None})
     return outcome
 

@@ -93,7 +93,7 @@ def test_a_change_file_that_may_be_late_has_the_table_looked_at_and_then_left_al
     world.clock.advance(60)
     assert not planned_one(world).work
     world.put(CHANGE)
-    assert planned_one(world).reason == f"1 change file perhaps arrived late: {CHANGE}"
+    assert planned_one(world).reason == f"1 change file may have arrived late: {CHANGE}"
     assert world.run_controller().tables[0].outcome == "started"
     world.clock.advance(60)
     world.process()
@@ -249,7 +249,7 @@ def test_a_table_without_work_whose_run_died_with_the_lease_is_looked_at_once_th
     world.clock.advance(301)
     decision = planned_one(world)
     assert (decision.kind, decision.work) == (DecisionKind.LOOK, True)
-    assert "run dead did not give its lease back" in decision.reason
+    assert "run dead did not release its lease" in decision.reason
     world.process(run_id="run-2")
     item = world.state().item
     assert (item[Attribute.LAST_RUN_STATE], item[Attribute.LAST_ERROR]) == ("SUCCEEDED", "")

@@ -18,7 +18,11 @@ def test_times_are_formatted_in_utc_without_fractions():
 @pytest.mark.parametrize("text", ["2026-11-22T10:15:00Z", "2026-11-22T11:15:00.250000+01:00"])
 def test_stored_times_can_be_displayed(text: str):
     assert display_utc(text) == "2026-11-22 10:15:00 UTC"
-    assert display_utc("") == ""
+
+
+@pytest.mark.parametrize("text", ["", "null", "soon"])
+def test_a_text_that_is_no_time_is_displayed_as_it_is(text: str):
+    assert display_utc(text) == text
 
 
 @pytest.mark.parametrize("moment", [MOMENT.replace(tzinfo=None), "2026-11-22T10:15:00"])

@@ -1,6 +1,6 @@
-"""The Controller: polls at every table of a raw location and starts a ProcessTable run for those that have work.
+"""The Controller: plans every table of a raw location, and starts a ProcessTable run for each table with work.
 
-`plan` polls and changes nothing; `execute` does what the plan says. `cdclake plan` prints the same plan.
+`plan` only reads; `execute` carries the plan out. `cdclake plan` prints the same plan.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.discovery import discover_tables, has_raw_data
 from cdclake.control.plan.full_load_gate import dms_table_state
-from cdclake.control.plan.packing import PackLimits, Work, packs
+from cdclake.control.plan.packing import PackLimits, Workload, pack_tables
 from cdclake.control.plan.plan_table import plan_table, to_activate
 from cdclake.control.plan.planned_table import Action, PlannedTable
-from cdclake.control.plan.raw_scan import Look, scan_all, scan_raw, transactions_begin
+from cdclake.control.plan.raw_scan import RawScan, scan_all, scan_raw, transactions_begin
 from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
 from cdclake.control.run.trigger import trigger_table, trigger_tables
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from cdclake.ports import JobRunner, ObjectReader, StateStore, TaskStatistics
 
 CONCURRENT_LISTINGS = 16
-"""10,000 requests of 30 ms in 20 seconds, far below the 5,500 a second that S3 answers for a prefix."""
+"""10,000 requests of 30 ms take 20 seconds, far below the 5,500 requests per second that S3 answers for a prefix."""
 CONCURRENT_WRITES = 16
-"""As many, within the connections that a client keeps open (`cdclake.adapters.aws`)."""
-
+"""Within the number of connections that a client keeps open (`cdclake.adapters.aws`)."""
 
 DEFAULT_LIMITS = PackLimits()
 
@@ -48,28 +47,28 @@ class Plan:
 
     Attributes:
         tables: In the order of their paths.
-        errors: Folders that could not be looked at, a line each; there may be tables in them that nobody knows yet.
+        errors: One line for each folder that could not be listed. The plan lacks new tables in these folders.
     """
 
     tables: tuple[PlannedTable, ...]
     errors: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON."""
+        """JSON data."""
         return {"tables": [table.to_json() for table in self.tables], "errors": list(self.errors)}
 
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """Where a plan's facts come from; nothing of it is changed.
+    """The sources of a plan. Planning only reads them.
 
     Attributes:
         raw: The raw bucket.
         states: The state table.
         bucket: Name of the raw bucket.
         prefix: Key prefix of the schemas' folders, empty or with a trailing slash.
-        statistics: Tells how far the DMS tasks are that tables name; None: full loads are judged by their files alone.
-        new_table: Settings that a table is registered with, beside the defaults.
+        statistics: Reads table states of DMS tasks; None: only the files decide whether a full load is complete.
+        new_table: Settings for newly registered tables, in addition to the defaults.
     """
 
     raw: ObjectReader
@@ -80,81 +79,80 @@ class PlanInputs:
     new_table: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan(source: PlanInputs, now: datetime, only: Collection[str] | None = None) -> Plan:
-    """Look at every table and decide what to do. Changes nothing.
+def plan(inputs: PlanInputs, now: datetime, only: Collection[str] | None = None) -> Plan:
+    """Decide what to do for every table. Changes nothing.
 
-    Tables are those with raw files and those registered under the location. A table that cannot be planned carries its
-    error in the plan, and the others are planned all the same.
+    The plan covers tables with raw files and registered tables of the location. If a table cannot be planned, the plan
+    holds its error, and the other tables are planned anyway.
 
     Args:
-        source: Raw bucket and state table.
+        inputs: Raw bucket and state table.
         now: The time.
         only: `schema.table` names to limit the plan to; all if None or empty.
 
     Raises:
-        ConfigurationError: The raw location is empty, and no table of it is registered.
-        UnknownTableError: A name in `only` is no table.
+        ConfigurationError: The raw location is empty, and it has no registered table.
+        UnknownTableError: A name in `only` is not a table.
     """
-    bucket, prefix = source.bucket, source.prefix
-    registered = {state.path: state for state in source.states.all(f"{bucket}/{prefix}")}
+    bucket, prefix = inputs.bucket, inputs.prefix
+    registered = {state.path: state for state in inputs.states.all(f"{bucket}/{prefix}")}
     transaction_folders = {state.transactions_folder for state in registered.values()} - {""}
-    found = discover_tables(
-        source.raw,
+    discovered = discover_tables(
+        inputs.raw,
         bucket,
         prefix,
         transaction_folders,
         may_be_empty=bool(registered),
-        at_once=CONCURRENT_LISTINGS,
+        concurrency=CONCURRENT_LISTINGS,
     )
-    seen = {state.path: state for state in found.tables}
-    candidates = [registered.get(path, seen.get(path)) for path in sorted({*seen, *registered})]
-    wanted = [state for state in candidates if state and (not only or str(state.name) in only)]
-    new = {path for path in seen if path not in registered}
-    shared = replace(source, raw=SharedListings(source.raw, _transaction_begins(registered.values(), now)))
+    states = {**{state.path: state for state in discovered.tables}, **registered}
+    selected = [state for _, state in sorted(states.items()) if not only or str(state.name) in only]
+    new = states.keys() - registered.keys()
+    shared = replace(inputs, raw=SharedListings(inputs.raw, _transaction_begins(registered.values(), now)))
     with ThreadPoolExecutor(CONCURRENT_LISTINGS) as pool:
-        planned = list(pool.map(partial(_plan_one, shared, now, new), wanted))
+        planned = list(pool.map(partial(_plan_one, shared, now, new), selected))
     tables = tuple(table for table in planned if table)
     unknown = sorted(set(only or ()) - {str(table.state.name) for table in tables})
-    if unknown and not found.errors:
+    if unknown and not discovered.errors:
         message = f"There is no table {', '.join(unknown)} in {bucket}/{prefix}"
         raise UnknownTableError(message, remedy="Write it as schema.table, as the folders in the raw bucket are named")
-    return Plan(tables, tuple(found.errors))
+    return Plan(tables, tuple(discovered.errors))
 
 
 def _transaction_begins(states: Iterable[TableState], now: datetime) -> dict[str, str]:
-    """By prefix of transaction files, the key after which any of the tables that read them wants them."""
+    """For each prefix of transaction files, the smallest key after which a table lists them."""
     begins: dict[str, str] = {}
     for state in states:
         if state.active and state.transactions_prefix:
             try:
                 begin = transactions_begin(state, now)
             except ConfigurationError:
-                continue  # the table's own plan will say so
+                continue  # the plan of this table reports it
             known = begins.get(state.transactions_prefix, begin)
             begins[state.transactions_prefix] = min(known, begin)
     return begins
 
 
-def _plan_one(source: PlanInputs, now: datetime, new: Collection[str], state: TableState) -> PlannedTable | None:
+def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: TableState) -> PlannedTable | None:
     """Plan one table; None for a folder that holds no table."""
     try:
         if state.path in new:
-            found = has_raw_data(source.raw, state, source.prefix)
-            return _plan_new(state.with_attributes(**source.new_table)) if found else None
+            found = has_raw_data(inputs.raw, state, inputs.prefix)
+            return _plan_new(state.with_attributes(**inputs.new_table)) if found else None
         if not state.active:
             return PlannedTable(state, Action.NONE, plan_table(state, (), (), now))
-        look = scan_raw(source.raw, state, now)
-        decision = _decide(source, state, look, now)
-        if decision.kind is DecisionKind.FROZEN and not look.whole:  # the files may lie where this look did not come
-            decision = _decide(source, state, scan_all(source.raw, state), now)
-        return PlannedTable(state, _action(decision), decision, page_end=look.page_end)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one table must not stop the others; it is reported
+        scan = scan_raw(inputs.raw, state, now)
+        decision = _decide(inputs, state, scan, now)
+        if decision.kind is DecisionKind.FROZEN and not scan.complete:  # the scan may have missed the files
+            decision = _decide(inputs, state, scan_all(inputs.raw, state), now)
+        return PlannedTable(state, _action(decision), decision, page_end=scan.page_end)
+    except Exception as error:  # noqa: BLE001 - reported; an error of one table must not stop the others
         return PlannedTable(state, Action.NONE, error=error_line(error))
 
 
-def _decide(source: PlanInputs, state: TableState, look: Look, now: datetime) -> Decision:
-    word = dms_table_state(source.statistics, state, look.full_load_files)
-    return plan_table(state, look.full_load_files, look.change_files, now, dms_table_state=word)
+def _decide(inputs: PlanInputs, state: TableState, scan: RawScan, now: datetime) -> Decision:
+    dms_state = dms_table_state(inputs.statistics, state, scan.full_load_files)
+    return plan_table(state, scan.full_load_files, scan.change_files, now, dms_state=dms_state)
 
 
 def _action(decision: Decision) -> Action:
@@ -170,66 +168,66 @@ def _plan_new(state: TableState) -> PlannedTable:
 def execute(
     plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits = DEFAULT_LIMITS
 ) -> Summary:
-    """Do what a plan says: register new tables, start runs. One table's failure does not stop the others.
+    """Carry out a plan: register new tables, and start runs. A failure of one table does not stop the others.
 
-    Tables with little work share a run, see `cdclake.control.plan.packing`. A table whose run finds no room is reported
-    as such. It is no failure: it comes next time.
+    Tables with little work share a run, see `cdclake.control.plan.packing`. If Glue has no room for a run, its tables
+    are reported as not started. That is no failure: the next Controller run starts them.
 
     Args:
         plan: From `plan`.
         states: The state table.
         jobs: Starts the runs.
         now: The time.
-        limits: What goes into one run.
+        limits: Limits of one run.
     """
     results = []
-    forgotten = _remember_pages(plan, states)
+    page_errors = _store_pages(plan, states)
     triggered = _start_runs(plan, states, jobs, now, limits)
     for table in plan.tables:
         log = logs.bind(__name__, table=str(table.state.name), change=table.state.last_change or None)
         result = TableResult(table, error=table.error)
         try:
-            if table.state.path in forgotten:
-                raise forgotten[table.state.path]
+            if table.state.path in page_errors:
+                raise page_errors[table.state.path]
             result = _execute_one(table, triggered, states, jobs, now)
         except NoRoomError as error:
             result = replace(result, outcome=NOT_STARTED, no_room=str(error))
         except Exception as error:
             log.exception("failed")
             result = replace(result, error=error_line(error))
-        what = result.no_room or (table.decision.reason if table.decision else result.error)
-        log.info(result.outcome or table.action.value, extra={"reason": what, "started": result.run_id})
+        reason = result.no_room or (table.decision.reason if table.decision else result.error)
+        log.info(result.outcome or table.action.value, extra={"reason": reason, "started": result.run_id})
         results.append(result)
     return Summary(tuple(results), plan.errors)
 
 
-def _remember_pages(plan: Plan, states: StateStore) -> dict[str, Exception]:
-    """Write down how far each look came, where that changed; what went wrong, by path."""
+def _store_pages(plan: Plan, states: StateStore) -> dict[str, Exception]:
+    """Store where the next page of each table begins, if that changed. Returns the errors, by path."""
 
-    def remember(table: PlannedTable) -> Exception | None:
+    def store(table: PlannedTable) -> Exception | None:
         try:
             states.record_run(table.state.path, {Attribute.LAST_PAGE_END: table.page_end})
-        except Exception as error:  # noqa: BLE001 - it is told of its table, and the others go on
+        except Exception as error:  # noqa: BLE001 - reported for its table; the others continue
             return error
         return None
 
     moved = [table for table in plan.tables if table.page_moved]
     with ThreadPoolExecutor(CONCURRENT_WRITES) as pool:
-        errors = zip(moved, pool.map(remember, moved))
+        errors = zip(moved, pool.map(store, moved))
         return {table.state.path: error for table, error in errors if error}
 
 
 def _start_runs(
     plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits
 ) -> dict[str, TriggerResult]:
-    """Start a run for each pack of tables; what came of each table, by path."""
-    work = [
-        Work(table.state.path, table.decision.files, table.decision.bytes, table.decision.left)
+    """Start a run for each pack of tables. Returns the result of each table, by path."""
+    workloads = [
+        Workload(table.state.path, table.decision.files, table.decision.bytes, table.decision.left)
         for table in plan.tables
         if table.action is Action.START and table.decision
     ]
     triggered: dict[str, TriggerResult] = {}
-    for paths in packs(work, limits):
+    for paths in pack_tables(workloads, limits):
         triggered.update(trigger_tables(states, jobs, paths, now, even_if_requested=True))
     return triggered
 
@@ -244,8 +242,8 @@ def _execute_one(
         started = triggered[table.state.path]
         if started.error:
             raise started.error
-        return TableResult(table, outcome=started.wake.value, run_id=started.run_id)
+        return TableResult(table, outcome=started.outcome.value, run_id=started.run_id)
     if table.action is Action.ASK:
         asked = trigger_table(states, jobs, table.state.path, now, even_if_requested=True)
-        return TableResult(table, outcome=asked.wake.value, run_id=asked.run_id)
+        return TableResult(table, outcome=asked.outcome.value, run_id=asked.run_id)
     return TableResult(table, error=table.failure)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from cdclake.control.plan.lost_files import vanished
+from cdclake.control.plan.lost_files import count_vanished
 from cdclake.doctor.evidence import schemas_root
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
@@ -74,7 +74,7 @@ def _full_load(evidence: Evidence) -> Iterator[Finding]:
 
 def _vanished(evidence: Evidence) -> Iterator[Finding]:
     note = evidence.state.item.get(Attribute.LAST_PENDING, "")
-    count = vanished(note, evidence.state.watermark, evidence.listing.pending) if note else 0
+    count = count_vanished(note, evidence.state.watermark, evidence.listing.pending) if note else 0
     if count:
         fix = (
             "Put the files back, or reload the table with DMS; cdclake tables unfreeze continues without them. To make"

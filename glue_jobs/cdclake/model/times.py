@@ -30,19 +30,21 @@ def display_utc(moment: datetime | str) -> str:
     """Format a time for people: `2026-11-22 10:15:00 UTC`, without fractions.
 
     Args:
-        moment: A time, or its ISO 8601 text as items and change records hold it. An empty text stays empty.
+        moment: A time, or its ISO 8601 text as items and change records hold it. Any other text stays as it is.
 
     Raises:
-        ValueError: The time has no time zone, or the text is not ISO 8601.
+        ValueError: The time has no time zone.
 
     Example:
         >>> display_utc("2026-11-22T10:15:00.250+00:00")
         '2026-11-22 10:15:00 UTC'
     """
     if isinstance(moment, str):
-        if not moment:
-            return ""
-        moment = datetime.fromisoformat(f"{moment[:-1]}+00:00" if moment.endswith("Z") else moment)
+        try:
+            parsed = datetime.fromisoformat(f"{moment[:-1]}+00:00" if moment.endswith("Z") else moment)
+        except ValueError:
+            return moment
+        moment = parsed
     return _in_utc(moment).strftime(_DISPLAY_FORMAT)
 
 

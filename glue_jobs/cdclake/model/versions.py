@@ -1,4 +1,4 @@
-"""What the history of a table tells of each version of a row, beside the source's columns."""
+"""Columns that the history of a table adds to the source's columns."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ OWN_COLUMNS = (
     Column(YEAR, "string"),
     Column(MONTH, "string"),
 )
-"""Columns of a history beside the source's. Year and month are those of `valid_from`, and lie in the folders."""
+"""Columns of a history in addition to the source's. `year` and `month` are those of `valid_from`, and partition it."""
 
 
-def as_table(lake: Snapshot, layout: LakeLayout) -> tuple[Snapshot, LakeLayout]:
-    """The history of a table as a table of its own, for whoever reads it.
+def history_table(lake: Snapshot, layout: LakeLayout) -> tuple[Snapshot, LakeLayout]:
+    """The history of a table as a table of its own, for readers.
 
     Args:
-        lake: The table; without a history, that of a table that was never made is given.
-        layout: Where it lies.
+        lake: The table. Without a history, the result is a table that does not exist.
+        layout: Its location.
     """
     name = TableName(layout.name.schema, layout.name.table + HISTORY_SUFFIX)
-    made = Snapshot(change=lake.change)
+    table = Snapshot(change=lake.change)
     if lake.history:
-        made = replace(
-            made,
+        table = replace(
+            table,
             schema=Schema((*lake.history.schema, *OWN_COLUMNS)),
             partition_key=(YEAR, MONTH),
             files=tuple(replace(file, path=file.path[len(HISTORY) :]) for file in lake.history.files),
         )
-    return made, replace(layout, name=name)
+    return table, replace(layout, name=name)

@@ -162,7 +162,7 @@ def test_a_change_is_made_under_the_lease_and_known_to_the_item_afterwards(order
 def test_a_lease_is_renewed_from_beside_while_there_is_work(orders: World) -> None:
     lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
     until = item(orders)[Attribute.LEASE_EXPIRES_UTC]
-    with lease.renewed_in_background(look_every_seconds=0.001):
+    with lease.renewed_in_background(interval_seconds=0.001):
         orders.clock.advance(RENEW_AFTER_SECONDS)
         wait_until(lambda: item(orders)[Attribute.LEASE_EXPIRES_UTC] > until)
 
@@ -171,10 +171,10 @@ def test_work_goes_on_to_its_own_end_when_its_lease_is_lost(orders: World, caplo
     lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
     orders.clock.advance(LEASE_SECONDS + 1)
     orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
-    with lease.renewed_in_background(look_every_seconds=0.001):
+    with lease.renewed_in_background(interval_seconds=0.001):
         wait_until(lambda: "lease was lost" in caplog.text)
     with pytest.raises(LeaseLostError):
-        lease.keep()
+        lease.renew_if_due()
 
 
 def test_files_that_are_not_ours_stop_a_rollback_until_they_are_repaired(orders: World) -> None:
@@ -209,5 +209,5 @@ def test_a_clean_up_leaves_a_full_load_date_that_a_person_set_back(orders: World
 
 def test_a_wrong_lake_bucket_is_noticed_before_anything_is_undone(orders: World) -> None:
     orders.states.record_run(ORDERS, {Attribute.LAST_CHANGE_ID: "7"})
-    with pytest.raises(IntegrityError, match="knows of change 7"):
+    with pytest.raises(IntegrityError, match="has change 7"):
         table(orders).rollback()

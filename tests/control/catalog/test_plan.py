@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.adapters.memory_catalog import MemoryCatalog
-from cdclake.control.catalog.plan import catalog_entry, emptied, live_view, plan_catalog, table_name
+from cdclake.control.catalog.plan import catalog_entry, empty_entry, live_view, plan_catalog, table_name
 from cdclake.control.catalog.sync import apply_plan
 from cdclake.errors import ConfigurationError
 from cdclake.model.catalog import CatalogEntry, CatalogName, CatalogPartition, CatalogTable, Statistics
@@ -215,7 +215,7 @@ def test_other_partition_columns_take_a_new_table_and_other_types_do_not():
 
 def test_a_table_whose_changes_were_all_undone_stays_and_shows_nothing():
     table = catalog_entry(snapshot(data_file("2024-03-05")), ORDERS).table
-    listing = emptied(table, 8)
+    listing = empty_entry(table, 8)
     assert listing.partitions == ()
     assert listing.table == replace(table, statistics=Statistics(), change=8)
 

@@ -362,7 +362,7 @@ def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
     assert now[Attribute.LAST_CATALOG_ERROR].startswith(f"{type(error).__name__}: ")
     assert Attribute.LEASE_HOLDER not in now
     told = [one for one in caplog.records if one.levelno == logging.ERROR]
-    assert {one.message for one in told} == {"the catalog could not be brought in line"}
+    assert {one.message for one in told} == {"the catalog could not be updated"}
     assert all(bool(one.exc_info) == isinstance(error, ValueError) for one in told)
 
     catalog.error = None
@@ -381,7 +381,7 @@ def test_the_controller_starts_a_run_for_a_catalog_that_is_not_in_line_though_no
     planned = plan(orders.plan_inputs, now)
     (table,) = planned.tables
     assert table.decision
-    assert "the catalog could not be brought in line: RetryableError: Glue is busy" in table.decision.reason
+    assert "the catalog could not be updated: RetryableError: Glue is busy" in table.decision.reason
     execute(planned, orders.states, orders.jobs, now)
     assert [start.job for start in orders.jobs.started[starts:]] == [JOB_PROCESS_TABLE]
     run(orders, None)  # it is not wanted any more

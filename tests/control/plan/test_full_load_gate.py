@@ -44,8 +44,8 @@ def test_a_full_load_is_taken_once_no_file_came_for_the_quiet_period(world: Worl
     decision = planned(world)
     assert decision.kind is DecisionKind.WAITING
     assert decision.reason == (
-        "full load still arriving: the newest LOAD file was written at 2024-03-05T10:05:00Z, "
-        "and no other must come until 2024-03-05T10:15:00Z"
+        "full load still arriving: the newest LOAD file was written at 2024-03-05 10:05:00 UTC, "
+        "and no other may arrive until 2024-03-05 10:15:00 UTC"
     )
     assert decision.to_do == ""
     world.clock.advance(1)
@@ -162,7 +162,7 @@ def test_where_a_dms_task_is_named_it_must_say_that_the_table_is_complete(world:
     world.statistics.words[TASK, "shop.orders"] = word
     decision = planned(world)
     assert decision.kind is DecisionKind.WAITING
-    assert f"the DMS task says '{word}'" in decision.reason
+    assert f"the DMS task reports '{word}'" in decision.reason
     assert world.process().rounds[0].decision.kind is DecisionKind.WAITING
     world.statistics.words[TASK, "shop.orders"] = "Table completed"
     assert planned(world).kind is DecisionKind.FULL_LOAD

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.lost_files import PendingNote, pending_note, vanished
+from cdclake.control.plan.lost_files import PendingNote, count_vanished, pending_note
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError, RawFilesLostError
@@ -197,13 +197,13 @@ def test_the_note_is_small_whatever_the_backlog(world: World):
     note = pending_note("", changes[:10], changes)
     assert len(note) < 300
     assert PendingNote.parse(note) == PendingNote(10, changes[9].relative, 2990, changes[-1].relative, "")
-    assert vanished(note, "", changes) == 0
-    assert vanished(note, "", changes[7:]) == 7
-    assert vanished(note, changes[9].relative, changes[10:]) == 0
-    assert vanished(note, changes[9].relative, changes[12:]) == 2
-    assert vanished(note, changes[500].relative, changes[501:]) == 0
+    assert count_vanished(note, "", changes) == 0
+    assert count_vanished(note, "", changes[7:]) == 7
+    assert count_vanished(note, changes[9].relative, changes[10:]) == 0
+    assert count_vanished(note, changes[9].relative, changes[12:]) == 2
+    assert count_vanished(note, changes[500].relative, changes[501:]) == 0
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "3", '{"batch_files": 1}', "{"])
 def test_a_note_that_a_person_cleared_says_nothing(text: str):
-    assert vanished(text, "", []) == 0
+    assert count_vanished(text, "", []) == 0

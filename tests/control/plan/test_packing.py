@@ -10,7 +10,7 @@ from benchmarks.packing import EXPECTED_CASE, cost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.control.plan.packing import FULL_SIZE_TABLES_PER_PACK, MAX_PATH_BYTES, PackLimits, Work, packs
+from cdclake.control.plan.packing import FULL_SIZE_TABLES_PER_PACK, MAX_PATH_BYTES, PackLimits, Workload, pack_tables
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import ConfigurationError, NoRoomError
 from cdclake.model.names import Argument, Attribute
@@ -26,45 +26,55 @@ LIMITS = PackLimits(tables=4, table_files=10, table_bytes=1000)
 CHANGE = "20240305-100001000.parquet"
 
 
-def tables(*names: str, files: int = 1, size: int = 1) -> list[Work]:
-    return [Work(name, files, size) for name in names]
+def tables(*names: str, files: int = 1, size: int = 1) -> list[Workload]:
+    return [Workload(name, files, size) for name in names]
 
 
 def test_tables_with_little_work_share_a_run_up_to_so_many():
-    assert packs(tables(*"abcdef"), LIMITS) == [["a", "b", "c", "d"], ["e", "f"]]
+    assert pack_tables(tables(*"abcdef"), LIMITS) == [["a", "b", "c", "d"], ["e", "f"]]
 
 
-@pytest.mark.parametrize("large", [Work("large", 11, 1), Work("large", 1, 1001), Work("large", 1, 1, left=1)])
-def test_a_table_with_much_work_or_a_backlog_goes_alone_and_does_not_split_a_pack(large: Work):
-    assert packs([*tables("a", "b"), large, *tables("c", "d", "e")], LIMITS) == [["a", "b", "c", "d"], ["large"], ["e"]]
+@pytest.mark.parametrize(
+    "large", [Workload("large", 11, 1), Workload("large", 1, 1001), Workload("large", 1, 1, left=1)]
+)
+def test_a_table_with_much_work_or_a_backlog_goes_alone_and_does_not_split_a_pack(large: Workload):
+    assert pack_tables([*tables("a", "b"), large, *tables("c", "d", "e")], LIMITS) == [
+        ["a", "b", "c", "d"],
+        ["large"],
+        ["e"],
+    ]
 
 
 def test_a_pack_holds_no_more_work_than_ten_full_tables():
     limits = LIMITS._replace(tables=99)
     names = [str(number) for number in range(25)]
     for full in (tables(*names, files=10), tables(*names, size=1000)):
-        assert [len(pack) for pack in packs(full, limits)] == [FULL_SIZE_TABLES_PER_PACK, FULL_SIZE_TABLES_PER_PACK, 5]
+        assert [len(pack) for pack in pack_tables(full, limits)] == [
+            FULL_SIZE_TABLES_PER_PACK,
+            FULL_SIZE_TABLES_PER_PACK,
+            5,
+        ]
 
 
 def test_a_pack_fits_into_a_job_argument_however_long_the_names_are():
     work = tables(*(f"{number:03d}-{'ü' * 500}" for number in range(200)))
-    made = packs(work, PackLimits(tables=1000))
+    made = pack_tables(work, PackLimits(tables=1000))
     assert len(made) > 2
     assert max(len(json.dumps(pack, ensure_ascii=False).encode()) for pack in made) <= MAX_PATH_BYTES
 
 
 def test_packing_can_be_turned_off():
-    assert packs(tables(*"abc"), LIMITS._replace(tables=1)) == [["a"], ["b"], ["c"]]
+    assert pack_tables(tables(*"abc"), LIMITS._replace(tables=1)) == [["a"], ["b"], ["c"]]
 
 
 def test_no_work_makes_no_run():
-    assert packs([], LIMITS) == []
+    assert pack_tables([], LIMITS) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 1500), st.integers(0, 1)), max_size=60))
 def test_every_table_is_in_exactly_one_run_and_no_run_is_over_the_limits(sizes: list[tuple[int, int, int]]):
-    work = {str(number): Work(str(number), *size) for number, size in enumerate(sizes)}
-    made = packs(work.values(), LIMITS)
+    work = {str(number): Workload(str(number), *size) for number, size in enumerate(sizes)}
+    made = pack_tables(work.values(), LIMITS)
     assert sorted(path for pack in made for path in pack) == sorted(work)
     for pack in made:
         assert pack == sorted(pack, key=int)
@@ -137,7 +147,7 @@ def test_a_pack_for_which_there_is_no_room_is_told_with_each_table_and_the_other
     assert [one.outcome for one in summary.tables] == ["not started"] * 4 + ["started"] * 4
     assert (summary.failed, summary.to_json()["error"]) == ([], "")
     told = str(summary.to_json()["not_started"])
-    assert "4 of 8 tables, which come next time: shop.a, shop.b, shop.c, shop.d" in told
+    assert "4 of 8 tables; the next run starts them: shop.a, shop.b, shop.c, shop.d" in told
     assert all(Attribute.WORK_REQUESTED_UTC not in world.state(path).item for path in paths[:4])
     world.before_start = lambda _job, _arguments: None
     assert [one.outcome for one in start(world).tables[:4]] == ["started"] * 4  # they come next time

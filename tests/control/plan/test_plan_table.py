@@ -232,7 +232,9 @@ def test_files_that_came_too_late_are_counted_and_named_but_are_no_work():
     decision = planned_with(lake(CHANGE_2), table(**AFTER_2, **LISTED), **dict.fromkeys(old, 40), **{CHANGE_2: 0})
     assert not decision.work
     assert decision.too_late == 4
-    assert decision.reason.endswith(f"4 change files came too late and will not be applied: {', '.join(old[:3])}, ...")
+    assert decision.reason.endswith(
+        f"4 change files arrived too late and will not be applied: {', '.join(old[:3])}, ..."
+    )
 
 
 def test_a_listing_time_that_does_not_parse_is_named_with_a_remedy():
@@ -247,7 +249,7 @@ LEASED = {"LeaseHolder": "run-7", "LeaseExpiresUtc": "2024-03-05T11:00:01Z"}
 def test_a_table_with_work_that_a_run_is_working_on_is_busy_and_says_whose():
     decision = planned(table(**LEASED), **{CHANGE_1: 1})
     assert decision.kind is DecisionKind.BUSY
-    assert decision.reason == "leased by run-7 until 2024-03-05T11:00:01Z; 1 change file after the full load"
+    assert decision.reason == "leased by run-7 until 2024-03-05 11:00:01 UTC; 1 change file after the full load"
     assert not decision.work
     assert (decision.files, decision.oldest_utc) == (1, T0 + timedelta(seconds=1))
 

@@ -422,7 +422,7 @@ def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_go_on(w
     assert all(table.action is Action.START for table in todo.tables)
     summary = world.execute(todo, EACH_ALONE)
     assert len(world.jobs.started) == 2
-    assert "folders that could not be looked at: 1" in str(summary.to_json()["error"])
+    assert "folders that could not be listed: 1" in str(summary.to_json()["error"])
     assert "SlowDown" in str(summary.to_json()["error"])
 
 
@@ -443,7 +443,9 @@ def test_when_glue_has_no_room_what_did_not_start_is_said_and_comes_next_time(wo
     assert [table.outcome for table in summary.tables] == ["started"] * 2 + ["not started"] * 3
     assert (summary.failed, summary.to_json()["error"]) == ([], "")
     told = str(summary.to_json()["not_started"])
-    assert told.startswith("not started: 3 of 5 tables, which come next time: shop.t2, shop.t3, shop.t4. Glue has no")
+    assert told.startswith(
+        "not started: 3 of 5 tables; the next run starts them: shop.t2, shop.t3, shop.t4. Glue has no"
+    )
     measured = controller_metrics(summary.tables, world.clock())
     assert [metric.value for metric in measured if metric.measure is Measure.NOT_STARTED] == [3]
     assert not [metric for metric in measured if metric.measure is Measure.FAILURES]

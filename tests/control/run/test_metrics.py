@@ -41,14 +41,14 @@ def record(number: int, books: Books, retired: int) -> ChangeRecord:
 
 def test_lag_is_the_age_of_the_oldest_file_that_waits_and_how_many_do():
     decision = Decision(DecisionKind.INCREMENTAL, "", files=3, oldest_utc=NOW - timedelta(minutes=2))
-    assert metrics.lag(TABLE, decision, NOW) == [
+    assert metrics.lag_metrics(TABLE, decision, NOW) == [
         Metric(Measure.LAG_SECONDS, 120, TABLE),
         Metric(Measure.LAG_FILES, 3, TABLE),
     ]
 
 
 def test_a_table_that_nothing_waits_for_has_no_lag_and_no_metric_of_its_own():
-    assert metrics.lag(TABLE, Decision(DecisionKind.NOTHING_NEW, ""), NOW) == [
+    assert metrics.lag_metrics(TABLE, Decision(DecisionKind.NOTHING_NEW, ""), NOW) == [
         Metric(Measure.LAG_SECONDS, 0),
         Metric(Measure.LAG_FILES, 0),
     ]
@@ -56,7 +56,7 @@ def test_a_table_that_nothing_waits_for_has_no_lag_and_no_metric_of_its_own():
 
 def test_a_full_load_that_is_still_arriving_is_no_lag():
     decision = Decision(DecisionKind.WAITING, "", left=3, oldest_utc=NOW - timedelta(hours=5))
-    assert [metric.value for metric in metrics.lag(TABLE, decision, NOW)] == [0, 0]
+    assert [metric.value for metric in metrics.lag_metrics(TABLE, decision, NOW)] == [0, 0]
 
 
 def test_a_clock_that_is_behind_s3s_makes_no_negative_lag():

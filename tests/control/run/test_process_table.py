@@ -327,7 +327,7 @@ def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World
         sleep(seconds)
         assert world.state().leased(world.clock())
 
-    world.sleep = still_leased_after  # type: ignore[method-assign]  # polls whenever the run pauses
+    world.sleep = still_leased_after  # type: ignore[method-assign]  # checked whenever the run pauses
     world.process()
     assert sum(world.slept) > LEASE_SECONDS
 
@@ -544,7 +544,7 @@ def test_a_job_that_leaves_a_late_file_undone_is_an_error(world: World):
     world.process()
     world.put(CHANGE_1)
     world.load = lambda *_, **__: None  # type: ignore[method-assign]  # a job that does nothing
-    with pytest.raises(JobRunError, match=f"lake lacks what they were to load: 1 change file arrived late: {CHANGE_1}"):
+    with pytest.raises(JobRunError, match=f"should have loaded: 1 change file arrived late: {CHANGE_1}"):
         world.process()
 
 

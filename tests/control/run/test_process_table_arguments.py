@@ -6,7 +6,7 @@ import pytest
 
 from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json, to_argv
 from cdclake.control.run.process_table import DEFAULT_TIMEOUT_SECONDS
-from cdclake.control.run.process_table_arguments import what_to_process
+from cdclake.control.run.process_table_arguments import ProcessTableArguments
 from cdclake.errors import ConfigurationError
 from tests.control.world import ORDERS
 
@@ -14,7 +14,7 @@ ITEMS = "raw-bucket/dms/shop/items with spaces/"
 
 
 def asked(**arguments: str):
-    return what_to_process(["process_table.py", *to_argv({"out_bucket": "lake", **arguments})])
+    return ProcessTableArguments.parse(["process_table.py", *to_argv({"out_bucket": "lake", **arguments})])
 
 
 def test_a_single_table_is_named_by_its_item_as_in_the_walkthrough():

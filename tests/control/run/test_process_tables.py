@@ -138,7 +138,7 @@ def test_a_stopped_run_keeps_what_it_did_and_fails_the_rest(world: World):
     world.instead = stopped_at_b
     world.process_all(*PATHS)
     assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "FAILED"}
-    assert "Somebody stopped it" in item(world, C)[Attribute.LAST_ERROR]
+    assert "program stopped it" in item(world, C)[Attribute.LAST_ERROR]
     assert nothing_is_left(world)
 
 
@@ -169,7 +169,7 @@ def test_all_leases_are_renewed_while_the_batch_runs(world: World):
         sleep(seconds)
         assert all(world.state(path).leased(world.clock()) for path in PATHS)
 
-    world.sleep = still_leased_after  # type: ignore[method-assign]  # polls whenever the run pauses
+    world.sleep = still_leased_after  # type: ignore[method-assign]  # checked whenever the run pauses
     world.process_all(*PATHS)
     assert sum(world.slept) > LEASE_SECONDS
 

@@ -9,7 +9,7 @@ import pytest
 from cdclake.adapters.memory import MemoryStore
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.spark_batch import Progress, batch_key, delete_batch, read_progress, run_batch, write_batch
-from cdclake.control.run.spark_runs import judge
+from cdclake.control.run.spark_runs import batch_outcome
 from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument
 from cdclake.ports import JobRun, JobState
@@ -74,7 +74,7 @@ def ends(state: JobState, word: str = "") -> JobRun:
 
 
 @pytest.mark.parametrize(
-    ("state", "progress", "good", "failed", "again"),
+    ("state", "progress", "succeeded", "failed", "not_reached"),
     [
         (JobState.SUCCEEDED, Progress(dict.fromkeys(PATHS, "")), "abc", "", ""),
         (JobState.FAILED, Progress({PATHS[0]: "", PATHS[1]: "Bad", PATHS[2]: ""}), "ac", "b", ""),
@@ -88,24 +88,24 @@ def ends(state: JobState, word: str = "") -> JobRun:
         (JobState.SUCCEEDED, None, "", "abc", ""),
     ],
 )
-def test_the_end_of_a_run_means_something_for_each_of_its_tables(
-    state: JobState, progress: Progress | None, good: str, failed: str, again: str
+def test_the_end_of_a_run_has_an_outcome_for_each_table(
+    state: JobState, progress: Progress | None, succeeded: str, failed: str, not_reached: str
 ):
-    verdict = judge(JOB_LOAD_INITIAL, ends(state), PATHS, progress)
-    named = ["".join(path[-2] for path in paths) for paths in (verdict.good, verdict.failed, verdict.again)]
-    assert named == [good, failed, again]
+    outcome = batch_outcome(JOB_LOAD_INITIAL, ends(state), PATHS, progress)
+    named = ["".join(path[-2] for path in paths) for paths in (outcome.succeeded, outcome.failed, outcome.not_reached)]
+    assert named == [succeeded, failed, not_reached]
 
 
 @pytest.mark.parametrize(
     ("state", "what"),
     [
-        (JobState.SUCCEEDED, "good"),
+        (JobState.SUCCEEDED, "succeeded"),
         (JobState.FAILED, "failed"),
         (JobState.STOPPED, "failed"),
-        (JobState.GIVEN_UP, "again"),
+        (JobState.GIVEN_UP, "not_reached"),
     ],
 )
-def test_the_end_of_a_run_of_a_single_table_is_that_tables(state: JobState, what: str):
-    verdict = judge(JOB_LOAD_INITIAL, ends(state), PATHS[:1], None)
-    for name in ("good", "failed", "again"):
-        assert tuple(getattr(verdict, name)) == (PATHS[:1] if name == what else ())
+def test_the_outcome_of_a_run_with_one_table_is_the_outcome_of_that_table(state: JobState, what: str):
+    outcome = batch_outcome(JOB_LOAD_INITIAL, ends(state), PATHS[:1], None)
+    for name in ("succeeded", "failed", "not_reached"):
+        assert tuple(getattr(outcome, name)) == (PATHS[:1] if name == what else ())

@@ -1,4 +1,4 @@
-"""That no wake-up is lost, and that a burst of them costs one run."""
+"""That no trigger is lost, and that a burst of them costs one run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tests.control.world import World
 
 
-def wake(world: World) -> TriggerOutcome:
-    return trigger_table(world.states, world.jobs, ORDERS, world.clock()).wake
+def trigger(world: World) -> TriggerOutcome:
+    return trigger_table(world.states, world.jobs, ORDERS, world.clock()).outcome
 
 
 def change_file(number: int) -> str:
@@ -40,20 +40,20 @@ def process_starts(world: World) -> int:
 
 def test_a_thousand_events_before_the_run_begins_start_one_run(world: World):
     world.register()
-    assert [wake(world) for _ in range(1000)] == [TriggerOutcome.STARTED] + [TriggerOutcome.COLLAPSED] * 999
+    assert [trigger(world) for _ in range(1000)] == [TriggerOutcome.STARTED] + [TriggerOutcome.COLLAPSED] * 999
     assert process_starts(world) == 1
 
 
 def test_a_thousand_events_while_the_run_works_start_none_and_are_all_seen_to(world: World):
     world.register()
     world.put(change_file(0))
-    wake(world)
+    trigger(world)
     numbers = iter(range(1, 1001))
 
     def events() -> None:
         for number in numbers:
             world.put(change_file(number))
-            assert wake(world) in (TriggerOutcome.BUSY, TriggerOutcome.COLLAPSED)
+            assert trigger(world) in (TriggerOutcome.BUSY, TriggerOutcome.COLLAPSED)
 
     world.after_job = events
     report = world.process()
@@ -71,7 +71,7 @@ def test_a_holder_that_gives_the_lease_back_just_before_the_mark_is_not_relied_o
     world.states = HolderEndsBeforeTheMark()
     world.register()
     world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
-    assert wake(world) is TriggerOutcome.STARTED
+    assert trigger(world) is TriggerOutcome.STARTED
 
 
 def test_a_holder_that_wants_to_give_the_lease_back_right_after_the_mark_goes_round_again(world: World):
@@ -84,31 +84,31 @@ def test_a_holder_that_wants_to_give_the_lease_back_right_after_the_mark_goes_ro
     world.states = HolderEndsAfterTheMark()
     world.register()
     world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
-    assert wake(world) is TriggerOutcome.BUSY
+    assert trigger(world) is TriggerOutcome.BUSY
 
 
 def test_an_event_after_the_run_has_ended_starts_another(world: World):
     world.register()
     world.put(change_file(1))
-    wake(world)
+    trigger(world)
     world.process()
-    assert wake(world) is TriggerOutcome.STARTED
+    assert trigger(world) is TriggerOutcome.STARTED
 
 
 def test_the_mark_of_a_run_that_never_began_goes_stale(world: World):
     world.register()
-    wake(world)
+    trigger(world)
     world.clock.advance(STALE_AFTER_SECONDS - 1)
-    assert wake(world) is TriggerOutcome.COLLAPSED
+    assert trigger(world) is TriggerOutcome.COLLAPSED
     world.clock.advance(1)
-    assert wake(world) is TriggerOutcome.STARTED
+    assert trigger(world) is TriggerOutcome.STARTED
 
 
 def test_the_lease_of_a_dead_run_does_not_hold_up_events_once_it_is_over(world: World):
     world.register()
     world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
     world.clock.advance(300)
-    assert wake(world) is TriggerOutcome.STARTED
+    assert trigger(world) is TriggerOutcome.STARTED
 
 
 def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
@@ -119,14 +119,14 @@ def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
 
     world.before_start = refuse
     with pytest.raises(JobRunError):
-        wake(world)
+        trigger(world)
     world.before_start = lambda *_: None
-    assert wake(world) is TriggerOutcome.STARTED
+    assert trigger(world) is TriggerOutcome.STARTED
 
 
 def test_a_failed_start_does_not_take_away_a_mark_that_somebody_else_relies_on(world: World):
     world.register()
-    wake(world)
+    trigger(world)
 
     def refuse(job: str, arguments: Mapping[str, str]) -> None:
         raise JobRunError("Glue has no room for another run now")
@@ -151,7 +151,7 @@ def hasty_threads() -> Iterator[None]:
 def test_no_wake_up_is_lost_when_events_and_runs_race(world: World, attempt: int):
     """Writers deliver files and events while runs come and go in threads of their own.
 
-    The clock stands still, so nothing goes stale, and a wake-up that is lost stays lost.
+    The clock stands still, so nothing goes stale, and a trigger that is lost stays lost.
     """
     world.register()
     runs: list[Future[Report]] = []

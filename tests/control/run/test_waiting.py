@@ -73,7 +73,7 @@ def test_a_run_that_the_service_gives_up_again_and_again_fails_the_table(world: 
     [
         (JobState.FAILED, "FAILED", "BadRowError: Op is X. Correct it"),
         (JobState.FAILED, "TIMEOUT", "Give the job more time"),
-        (JobState.STOPPED, "STOPPED", "Somebody stopped it"),
+        (JobState.STOPPED, "STOPPED", "program stopped it"),
     ],
 )
 def test_a_run_that_failed_or_was_stopped_is_not_started_again(world: World, state: JobState, word: str, says: str):
@@ -119,7 +119,7 @@ def test_a_start_for_which_there_is_never_room_fails_the_table_and_gives_the_lea
         raise NoRoomError("Glue has no room for another run now")
 
     world.before_start = refuse
-    with pytest.raises(OutOfTimeError, match="own time is over"):
+    with pytest.raises(OutOfTimeError, match="time is over"):
         process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
     assert sum(world.slept) == pytest.approx(HOUR_SECONDS)
     assert "OutOfTimeError" in last_error(world)
@@ -129,7 +129,7 @@ def test_a_start_for_which_there_is_never_room_fails_the_table_and_gives_the_lea
 def test_when_its_own_time_is_over_the_job_is_stopped_and_the_lease_given_back(world: World):
     world.states_of_job = [ACTIVE] * 9999
     begin = world.clock()
-    with pytest.raises(OutOfTimeError, match="own time is over"):
+    with pytest.raises(OutOfTimeError, match="time is over"):
         process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
     assert (world.clock() - begin).total_seconds() == pytest.approx(HOUR_SECONDS)
     assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"

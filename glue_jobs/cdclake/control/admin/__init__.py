@@ -1,1 +1,1 @@
-"""What operators do by hand: settings, undo, repair, clean-up."""
+"""Operations that operators start by hand: settings, undo, repair, clean-up."""

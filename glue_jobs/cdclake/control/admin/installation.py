@@ -1,4 +1,4 @@
-"""Where the raw files, the lake and the state are that a person works with; finds tables there by their names."""
+"""Locations of the raw files, the lake and the state table; finds tables there by name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Installation:
 
     Attributes:
         raw_bucket: Bucket that DMS writes to.
-        raw_prefix: Folder of the schemas in it.
+        raw_prefix: Folder of the schemas in that bucket.
         lake_bucket: Bucket of the lake.
-        lake_prefix: Folder of the lake in it.
-        state_table: DynamoDB table of the state.
+        lake_prefix: Folder of the lake in that bucket.
+        state_table: DynamoDB table with the state of the tables.
     """
 
     raw_bucket: str = "cdclake-raw"
@@ -36,16 +36,16 @@ class Installation:
     state_table: str = STATE_TABLE
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], **given: str | None) -> Installation:
-        """What was given, else what the environment says, else the defaults.
+    def of(cls, environment: Mapping[str, str], **options: str | None) -> Installation:
+        """Resolve each field from the options, else from the environment, else from its default.
 
         Args:
-            environment: Variables as `variable` names them.
-            given: Fields of this class; None counts as not given.
+            environment: Environment variables, named by `variable`.
+            options: Values by field name; None means not set.
         """
-        named = {field.name: environment.get(variable(field.name)) for field in fields(cls)}
-        named.update({name: value for name, value in given.items() if value is not None})
-        return cls(**{name: value for name, value in named.items() if value is not None})
+        values = {field.name: environment.get(variable(field.name)) for field in fields(cls)}
+        values.update({name: value for name, value in options.items() if value is not None})
+        return cls(**{name: value for name, value in values.items() if value is not None})
 
     @property
     def raw_folder(self) -> str:
@@ -54,33 +54,33 @@ class Installation:
 
     @property
     def state_prefix(self) -> str:
-        """What the paths of the tables begin with in the state table."""
+        """Prefix of the tables' paths in the state table."""
         return f"{self.raw_bucket}/{self.raw_folder}"
 
     def layout(self, name: TableName) -> LakeLayout:
-        """Where a table lies in the lake."""
+        """Location of a table in the lake."""
         return LakeLayout(self.lake_bucket, folder_prefix(self.lake_prefix), name)
 
     def new_state(self, name: TableName) -> TableState:
-        """How a table is registered before anybody has set anything."""
+        """The state of a newly registered table."""
         return TableState.new(self.raw_bucket, f"{self.raw_folder}{name.schema}/", f"{name.table}/")
 
     def find_table(self, states: StateStore, name: TableName) -> TableState:
-        """The state of a table.
+        """Read the state of a table.
 
         Raises:
             UnknownTableError: The Controller has not registered it.
         """
         path = self.new_state(name).path
-        found = states.get(path)
-        if found is None:
-            remedy = "cdclake tables shows the registered ones; cdclake run registers what it finds in the raw bucket"
+        state = states.get(path)
+        if state is None:
+            remedy = "cdclake tables lists the registered tables; cdclake run registers new tables of the raw bucket"
             raise UnknownTableError("The table is not registered", remedy=remedy, table=name, path=path)
-        return found
+        return state
 
 
 def variable(name: str) -> str:
-    """The environment variable that a field of `Installation` is read from.
+    """Name of the environment variable for a field of `Installation`.
 
     Example:
         >>> variable("lake_bucket")

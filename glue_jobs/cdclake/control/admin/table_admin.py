@@ -1,4 +1,4 @@
-"""What a person does to a lake table: change, undo, repair, clean up. Under its lease, its item kept in line."""
+"""Operations on a lake table: change, undo, repair, clean up. Each holds the lease and updates the item."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableState
     from cdclake.ports import Clock, StateStore
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 _ADOPTED_FROM = (
     Attribute.PRIMARY_KEY,
     Attribute.PARTITION_KEY,
@@ -39,21 +39,21 @@ _ADOPTED_FROM = (
     Attribute.LAST_FULL_LOAD_DATE,
     Attribute.LAST_INCREMENTAL_FILE,
 )
-"""Attributes that an adopted table is made from."""
+"""Attributes that determine an adopted table."""
 
 
 @dataclass(frozen=True)
 class RegisteredTable:
-    """A registered table and its lake table, for what a person does to it.
+    """A registered table and its lake table, for operations by hand.
 
     Attributes:
         states: The state table.
-        state: The table's item, as it was when the person looked.
+        state: The table's item, as the operator saw it.
         log: The lake table's change log.
-        run_id: Names this doing in the lease and in change records.
+        run_id: Id of this operation in the lease and in change records.
         clock: The time.
-        open_catalog: Gives the catalog's database that shows the table; None: it is left as it is.
-        made_by: The person, for the change records of what is undone and done again.
+        open_catalog: Opens a catalog database; None: the catalog is not updated.
+        made_by: The operator, for the change records of rollbacks and reapplies.
     """
 
     states: StateStore
@@ -65,126 +65,126 @@ class RegisteredTable:
     made_by: str = ""
 
     def plan_rollback(self, to: int | None = None) -> UndoPlan:
-        """What `rollback` would do; see `commit.undo.plan_rollback`."""
+        """The plan of `rollback`; see `commit.undo.plan_rollback`."""
         return self._checked(plan_rollback(self.log, to))
 
     def plan_reapply(self) -> UndoPlan:
-        """What `reapply` would do; see `commit.undo.plan_reapply`."""
+        """The plan of `reapply`; see `commit.undo.plan_reapply`."""
         return self._checked(plan_reapply(self.log))
 
     def rollback(self, to: int | None = None, reason: str = "", agreed: UndoPlan | None = None) -> ChangeRecord:
-        """Undo the last change, or go back to an earlier one, and turn the table off.
+        """Undo the last change, or roll back to an earlier one, and turn the table off.
 
-        The watermark goes back with the rows, so the next run would apply the same raw files again: a person is to look
-        first, and turns the table on again.
+        The watermark is rolled back with the rows, so the next run would apply the same raw files again. So the table
+        stays off until an operator turns it on.
 
         Args:
             to: As for `plan_rollback`.
             reason: Why, for the change record.
-            agreed: The plan that the person has seen; None if nobody was asked.
+            agreed: The plan that the operator confirmed; None if no confirmation was asked.
 
         Raises:
             LeaseHeldError: A run is working on the table.
-            CommitConflictError: By now it would be something else than what was agreed to; nothing was changed.
+            CommitConflictError: The plan is no longer the confirmed one; nothing was changed.
             ConfigurationError: There is nothing to undo, or no such change.
-            PastRetentionError: Files to bring back are no longer kept.
-            LakeFilesError: Somebody else added, removed or replaced files.
+            PastRetentionError: Files to restore are no longer kept.
+            LakeFilesError: Files were added, removed or replaced by another program.
         """
         return self._undo(lambda: plan_rollback(self.log, to), reason, agreed, pause=True)
 
     def reapply(self, reason: str = "", agreed: UndoPlan | None = None) -> ChangeRecord:
-        """Do again what the last rollback undid, a change at a time, without computing anything.
+        """Reapply the next change that a rollback undid, without computing anything.
 
         Raises:
             As `rollback`.
         """
         return self._undo(lambda: plan_reapply(self.log), reason, agreed, pause=False)
 
-    def change(self, make: Callable[[int], Made]) -> Made:
-        """Have something commit a change of its own.
+    def change(self, commit: Callable[[int], Result]) -> Result:
+        """Run a function that commits a change, under the table's lease.
 
         Args:
-            make: Does that, given the number of the lease. The table is as the newest change left it by then.
+            commit: Takes the fencing token. When it is called, the newest change is fully published.
 
         Returns:
-            What `make` gives.
+            The result of `commit`.
 
         Raises:
             LeaseHeldError: A run is working on the table.
         """
         with self._leased() as lease:
             with lease.renewed_in_background():
-                made = make(lease.token)
-            self._bring_item_in_line()
-            return made
+                result = commit(lease.token)
+            self._sync_item()
+            return result
 
-    def adopt(self, found: Snapshot) -> ChangeRecord:
-        """Make files that lie in the table's folder already the lake table, as they are; see `commit.adopt.adopt`.
+    def adopt(self, adopted: Snapshot) -> ChangeRecord:
+        """Make the existing files in the table's folder the lake table, unchanged; see `commit.adopt.adopt`.
 
-        Whether the table is turned on stays as it is.
+        Does not turn the table on or off.
 
         Args:
-            found: The table that the files and the item, as they were when the person looked, make.
+            adopted: The table, derived from the files and the item as the operator saw them.
 
         Raises:
             LeaseHeldError: A run is working on the table.
-            CommitConflictError: The item says otherwise by now; nothing was changed.
-            ConfigurationError: There is a lake table already.
-            LakeFilesError: The files are no longer those that were found; nothing was changed.
+            CommitConflictError: The item has changed since; nothing was changed.
+            ConfigurationError: The lake table exists already.
+            LakeFilesError: The files have changed since; nothing was changed.
         """
         with self._leased(adopts=True) as lease:
             item = self.states.get(self.state.path)
             if item is None or any(item.item.get(name) != self.state.item.get(name) for name in _ADOPTED_FROM):
                 raise self._changed_meanwhile()
-            record = adopt(self.log, found, self.run_id, lease.token, self.clock, lease.keep)
-            self._bring_item_in_line()
+            record = adopt(self.log, adopted, self.run_id, lease.token, self.clock, lease.renew_if_due)
+            self._sync_item()
         return record
 
     def differences(self) -> Differences:
-        """What is otherwise in the table's folder than cdclake left it.
+        """Differences between the table's folder and the change log.
 
-        Right only while no run works on the table.
+        The result is correct only while no run works on the table.
         """
         return compare(self.log, self.log.snapshot(self.log.head()).all_files)
 
     def repair(self, agreed: Differences | None = None) -> Differences:
-        """Bring vanished data files back and move foreign ones out of sight; returns what was found.
+        """Restore vanished data files and move foreign files out of the table's folder. Returns the differences.
 
         Args:
-            agreed: What the person has seen; None if nobody was asked.
+            agreed: The differences that the operator confirmed; None if no confirmation was asked.
 
         Raises:
             LeaseHeldError: A run is working on the table.
-            CommitConflictError: By now it is something else than what was agreed to; nothing was changed.
+            CommitConflictError: The differences are no longer the confirmed ones; nothing was changed.
             IntegrityError: A vanished file is no longer kept.
             LakeFilesError: A file was overwritten.
         """
         with self._leased() as lease:
-            found = self.differences()
-            if agreed is not None and found != agreed:
+            differences = self.differences()
+            if agreed is not None and differences != agreed:
                 raise self._changed_meanwhile()
-            repair(self.log, found, lease.keep)
-        return found
+            repair(self.log, differences, lease.renew_if_due)
+        return differences
 
     def plan_clean_up(self, retention: timedelta) -> CleanUpPlan:
-        """What `clean_up` would delete. Right only while no run works on the table."""
+        """The plan of `clean_up`. It is correct only while no run works on the table."""
         return plan_clean_up(self.log, retention, self.clock())
 
     def clean_up(self, retention: timedelta) -> CleanUpPlan:
-        """Delete for good what no change within the retention time needs; returns what it was.
+        """Permanently delete what no change within the retention period needs. Returns the executed plan.
 
         Raises:
             LeaseHeldError: A run is working on the table.
         """
         with self._leased() as lease:
-            change = roll_forward(self.log, lease.keep)
+            change = roll_forward(self.log, lease.renew_if_due)
             if has_leftovers(self.log, change):
-                # They may be those of a run that is not dead but paused, and must not commit them once they are gone.
-                reason = "a run had left an unfinished change"
-                change = take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.keep)
-                self._bring_item_in_line()
+                # The run that left them may only be paused. It must not commit them after they are deleted.
+                reason = "a run left an unfinished change"
+                change = take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.renew_if_due)
+                self._sync_item()
             plan = plan_clean_up(self.log, retention, self.clock(), change)
-            clean_up(self.log, plan, lease.keep)
+            clean_up(self.log, plan, lease.renew_if_due)
         return plan
 
     def _checked(self, plan: UndoPlan) -> UndoPlan:
@@ -192,21 +192,21 @@ class RegisteredTable:
         return plan
 
     def _changed_meanwhile(self) -> CommitConflictError:
-        message = f"{self.log.layout.name} changed since it was shown what would be done. Nothing was done"
-        return CommitConflictError(message, remedy="Look again: give the same command once more")
+        message = f"{self.log.layout.name} changed after the plan was shown. Nothing was done"
+        return CommitConflictError(message, remedy="Run the same command again and check the new plan")
 
     def _undo(
-        self, decide: Callable[[], UndoPlan], reason: str, agreed: UndoPlan | None, *, pause: bool
+        self, make_plan: Callable[[], UndoPlan], reason: str, agreed: UndoPlan | None, *, pause: bool
     ) -> ChangeRecord:
         with self._leased() as lease:
             snapshot = self.log.snapshot(self.log.head())
             check_files(self.log, snapshot)
-            plan = decide()
+            plan = make_plan()
             if agreed is not None and not plan.does_the_same_as(agreed):
                 raise self._changed_meanwhile()
             self._checked(plan)
-            # Both before the commit, as this run may die right after it: nobody shall apply the same files again
-            # unasked, and once somebody asks, files seen long ago count as new.
+            # Both come before the commit, as this run may die right after it. No run may apply the same files again
+            # before an operator turns the table on, and after that files listed long ago count as new.
             if pause:
                 self.states.set_by_person(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
             self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})
@@ -218,39 +218,39 @@ class RegisteredTable:
                 self.clock,
                 reason=reason,
                 made_by=self.made_by,
-                keep_alive=lease.keep,
+                keep_alive=lease.renew_if_due,
             )
-            self._bring_item_in_line()
+            self._sync_item()
             return record
 
     @contextmanager
     def _leased(self, *, adopts: bool = False) -> Iterator[Lease]:
-        """The table's lease, with the lake table and its item brought up to date first."""
+        """Hold the table's lease. First finish an unfinished change and update the item."""
         lease = Lease(self.states, self.state.path, self.state.name, self.run_id, self.clock)
         try:
-            change = roll_forward(self.log, lease.keep)
+            change = roll_forward(self.log, lease.renew_if_due)
             check_not_ahead(self.state, change, adopts=adopts)
-            lease.fence_earlier_holder(self.log, lease.keep)
+            lease.fence_earlier_holder(self.log, lease.renew_if_due)
             if self.state.last_change < change or lease.taken_over_from:
-                self._bring_item_in_line()
+                self._sync_item()
             yield lease
-            self._bring_catalog_in_line(lease)
+            self._sync_catalog(lease)
         finally:
             lease.release(even_if_requested=True)
 
-    def _bring_catalog_in_line(self, lease: Lease) -> None:
-        """Have the catalog show what was done, if a run has ever had it show the table."""
+    def _sync_catalog(self, lease: Lease) -> None:
+        """Update the catalog, if a run has ever shown the table in it."""
         item = self.states.get(self.state.path)
-        shown = CatalogName.parse(item.item.get(Attribute.LAST_CATALOG_TABLE, "")) if item else None
-        if not (item and shown and self.open_catalog):
+        name = CatalogName.parse(item.item.get(Attribute.LAST_CATALOG_TABLE, "")) if item else None
+        if not (item and name and self.open_catalog):
             return
         lake = self.log.snapshot(self.log.head())
-        news = sync_catalog(self.open_catalog(shown.database), item, self.log.layout, lake, lease.keep)
-        if news:
-            self.states.record_run(self.state.path, news)
+        changed = sync_catalog(self.open_catalog(name.database), item, self.log.layout, lake, lease.renew_if_due)
+        if changed:
+            self.states.record_run(self.state.path, changed)
 
-    def _bring_item_in_line(self) -> None:
+    def _sync_item(self) -> None:
         snapshot = self.log.snapshot(self.log.head())
         attributes = lake_attributes(self.state, snapshot, emptied=is_emptied(self.log, snapshot))
-        if attributes:  # there are none while the lake has no change
+        if attributes:  # none while the lake has no change
             self.states.record_run(self.state.path, attributes)

@@ -1,1 +1,1 @@
-"""Keeps the Glue Data Catalog equal to the lake."""
+"""Keeps the Glue Data Catalog up to date with the lake."""

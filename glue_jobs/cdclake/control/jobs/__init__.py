@@ -1,1 +1,1 @@
-"""What every job script needs: its arguments, its result and its exit code."""
+"""Shared by all job scripts: arguments, results and exit codes."""

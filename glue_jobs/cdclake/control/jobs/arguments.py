@@ -1,4 +1,7 @@
-"""Arguments of the jobs, read by name. Glue's Python shell has no `awsglue` on Python 3.9, so nothing of it is used."""
+"""Reads the arguments of the jobs by name.
+
+Glue's Python shell has no `awsglue` on Python 3.9, so this module does not use it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _SETTINGS = (
     Attribute.MAX_FILES_PER_RUN,
     Attribute.MAX_BYTES_PER_RUN,
 )
-"""What may be the same for all tables that are registered. A person names the keys, and turns the table on."""
+"""Settings that may apply to all new tables. Keys and activation are set for each table by an operator."""
 
 _ERRORS = (Attribute.LAST_ERROR, Attribute.LAST_CATALOG_ERROR)
 
@@ -44,15 +47,15 @@ def parse_arguments(
     optional: Mapping[str, str] | None = None,
     may_be_empty: Collection[str] = (),
 ) -> dict[str, str]:
-    """Read `--name value` and `--name=value`; of a name given twice the last counts.
+    """Read `--name value` and `--name=value`. If a name occurs twice, the last value counts.
 
-    Names that are not asked for are passed over: Glue hands its own to the script, such as `--JOB_NAME`.
+    Other names are ignored: Glue passes its own to the script, such as `--JOB_NAME`.
 
     Args:
-        argv: The command line, script name first or not.
-        required: Names that must be given.
-        optional: Names that may be given, with their defaults.
-        may_be_empty: Which of the names may have an empty value.
+        argv: The command line, with or without the script name.
+        required: Names of required arguments.
+        optional: Names of optional arguments, with their defaults.
+        may_be_empty: Names whose value may be empty.
 
     Returns:
         A value for every name in `required` and `optional`.
@@ -60,7 +63,7 @@ def parse_arguments(
     Raises:
         ConfigurationError: An argument is missing or empty; names it.
     """
-    given = _given(argv)
+    given = _named_values(argv)
     values = {**(optional or {}), **{name: given[name] for name in {*required, *(optional or {})} if name in given}}
     for name in required:
         if name not in values:
@@ -73,7 +76,7 @@ def parse_arguments(
     return values
 
 
-def _given(argv: Sequence[str]) -> dict[str, str]:
+def _named_values(argv: Sequence[str]) -> dict[str, str]:
     given = {}
     for place, token in enumerate(argv):
         if not token.startswith(_DASHES):
@@ -87,15 +90,15 @@ def _given(argv: Sequence[str]) -> dict[str, str]:
 
 
 def folder_prefix(text: str) -> str:
-    """A key prefix as the code wants it: empty, or with a trailing slash and no leading one."""
+    """Normalize a key prefix: empty, or with a trailing slash and no leading slash."""
     stripped = text.strip().strip("/")
     return f"{stripped}/" if stripped else ""
 
 
 def item_json(item: Mapping[str, str]) -> str:
-    """An item of the state table as the argument `item`: JSON with DynamoDB's types, as the walkthrough passes it.
+    """Format an item of the state table as the argument `item`: JSON with DynamoDB's types, as in the AWS walkthrough.
 
-    Errors are left out: no job reads them, and they may be longer than an argument can be.
+    Errors are left out: no job reads them, and they may be too long for an argument.
     """
     return json.dumps({name: {"S": value} for name, value in item.items() if name not in _ERRORS})
 
@@ -104,7 +107,7 @@ def parse_item(text: str) -> Item:
     """Read the argument `item`: JSON, either with DynamoDB's types (`{"path": {"S": "..."}}`) or plain strings.
 
     Raises:
-        ConfigurationError: It is neither, or has no `path`.
+        ConfigurationError: The text is neither, or has no `path`.
     """
     try:
         data = json.loads(text)
@@ -117,10 +120,10 @@ def parse_item(text: str) -> Item:
 
 
 def parse_new_table(text: str) -> dict[str, str]:
-    """Read the argument `new_table`: JSON of the settings that a table is registered with; empty for none.
+    """Read the argument `new_table`: JSON of settings for newly registered tables; empty for none.
 
     Raises:
-        ConfigurationError: It is no JSON object of texts, or names what no person sets, or what turns a table on.
+        ConfigurationError: It is not a JSON object of strings, or it has another name than `_SETTINGS` allows.
     """
     try:
         given = json.loads(text or "{}")
@@ -129,19 +132,19 @@ def parse_new_table(text: str) -> dict[str, str]:
         odd = [text]
     if odd:
         message = f"The argument --{Argument.NEW_TABLE} cannot set {', '.join(odd)}"
-        remedy = f"Pass JSON of texts, with names from {', '.join(_SETTINGS)}"
+        remedy = f"Pass a JSON object of strings, with names from {', '.join(_SETTINGS)}"
         raise ConfigurationError(message, remedy=remedy)
     TableSettings.from_item(given)
     return dict(given)
 
 
 def to_argv(arguments: Mapping[str, str]) -> list[str]:
-    """Arguments as words of a command line, in the form that leaves no doubt which value belongs to which name."""
+    """Format arguments for a command line, as `--name=value`, which also works for empty values."""
     return [f"{_DASHES}{name}={value}" for name, value in arguments.items()]
 
 
 def paths_json(paths: Sequence[str]) -> str:
-    """Paths of tables as the argument `paths`."""
+    """Format paths of tables as the argument `paths`."""
     return json.dumps(list(paths), ensure_ascii=False)
 
 
@@ -149,7 +152,7 @@ def parse_paths(text: str) -> list[str]:
     """Read the argument `paths`: a JSON list of paths of tables.
 
     Raises:
-        ConfigurationError: It is something else, or empty.
+        ConfigurationError: The text is something else, or the list is empty.
     """
     try:
         paths = json.loads(text)

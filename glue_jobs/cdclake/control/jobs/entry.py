@@ -1,4 +1,4 @@
-"""How every job script ends: one line of JSON on stdout, or one clear line on stderr and an exit code."""
+"""Runs a job's `main`, and ends with one line of JSON on stdout, or one error line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
 EXIT_INCOMPLETE = 1
-"""Exit code of a run that came to its end although something in it failed."""
+"""Exit code of a run that completed, but in which something failed."""
 _JOB_RUN_ID = f"--{Argument.JOB_RUN_ID}"
 
 
 class JobExit(SystemExit):
-    """Ends the process with an exit code, and reads as the reason.
+    """Ends the process with an exit code; its text is the reason.
 
-    Some show the exit code of a job that failed, and some (Glue, for Spark jobs) the text of what it raised.
+    Some callers show the exit code of a failed job, others (Glue, for Spark jobs) the text of the exception.
     """
 
     def __init__(self, reason: str, code: int) -> None:
@@ -32,18 +32,18 @@ class JobExit(SystemExit):
 
 
 class StoppedError(RetryableError):
-    """The run was told to stop."""
+    """The run was stopped."""
 
 
 def run_job(main: Callable[[], Mapping[str, object]]) -> None:
-    """Call a job's `main` and end as it did. Returns if all went well, so that no exit is raised where none is needed.
+    """Call a job's `main` and exit according to its result. Returns normally if the job succeeded.
 
-    An expected error shows as one line, `<ErrorName>: what happened. What to do`, the last on stderr. Any other
-    exception is a defect and goes through with its traceback.
+    A `CdclakeError` is printed as one line, `<ErrorName>: what happened. What to do`, the last on stderr. Any other
+    exception is a defect, and propagates with its traceback.
 
     Args:
-        main: Does the job's work and returns its summary, which must be good for JSON. A summary whose `error` is
-            not empty tells of a run that came to its end with failures.
+        main: Does the job's work and returns its summary as JSON data. A summary with a non-empty `error` means that
+            the run completed with failures.
 
     Raises:
         JobExit: The job failed, with the error's exit code.
@@ -68,29 +68,31 @@ def error_line(error: BaseException) -> str:
 
 
 def failures_line(failed: Mapping[str, str], total: int) -> str:
-    """One line that says which of several tables failed; empty if none did.
+    """One line that names the failed tables; empty if none failed.
 
     Args:
-        failed: What went wrong, by name or path of the table.
-        total: How many tables there were.
+        failed: The errors, by name or path of the table.
+        total: Number of all tables.
     """
     if not failed:
         return ""
     message = f"{len(failed)} of {total} tables failed: {', '.join(failed)}"
-    return error_line(RetryableError(message, remedy=f"The others went on. First error: {next(iter(failed.values()))}"))
+    return error_line(
+        RetryableError(message, remedy=f"The others continued. First error: {next(iter(failed.values()))}")
+    )
 
 
 def job_run_id(argv: Sequence[str]) -> str:
-    """The run's own id: what Glue passes to a Spark job as `--JOB_RUN_ID`. A Python shell job is not told: make one."""
+    """The run's id: Glue passes it to Spark jobs as `--JOB_RUN_ID`. For a Python shell job, make one."""
     if _JOB_RUN_ID in argv[:-1]:
         return argv[argv.index(_JOB_RUN_ID) + 1]
     return f"run-{uuid4().hex}"
 
 
 def stop_on_sigterm() -> None:
-    """Make SIGTERM raise `StoppedError` in the main thread, so that the run can put its affairs in order."""
+    """Make SIGTERM raise `StoppedError` in the main thread, so that the run can clean up."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise StoppedError("The run was told to stop (SIGTERM)", remedy="The next run goes on from the last change")
+        raise StoppedError("The run was stopped (SIGTERM)", remedy="The next run continues from the last change")
 
     signal.signal(signal.SIGTERM, stop)

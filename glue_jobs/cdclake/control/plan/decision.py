@@ -1,4 +1,4 @@
-"""What planning comes to: an inert decision for one table, which is printed, run and logged as it is."""
+"""The decision for one table: inert, so that the same object is printed, logged and carried out."""
 
 from __future__ import annotations
 
@@ -15,48 +15,49 @@ if TYPE_CHECKING:
 
 
 class DecisionKind(Enum):
-    """What is to be done for a table."""
+    """What to do for a table."""
 
     FULL_LOAD = "full load"
-    """There are LOAD files newer than the last full load."""
+    """LOAD files are newer than the last full load."""
     INCREMENTAL = "incremental"
-    """There are change files to apply."""
+    """Change files are due."""
     BOTH = "full load and incremental"
-    """The full load first, and the incremental only if that went well."""
+    """The full load comes first; the incremental follows only if it succeeds."""
     LOOK = "look"
-    """A change file before the watermark may be late, or a run died with the table's lease; only the lake can tell. Or
-    the catalog is not in line with the lake."""
+    """Only a run can find out: a change file before the watermark may be late, a run died while it held the table's
+    lease, or the catalog is out of date."""
     NOTHING_NEW = "nothing new"
     """Every raw file is accounted for."""
     INACTIVE = "inactive"
-    """No person has turned the table on, so its files were not looked at."""
+    """No operator has turned the table on, so its files were not listed."""
     WAITING = "waiting"
-    """A full load is still arriving. Nothing is done until it has, see `cdclake.control.plan.full_load_gate`."""
+    """A full load is still arriving, see `cdclake.control.plan.full_load_gate`. Nothing is done until it is
+    complete."""
     BUSY = "busy"
-    """There is work, and another run is working on the table. It will look again before it ends."""
+    """There is work, and another run holds the table. It lists the raw files again before it ends."""
     FROZEN = "frozen"
-    """Change files vanished before they were applied, see `cdclake.control.plan.lost_files`. A person must look."""
+    """Change files vanished before they were applied, see `cdclake.control.plan.lost_files`. An operator must act."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to be done for one table, and why.
+    """What to do for one table, and why.
 
     Attributes:
-        kind: What.
+        kind: What to do.
         reason: Why, for people.
-        to_do: What a person must do; empty if nothing.
+        to_do: The action needed from an operator; empty if none.
         watermark: Relative key of the last change file applied; empty if none.
-        new_watermark: Relative key of the change file up to which to apply. As `watermark` if none after it is due, or
-            a file before it if even the late files are more than one change may take.
+        new_watermark: Relative key of the last change file to apply. Equals `watermark` if no file after it is due. It
+            is before `watermark` if the late files alone exceed what one change may take.
         first: Relative key of the first change file to apply; empty if there is none.
         full_load_utc: When the newest LOAD file was written, to the second; None if no full load is due.
         files: Number of raw files to read.
         bytes: Their size.
-        left: Number of raw files that wait as well, for a later change or for what the table waits for.
+        left: Number of raw files that are left for a later run.
         oldest_utc: When the oldest of all these files was written; None if there are none.
-        too_late: Number of change files that came since the last run and lie behind the late window.
-        note: What to note in the item before anything is applied, see `cdclake.control.plan.lost_files`.
+        too_late: Number of change files that arrived since the last run, outside the late window.
+        note: Text to store in the item before anything is applied, see `cdclake.control.plan.lost_files`.
     """
 
     kind: DecisionKind
@@ -89,13 +90,13 @@ class Decision:
         return self.full_load or self.incremental or self.kind is DecisionKind.LOOK
 
     def repeats(self, earlier: Decision) -> bool:
-        """Whether this asks for change files that an earlier decision on the same listing asked for."""
+        """Whether this includes change files of an earlier decision on the same listing."""
         if not (self.incremental and earlier.incremental):
             return False
         return file_order(self.first) <= file_order(earlier.new_watermark)
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON; `full_load_utc` as `yyyy-mm-dd HH:MM:SS` or null, `oldest_utc` as `yyyy-mm-ddTHH:MM:SSZ`."""
+        """JSON data; `full_load_utc` is null or `yyyy-mm-dd HH:MM:SS`, `oldest_utc` null or `yyyy-mm-ddTHH:MM:SSZ`."""
         written = self.full_load_utc
         return {
             "kind": self.kind.value,

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectReader
 
 
-class Found(NamedTuple):
-    """What there is in a raw location.
+class Discovered(NamedTuple):
+    """The table folders in a raw location.
 
     Attributes:
-        tables: Each table folder as the state of a table that is seen for the first time, by the folders' names.
-        errors: What could not be looked at, a line each.
+        tables: A new state for each table folder, in the order of the folders' names.
+        errors: One line for each folder that could not be listed.
     """
 
     tables: list[TableState]
@@ -36,24 +36,23 @@ def discover_tables(
     transaction_folders: Collection[str] = (),
     *,
     may_be_empty: bool = False,
-    at_once: int = 1,
-) -> Found:
-    """Every `<prefix><schema>/<table>/` of a raw location.
+    concurrency: int = 1,
+) -> Discovered:
+    """List every `<prefix><schema>/<table>/` of a raw location.
 
-    Folders that are no source tables (DMS's control tables, its validation results, transaction files) are left out.
-    Whether a folder has data is not looked at, see `has_raw_data`. A schema that cannot be listed does not keep the
-    others from being found.
+    Folders of DMS's control tables, validation results and transaction files are skipped. A folder counts even if it
+    holds no data, see `has_raw_data`. A schema that cannot be listed does not stop the others.
 
     Args:
         raw: The raw bucket.
         bucket: Its name.
         prefix: Key prefix of the schemas' folders, empty or with a trailing slash.
-        transaction_folders: Key prefixes of folders known to hold transaction files, with a trailing slash.
-        may_be_empty: Whether it is known that there were tables: a DMS task that starts over clears their folders.
-        at_once: So many schemas are listed at the same time.
+        transaction_folders: Key prefixes of known folders of transaction files, with a trailing slash.
+        may_be_empty: Whether tables are registered already: a DMS task that starts over clears their folders.
+        concurrency: Number of schemas to list at the same time.
 
     Raises:
-        ConfigurationError: There is no table folder at all, and it is not known that there was anything.
+        ConfigurationError: There is no table folder, and the location may not be empty.
         CdclakeError: The location itself cannot be listed.
     """
     schemas = [
@@ -61,18 +60,18 @@ def discover_tables(
         for schema in raw.list_folders(prefix)
         if is_data_folder(schema[len(prefix) :]) and schema not in transaction_folders
     ]
-    found = Found([], [])
-    with ThreadPoolExecutor(at_once) as pool:
+    discovered = Discovered([], [])
+    with ThreadPoolExecutor(concurrency) as pool:
         for schema, listed in zip(schemas, pool.map(partial(_folders, raw), schemas)):
             if isinstance(listed, CdclakeError):
-                found.errors.append(error_line(listed))
+                discovered.errors.append(error_line(listed))
                 continue
-            found.tables.extend(
+            discovered.tables.extend(
                 TableState.new(bucket, schema, table[len(schema) :])
                 for table in listed
                 if is_data_folder(table[len(schema) :]) and table not in transaction_folders
             )
-    if not (found.tables or found.errors or transaction_folders or may_be_empty):
+    if not (discovered.tables or discovered.errors or transaction_folders or may_be_empty):
         raise ConfigurationError(
             "The raw location is empty",
             remedy="Check that the source database has data and is set up for change data capture, "
@@ -80,7 +79,7 @@ def discover_tables(
             bucket=bucket,
             prefix=prefix,
         )
-    return found
+    return discovered
 
 
 def _folders(raw: ObjectReader, prefix: str) -> list[str] | CdclakeError:
@@ -91,9 +90,9 @@ def _folders(raw: ObjectReader, prefix: str) -> list[str] | CdclakeError:
 
 
 def has_raw_data(raw: ObjectReader, table: TableState, prefix: str) -> bool:
-    """Whether a table folder holds at least one raw file; reads the listing no further than to the first.
+    """Whether a table folder holds a raw file. Stops listing at the first.
 
-    A folder with transaction files is no table's, and is not read further either: there may be very many.
+    A folder of transaction files belongs to no table. The listing stops there too, as such a folder can be very large.
 
     Args:
         raw: The raw bucket.

@@ -1,8 +1,9 @@
-"""Tells whether a full load has arrived as a whole. Pure.
+"""Decides whether a full load has arrived completely. Pure.
 
-DMS names no last file of a full load. So three signs are asked for: no LOAD file is missing in between, none came for a
-while, and the DMS task, where one is named, says that the table is complete. A load that is taken too early would not
-be lost, as its remaining files make the next one due, but the lake would show a part of the table until then.
+DMS does not mark the last file of a full load. So the gate checks three signs: no LOAD file is missing in between, no
+LOAD file arrived for a while, and the DMS task, if the table names one, reports the table as complete. Taking a load
+too early would lose nothing, as its remaining files make the next load due, but the lake would show part of the table
+until then.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import missing_loads
-from cdclake.model.times import iso_utc
+from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,12 +28,12 @@ FAILED = frozenset({"Table cancelled", "Table error"})
 """States of a table in a DMS task (`TableStatistics.TableState` of the DMS API)."""
 
 
-class Waiting(NamedTuple):
+class WaitReason(NamedTuple):
     """Why a full load is not taken yet.
 
     Attributes:
         reason: For people.
-        to_do: What a person must do; empty if it will be over by itself.
+        to_do: The action needed from an operator; empty if the wait ends by itself.
     """
 
     reason: str
@@ -40,7 +41,7 @@ class Waiting(NamedTuple):
 
 
 def due_loads(state: TableState, files: Sequence[RawFile]) -> list[RawFile]:
-    """All LOAD files if one of them is newer than the last full load, as a table is loaded from all of them.
+    """All LOAD files if one of them is newer than the last full load, else none: a full load reads all of them.
 
     Args:
         state: The table.
@@ -51,20 +52,20 @@ def due_loads(state: TableState, files: Sequence[RawFile]) -> list[RawFile]:
 
 
 def newest_load_utc(files: Sequence[RawFile]) -> datetime | None:
-    """When the newest file was written, to the second, as the state table keeps it; None if there are no files."""
+    """When the newest file was written, to the second like the state table; None if there are no files."""
     return max((file.modified_utc.replace(microsecond=0) for file in files), default=None)
 
 
 def dms_table_state(statistics: TaskStatistics | None, state: TableState, files: Sequence[RawFile]) -> str | None:
-    """What the table's DMS task says of it, asked only if a full load is due; None if there is nothing to be told.
+    """State of a table in its DMS task; None if no full load is due, or if the table names no task.
 
     Args:
-        statistics: Whom to ask; None: nobody.
+        statistics: Reads the states of DMS tasks; None: the state is not read.
         state: The table.
         files: Its LOAD files.
 
     Raises:
-        ConfigurationError: There is no such task, or it may not be looked at.
+        ConfigurationError: There is no such task, or the job may not read it.
     """
     task = state.settings.dms_task
     if statistics is None or not (task and due_loads(state, files)):
@@ -72,31 +73,34 @@ def dms_table_state(statistics: TaskStatistics | None, state: TableState, files:
     return statistics.table_state(task, state.name)
 
 
-def waiting(state: TableState, files: Sequence[RawFile], now: datetime, word: str | None) -> Waiting | None:
-    """Why the full load that is due is not taken yet; None if it has arrived as a whole.
+def wait_reason(state: TableState, files: Sequence[RawFile], now: datetime, dms_state: str | None) -> WaitReason | None:
+    """Why the due full load is not taken yet; None if it has arrived completely.
 
     Args:
         state: The table.
         files: The LOAD files, at least one.
         now: The time.
-        word: What the table's DMS task says of it, see `dms_table_state`.
+        dms_state: The result of `dms_table_state`.
     """
-    if word in FAILED:
-        return Waiting(f"the full load failed: the DMS task says '{word}'", "have the DMS task reload the table")
-    if word is not None and word != COMPLETED:
-        return Waiting(f"full load still arriving: the DMS task says '{word}'")
+    if dms_state in FAILED:
+        reason = f"the full load failed: the DMS task reports '{dms_state}'"
+        return WaitReason(reason, "have the DMS task reload the table")
+    if dms_state is not None and dms_state != COMPLETED:
+        return WaitReason(f"full load still arriving: the DMS task reports '{dms_state}'")
     quiet = timedelta(minutes=state.settings.full_load_quiet_minutes)
     newest = max(file.modified_utc for file in files)
     settled = newest + quiet <= now
     missing = missing_loads(files)
     if missing:
-        reason = f"full load still arriving: {missing[0]} is missing, and a later file is there"
+        reason = f"full load still arriving: {missing[0]} is missing, but a later file exists"
         to_do = (
-            f"look whether the DMS task is still loading. If not, have it reload the table, or go on without this full"
-            f" load: set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
+            "check whether the DMS task is still loading. If not, have it reload the table, or skip this full load:"
+            f" set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
         )
-        return Waiting(reason, to_do if settled else "")
+        return WaitReason(reason, to_do if settled else "")
     if not settled:
-        since = f"the newest LOAD file was written at {iso_utc(newest)}"
-        return Waiting(f"full load still arriving: {since}, and no other must come until {iso_utc(newest + quiet)}")
+        since = f"the newest LOAD file was written at {display_utc(newest)}"
+        return WaitReason(
+            f"full load still arriving: {since}, and no other may arrive until {display_utc(newest + quiet)}"
+        )
     return None

@@ -1,12 +1,13 @@
-"""Notices that change files vanished which were listed and not yet applied. Pure.
+"""Detects change files that vanished after they were listed and before they were applied. Pure.
 
-A run notes in the table's item how many change files it saw after the watermark. Files that were applied may vanish at
-any time; if there are fewer of the noted ones than there must be, changes are lost, and what comes after them is not
-applied: the table is frozen. That is not stored but found anew each time, so it ends by itself when the files are back.
+Each run stores in the table's item how many change files it listed after the watermark. Applied files may vanish at any
+time. But if fewer of the other files are left than the note counts, changes are lost, and the table is frozen: later
+changes are not applied. The frozen state is not stored. Each run detects it again, so it ends when the files are back.
 
-The note is small whatever the backlog: two counts with the last file of each, of the batch that the run was about to
-apply and of what is left after it. The watermark tells which of them is still to come: it stands where the note
-begins, or at the end of the batch. Anywhere else (a full load, a rollback, a person) the note says nothing any more.
+The note is small whatever the backlog. It holds two counts and the last file of each: the batch that the run was about
+to apply, and the files after that batch. The watermark shows which of them are still pending: it is where the note
+begins, or at the end of the batch. With any other watermark (after a full load, a rollback or an edit by an operator)
+the note no longer applies.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class PendingNote(NamedTuple):
-    """What a run saw after the watermark.
+    """The change files that a run listed after the watermark.
 
     Attributes:
-        batch_files: Number of change files it was about to apply.
+        batch_files: Number of change files that it was about to apply.
         batch_end: Relative key of the last of them in order.
-        left_files: Number of those after them.
-        left_end: Relative key of the last of all.
-        after: The watermark then; empty if none.
+        left_files: Number of change files after the batch.
+        left_end: Relative key of the last change file.
+        after: The watermark at that time; empty if none.
     """
 
     batch_files: int
@@ -41,23 +42,23 @@ class PendingNote(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> PendingNote | None:
-        """Inverse of `str`; None for anything else, such as what a person cleared it with."""
+        """Inverse of `str`; None for any other text, such as the one that clears the note."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
             return None
 
     def __str__(self) -> str:
-        """As it stands in the item: a JSON object."""
+        """The JSON object that the item holds."""
         return json.dumps(self._asdict())
 
 
 def pending_note(after: str, batch: Sequence[RawFile], pending: Sequence[RawFile]) -> str:
-    """What to note of the change files after a watermark; empty if there are none.
+    """The note for the change files after a watermark; empty if there are none.
 
     Args:
         after: The watermark, relative; empty if none.
-        batch: Those of the pending files that are about to be applied: the first of them.
+        batch: The first of the pending files, which are about to be applied.
         pending: Change files after the watermark, in the order of `RawFile.order`.
     """
     if not pending:
@@ -66,14 +67,14 @@ def pending_note(after: str, batch: Sequence[RawFile], pending: Sequence[RawFile
     return str(PendingNote(len(batch), end, len(pending) - len(batch), pending[-1].relative, after))
 
 
-def vanished(note: str, watermark: str, pending: Sequence[RawFile]) -> int:
-    """How many of the noted change files are gone although they were not applied.
+def count_vanished(note: str, watermark: str, pending: Sequence[RawFile]) -> int:
+    """Number of noted change files that vanished before they were applied.
 
-    A late file that came among them since hides one that is gone.
+    A late file that arrives among them hides one vanished file.
 
     Args:
-        note: As the item has it.
-        watermark: The watermark now, relative; empty if none.
+        note: The note from the item.
+        watermark: The current watermark, relative; empty if none.
         pending: Change files after it.
     """
     noted = PendingNote.parse(note)

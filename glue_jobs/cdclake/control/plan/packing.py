@@ -1,8 +1,8 @@
-"""Puts tables with little work together, to be brought up to date by one run. Pure.
+"""Packs tables with little work into one run. Pure.
 
-A Spark run costs its start-up, and a minute at least, whatever it does; a table with little work needs a few seconds of
-it. So many such tables go into one run, and a table with much work goes alone, where it has the workers for itself and
-holds nobody up. The order of the tables is kept, so that the same plan makes the same packs.
+A Spark run costs its start-up, and at least a minute, whatever it does. A table with little work needs a few seconds of
+it. So one run takes many such tables, and a table with much work gets a run of its own, where it has all workers and
+delays no other table. The order of the tables is kept, so the same plan makes the same packs.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MAX_PATH_BYTES = 64 * 1024
-"""A third of what Glue takes as arguments, and half of what Linux takes as one word of a command line (128 KiB)."""
+"""A third of what Glue accepts as arguments, and half of what Linux accepts as one argument (128 KiB)."""
 FULL_SIZE_TABLES_PER_PACK = 10
-"""So many tables may be in a pack if each has as much work as a table in a pack may have."""
+"""Limits the total work of a pack: to this many tables with as much work as a packed table may have."""
 
 
 class PackLimits(NamedTuple):
-    """What goes into one run.
+    """Limits of one run.
 
     Attributes:
-        tables: Most tables in a run; 1 turns packing off. At the few seconds that a table with little work takes, the
-            last of 50 waits about as long as a Spark run needs to start a second time, or a few minutes.
-        table_files: A table with more raw files due goes alone. Each is opened and listed by itself.
-        table_bytes: A table with more bytes due goes alone. 16 MiB of Parquet are some hundred thousand rows, which may
-            touch so many of a large table's files that other tables should not wait for it.
+        tables: Maximum number of tables in a run; 1 turns packing off. A table with little work takes a few seconds, so
+            the last of 50 waits a few minutes, about as long as a second Spark run takes to start.
+        table_files: A table with more due raw files gets a run of its own. Each file is opened by itself.
+        table_bytes: A table with more due bytes gets a run of its own. 16 MiB of Parquet hold some hundred thousand
+            rows, which can touch many files of a large table and so delay other tables.
     """
 
     tables: int = 50
@@ -51,7 +51,7 @@ class PackLimits(NamedTuple):
         """Read the Controller's arguments.
 
         Raises:
-            ConfigurationError: One is no whole number, or 0; names it.
+            ConfigurationError: A value is not a whole number, or is 0; names the argument.
         """
         names = (Argument.PACK_TABLES, Argument.PACK_TABLE_FILES, Argument.PACK_TABLE_BYTES)
         for name in names:
@@ -61,14 +61,14 @@ class PackLimits(NamedTuple):
         return cls(*(int(given[name]) for name in names))
 
 
-class Work(NamedTuple):
-    """What is due for a table.
+class Workload(NamedTuple):
+    """The work that is due for a table.
 
     Attributes:
         path: Key of the table's item.
         files: Number of raw files to read.
         bytes: Their size.
-        left: Number of raw files that wait for later rounds.
+        left: Number of raw files that are left for later rounds.
     """
 
     path: str
@@ -77,43 +77,43 @@ class Work(NamedTuple):
     left: int = 0
 
 
-def packs(work: Iterable[Work], limits: PackLimits) -> list[list[str]]:
+def pack_tables(workloads: Iterable[Workload], limits: PackLimits) -> list[list[str]]:
     """Divide tables into runs.
 
     Args:
-        work: The tables, in the order in which they are to be worked on.
-        limits: What goes into one run.
+        workloads: The tables, in the order to work on them.
+        limits: Limits of one run.
 
     Returns:
-        Paths of the tables of each run. Tables that go alone stand where they stood among the first tables of packs.
+        Paths of the tables of each run. Runs are in the order of their first tables.
     """
-    made: list[list[str]] = []
+    packs: list[list[str]] = []
     pack = _Pack()
-    for table in work:
+    for table in workloads:
         if _is_large(table, limits):
-            made.append([table.path])
+            packs.append([table.path])
             continue
-        if not pack.takes(table, limits):
+        if not pack.has_room_for(table, limits):
             pack = _Pack()
         if not pack.paths:
-            made.append(pack.paths)
+            packs.append(pack.paths)
         pack.add(table)
-    return made
+    return packs
 
 
-def _is_large(table: Work, limits: PackLimits) -> bool:
-    # A table with a backlog takes round after round, and would keep its pack's run from ending.
+def _is_large(table: Workload, limits: PackLimits) -> bool:
+    # A table with a backlog takes round after round, and would prolong the run of its pack.
     return limits.tables == 1 or table.files > limits.table_files or table.bytes > limits.table_bytes or table.left > 0
 
 
 class _Pack:
-    """Tables of one run, as they come."""
+    """Tables of one run, while they are collected."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
         self._files = self._bytes = self._path_bytes = 0
 
-    def takes(self, table: Work, limits: PackLimits) -> bool:
+    def has_room_for(self, table: Workload, limits: PackLimits) -> bool:
         return (
             len(self.paths) < limits.tables
             and self._files + table.files <= limits.table_files * FULL_SIZE_TABLES_PER_PACK
@@ -121,12 +121,12 @@ class _Pack:
             and self._path_bytes + _path_bytes(table) <= MAX_PATH_BYTES
         )
 
-    def add(self, table: Work) -> None:
+    def add(self, table: Workload) -> None:
         self.paths.append(table.path)
         self._files += table.files
         self._bytes += table.bytes
         self._path_bytes += _path_bytes(table)
 
 
-def _path_bytes(table: Work) -> int:
+def _path_bytes(table: Workload) -> int:
     return len(table.path.encode()) + len('"", ')

@@ -1,4 +1,4 @@
-"""Decides what there is to do for one table. Pure: the state and the listings come in, an inert decision comes out."""
+"""Decides what to do for one table. Pure: it takes the state and the listings, and returns an inert decision."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.full_load_gate import due_loads, newest_load_utc, waiting
-from cdclake.control.plan.lost_files import pending_note, vanished
+from cdclake.control.plan.full_load_gate import due_loads, newest_load_utc, wait_reason
+from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
+from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
 
 MAX_NAMES = 3
-"""So many files are named in a reason, and the others counted."""
+"""Number of files that a reason names."""
 
 
 def plan_table(
@@ -31,40 +32,40 @@ def plan_table(
     change_files: Sequence[RawFile],
     now: datetime,
     lake: Snapshot | None = None,
-    dms_table_state: str | None = None,
+    dms_state: str | None = None,
 ) -> Decision:
     """Decide what is due for a table.
 
-    A full load is due when a LOAD file was written after the last full load, and taken when all of it has arrived;
-    until then the changes wait with it. An incremental is due when the lake lacks a change file, see
-    `cdclake.model.due_files`, and takes the oldest files first, as many as one change may. When a table that was loaded
-    before is loaded anew, change files older than the new LOAD files are no work of their own: the full load passes
-    over them, as it holds what they say.
+    A full load is due when a LOAD file was written after the last full load. It is taken when it has arrived
+    completely; until then the changes wait too. An incremental is due when the lake lacks a change file, see
+    `cdclake.model.due_files`. It takes the oldest files first, as many as one change may take. When a loaded table is
+    loaded again, change files older than the new LOAD files are not applied, as the full load contains their changes.
 
     Args:
         state: The table.
         full_load_files: Its LOAD files, any order.
         change_files: Its change files, any order.
         now: The time of the listing.
-        lake: The lake table, which alone knows what was applied, by whoever holds the table's lease. Without it the
-            item has to do: a change file before the watermark that came since the last run listed leads to a `LOOK`,
-            a table that is leased is `BUSY`, and one whose lease ran out and was not given back, or that the catalog
-            could not be brought in line with, is worth a `LOOK`.
-        dms_table_state: The state of the table in its DMS task, from `full_load_gate.dms_table_state`.
+        lake: The lake table, which knows what was applied. Only the holder of the table's lease passes it. Without it
+            the decision rests on the item: a leased table is `BUSY`. A table needs a `LOOK` if a change file before the
+            watermark arrived since the last listing, if an expired lease was not released, or if the last update of the
+            catalog failed.
+        dms_state: The result of `full_load_gate.dms_table_state`.
 
     Raises:
-        ConfigurationError: An attribute of the state does not parse; names it.
+        ConfigurationError: An attribute of the state is invalid; names it.
     """
     if not state.active:
         reason = f"{Attribute.ACTIVE_FLAG} is not '{Sentinel.ACTIVE}'"
         return Decision(DecisionKind.INACTIVE, reason, to_activate(state))
-    known = _known(state, lake)
+    known = _known_lake(state, lake)
     loads = due_loads(state, full_load_files)
-    wait = waiting(state, loads, now, dms_table_state) if loads else None
+    wait = wait_reason(state, loads, now, dms_state) if loads else None
     if wait:
-        return _held_up(DecisionKind.WAITING, *wait, known.watermark, len(loads), _oldest(loads))
-    work = _work(state, known, loads, change_files, lake)
-    lost = 0 if loads else vanished(state.item.get(Attribute.LAST_PENDING, ""), work.base.watermark, work.changes)
+        return _blocked(DecisionKind.WAITING, *wait, known.watermark, len(loads), _oldest(loads))
+    work = _due_files(state, known, loads, change_files, lake)
+    note = state.item.get(Attribute.LAST_PENDING, "")
+    lost = 0 if loads else count_vanished(note, work.base.watermark, work.changes)
     decision = Decision(
         kind=work.kind,
         reason=_reason(state, work, any_files=bool(full_load_files or change_files)),
@@ -85,7 +86,7 @@ def plan_table(
 
 
 def to_activate(state: TableState) -> str:
-    """What a person must do before the jobs work on a table that is inactive."""
+    """What an operator must do to activate an inactive table."""
     name = state.name.typed
     keys = "" if state.settings.primary_key else f"set its key (cdclake tables set {name} --primary-key ...), then "
     return f"{keys}turn it on (cdclake tables activate {name})"
@@ -94,20 +95,20 @@ def to_activate(state: TableState) -> str:
 def _frozen(state: TableState, decision: Decision, lost: int) -> Decision:
     reason = (
         f"change files that vanished from the raw bucket after {decision.watermark or 'the full load'} before they were"
-        f" applied: {lost}; no later change is applied without them"
+        f" applied: {lost}; later changes are not applied without them"
     )
     to_do = (
-        "bring the files back, or have DMS reload the table; or go on without the changes that were in them:"
+        "bring the files back, or have DMS reload the table, or continue without the changes that were in them:"
         f" cdclake tables unfreeze {state.name.typed}"
     )
     left = decision.files + decision.left
-    return _held_up(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
+    return _blocked(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
 
 
-def _held_up(
+def _blocked(
     kind: DecisionKind, reason: str, to_do: str, watermark: str, left: int, oldest_utc: datetime | None
 ) -> Decision:
-    """A decision to do nothing although there are raw files."""
+    """A decision to do nothing although raw files are due."""
     return Decision(kind, reason, to_do, watermark=watermark, new_watermark=watermark, left=left, oldest_utc=oldest_utc)
 
 
@@ -116,39 +117,40 @@ def _oldest(*files: Sequence[RawFile]) -> datetime | None:
 
 
 def _with_catalog(state: TableState, decision: Decision) -> Decision:
-    """A table that needs no run but for the catalog gets one, as its next change may be far."""
+    """Give a table a run to update the catalog, even if it needs no other: its next change may be far off."""
     error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
     if error and decision.kind is DecisionKind.NOTHING_NEW:
-        reason = f"the catalog could not be brought in line: {error}"
+        reason = f"the catalog could not be updated: {error}"
         return replace(decision, kind=DecisionKind.LOOK, reason=reason)
     return decision
 
 
 def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decision:
-    """What it means for a decision that a run has the table's lease, or had it and died with it."""
+    """Adjust a decision if a run holds the table's lease, or died while it held it."""
     if Attribute.LEASE_HOLDER not in state.item:
         return decision
-    holder, until = (state.item[name] for name in (Attribute.LEASE_HOLDER, Attribute.LEASE_EXPIRES_UTC))
+    holder, until = state.item[Attribute.LEASE_HOLDER], display_utc(state.item[Attribute.LEASE_EXPIRES_UTC])
     if state.leased(now):
         reason = f"leased by {holder} until {until}; {decision.reason}"
         return replace(decision, kind=DecisionKind.BUSY, reason=reason) if decision.work else decision
-    if decision.kind is DecisionKind.NOTHING_NEW:  # else the run that is started anyway sees to what the dead one left
-        reason = f"run {holder} did not give its lease back, which ended {until}"
+    if decision.kind is DecisionKind.NOTHING_NEW:  # any other run cleans up after the dead one too
+        reason = f"run {holder} did not release its lease, which expired at {until}"
         return replace(decision, kind=DecisionKind.LOOK, reason=reason)
     return decision
 
 
-class _Work(NamedTuple):
+class _DueFiles(NamedTuple):
     """The raw files of a decision.
 
     Attributes:
-        base: The lake table as it will be when the change files are applied, but for the full load's rows.
+        base: The lake table that the change files apply to, apart from the full load's rows.
         loads: LOAD files, if a full load is due.
         changes: Change files after the watermark.
-        late: Change files before it that were never applied.
+        late: Change files before the watermark that were never applied.
         batch: The oldest of both, as many as one change may take.
-        perhaps_late: Change files before it that came since the last run, where it is not known what was applied.
-        too_late: Change files behind the late window that came since the last run.
+        maybe_late: Change files before the watermark that arrived since the last run, if it is unknown what was
+            applied.
+        too_late: Change files that arrived since the last run, outside the late window.
     """
 
     base: Snapshot
@@ -156,7 +158,7 @@ class _Work(NamedTuple):
     changes: list[RawFile]
     late: list[RawFile]
     batch: Sequence[RawFile]
-    perhaps_late: list[RawFile]
+    maybe_late: list[RawFile]
     too_late: list[RawFile]
 
     @property
@@ -165,7 +167,7 @@ class _Work(NamedTuple):
 
     @property
     def end(self) -> str:
-        """Relative key of the change file up to which to apply; empty if that is the watermark."""
+        """Relative key of the last change file to apply; empty if that is the watermark."""
         part = self.changes_in_batch or len(self.batch) < len(self.late)
         return self.batch[-1].relative if part else ""
 
@@ -175,33 +177,33 @@ class _Work(NamedTuple):
             (True, True): DecisionKind.BOTH,
             (True, False): DecisionKind.FULL_LOAD,
             (False, True): DecisionKind.INCREMENTAL,
-            (False, False): DecisionKind.LOOK if self.perhaps_late else DecisionKind.NOTHING_NEW,
+            (False, False): DecisionKind.LOOK if self.maybe_late else DecisionKind.NOTHING_NEW,
         }
         return kinds[bool(self.loads), bool(self.batch)]
 
 
-def _work(
+def _due_files(
     state: TableState, known: Snapshot, loads: list[RawFile], change_files: Sequence[RawFile], lake: Snapshot | None
-) -> _Work:
+) -> _DueFiles:
     settings = state.settings
-    # The first full load passes over nothing, as no change file is known to be older than what it reads.
-    made = state.last_change > 0 if lake is None else lake.exists
-    reload = bool(loads) and (made or _loaded_before(state))
+    # The first full load covers no change file, as none is known to be older than the data that it reads.
+    exists = state.last_change > 0 if lake is None else lake.exists
+    reload = bool(loads) and (exists or _loaded_before(state))
     base = begin_after(known, covered_by_full_load(loads, change_files) if reload else "") if loads else known
     pending = pending_changes(base, change_files, settings.late_window_hours, state.last_listed_utc)
     watermark = file_order(base.watermark)
     changes = [file for file in pending.due if file.order > watermark]
     late = pending.due[: len(pending.due) - len(changes)]
-    perhaps_late: list[RawFile] = []
+    maybe_late: list[RawFile] = []
     if lake is None:
         since = state.last_listed_utc
-        late, perhaps_late = [], [file for file in late if since is None or file.modified_utc >= since]
+        late, maybe_late = [], [file for file in late if since is None or file.modified_utc >= since]
     batch = first_batch([*late, *changes], settings.max_files_per_run, settings.max_bytes_per_run)
-    return _Work(base, loads, changes, late, batch, perhaps_late, pending.too_late if lake else [])
+    return _DueFiles(base, loads, changes, late, batch, maybe_late, pending.too_late if lake else [])
 
 
-def _known(state: TableState, lake: Snapshot | None) -> Snapshot:
-    """The lake table as far as it is known. While there is none, the item says where the changes begin."""
+def _known_lake(state: TableState, lake: Snapshot | None) -> Snapshot:
+    """The lake table as far as it is known. While it does not exist, the item holds where the changes begin."""
     if lake is None:
         return Snapshot(change=state.last_change, watermark=state.checked_watermark)
     return lake if lake.exists else begin_after(lake, state.checked_watermark)
@@ -211,7 +213,7 @@ def _loaded_before(state: TableState) -> bool:
     return state.last_full_load_utc.strftime(TableState.DATE_FORMAT) != Sentinel.NEVER_LOADED
 
 
-def _reason(state: TableState, work: _Work, *, any_files: bool) -> str:
+def _reason(state: TableState, work: _DueFiles, *, any_files: bool) -> str:
     parts = []
     if work.loads:
         since = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
@@ -222,13 +224,13 @@ def _reason(state: TableState, work: _Work, *, any_files: bool) -> str:
         parts.append(f"{_count(work.late, 'change file')} arrived late: {_names(work.late)}")
     if len(work.batch) < len(work.late) + len(work.changes):
         parts.append(f"the oldest {len(work.batch)} of them first")
-    if work.perhaps_late and not parts:
-        parts.append(f"{_count(work.perhaps_late, 'change file')} perhaps arrived late: {_names(work.perhaps_late)}")
+    if work.maybe_late and not parts:
+        parts.append(f"{_count(work.maybe_late, 'change file')} may have arrived late: {_names(work.maybe_late)}")
     if not parts:
         parts.append("every raw file is accounted for" if any_files else "there are no raw files")
     if work.too_late:
         parts.append(
-            f"{_count(work.too_late, 'change file')} came too late and will not be applied: {_names(work.too_late)}"
+            f"{_count(work.too_late, 'change file')} arrived too late and will not be applied: {_names(work.too_late)}"
         )
     return "; ".join(parts)
 

@@ -1,4 +1,4 @@
-"""A raw bucket in which folders that several tables share are listed once."""
+"""Lists folders of transaction files once for all tables that share them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 
 class SharedListings:
-    """An `ObjectReader` that keeps the listings of transaction files; every other listing is made anew.
+    """An `ObjectReader` that caches the listings of transaction files, and no others.
 
-    Threads that ask for the same listing wait for the first of them.
+    Threads that request the same listing wait for the first of them.
 
     Args:
         raw: The raw bucket.
-        begins: By prefix of transaction files, the key after which somebody will ask for them; all if it is not there.
+        begins: For each prefix of transaction files, the smallest key after which a table lists them. A prefix that is
+            missing is listed from its first key.
     """
 
     def __init__(self, raw: ObjectReader, begins: Mapping[str, str] | None = None) -> None:
         self._raw = raw
         self._begins = begins or {}
-        self._kept: dict[str, list[ListedObject]] = {}
+        self._cached: dict[str, list[ListedObject]] = {}
         self._lock = Lock()
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
@@ -36,10 +37,10 @@ class SharedListings:
         if not prefix.endswith(f"/{TRANSACTIONS_NAME}") or start_after < begin:
             return self._raw.list(prefix, start_after)
         with self._lock:
-            if prefix not in self._kept:
-                self._kept[prefix] = list(self._raw.list(prefix, begin))
-            kept = self._kept[prefix]
-        return (entry for entry in kept if entry.key > start_after)
+            if prefix not in self._cached:
+                self._cached[prefix] = list(self._raw.list(prefix, begin))
+            cached = self._cached[prefix]
+        return (entry for entry in cached if entry.key > start_after)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`."""

@@ -1,4 +1,4 @@
-"""What a Controller run did: of each table, and in one line what failed and what had to wait."""
+"""The result of a Controller run: one result per table, and one line each for failures and for tables not started."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from cdclake.control.plan.planned_table import PlannedTable
 
 NOT_STARTED = "not started"
-"""Outcome of a table for whose run there was no room."""
+"""Outcome of a table for which Glue had no room to start a run."""
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """What became of one table's plan.
+    """The result of one table's plan.
 
     Attributes:
         planned: The plan.
-        outcome: `registered`, `started`, `busy`, `not started`, ...; empty if nothing was to be done or it failed.
-        run_id: Of the ProcessTable run that was started.
-        error: What prevented planning, starting, or remembering how far the look came.
-        no_room: Why the run was not started: nothing is wrong, and the table comes next time.
+        outcome: `registered`, `started`, `busy`, `not started`, ...; empty if there was nothing to do or it failed.
+        run_id: Id of the ProcessTable run that was started.
+        error: Why the table could not be planned or started, or the position of its page not stored.
+        no_room: Why Glue had no room for the run. This is no failure: the next Controller run starts it.
     """
 
     planned: PlannedTable
@@ -41,14 +41,14 @@ class TableResult:
         return str(self.planned.state.name)
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON: the plan's fields, `outcome`, `run_id`, `error` and `no_room`."""
-        became = {"outcome": self.outcome, "run_id": self.run_id, "error": self.error, "no_room": self.no_room}
-        return {**self.planned.to_json(), **became}
+        """JSON data: the plan's fields, `outcome`, `run_id`, `error` and `no_room`."""
+        result = {"outcome": self.outcome, "run_id": self.run_id, "error": self.error, "no_room": self.no_room}
+        return {**self.planned.to_json(), **result}
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a Controller run did; `errors` are the plan's."""
+    """The result of a Controller run; `errors` are those of the plan."""
 
     tables: tuple[TableResult, ...]
     errors: tuple[str, ...] = ()
@@ -60,11 +60,11 @@ class Summary:
 
     @property
     def not_started(self) -> list[TableResult]:
-        """Tables with work for whose run there was no room. None of them failed."""
+        """Tables with work for which Glue had no room. None of them failed."""
         return [table for table in self.tables if table.no_room]
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON; `error` and `not_started` are a line each, empty if there is nothing to say."""
+        """JSON data; `error` and `not_started` are one line each, empty if there is nothing to report."""
         tables = [table.to_json() for table in self.tables]
         return {"tables": tables, "not_started": self._not_started_line(), "error": self._error_line()}
 
@@ -72,15 +72,15 @@ class Summary:
         failures = [table.error for table in self.failed] + list(self.errors)
         if not failures:
             return ""
-        folders = f"; folders that could not be looked at: {len(self.errors)}" if self.errors else ""
+        folders = f"; folders that could not be listed: {len(self.errors)}" if self.errors else ""
         message = f"{len(self.failed)} of {len(self.tables)} tables failed: {_names(self.failed) or 'none'}{folders}"
-        return error_line(RetryableError(message, remedy=f"The others went on. First error: {failures[0]}"))
+        return error_line(RetryableError(message, remedy=f"The others continued. First error: {failures[0]}"))
 
     def _not_started_line(self) -> str:
         waiting = self.not_started
         if not waiting:
             return ""
-        count = f"not started: {len(waiting)} of {len(self.tables)} tables, which come next time: {_names(waiting)}"
+        count = f"not started: {len(waiting)} of {len(self.tables)} tables; the next run starts them: {_names(waiting)}"
         return f"{count}. {waiting[0].no_room}"
 
 

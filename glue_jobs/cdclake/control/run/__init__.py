@@ -1,1 +1,1 @@
-"""Carries a plan out: starts runs, holds leases, waits for Spark jobs, updates state items."""
+"""Carries out plans: starts runs, holds leases, waits for Spark jobs, updates items of the state table."""

@@ -1,4 +1,4 @@
-"""Starts job runs and waits for them, for as long as there is time."""
+"""Starts job runs and polls them until they end or the time is over."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ SHARE_OF_WAITED = 0.2
 SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 15.0
 JITTER = 0.25
-"""Share by which a pause may be shorter or longer, so that many runs that began together do not call together."""
+"""Relative variation of a pause, so that many runs that began together do not poll together."""
 MAX_UNANSWERED_POLLS = 20
-"""In a row. Each has seen the service client's own retries fail, so this is a matter of minutes."""
+"""In a row. Before each of them, the client's own retries failed, so this takes minutes."""
 MAX_STOP_POLLS = 20
 
 logger = logging.getLogger(__name__)
 
 
 class OutOfTimeError(StoppedError):
-    """The run has used up its own time."""
+    """The run has used up its time."""
 
 
 class PollPolicy(NamedTuple):
-    """How a run waits.
+    """How a run polls.
 
     Attributes:
-        clock: The time.
-        sleep: Pauses for so many seconds.
-        random: Gives numbers from 0 to 1.
-        until_utc: When the run's own time is over.
-        before_pause: Called before each pause; what it raises ends the waiting.
+        clock: Returns the time.
+        sleep: Pauses for a number of seconds.
+        random: Returns numbers from 0 to 1.
+        until_utc: When the run's time is over.
+        before_pause: Called before each pause; an exception that it raises ends the polling.
     """
 
     clock: Clock
@@ -49,10 +49,10 @@ class PollPolicy(NamedTuple):
     before_pause: Callable[[], None]
 
     def polls(self) -> Iterator[None]:
-        """Yields at once and then after each pause, without end.
+        """Yield at once and then after each pause, endlessly.
 
         Raises:
-            OutOfTimeError: The run's own time is over.
+            OutOfTimeError: The run's time is over.
         """
         for seconds in pauses(self.random):
             yield
@@ -62,18 +62,18 @@ class PollPolicy(NamedTuple):
         """Pause once.
 
         Raises:
-            OutOfTimeError: The run's own time is over.
+            OutOfTimeError: The run's time is over.
         """
         self.before_pause()
         left_seconds = (self.until_utc - self.clock()).total_seconds()
         if left_seconds <= 0:
-            remedy = "The next run goes on from the last change; if it stays so, give ProcessTable more time"
-            raise OutOfTimeError("The run's own time is over", remedy=remedy)
+            remedy = "The next run continues from the last change; if this recurs, give ProcessTable more time"
+            raise OutOfTimeError("The run's time is over", remedy=remedy)
         self.sleep(min(seconds, left_seconds))
 
 
 def pauses(random: Callable[[], float]) -> Iterator[float]:
-    """Seconds between polls: about a fifth of the time waited so far, within bounds, so that an end is soon seen."""
+    """Seconds between polls: about a fifth of the time waited so far, within bounds, to see the end of a run soon."""
     waited = 0.0
     while True:
         pause = min(max(waited * SHARE_OF_WAITED, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
@@ -82,10 +82,10 @@ def pauses(random: Callable[[], float]) -> Iterator[float]:
 
 
 def start_run(jobs: JobRunner, job: str, arguments: Mapping[str, str], policy: PollPolicy) -> str:
-    """Start a run, waiting while there is no room for it; returns its id.
+    """Start a run, and wait while Glue has no room for it. Returns its id.
 
     Raises:
-        OutOfTimeError: There was no room for as long as the caller had time.
+        OutOfTimeError: Glue had no room until the caller's time was over.
         JobRunError: It could not be started for another reason.
     """
     for _ in policy.polls():
@@ -97,12 +97,12 @@ def start_run(jobs: JobRunner, job: str, arguments: Mapping[str, str], policy: P
 
 
 def wait_for_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> JobRun:
-    """Wait until a run has ended, well or not.
+    """Wait until a run has ended, whether it succeeded or not.
 
-    A service that does not answer is asked again, `MAX_UNANSWERED_POLLS` times in a row.
+    If the service does not answer, polling goes on, up to `MAX_UNANSWERED_POLLS` times in a row.
 
     Raises:
-        OutOfTimeError: The run has not ended for as long as the caller had time.
+        OutOfTimeError: The run had not ended when the caller's time was over.
         RetryableError: The service does not answer.
     """
     unanswered = 0
@@ -115,7 +115,7 @@ def wait_for_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> 
             unanswered += 1
             if unanswered == MAX_UNANSWERED_POLLS:
                 raise
-            logger.warning("cannot tell how %s stands: %s", job, error, extra={"started": run_id})
+            logger.warning("cannot read the state of %s: %s", job, error, extra={"started": run_id})
             continue
         unanswered = 0
         if run.state is not JobState.ACTIVE:
@@ -124,7 +124,7 @@ def wait_for_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> 
 
 
 def stop_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> bool:
-    """Have a run stopped, and wait a while until it is; the caller's time does not matter. False if it may run on."""
+    """Stop a run, and wait a while for its end, whatever the caller's time. False if it may still be running."""
     try:
         run = jobs.stop(job, run_id)
         for _, pause in zip(range(MAX_STOP_POLLS), pauses(policy.random)):
@@ -141,16 +141,16 @@ def stop_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> bool
 
 
 def check_succeeded(job: str, run: JobRun) -> None:
-    """Refuse a run that did not end well.
+    """Refuse a run that did not succeed.
 
-    What Glue says of it is kept whole, as the job's own line stands at its end. Of a Spark job that raises, Glue says
-    `Error Category: ...; Failed Line Number: ...; <Type>: <text>` (as users report it), and `JobExit` sees to it that
-    the text is our line. Of a Python shell job it says `Command failed with exit code <n>` and no more
-    (awslabs/aws-glue-libs#221), so ProcessTable writes its error into the item itself. The Glue API names no greatest
-    length for `JobRun.ErrorMessage` (shape `ErrorString`).
+    Glue's message is kept whole, as it ends with the job's own error line. For a Spark job that raises, users report
+    messages like `Error Category: ...; Failed Line Number: ...; <Type>: <text>`; `JobExit` makes our line the text. For
+    a Python shell job the message is only `Command failed with exit code <n>` (awslabs/aws-glue-libs#221), so
+    ProcessTable writes its error into the item itself. The Glue API sets no maximum length for `JobRun.ErrorMessage`
+    (shape `ErrorString`).
 
     Raises:
-        JobRunError: Says what the job itself said.
+        JobRunError: The run did not succeed; holds the job's own message.
     """
     if run.state is JobState.SUCCEEDED:
         return
@@ -158,12 +158,12 @@ def check_succeeded(job: str, run: JobRun) -> None:
     if run.error:
         message = f"{message}: {run.error}"
         raise JobRunError(message, run=run.run_id)
-    raise JobRunError(message, remedy=_REMEDIES.get(run.detail, "Look in the job's error log"), run=run.run_id)
+    raise JobRunError(message, remedy=_REMEDIES.get(run.detail, "Read the job's error log"), run=run.run_id)
 
 
 _REMEDIES = {
-    "TIMEOUT": "Give the job more time (its Timeout) or more workers, and look in its error log",
-    "STOPPED": "Somebody stopped it; the next run does the work",
-    "EXPIRED": "It waited for its turn in vain; the next run tries again. Raise the account's Glue quotas if it stays",
+    "TIMEOUT": "Give the job more time (its Timeout) or more workers, and read its error log",
+    "STOPPED": "An operator or another program stopped it; the next run does the work",
+    "EXPIRED": "Glue did not start it in time; the next run tries again. If this recurs, raise the Glue quotas",
 }
-"""What to do about a run of which Glue says nothing but its state."""
+"""Remedies for runs for which Glue reports only a state."""

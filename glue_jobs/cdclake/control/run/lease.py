@@ -1,4 +1,4 @@
-"""The right to write a table: taken, kept while there is work, given back."""
+"""Holds the right to write a table: takes the lease, renews it during the work, and releases it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock, StateStore
 
 LEASE_SECONDS = 300
-"""Long enough for a service to be out of reach for a while, and soon over if the run dies."""
+"""Long enough to survive a short outage of a service, and short enough to expire soon if the run dies."""
 RENEW_AFTER_SECONDS = 60
 log = logs.bind(__name__)
 
 
 class Lease:
-    """A lease that a run holds. Its heartbeat are the calls of `keep` between the run's steps.
+    """A lease that a run holds. The run calls `renew_if_due` between its steps.
 
     Args:
         states: The state table.
@@ -34,11 +34,11 @@ class Lease:
         clock: The time.
 
     Attributes:
-        token: Greater than that of any lease of the table before.
-        taken_over_from: Run whose lease was over and not given back; empty if the lease was free.
+        token: The fencing token, greater than that of any earlier lease of the table.
+        taken_over_from: Run whose lease expired without being released; empty if the lease was free.
 
     Raises:
-        LeaseHeldError: Another run's lease is not over.
+        LeaseHeldError: Another run's lease has not expired.
         UnknownTableError: The table is not registered.
     """
 
@@ -49,8 +49,8 @@ class Lease:
         self.token = acquired.token
         self.taken_over_from = acquired.taken_over_from
 
-    def keep(self) -> None:
-        """Renew the lease if the last time was a while ago. Cheap to call often.
+    def renew_if_due(self) -> None:
+        """Renew the lease if the last renewal was a while ago. Cheap to call often.
 
         Raises:
             LeaseLostError: Another run took the table over.
@@ -59,37 +59,37 @@ class Lease:
         if (now - self._renewed).total_seconds() < RENEW_AFTER_SECONDS:
             return
         if not self._states.renew_lease(self._path, self._holder, self.token, now, LEASE_SECONDS):
-            message = f"The lease of {self._name} is no longer this run's"
-            raise LeaseLostError(message, remedy="Nothing to do: the run that has it now does the work")
+            message = f"This run lost the lease of {self._name}"
+            raise LeaseLostError(message, remedy="Nothing to do: the run that holds it now does the work")
         self._renewed = now
 
     def fence_earlier_holder(self, log: ChangeLog, keep_alive: KeepAlive) -> None:
-        """If the lease was not given back, see to it that the run that had it cannot commit any more.
+        """If the earlier holder did not release its lease, keep it from committing.
 
         Args:
             log: The lake table's change log.
-            keep_alive: Called every now and then; renews this lease, and others that the run holds.
+            keep_alive: Called between steps; renews this lease, and others that the run holds.
 
         Raises:
-            LeaseLostError: Another run took the table over from this one.
+            LeaseLostError: Another run took over the table from this one.
         """
         if self.taken_over_from:
-            reason = f"the lease of run {self.taken_over_from} ran out"
+            reason = f"the lease of run {self.taken_over_from} expired"
             take_over(log, self._holder, self.token, reason, self._clock, keep_alive)
 
     def release(self, *, even_if_requested: bool) -> bool:
-        """Give the lease back; see `StateStore.release_lease`."""
+        """Release the lease; see `StateStore.release_lease`."""
         return self._states.release_lease(self._path, self.token, even_if_requested=even_if_requested)
 
     @contextmanager
-    def renewed_in_background(self, look_every_seconds: float = RENEW_AFTER_SECONDS / 4) -> Iterator[None]:
-        """Renew the lease from a thread of its own while the `with` block does work that cannot call `keep`.
+    def renewed_in_background(self, interval_seconds: float = RENEW_AFTER_SECONDS / 4) -> Iterator[None]:
+        """Renew the lease from a separate thread while the `with` block does work that cannot call `renew_if_due`.
 
-        A lease that cannot be renewed is not the end of that work: should another run take the table over, it also
-        takes the number that the work could be committed under.
+        The work goes on even if the lease cannot be renewed: a run that takes over the table also takes the change
+        number that the work could commit.
         """
         over = Event()
-        thread = Thread(target=self._keep_until, args=(over, look_every_seconds), name="cdclake-lease", daemon=True)
+        thread = Thread(target=self._renew_until, args=(over, interval_seconds), name="cdclake-lease", daemon=True)
         thread.start()
         try:
             yield
@@ -97,10 +97,10 @@ class Lease:
             over.set()
             thread.join()
 
-    def _keep_until(self, over: Event, look_every_seconds: float) -> None:
-        while not over.wait(look_every_seconds):
+    def _renew_until(self, over: Event, interval_seconds: float) -> None:
+        while not over.wait(interval_seconds):
             try:
-                self.keep()
+                self.renew_if_due()
             except LeaseLostError:
                 log.warning("the lease was lost while rows were computed")
                 return

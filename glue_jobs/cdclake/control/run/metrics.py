@@ -1,4 +1,4 @@
-"""Makes metrics of what the jobs know anyway: decisions and change records. Pure."""
+"""Computes metrics from decisions and change records. Pure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 
 
 def lag_seconds(decision: Decision, now: datetime) -> float:
-    """How long the oldest raw file that is due has been waiting; 0 if none is."""
+    """How long the oldest due raw file has been waiting; 0 if none is due."""
     return max((now - decision.oldest_utc).total_seconds(), 0.0) if decision.oldest_utc else 0.0
 
 
-def lag(table: str, decision: Decision, now: datetime) -> list[Metric]:
+def lag_metrics(table: str, decision: Decision, now: datetime) -> list[Metric]:
     """How far a lake table is behind its raw files.
 
-    Files of a full load that is still arriving are not due yet. A table that nothing waits for counts among all
-    tables, and is not kept by its name: most tables are idle most of the time, and CloudWatch charges for each name in
-    each hour.
+    Files of a full load that is still arriving are not due. A table without due files counts in the totals, but gets no
+    metric of its own: most tables are idle most of the time, and CloudWatch charges for each name in each hour.
     """
     arriving = decision.kind is DecisionKind.WAITING
     files = 0 if arriving else decision.files + decision.left
@@ -38,37 +37,37 @@ def lag(table: str, decision: Decision, now: datetime) -> list[Metric]:
 
 
 def change_metrics(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
-    """What changes of a lake table read, rewrote and put aside, summed up; nothing if there are none."""
-    made = list(records)
-    if not made:
+    """Sums of what changes of a lake table read, rewrote and quarantined; empty if there are no changes."""
+    changes = list(records)
+    if not changes:
         return []
     rows = {
-        "I": sum(record.books.read_insert for record in made),
-        "U": sum(record.books.read_update for record in made),
-        "D": sum(record.books.read_delete for record in made),
+        "I": sum(record.books.read_insert for record in changes),
+        "U": sum(record.books.read_update for record in changes),
+        "D": sum(record.books.read_delete for record in changes),
     }
     return [
         *(Metric(Measure.ROWS, count, table, op) for op, count in rows.items()),
-        Metric(Measure.FILES_REWRITTEN, sum(len(record.retired) for record in made), table),
-        Metric(Measure.QUARANTINED_ROWS, sum(record.books.quarantined for record in made), table),
+        Metric(Measure.FILES_REWRITTEN, sum(len(record.retired) for record in changes), table),
+        Metric(Measure.QUARANTINED_ROWS, sum(record.books.quarantined for record in changes), table),
     ]
 
 
 def run_end_metrics(table: str, seconds: float, *, failed: bool) -> list[Metric]:
-    """How the work on a table ended, and how long it took."""
+    """Result and duration of the work on a table."""
     return [Metric(Measure.FAILURES, int(failed), table), Metric(Measure.DURATION_SECONDS, seconds, table)]
 
 
 def catalog_failure_metrics(table: str) -> list[Metric]:
-    """That a lake table is not in the catalog as it is. It counts as a failure, so that the alarm goes off."""
+    """A failed update of the catalog. It counts as a failure, to raise the alarm."""
     return [Metric(Measure.FAILURES, 1, table)]
 
 
 def controller_metrics(results: Sequence[TableResult], now: datetime) -> list[Metric]:
-    """What a Controller run saw: the lag of every active table, how many are frozen, and which it could not see to.
+    """Metrics of a Controller run: the lag of every active table, the number of frozen tables, and the failures.
 
-    The number of tables comes with every run, so that its absence tells that the Controller does not run. That of
-    tables for whose run there was no room comes if there are any.
+    Every run reports the number of tables, so missing data means that the Controller does not run. The number of tables
+    for which Glue had no room is reported only if there are any.
     """
     active = [result for result in results if result.planned.state.active]
     decisions = [result.planned.decision for result in active]
@@ -80,7 +79,7 @@ def controller_metrics(results: Sequence[TableResult], now: datetime) -> list[Me
     for result in results:
         name, decision = str(result.planned.state.name), result.planned.decision
         if result.planned.state.active and decision:
-            metrics += lag(name, decision, now)
+            metrics += lag_metrics(name, decision, now)
         if result.error:
             metrics.append(Metric(Measure.FAILURES, 1, name))
     return metrics

@@ -1,9 +1,8 @@
 """ProcessTable: brings lake tables up to date, under each table's lease, by running the Spark jobs they need.
 
-A run goes in rounds. Each polls at the raw files of its tables, runs the jobs that are due, each for all tables that
-need it, and writes down the outcome. A table that somebody asked for meanwhile, or that has more to do, keeps its lease
-for another round; the others' leases are given back. See `cdclake.control.run.trigger`. Whatever becomes of one
-table, the others go on.
+A run works in rounds. Each round lists the raw files of its tables, runs each due job once for all tables that need it,
+and records the outcome. A table with more work, or with a new trigger (see `cdclake.control.run.trigger`), keeps its
+lease for another round; the leases of the others are released. A failure of one table does not stop the others.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ __all__ = ["Ports", "Report", "process_table", "process_tables"]
 log = logs.bind(__name__)
 
 MAX_ROUNDS = 20
-"""A table that never comes to rest is handed to a fresh run before the job's time limit ends this one."""
+"""A table that always has more work is handed over to a new run, before the job's time limit ends this one."""
 SHARE_FOR_ROUNDS = 0.5
-"""Share of the run's time in which rounds begin, so that the last one has the rest of it to end."""
+"""Share of the run's time in which rounds begin; the last round has the rest of the time."""
 DEFAULT_TIMEOUT_SECONDS = 645 * 60
-"""A full load of 8 hours and an increment of 2, and 45 minutes beside. The deployed job has 15 minutes more."""
+"""8 hours for a full load, 2 for an incremental, and 45 minutes in reserve. The deployed job has 15 minutes more."""
 MAX_SPARK_RUNS = 4
-"""So often a Spark job is run in one round, for tables that no run before came to."""
+"""Number of runs of a Spark job in one round, for tables that the earlier runs did not reach."""
 
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What a run did, table by table."""
+    """What a run did, by table."""
 
     run_id: str
     tables: tuple[Report, ...]
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON; `error` says in one line which tables failed, and is empty if none did."""
+        """JSON data; `error` is one line that names the failed tables, or empty."""
         failed = {report.table: report.error for report in self.tables if report.failure}
         return {
             "run_id": self.run_id,
@@ -71,8 +70,8 @@ def process_table(
 
     Raises:
         UnknownTableError: The table is not registered.
-        LeaseLostError: Another run took the table over while this one waited.
-        CdclakeError: What went wrong; it stands in the item as well.
+        LeaseLostError: Another run took over the table while this one waited.
+        CdclakeError: The run failed; the item has the error too.
     """
     (report,) = process_tables([path], out_bucket, out_prefix, run_id, ports, timeout_seconds).tables
     if report.failure:
@@ -90,8 +89,8 @@ def process_tables(
 ) -> BatchReport:
     """Bring lake tables up to date.
 
-    A table that is inactive, or that another run is working on, is left alone; neither is an error. What goes wrong
-    with a table stands in its report and in its item.
+    Tables that are inactive or leased by another run are skipped; neither is an error. The error of a table is in its
+    report and in its item.
 
     Args:
         paths: Keys of the tables' items.
@@ -99,16 +98,16 @@ def process_tables(
         out_prefix: Lake prefix, empty or with a trailing slash.
         run_id: Holder of the leases.
         ports: State table, jobs, buckets, time.
-        timeout_seconds: The run's own time: when it is over, the Spark job is stopped and the leases are given back.
+        timeout_seconds: The run's time. When it is over, the Spark job is stopped and the leases are released.
 
     Raises:
-        StoppedError: The run was told to stop, or its time was over.
+        StoppedError: The run was stopped, or its time was over.
     """
     return _Run(out_bucket, out_prefix, run_id, ports, timeout_seconds).bring_up_to_date(paths)
 
 
 class _Run:
-    """A run: its tables, each under its lease, and its Spark jobs."""
+    """A run: its leased tables and its Spark jobs."""
 
     def __init__(self, out_bucket: str, out_prefix: str, run_id: str, ports: Ports, timeout_seconds: float) -> None:
         self._out_bucket, self._out_prefix, self._run_id, self._ports = out_bucket, out_prefix, run_id, ports
@@ -116,7 +115,7 @@ class _Run:
         begin = ports.clock()
         self._last_round_utc = begin + timedelta(seconds=timeout_seconds * SHARE_FOR_ROUNDS)
         until = begin + timedelta(seconds=timeout_seconds)
-        policy = PollPolicy(ports.clock, ports.sleep, ports.random, until, self._keep_some_lease)
+        policy = PollPolicy(ports.clock, ports.sleep, ports.random, until, self._renew_leases_to_wait)
         lake = ports.open_bucket(out_bucket)
         self._spark = SparkRuns(ports.jobs, lake, out_bucket, out_prefix, run_id, policy)
 
@@ -135,20 +134,20 @@ class _Run:
         return [table for table in self._tables if table.open]
 
     def _begin(self, path: str) -> Report:
-        """Take a table's lease, unless there is a reason to leave the table alone."""
+        """Take a table's lease, unless the table must be skipped."""
         report = Report(path, self._run_id)
         try:
             state = read_state(self._ports.states, path)
             report.table = str(state.name)
             if not state.active:
-                # or it would hold up the first event after somebody turns the table on
+                # a mark would delay the first event after the table is turned on
                 self._ports.states.clear_request(path)
                 report.outcome = "inactive"
                 return report
-            self._keep_leases()
+            self._renew_leases()
             lease = Lease(self._ports.states, path, state.name, self._run_id, self._ports.clock)
             layout = LakeLayout(self._out_bucket, self._out_prefix, state.name)
-            self._tables.append(TableWork(path, lease, layout, self._ports, report, self._keep_leases))
+            self._tables.append(TableWork(path, lease, layout, self._ports, report, self._renew_leases))
         except LeaseHeldError as error:
             report.outcome = f"busy: leased by {error.details.get('holder')} until {error.details.get('until')}"
         except StoppedError:
@@ -159,73 +158,73 @@ class _Run:
         return report
 
     def _rounds(self) -> None:
-        """Go round until nobody asks for more, and give the leases back."""
+        """Run rounds until no table has more work, and release the leases."""
         for _ in range(MAX_ROUNDS):
             self._round(self._open())
-            self._each(self._open(), lambda table: table.release_if_done())
+            self._each(self._open(), TableWork.release_if_done)
             if not self._open():
                 return
             if self._ports.clock() >= self._last_round_utc:
                 break
-        self._hand_on(self._open())
+        self._hand_over(self._open())
 
     def _round(self, tables: Sequence[TableWork]) -> None:
-        self._each(tables, TableWork.look)
+        self._each(tables, TableWork.begin_round)
         for job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL):
-            self._keep_leases()
+            self._renew_leases()
             self._run_job(job, [table for table in tables if table.is_due(job)])
         self._each(tables, TableWork.finish_round)
 
     def _run_job(self, job: str, tables: Sequence[TableWork]) -> None:
-        """Run a Spark job for all tables that need it; for those that a run did not come to, once more."""
+        """Run a Spark job for all tables that need it, and again for tables that a run did not reach."""
         for _ in range(MAX_SPARK_RUNS):
             due = {table.path: table for table in tables if table.open}
             if not due:
                 return
-            verdict = self._run_once(job, list(due.values()))
-            if verdict is None:
+            outcome = self._run_once(job, list(due.values()))
+            if outcome is None:
                 return
-            for path, error in verdict.failed.items():
+            for path, error in outcome.failed.items():
                 due[path].fail(error)
-            self._each([due[path] for path in verdict.good], lambda table: table.sync_after_job(job))
-            tables, run = [due[path] for path in verdict.again], verdict.run
+            self._each([due[path] for path in outcome.succeeded], lambda table: table.sync_after_job(job))
+            tables, run = [due[path] for path in outcome.not_reached], outcome.run
         for table in tables:
             table.fail(run_error(job, run))
 
     def _run_once(self, job: str, tables: Sequence[TableWork]) -> BatchOutcome | None:
-        """Run a Spark job; None if that went so wrong that all its tables are closed."""
+        """Run a Spark job; None if it failed for all its tables, which are closed."""
 
         def started(run_id: str) -> None:
             for table in tables:
                 table.job_started(job, run_id)
 
         try:
-            verdict = self._spark.run(job, [table.job_arguments(job) for table in tables], started)
+            outcome = self._spark.run(job, [table.job_arguments(job) for table in tables], started)
         except StoppedError:
             raise
-        except Exception as error:  # noqa: BLE001 - it is written down with each table
+        except Exception as error:  # noqa: BLE001 - recorded for each table
             may_run = not self._spark.stop()
             for table in tables:
                 table.fail(error, job_may_run=may_run)
             return None
         for table in tables:
-            table.job_ended(job, verdict.run)
-        return verdict
+            table.job_ended(job, outcome.run)
+        return outcome
 
-    def _hand_on(self, tables: Sequence[TableWork]) -> None:
-        """Have a fresh run do what is left to do."""
+    def _hand_over(self, tables: Sequence[TableWork]) -> None:
+        """Start a new run for the work that is left."""
         self._each(tables, TableWork.hand_over)
         paths = [table.path for table in tables if not table.report.failure]
         states, jobs, now = self._ports.states, self._ports.jobs, self._ports.clock()
-        triggered = trigger_tables(states, jobs, paths, now, even_if_requested=True)
+        results = trigger_tables(states, jobs, paths, now, even_if_requested=True)
         for table in tables:
-            if table.path in triggered:
-                table.report.follow_up = triggered[table.path].run_id
-                table.report.failure = triggered[table.path].error
+            if table.path in results:
+                table.report.follow_up = results[table.path].run_id
+                table.report.failure = results[table.path].error
                 table.report.outcome = "failed" if table.report.failure else "handed on"
 
     def _each(self, tables: Iterable[TableWork], step: Callable[[TableWork], object]) -> None:
-        """Do a step for each table that the run still works on; what goes wrong ends the work on that table alone."""
+        """Do a step for each open table. An error ends the work on that table alone."""
         for table in tables:
             if not table.open:
                 continue
@@ -233,27 +232,27 @@ class _Run:
                 with logs.about(**table.about):
                     step(table)
             except LeaseLostError as error:
-                table.lose(error)
+                table.mark_lost(error)
             except StoppedError:
                 raise
-            except Exception as error:  # noqa: BLE001 - it is written down with the table
+            except Exception as error:  # noqa: BLE001 - recorded for the table
                 table.fail(error)
 
-    def _keep_leases(self) -> None:
+    def _renew_leases(self) -> None:
         """Renew the leases. A table whose lease is lost is closed."""
         for table in self._open():
             try:
-                table.lease.keep()
+                table.lease.renew_if_due()
             except LeaseLostError as error:
-                table.lose(error)
+                table.mark_lost(error)
 
-    def _keep_some_lease(self) -> None:
-        """Renew the leases, to go on waiting.
+    def _renew_leases_to_wait(self) -> None:
+        """Renew the leases before the run goes on waiting.
 
         Raises:
-            LeaseLostError: All were lost, so there is nothing to wait for.
+            LeaseLostError: The run lost all its leases, so there is nothing to wait for.
         """
-        self._keep_leases()
+        self._renew_leases()
         if not self._open():
-            remedy = "Nothing to do: the runs that have them now do the work"
-            raise LeaseLostError("All leases of this run are others' now", remedy=remedy)
+            remedy = "Nothing to do: the runs that hold them now do the work"
+            raise LeaseLostError("This run lost all its leases", remedy=remedy)

@@ -1,13 +1,13 @@
-"""One run of a Spark job for several tables: what ProcessTable tells it, and what it tells of each table.
+"""Runs one Spark job for several tables: ProcessTable writes the batch, and the job writes its progress.
 
-Both are objects beside the control folders of the lake's tables, as what Glue takes as arguments is little and not
-documented: some 180 KB for a whole request, and less where the job's own command line ends
-(awsdocs/aws-glue-developer-guide#55)::
+Both are objects next to the control folders of the lake tables. Job arguments could not hold them: Glue's limit is not
+documented, some 180 KB for a whole request, and less for the command line (awsdocs/aws-glue-developer-guide#55)::
 
-    <lake prefix>_cdclake/batch-<id>.json            the arguments of each table's run, as it would get them alone
-    <lake prefix>_cdclake/batch-<id>-progress.json   what came of each table so far, and which one is worked on
+    <lake prefix>_cdclake/batch-<id>.json            the arguments of each table, as in a run of its own
+    <lake prefix>_cdclake/batch-<id>-progress.json   the result of each table so far, and the current table
 
-A table that cannot be loaded is told of, and the next one begins. If the run dies, the progress says at which table.
+If a table cannot be loaded, the progress holds its error, and the job continues with the next table. If the job dies,
+the progress shows at which table.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Arguments = Mapping[str, str]
 
 
 class Progress(NamedTuple):
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
-        done: For the path of each table that is dealt with, what went wrong; empty if nothing did.
-        at: Path of the table that is worked on; empty if none is.
+        done: The error of each finished table by its path; empty if it succeeded.
+        at: Path of the current table; empty if there is none.
     """
 
     done: dict[str, str]
@@ -50,22 +50,21 @@ def batch_key(lake_prefix: str, batch_id: str) -> str:
 
 
 def table_path(arguments: Arguments) -> str:
-    """Path of the table that a run's arguments are for."""
+    """Path of the table of a run's arguments."""
     return f"{arguments[Argument.BUCKET]}/{arguments[Argument.PREFIX]}"
 
 
 def write_batch(store: ObjectStore, key: str, tables: Sequence[Arguments]) -> None:
-    """Write down which tables a run is for."""
+    """Write the batch of a run."""
     store.put(key, json.dumps([dict(one) for one in tables]).encode())
 
 
 def read_progress(store: ObjectStore, key: str) -> Progress | None:
-    """How far the run of a batch is or came; None if it never began with a table."""
+    """Read the progress of a batch's run; None if it never began with a table."""
     data = store.get(_progress_key(key))
     if data is None:
         return None
-    told = json.loads(data)
-    return Progress(told["done"], told["at"])
+    return Progress(**json.loads(data))
 
 
 def delete_batch(store: ObjectStore, key: str) -> None:
@@ -77,18 +76,18 @@ def run_batch(
     store: ObjectStore,
     key: str,
     load: Callable[[Arguments], Mapping[str, object]],
-    can_go_on: Callable[[], bool],
+    can_continue: Callable[[], bool],
 ) -> dict[str, object]:
-    """Load one table after the other, and tell of each.
+    """Load the tables of a batch one after the other, and write the progress after each.
 
     Args:
         store: The lake bucket.
         key: Key of the batch.
-        load: Does one table's work; returns its summary.
-        can_go_on: Whether anything works yet; asked after an error that is none of ours.
+        load: Does the work of one table; returns its summary.
+        can_continue: Whether the job can go on; called after an error that is not a `CdclakeError`.
 
     Returns:
-        `tables`, with each table's summary, and `error`, which names those that failed and is empty if none did.
+        `tables` with the summary of each table, and `error`, which names the failed tables and is empty if none failed.
 
     Raises:
         ConfigurationError: There is no such batch.
@@ -112,7 +111,7 @@ def run_batch(
             error = error_line(problem)
             log.error("failed", extra={"error": error})
         except Exception as problem:
-            if not can_go_on():
+            if not can_continue():
                 raise
             error = error_line(problem)
             log.exception("failed")

@@ -1,4 +1,4 @@
-"""The Spark jobs' runs of one ProcessTable run: started for one table or for several, waited for, judged, stopped."""
+"""Runs the Spark jobs of one ProcessTable run: starts them for one or several tables, waits, and reads the result."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ RETRY_PAUSE_SECONDS = 20.0
 
 
 class BatchOutcome(NamedTuple):
-    """What the end of a run means for its tables, each named by its path.
+    """The outcome of a run for its tables, by path.
 
     Attributes:
-        run: How the run ended.
-        good: Tables that went well.
-        failed: Tables that did not, and why.
-        again: Tables that the run did not come to, through no fault of theirs.
+        run: The run, after its end.
+        succeeded: Tables that succeeded.
+        failed: Errors of the tables that failed.
+        not_reached: Tables that the run did not reach, through no fault of theirs.
     """
 
     run: JobRun
-    good: tuple[str, ...] = ()
+    succeeded: tuple[str, ...] = ()
     failed: Mapping[str, CdclakeError] = {}
-    again: tuple[str, ...] = ()
+    not_reached: tuple[str, ...] = ()
 
 
 class SparkRuns:
     """Runs Spark jobs, one at a time.
 
     Args:
-        jobs: Where they run.
+        jobs: Starts and stops them.
         lake: The lake bucket.
         lake_bucket: Its name.
         lake_prefix: Lake prefix, empty or with a trailing slash.
         run_id: The ProcessTable run; names its batches.
-        policy: How to wait.
+        policy: How to poll.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class SparkRuns:
         self._jobs = jobs
         self._lake, self._lake_bucket, self._lake_prefix = lake, lake_bucket, lake_prefix
         self._run_id = run_id
-        self._patience = policy
+        self._policy = policy
         self._batches = 0
-        self._running: tuple[str, str] | None = None  # job and run id, which is empty if it was not told
+        self._running: tuple[str, str] | None = None  # job and run id; the id is empty if unknown
 
     def run(self, job: str, tables: Sequence[Arguments], started: Callable[[str], None]) -> BatchOutcome:
-        """Run a job to its end. A single table gets its arguments as they are, several get theirs as a batch.
+        """Run a job to its end. A single table's arguments are passed as they are, those of several as a batch.
 
         Args:
             job: Name of the job.
@@ -70,17 +70,17 @@ class SparkRuns:
 
         Raises:
             OutOfTimeError: There is no time left to wait.
-            LeaseLostError: All tables were taken over by others.
+            LeaseLostError: Other runs took over all tables.
             CdclakeError: It could not be started, or the service does not answer.
         """
         paths = tuple(table_path(one) for one in tables)
         if len(tables) == 1:
-            verdict = judge(job, self._to_end(job, tables[0], started), paths, None)
+            outcome = batch_outcome(job, self._to_end(job, tables[0], started), paths, None)
         else:
-            verdict = self._batch(job, tables, paths, started)
-        if verdict.again:
-            self._patience.pause(RETRY_PAUSE_SECONDS)
-        return verdict
+            outcome = self._batch(job, tables, paths, started)
+        if outcome.not_reached:
+            self._policy.pause(RETRY_PAUSE_SECONDS)
+        return outcome
 
     def _batch(
         self, job: str, tables: Sequence[Arguments], paths: tuple[str, ...], started: Callable[[str], None]
@@ -89,16 +89,16 @@ class SparkRuns:
         key = batch_key(self._lake_prefix, f"{self._run_id}-{self._batches}")
         write_batch(self._lake, key, tables)
         run = self._to_end(job, {Argument.BATCH: f"s3://{self._lake_bucket}/{key}"}, started)
-        verdict = judge(job, run, paths, read_progress(self._lake, key))
+        outcome = batch_outcome(job, run, paths, read_progress(self._lake, key))
         delete_batch(self._lake, key)
-        return verdict
+        return outcome
 
     def stop(self) -> bool:
-        """Stop the run that is still going, if any. False if it may go on."""
+        """Stop the active run, if any. False if it may still be running."""
         if self._running is None:
             return True
         job, run_id = self._running
-        if not (run_id and stop_run(self._jobs, job, run_id, self._patience)):
+        if not (run_id and stop_run(self._jobs, job, run_id, self._policy)):
             return False
         self._running = None
         return True
@@ -106,48 +106,50 @@ class SparkRuns:
     def _to_end(self, job: str, arguments: Arguments, started: Callable[[str], None]) -> JobRun:
         self._running = (job, "")
         try:
-            run_id = start_run(self._jobs, job, arguments, self._patience)
+            run_id = start_run(self._jobs, job, arguments, self._policy)
         except (JobRunError, ConfigurationError, OutOfTimeError):
             self._running = None  # it was refused; after any other error it may have started
             raise
         self._running = (job, run_id)
         started(run_id)
-        run = wait_for_run(self._jobs, job, run_id, self._patience)
+        run = wait_for_run(self._jobs, job, run_id, self._policy)
         self._running = None
         return run
 
 
-def judge(job: str, run: JobRun, paths: tuple[str, ...], progress: Progress | None) -> BatchOutcome:
-    """Tell from a run's end, and from its progress, what became of each of its tables.
+def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: Progress | None) -> BatchOutcome:
+    """Derive the outcome for each table from a run's end and its progress.
 
     Args:
         job: Name of the job.
-        run: How it ended.
-        paths: Its tables, in their order.
-        progress: What the run of a batch told; None for the run of a single table, and if it told nothing.
+        run: The run, after its end.
+        paths: Its tables, in order.
+        progress: Progress of a batch; None for the run of a single table, and if the run wrote none.
     """
     if len(paths) == 1 and run.state is JobState.SUCCEEDED:
-        return BatchOutcome(run, good=paths)
+        return BatchOutcome(run, succeeded=paths)
     done = progress.done if progress else {}
-    good = tuple(path for path in paths if done.get(path) == "")
-    failed: dict[str, CdclakeError] = {path: _told(job, run, done[path]) for path in paths if done.get(path)}
+    succeeded = tuple(path for path in paths if done.get(path) == "")
+    failed: dict[str, CdclakeError] = {path: _table_error(job, run, done[path]) for path in paths if done.get(path)}
     left = tuple(path for path in paths if path not in done)
     if run.state is JobState.GIVEN_UP:
-        return BatchOutcome(run, good, failed, left)
+        return BatchOutcome(run, succeeded, failed, left)
     at = progress.at if progress else ""
-    if run.state is JobState.FAILED and at in left:  # it died of this table; the others have to go without it
-        return BatchOutcome(run, good, {**failed, at: run_error(job, run)}, tuple(path for path in left if path != at))
-    return BatchOutcome(run, good, {**failed, **{path: run_error(job, run) for path in left}})
+    if run.state is JobState.FAILED and at in left:  # this table killed the run; the others are tried without it
+        return BatchOutcome(
+            run, succeeded, {**failed, at: run_error(job, run)}, tuple(path for path in left if path != at)
+        )
+    return BatchOutcome(run, succeeded, {**failed, **{path: run_error(job, run) for path in left}})
 
 
-def _told(job: str, run: JobRun, error: str) -> JobRunError:
+def _table_error(job: str, run: JobRun, error: str) -> JobRunError:
     return JobRunError(f"{job} failed for this table: {error}", run=run.run_id)
 
 
 def run_error(job: str, run: JobRun) -> JobRunError:
-    """The error of a table that a run should have seen to, and did not."""
+    """The error of a table that a run did not load although it should have."""
     try:
         check_succeeded(job, run)
     except JobRunError as error:
         return error
-    return JobRunError(f"{job} ended well, but told nothing of this table", remedy="Look in its log", run=run.run_id)
+    return JobRunError(f"{job} succeeded, but reported nothing for this table", remedy="Read its log", run=run.run_id)

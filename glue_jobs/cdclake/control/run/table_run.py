@@ -1,4 +1,4 @@
-"""One table of a ProcessTable run, under the table's lease: what is due, and what came of it."""
+"""One table of a ProcessTable run, under the table's lease: what is due, and the result."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
 
 MAX_CHANGES_MEASURED = 20
-"""An item that was built anew knows of no change, and metrics of the last years are of no use to anybody."""
+"""A rebuilt item knows no change, and metrics of old changes are useless."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """What a run needs of the ports.
+    """Everything outside that a run works with.
 
     Attributes:
-        open_bucket: Gives the store of a bucket.
-        sleep: Pauses for so many seconds.
-        metrics: Is told of lag, changes, failures and durations.
-        statistics: Tells how far the DMS tasks are that tables name; None: full loads are judged by their files alone.
-        random: Gives numbers from 0 to 1.
-        catalog: Database that shows the lake tables to query engines; None: none does.
+        open_bucket: Opens the store of a bucket.
+        sleep: Pauses for a number of seconds.
+        metrics: Takes lag, changes, failures and durations.
+        statistics: Reads table states of DMS tasks; None: only the files decide whether a full load is complete.
+        random: Returns numbers from 0 to 1.
+        catalog: Catalog database for the lake tables; None for none.
     """
 
     states: StateStore
@@ -66,7 +66,7 @@ class Ports:
 
 @dataclass
 class StartedJob:
-    """A job that a round started, and how it ended."""
+    """A job that a round started, and its outcome."""
 
     job: str
     run_id: str
@@ -75,10 +75,10 @@ class StartedJob:
 
 @dataclass
 class Round:
-    """One look at the table: what was decided, run and committed.
+    """One round of a table: what was decided, run and committed.
 
     Attributes:
-        changes: Numbers of the changes that are new in the lake since the item was last written.
+        changes: Numbers of the lake's changes that the item did not know at the start of the round.
     """
 
     decision: Decision
@@ -86,7 +86,7 @@ class Round:
     changes: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON."""
+        """JSON data."""
         return {"decision": self.decision.to_json(), "jobs": [asdict(j) for j in self.jobs], "changes": self.changes}
 
 
@@ -97,8 +97,8 @@ class Report:
     Attributes:
         table: `schema.table`, or the path of a table that is not registered.
         outcome: `done`, `inactive`, `busy: ...`, `failed`, or `handed on` to the run `follow_up`.
-        failure: What went wrong, if anything did.
-        catalog_error: Why the catalog could not be brought in line; empty if it was. No failure of the table.
+        failure: The error, if the run failed.
+        catalog_error: Why the catalog could not be updated; empty if it could. This is no failure of the table.
     """
 
     table: str
@@ -111,11 +111,11 @@ class Report:
 
     @property
     def error(self) -> str:
-        """What went wrong, on one line; empty if nothing did."""
+        """The error on one line; empty if there is none."""
         return error_line(self.failure) if self.failure else ""
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON."""
+        """JSON data."""
         return {
             "table": self.table,
             "run_id": self.run_id,
@@ -127,48 +127,48 @@ class Report:
         }
 
 
-class _Look(NamedTuple):
-    """What a round found, and how the table stands by now.
+class _RoundState(NamedTuple):
+    """What a round listed, and the current state of the table.
 
     Attributes:
         listed_utc: When the listing of the raw files began.
         files: The LOAD files and the change files.
-        dms_table_state: What the table's DMS task says of it.
-        change_before: Newest change that the item knew of.
-        decision: What is due yet.
+        dms_state: State of the table in its DMS task.
+        change_before: Newest change that the item knew.
+        decision: What is still due.
     """
 
     listed_utc: datetime
     files: tuple[Sequence[RawFile], Sequence[RawFile]]
-    dms_table_state: str | None
+    dms_state: str | None
     change_before: int
     state: TableState
     lake: Snapshot
     decision: Decision
 
-    def after(self, state: TableState, lake: Snapshot) -> _Look:
-        """The same once a job has ended: the lake tells which change files it holds."""
-        decision = plan_table(state, *self.files, self.listed_utc, lake, self.dms_table_state)
+    def after(self, state: TableState, lake: Snapshot) -> _RoundState:
+        """The state after a job has ended: the lake shows which change files it holds."""
+        decision = plan_table(state, *self.files, self.listed_utc, lake, self.dms_state)
         return self._replace(state=state, lake=lake, decision=decision)
 
 
 class TableWork:
-    """One table of a run, from the taking of its lease until that is given back.
+    """One table of a run, from taking its lease until releasing it.
 
     Args:
         path: Key of the table's item.
         lease: The table's lease.
-        layout: Where the lake table lies.
+        layout: Location of the lake table.
         ports: State table, buckets, time.
-        report: Where to tell what was done.
-        keep_leases: Renews the leases of all tables of the run.
+        report: Collects what was done.
+        renew_leases: Renews the leases of all tables of the run.
 
     Attributes:
         open: Whether the run still works on the table.
     """
 
     def __init__(
-        self, path: str, lease: Lease, layout: LakeLayout, ports: Ports, report: Report, keep_leases: KeepAlive
+        self, path: str, lease: Lease, layout: LakeLayout, ports: Ports, report: Report, renew_leases: KeepAlive
     ) -> None:
         self.path = path
         self.lease = lease
@@ -177,41 +177,41 @@ class TableWork:
         self._layout = layout
         self._ports = ports
         self._states = ports.states
-        self._keep_leases = keep_leases
+        self._renew_leases = renew_leases
         self._changes = ChangeLog(ports.open_bucket(layout.bucket), layout)
-        self._look: _Look | None = None
+        self._round: _RoundState | None = None
         self._more = False
         self._begun = ports.clock()
         self._change: int | None = None
 
     @property
     def about(self) -> dict[str, object]:
-        """What every log line says of the table: its name, and its newest change as far as is known."""
+        """Fields of every log line: the table's name, and its newest known change."""
         return {"table": str(self._layout.name), "change": self._change}
 
     @property
     def _log(self) -> logs.BoundLogger:
         return logs.bind(__name__, **self.about)
 
-    def look(self) -> None:
-        """Bring the item in line with the lake, list the raw files, and decide what is due."""
-        self._look, self._more = None, False
+    def begin_round(self) -> None:
+        """Update the item from the lake, list the raw files, and decide what is due."""
+        self._round, self._more = None, False
         self._begun = self._ports.clock()
-        self._states.clear_request(self.path)  # before listing: a file that comes later leaves a new mark
+        self._states.clear_request(self.path)  # before listing: a later file sets a new mark
         state = read_state(self._states, self.path)
         if not state.active:
             self.report.rounds.append(Round(plan_table(state, (), (), self._ports.clock())))
             return
         change = state.last_change
         self._change = change or None
-        state, lake = self._in_line_with_lake(state)
+        state, lake = self._sync_with_lake(state)
         listed_utc = self._ports.clock()
         raw = self._ports.open_bucket(state.bucket)
         files = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path)
-        word = dms_table_state(self._ports.statistics, state, files[0])
-        decision = plan_table(state, *files, listed_utc, lake, word)
+        dms_state = dms_table_state(self._ports.statistics, state, files[0])
+        decision = plan_table(state, *files, listed_utc, lake, dms_state)
         self.report.rounds.append(Round(decision))
-        self._ports.metrics.put(metrics.lag(self.report.table, decision, listed_utc))
+        self._ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
         self._log.log(
             logging.WARNING if decision.too_late else logging.INFO,
             decision.kind.value,
@@ -220,20 +220,20 @@ class TableWork:
         if decision.kind is DecisionKind.FROZEN:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
         if decision.work:
-            state = self._note_pending(state, decision.note)
-        self._look = _Look(listed_utc, files, word, change, state, lake, decision)
+            state = self._store_note(state, decision.note)
+        self._round = _RoundState(listed_utc, files, dms_state, change, state, lake, decision)
 
     def is_due(self, job: str) -> bool:
-        """Whether a Spark job is to be run now. The incremental waits for a full load that is due."""
-        if not (self.open and self._look):
+        """Whether to run a Spark job now. The incremental waits for a due full load."""
+        if not (self.open and self._round):
             return False
-        decision = self._look.decision
+        decision = self._round.decision
         return decision.full_load if job == JOB_LOAD_INITIAL else decision.incremental and not decision.full_load
 
     def job_arguments(self, job: str) -> dict[str, str]:
-        """Arguments of a Spark job's run for this table, the walkthrough's and ours beside them."""
-        assert self._look is not None
-        state, layout = self._look.state, self._layout
+        """Arguments of a Spark job for this table: those of the AWS walkthrough, and our own."""
+        assert self._round is not None
+        state, layout = self._round.state, self._layout
         arguments = {
             Argument.BUCKET: state.bucket,
             Argument.PREFIX: state.raw_prefix,
@@ -245,147 +245,147 @@ class TableWork:
             Argument.FENCING_TOKEN: str(self.lease.token),
         }
         if job == JOB_LOAD_INITIAL:
-            arguments[Argument.BASE_CHANGE] = str(self._look.lake.change)
+            arguments[Argument.BASE_CHANGE] = str(self._round.lake.change)
         if job == JOB_LOAD_INCREMENTAL:
             arguments[Argument.LAST_INCREMENTAL_FILE] = state.last_incremental_file
-            arguments[Argument.NEW_INCREMENTAL_FILE] = state.as_watermark(self._look.decision.new_watermark)
-            arguments[Argument.NEW_INCREMENTAL_FILES] = str(self._look.decision.files)
+            arguments[Argument.NEW_INCREMENTAL_FILE] = state.as_watermark(self._round.decision.new_watermark)
+            arguments[Argument.NEW_INCREMENTAL_FILES] = str(self._round.decision.files)
         return arguments
 
     def job_started(self, job: str, run_id: str) -> None:
-        """Note a run of a Spark job."""
+        """Record the start of a Spark job."""
         self.report.rounds[-1].jobs.append(StartedJob(job, run_id))
         self._log.info("started %s", job, extra={"started": run_id})
 
     def job_ended(self, job: str, run: JobRun) -> None:
-        """Note how that run ended."""
+        """Record the end of that job."""
         started = self.report.rounds[-1].jobs[-1]
         started.outcome = run.detail or run.state.value
         self._log.info("%s ended as %s", job, started.outcome, extra={"started": run.run_id})
 
     def sync_after_job(self, job: str) -> None:
-        """See in the lake what a job did, bring the item in line with it, and decide what is due yet.
+        """Read the result of a job from the lake, update the item, and decide what is still due.
 
         Raises:
-            JobRunError: The job left undone what it was run for.
+            JobRunError: The job succeeded, but did not do its work.
         """
-        assert self._look is not None
-        before = self._look.decision
+        assert self._round is not None
+        before = self._round.decision
         lake = self._changes.snapshot(self._changes.head())
-        state = self._record_lake(self._look.state, lake, full_load_date=job == JOB_LOAD_INITIAL)
-        state = self._show(state, lake)
-        self._look = self._look.after(state, lake)
-        left = self._look.decision
+        state = self._record_lake(self._round.state, lake, full_load_date=job == JOB_LOAD_INITIAL)
+        state = self._sync_catalog(state, lake)
+        self._round = self._round.after(state, lake)
+        left = self._round.decision
         if left.full_load if job == JOB_LOAD_INITIAL else left.repeats(before):
-            message = f"The jobs ended well, but the lake lacks what they were to load: {left.reason}"
-            raise JobRunError(message, remedy="Look in the log of the last job; the next run tries again")
+            message = f"The jobs succeeded, but the lake lacks what they should have loaded: {left.reason}"
+            raise JobRunError(message, remedy="Read the log of the last job; the next run tries again")
 
     def finish_round(self) -> None:
-        """Write down how the round ended."""
-        if self._look is None:
+        """Record the end of the round."""
+        if self._round is None:
             return
-        lake, decision = self._look.lake, self._look.decision
-        self.report.rounds[-1].changes = list(range(self._look.change_before + 1, lake.change + 1))
+        lake, decision = self._round.lake, self._round.decision
+        self.report.rounds[-1].changes = list(range(self._round.change_before + 1, lake.change + 1))
         outcome = {
             Attribute.LAST_PENDING: decision.note,
-            Attribute.LAST_LOOK_FROM: scan_start(self._look.files[1], lake.watermark),
+            Attribute.LAST_LOOK_FROM: scan_start(self._round.files[1], lake.watermark),
         }
-        if decision.kind is DecisionKind.NOTHING_NEW:  # else not all that was listed is seen to
-            outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._look.listed_utc)
+        if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
+            outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._round.listed_utc)
         self._record_end(RunState.SUCCEEDED, "", outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
-        self._more = decision.incremental  # one change could not take all there is
+        self._more = decision.incremental  # one change could not take all due files
 
     def release_if_done(self) -> bool:
-        """Give the lease back, unless there is more to do or somebody asked for the table meanwhile; then False."""
+        """Release the lease. Keeps it and returns False if there is more work, or a new trigger for the table."""
         if self._more or not self.lease.release(even_if_requested=False):
             return False
         self.open = False
         return True
 
     def hand_over(self) -> None:
-        """Give the lease back although there is more to do, for another run to do it."""
+        """Release the lease although there is more work, so that another run can do it."""
         self.lease.release(even_if_requested=True)
         self.open = False
         self.report.outcome = "handed on"
         self._states.clear_request(self.path)
 
-    def lose(self, error: BaseException) -> None:
-        """The lease is another run's, and so is the item."""
+    def mark_lost(self, error: BaseException) -> None:
+        """Stop the work: another run holds the lease, so this run may not write the item."""
         self.open = False
         self.report.outcome, self.report.failure = "failed", error
 
     def fail(self, error: BaseException, *, job_may_run: bool = False) -> None:
-        """Write down what went wrong and give the lease back.
+        """Record an error and release the lease.
 
         Args:
-            error: What went wrong.
-            job_may_run: A Spark job of the table may be running: then the lease is left to run out. Who takes the
-                lease over shuts such a job out; who finds it free relies on there being none.
+            error: The error.
+            job_may_run: Whether a Spark job of the table may still be running. If so, the lease is left to expire: a
+                run that takes over an expired lease fences such a job, but a run that takes a free lease does not.
         """
         if not self.open:
-            return  # its lease, and so its item, is another run's by now
-        self.lose(error)
+            return  # another run holds its lease, and so owns its item
+        self.mark_lost(error)
         defect = None if isinstance(error, CdclakeError) else error
         self._log.error("failed", extra={"error": self.report.error}, exc_info=defect)
         try:
             self._record_end(RunState.FAILED, error_line(error))
             if not job_may_run:
-                # A mark that was left meanwhile stays, and so holds the events of a broken table to one try each
-                # quarter of an hour; the hourly Controller tries as well.
+                # A mark that was set meanwhile stays. So events start at most one run of a broken table per quarter of
+                # an hour. The hourly Controller tries too.
                 self.lease.release(even_if_requested=True)
         except StoppedError:
             raise
         except CdclakeError:
-            self._log.exception("could not write down the failure; the lease runs out by itself")
+            self._log.exception("could not record the failure; the lease will expire")
 
-    def _in_line_with_lake(self, state: TableState) -> tuple[TableState, Snapshot]:
-        """Finish what a run that died left undone, and bring the item in line with the lake.
+    def _sync_with_lake(self, state: TableState) -> tuple[TableState, Snapshot]:
+        """Finish the work of a run that died, and update the item from the lake.
 
-        The date of the last full load is left as it is in an item that knows the newest change: a person may have set
-        it back to have the table loaded anew.
+        If the item knows the newest change, the date of its last full load stays: an operator may have set it back to
+        reload the table.
         """
-        change = roll_forward(self._changes, self._keep)
+        change = roll_forward(self._changes, self._keep_alive)
         check_not_ahead(state, change)
-        self.lease.fence_earlier_holder(self._changes, self._keep)
+        self.lease.fence_earlier_holder(self._changes, self._keep_alive)
         lake = self._changes.snapshot(self._changes.head())
         state = self._record_lake(state, lake, full_load_date=state.last_change < change)
-        return self._show(state, lake), lake
+        return self._sync_catalog(state, lake), lake
 
-    def _note_pending(self, state: TableState, note: str) -> TableState:
-        """Note what is waiting before any of it is applied, see `cdclake.control.plan.lost_files`."""
-        noted = {Attribute.LAST_PENDING: note}
+    def _store_note(self, state: TableState, note: str) -> TableState:
+        """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`."""
+        attributes = {Attribute.LAST_PENDING: note}
         if state.item.get(Attribute.LAST_PENDING, "") != note:
-            self._states.record_run(self.path, noted)
-        return state.with_attributes(**noted)
+            self._states.record_run(self.path, attributes)
+        return state.with_attributes(**attributes)
 
-    def _keep(self) -> None:
-        self._keep_leases()
+    def _keep_alive(self) -> None:
+        self._renew_leases()
         if self.report.failure:
             raise self.report.failure
 
     def _record_lake(self, state: TableState, lake: Snapshot, *, full_load_date: bool) -> TableState:
-        """Write into the item what the lake says otherwise."""
+        """Write the attributes into the item that differ from the lake."""
         self._change = lake.change or None
         attributes = lake_attributes(state, lake, emptied=is_emptied(self._changes, lake))
         if not full_load_date:
             attributes.pop(Attribute.LAST_FULL_LOAD_DATE, None)
-        news = {name: value for name, value in attributes.items() if state.item.get(name) != value}
-        if news:
-            self._keep()
-            self._states.record_run(self.path, news)
-            self._log.info("the item is in line with the lake")
+        changed = {name: value for name, value in attributes.items() if state.item.get(name) != value}
+        if changed:
+            self._keep_alive()
+            self._states.record_run(self.path, changed)
+            self._log.info("updated the item from the lake")
             new = range(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change + 1)
             self._ports.metrics.put(metrics.change_metrics(self.report.table, map(self._changes.record, new)))
-        return state.with_attributes(**news)
+        return state.with_attributes(**changed)
 
-    def _show(self, state: TableState, lake: Snapshot) -> TableState:
-        """Have the catalog show the lake table as it is. If that fails, the rows are right all the same."""
-        news = sync_catalog(self._ports.catalog, state, self._layout, lake, self._keep)
-        if news:
-            self._states.record_run(self.path, news)
-        state = state.with_attributes(**news)
+    def _sync_catalog(self, state: TableState, lake: Snapshot) -> TableState:
+        """Update the catalog from the lake table. A failure does not affect the rows."""
+        changed = sync_catalog(self._ports.catalog, state, self._layout, lake, self._keep_alive)
+        if changed:
+            self._states.record_run(self.path, changed)
+        state = state.with_attributes(**changed)
         self.report.catalog_error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
         return state
 
@@ -405,7 +405,7 @@ class TableWork:
 
 
 def read_state(states: StateStore, path: str) -> TableState:
-    """A registered table's item.
+    """Read a registered table's item.
 
     Raises:
         UnknownTableError: It is not registered.

@@ -1,17 +1,17 @@
-"""Gets a table looked at: starts a ProcessTable run unless one that will see the new files is there already.
+"""Starts a ProcessTable run for tables with new files, unless a run that will see the files exists.
 
-How no wake-up is lost::
+How no trigger is lost::
 
-    somebody:       mark ──▶ read lease ─┬─ free ──▶ start a run
-                                         └─ live ──▶ leave it to the holder
-    ProcessTable:   take lease ──▶ take mark away ──▶ list ──▶ work ──▶ give lease back, unless there is a mark
-                                        ▲                                            │ there is one
-                                        └────────────────────────────────────────────┘
+    trigger:        set mark ──▶ read lease ─┬─ free ──▶ start a run
+                                             └─ held ──▶ leave the work to the holder
+    ProcessTable:   take lease ──▶ clear mark ──▶ list ──▶ work ──▶ release lease, unless the mark is set
+                                       ▲                                        │ it is set
+                                       └────────────────────────────────────────┘
 
-The mark comes before the look at the lease. So whoever finds the lease live knows that its holder has still to try to
-give it back, will find the mark then, and goes round again. If the holder dies, its lease runs out, the mark goes stale
-after `STALE_AFTER_SECONDS`, and the next event, or the hourly Controller, starts a run. A second run would not do
-better meanwhile: it would find the lease held.
+The trigger sets the mark before it reads the lease. So if it finds the lease held, the holder has yet to release it,
+will find the mark then, and goes another round. If the holder dies, its lease expires, the mark becomes stale after
+`STALE_AFTER_SECONDS`, and the next event or the hourly Controller starts a run. A second run would not help before
+that: it would find the lease held.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STALE_AFTER_SECONDS = 900
-"""A run that has not listed the raw files so long after it was asked for is taken for dead."""
+"""A run that has not listed the raw files this long after it was requested counts as dead."""
 
 
 class TriggerOutcome(Enum):
-    """What came of it."""
+    """The outcome of a trigger for one table."""
 
     STARTED = "started"
     """A run was started."""
     COLLAPSED = "collapsed"
-    """A run that was asked for a moment ago has not listed yet and will see the same files."""
+    """A run requested shortly before has not listed the raw files yet, and will see the same files."""
     BUSY = "busy"
-    """A run is working on the table and will look again before it ends."""
+    """A run holds the table. It lists the raw files again before it ends."""
     FAILED = "failed"
-    """Something went wrong. A mark left by this call is taken away, so that it holds up nobody."""
+    """An error occurred. A mark set by this call is cleared, so that it delays no other trigger."""
 
 
 class TriggerResult(NamedTuple):
-    """What came of it; the run's id if one was started, and the error if something went wrong."""
+    """The result of a trigger for one table: the outcome, the id of a started run, and the error of a failure."""
 
-    wake: TriggerOutcome
+    outcome: TriggerOutcome
     run_id: str = ""
     error: Exception | None = None
 
@@ -67,16 +67,16 @@ def trigger_table(
     job: str = JOB_PROCESS_TABLE,
     even_if_requested: bool = False,
 ) -> TriggerResult:
-    """Get a table looked at; see `trigger_tables`.
+    """Trigger a run for one table; see `trigger_tables`.
 
     Raises:
         JobRunError: The run could not be started.
         UnknownTableError: The table is not registered.
     """
-    triggered = trigger_tables(states, jobs, [path], now, job=job, even_if_requested=even_if_requested)[path]
-    if triggered.error:
-        raise triggered.error
-    return triggered
+    result = trigger_tables(states, jobs, [path], now, job=job, even_if_requested=even_if_requested)[path]
+    if result.error:
+        raise result.error
+    return result
 
 
 def trigger_tables(
@@ -88,7 +88,7 @@ def trigger_tables(
     job: str = JOB_PROCESS_TABLE,
     even_if_requested: bool = False,
 ) -> dict[str, TriggerResult]:
-    """Get tables looked at by one run; returns what came of each, by path.
+    """Trigger one run for several tables. Returns the result of each, by path.
 
     Args:
         states: The state table.
@@ -96,10 +96,10 @@ def trigger_tables(
         paths: Keys of the tables' items.
         now: The time.
         job: Name of the ProcessTable job.
-        even_if_requested: Do not rely on a mark that somebody else left: the Controller comes by so seldom that it
-            rather starts a run too many.
+        even_if_requested: Do not rely on an existing mark. The Controller runs so rarely that one run too many is the
+            better risk.
     """
-    triggered: dict[str, TriggerResult] = {}
+    results: dict[str, TriggerResult] = {}
     marked: set[str] = set()
     due: list[TableState] = []
     for path in paths:
@@ -107,22 +107,22 @@ def trigger_tables(
             if states.request_work(path, now, STALE_AFTER_SECONDS):
                 marked.add(path)
             elif not even_if_requested:
-                triggered[path] = TriggerResult(TriggerOutcome.COLLAPSED)
+                results[path] = TriggerResult(TriggerOutcome.COLLAPSED)
                 continue
             state = states.get(path)
             if state is None:
                 raise UnknownTableError("The table is gone from the state table", path=path)
             if state.leased(now):
-                triggered[path] = TriggerResult(TriggerOutcome.BUSY)
+                results[path] = TriggerResult(TriggerOutcome.BUSY)
             else:
                 due.append(state)
         except Exception as error:
-            log.exception("could not be triggered", extra={"table": _name(path)})
-            triggered[path] = _failed(states, path, error, marked)
+            log.exception("could not trigger a run", extra={"table": _name(path)})
+            results[path] = _failed(states, path, error, marked)
     if due:
         started = _start(states, jobs, job, due, marked)
-        triggered.update(started)
-    return triggered
+        results.update(started)
+    return results
 
 
 def _start(
@@ -132,7 +132,7 @@ def _start(
     tables = {Argument.ITEM: item_json(due[0].item)} if single else {Argument.PATHS: paths_json([s.path for s in due])}
     try:
         run_id = jobs.start(job, tables)
-    except Exception as error:  # noqa: BLE001 - it is handed to the caller, table by table
+    except Exception as error:  # noqa: BLE001 - returned to the caller for each table
         return {state.path: _failed(states, state.path, error, marked) for state in due}
     return {state.path: TriggerResult(TriggerOutcome.STARTED, run_id) for state in due}
 
@@ -142,7 +142,7 @@ def _failed(states: StateStore, path: str, error: Exception, marked: set[str]) -
         try:
             states.clear_request(path)
         except CdclakeError:
-            log.exception("the mark stays until it is stale", extra={"table": _name(path)})
+            log.exception("could not clear the mark; it stays until it is stale", extra={"table": _name(path)})
     return TriggerResult(TriggerOutcome.FAILED, error=error)
 
 
