@@ -12,8 +12,8 @@ from cdclake.model import names
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableSettings, TableState
 
-BY_A_PERSON = "Set by a person."
-"""How the docstring of an attribute ends that no job writes."""
+BY_OPERATOR = "Set by the operator."
+"""How the docstring of an attribute that no job writes ends."""
 
 READ_MORE = {
     Attribute.SCHEMA: "../configuration.md#types-of-columns",
@@ -38,15 +38,15 @@ READ_MORE = {
     Attribute.LEASE_HOLDER: "../architecture.md#one-writer",
     Attribute.FENCING_TOKEN: "../architecture.md#one-writer",
 }
-"""Where the documents tell more of an attribute."""
+"""The section of the documents that explains an attribute."""
 
 HEAD = """\
 <!-- Written by `make reference` from glue_jobs/cdclake/model: do not edit. -->
 
 # Attributes of a table
 
-Each source table has an item in the DynamoDB table `DMSCDC_Controller`. All values are strings. What nobody has set may
-be absent, or `null`. [Configuration](../configuration.md) tells how to set them.
+Each source table has an item in the DynamoDB table `DMSCDC_Controller`. All values are strings. An unset
+attribute is absent or `null`. [Configuration](../configuration.md) explains how to set them.
 """
 
 
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
     name: str
     meaning: str
-    by_a_person: bool
+    by_operator: bool
 
 
 def rows() -> list[Row]:
@@ -70,7 +70,7 @@ def rows() -> list[Row]:
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
                 meaning = " ".join(text.split())
-                found.append(Row(name, meaning.removesuffix(BY_A_PERSON).rstrip(), meaning.endswith(BY_A_PERSON)))
+                found.append(Row(name, meaning.removesuffix(BY_OPERATOR).rstrip(), meaning.endswith(BY_OPERATOR)))
     return found
 
 
@@ -106,14 +106,14 @@ def _text(value: object) -> str:
 def page() -> str:
     """The page in Markdown."""
     value_of, all_rows = defaults(), rows()
-    lines = [HEAD, "## Set by a person", "", "No job ever writes these.", ""]
+    lines = [HEAD, "## Set by the operator", "", "No job ever writes these.", ""]
     lines += ["| attribute | meaning | default |", "| --- | --- | --- |"]
     for row in all_rows:
-        if row.by_a_person:
+        if row.by_operator:
             value = value_of[row.name]
             lines.append(f"| `{row.name}` | {_meaning(row)} | {f'`{value}`' if value else ''} |")
-    lines += ["", "## Kept by the jobs", "", "| attribute | meaning |", "| --- | --- |"]
-    lines += [f"| `{row.name}` | {_meaning(row)} |" for row in all_rows if not row.by_a_person]
+    lines += ["", "## Set by the jobs", "", "| attribute | meaning |", "| --- | --- |"]
+    lines += [f"| `{row.name}` | {_meaning(row)} |" for row in all_rows if not row.by_operator]
     return "\n".join(lines) + "\n"
 
 

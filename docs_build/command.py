@@ -18,9 +18,8 @@ HEAD = """\
 
 # The command
 
-Every verb of `cdclake` and its options; `--help` after any of them shows the same. What `--output json` prints
-stands in [configuration](../configuration.md#the-command), exit statuses in
-[operations](../operations.md#errors-by-exit-status).
+Every verb of `cdclake` and its options; `--help` shows the same. See also
+[`--output json`](../configuration.md#the-command) and [exit statuses](../operations.md#errors-by-exit-status).
 """
 SHARED = """\
 ## Where it works
@@ -32,7 +31,7 @@ PLACES = tuple(Target.__dataclass_fields__)
 
 
 def verbs() -> Iterator[tuple[str, Any]]:
-    """Each verb as one types it, and its command, groups before what is in them."""
+    """Each verb as typed, and its command, groups before their members."""
     yield from _below("cdclake", typer.main.get_command(app))
 
 

@@ -25,10 +25,10 @@ def test_every_attribute_has_a_meaning() -> None:
     assert [row.name for row in attributes.rows() if not row.meaning.endswith((".", "absent when free"))] == []
 
 
-def test_attributes_set_by_a_person_are_those_that_the_command_sets() -> None:
+def test_attributes_set_by_the_operator_are_those_that_the_command_sets() -> None:
     set_back = {Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE}
-    by_a_person = {row.name for row in attributes.rows() if row.by_a_person}
-    assert by_a_person == set(SETTABLE) - set_back
+    by_operator = {row.name for row in attributes.rows() if row.by_operator}
+    assert by_operator == set(SETTABLE) - set_back
 
 
 def test_defaults_are_those_that_hold() -> None:

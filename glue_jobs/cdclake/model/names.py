@@ -28,63 +28,64 @@ class Attribute:
     """`<table>/`."""
 
     PRIMARY_KEY = "PrimaryKey"
-    """Comma-separated key columns. `null`: only inserts are taken. Set by a person."""
+    """Comma-separated key columns. `null`: the table takes only inserts. Set by the operator."""
     PARTITION_KEY = "PartitionKey"
-    """Comma-separated partition columns of the lake table. `null`: none. Set by a person."""
+    """Comma-separated partition columns of the lake table. `null`: none. Set by the operator."""
     ACTIVE_FLAG = "ActiveFlag"
-    """`true` lets the jobs work on the table. Set by a person."""
+    """`true` lets the jobs work on the table. Set by the operator."""
     SCHEMA = "Schema"
     """Columns of CSV files without a header line, all but `Op`, in order: `id int, name string`. With a header
-    line, or in Parquet: types of the columns named. Set by a person."""
+    line, or in Parquet: types of the columns named. Set by the operator."""
     CSV_DELIMITER = "CsvDelimiter"
-    """Field delimiter of CSV files: one character, or `\\t`. As the DMS endpoint setting. Set by a person."""
+    """Field delimiter of CSV files: one character, or `\\t`. Same as the DMS endpoint setting. Set by the operator."""
     CSV_ROW_DELIMITER = "CsvRowDelimiter"
-    """Row delimiter of CSV files. As the DMS endpoint setting. Set by a person."""
+    """Row delimiter of CSV files. Same as the DMS endpoint setting. Set by the operator."""
     CSV_NULL_VALUE = "CsvNullValue"
-    """What an unquoted CSV field must equal to be null. As the DMS endpoint setting. Set by a person."""
+    """Unquoted CSV field that means null. Same as the DMS endpoint setting. Set by the operator."""
     CSV_NO_SUP_VALUE = "CsvNoSupValue"
-    """What a CSV field must equal to mean "not sent": the lake's value stays. Set by a person."""
+    """CSV field that means "not sent": the lake keeps its value. Set by the operator."""
     RFC4180 = "Rfc4180"
-    """`false` if quotes in CSV files have no meaning. As the DMS endpoint setting. Set by a person."""
+    """`false` if quotes in CSV files have no meaning. Same as the DMS endpoint setting. Set by the operator."""
     CDC_PATH = "CdcPath"
-    """Folder of DMS's transaction files (`CDC_TXN-...`) below the raw prefix, as the endpoint's setting of that
-    name. Set by a person."""
+    """Folder of DMS's transaction files (`CDC_TXN-...`) below the raw prefix, same as the endpoint's setting
+    of that name. Set by the operator."""
     ORDER_COLUMN = "OrderColumn"
-    """Source column that orders change rows before file name and row do. Set by a person."""
+    """Source column that orders change rows; file name and row break ties. Set by the operator."""
     LATE_WINDOW_HOURS = "LateWindowHours"
-    """How much older than the newest applied change file a late one may be. Set by a person."""
+    """How much older than the newest applied change file a late one may be. Set by the operator."""
     MAX_QUARANTINED_ROWS = "MaxQuarantinedRows"
-    """Bad rows that one change may put aside before it stops instead. Set by a person."""
+    """Most bad rows that one change may quarantine; with more, the table stops. Set by the operator."""
     TARGET_FILE_BYTES = "TargetFileBytes"
-    """Size that data files of the lake grow to; a file that is rewritten takes in small neighbours up to it, and is
-    cut at twice that. Set by a person."""
+    """Size that data files grow to: a rewritten file absorbs small neighbors up to it, and is cut at twice the size.
+    Set by the operator."""
     RETENTION_DAYS = "RetentionDays"
-    """How long `cdclake clean-up` keeps what the lake table was, so that one can go back to it. Set by a person."""
+    """How long `cdclake clean-up` keeps earlier states of the lake table, so that you can roll back to them. Set by the
+    operator."""
     FULL_LOAD_QUIET_MINUTES = "FullLoadQuietMinutes"
-    """A full load is taken once no `LOAD` file came for so long. `0`: at once. Set by a person."""
+    """Time without a new `LOAD` file after which a full load is applied. `0`: at once. Set by the operator."""
     DMS_TASK = "DmsTask"
-    """ARN of the DMS task that must say that the table is complete before a full load is taken. Set by a person."""
+    """ARN of the DMS task that must report the table complete before a full load is applied. Set by the operator."""
     MAX_FILES_PER_RUN = "MaxFilesPerRun"
-    """Change files that one change takes at most. Set by a person."""
+    """Most change files in one change. Set by the operator."""
     MAX_BYTES_PER_RUN = "MaxBytesPerRun"
-    """Bytes of change files that one change takes at most; a larger file is taken alone. Set by a person."""
+    """Most bytes of change files in one change; a larger file is applied alone. Set by the operator."""
 
     DELETE_MODE = "DeleteMode"
-    """`hard`: a delete takes the row out of the lake table. `soft`: the row stays, and its `Op` is `D`. Set by a
-    person."""
+    """`hard`: a delete removes the row from the lake table. `soft`: the row stays, and its `Op` is `D`. Set by the
+    operator."""
 
     HISTORY = "History"
-    """`true` keeps every version of each row in a table beside the lake table. Set by a person."""
+    """`true` keeps every version of each row in a table beside the lake table. Set by the operator."""
     HISTORY_TIME_COLUMN = "HistoryTimeColumn"
-    """Timestamp column of the lake table that says since when a row's version holds, such as the one of DMS's
-    `TimestampColumnName`. Without one DMS's times do. Set by a person."""
+    """Timestamp column of the lake table that sets `valid_from`, such as DMS's `TimestampColumnName`. Without it, DMS's
+    times do. Set by the operator."""
 
     CATALOG_TABLE = "CatalogTable"
-    """Name of the table in the Glue Data Catalog: `a-z`, `0-9` and `_`. Without one `<schema>_<table>`. Set by a
-    person."""
+    """Name of the table in the Glue Data Catalog: `a-z`, `0-9` and `_`. Default: `<schema>_<table>`. Set by the
+    operator."""
 
     LAST_FULL_LOAD_DATE = "LastFullLoadDate"
-    """When the newest `LOAD` file applied was written, `yyyy-mm-dd HH:MM:SS` (UTC). `1900-01-01 00:00:00`: none yet."""
+    """When the newest applied `LOAD` file was written, `yyyy-mm-dd HH:MM:SS` (UTC). `1900-01-01 00:00:00`: none yet."""
     LAST_INCREMENTAL_FILE = "LastIncrementalFile"
     """`<raw bucket>/<key>` of the latest change file applied: the watermark. `<path>0.parquet`: none yet."""
 
@@ -95,34 +96,34 @@ class Attribute:
     LAST_RUN_UTC = "LastRunUtc"
     """When that run ended."""
     LAST_LISTED_UTC = "LastListedUtc"
-    """When the last run that ended well began to list the raw files: what was written later it may not have seen."""
+    """When the last good run began to list the raw files; it may have missed later ones."""
     LAST_ERROR = "LastError"
-    """What went wrong, and what to do; empty after a good run."""
+    """Error of the last run, with the remedy; empty after a good run."""
     LAST_CHANGE_ID = "LastChangeId"
     """Number of the lake table's newest change."""
     LAST_PENDING = "LastPending"
-    """How many change files were listed and not yet applied, and up to which; empty if none. `cdclake tables
+    """Number of change files listed and not yet applied, and the last of them; empty if none. `cdclake tables
     unfreeze` clears it."""
     LAST_LOOK_FROM = "LastLookFrom"
     """Time in the name of the 800th change file before the watermark, `yyyymmdd-HHMMSS`; empty if there are fewer.
-    The Controller's look at what is new goes back no further."""
+    The Controller lists new files from there at the earliest."""
     LAST_PAGE_END = "LastPageEnd"
-    """Key in the raw folder after which the Controller reads its next page of a large folder; empty: from the
-    front. What is no such key is mended by itself."""
+    """Key after which the Controller reads its next page of a large raw folder; empty: from the front. An invalid key
+    is replaced."""
 
     LAST_CATALOG_TABLE = "LastCatalogTable"
-    """`<database>.<table>` that shows the lake table in the Glue Data Catalog; absent if none does."""
+    """`<database>.<table>` that shows the lake table in the Glue Data Catalog; absent if none."""
     LAST_CATALOG_ERROR = "LastCatalogError"
-    """Why the catalog could not be brought in line with the lake table, and what to do; empty if it was."""
+    """Why the catalog could not be updated, with the remedy; empty if it is up to date."""
 
     LEASE_HOLDER = "LeaseHolder"
     """Run that may write the table until `LeaseExpiresUtc`; absent when free."""
     LEASE_EXPIRES_UTC = "LeaseExpiresUtc"
-    """When the lease is anybody's again."""
+    """When the lease expires."""
     FENCING_TOKEN = "FencingToken"
     """Counts leases: a later holder has a greater number."""
     WORK_REQUESTED_UTC = "WorkRequestedUtc"
-    """An event asked for a run that has not yet listed the raw files; absent when nobody is waiting."""
+    """An event asked for a run that has not yet listed the raw files; absent if none is waiting."""
 
 
 class Sentinel:
