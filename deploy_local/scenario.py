@@ -80,7 +80,7 @@ class Scenario:
     def load(self) -> str:
         """A person turns the tables on, and the schedule's job loads them."""
         for table in TABLES:
-            self._state.set_by_person(self._path(table), {**settings_of(table), **NO_QUIET_TIME})
+            self._state.set_attributes(self._path(table), {**settings_of(table), **NO_QUIET_TIME})
         job = self._deployed.scheduled_job()
         self._glue.start_job_run(JobName=job)
         self._wait(self._quiet, f"{job} and what it starts to end", _JOB_SECONDS)

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from cdclake import logs
 from cdclake.adapters.aws import client
-from cdclake.adapters.catalog import catalog_of
+from cdclake.adapters.catalog import open_catalog
 from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
@@ -33,7 +33,7 @@ def main() -> dict[str, object]:
         sleep=time.sleep,
         metrics=cloudwatch_metrics(arguments.table_metrics),
         statistics=DmsStatistics(lambda: client("dms")),
-        catalog=catalog_of(arguments.catalog_database),
+        catalog=open_catalog(arguments.catalog_database),
     )
     lake = (arguments.out_bucket, arguments.out_prefix)
     if len(arguments.paths) == 1:

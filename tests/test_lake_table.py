@@ -87,7 +87,7 @@ def test_where_aws_does_not_tell_the_caller_is_the_machines_user(monkeypatch: py
         monkeypatch.setenv(name, "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    assert caller.aws_caller() == "machine"
+    assert caller.aws_caller_arn() == "machine"
 
 
 def test_a_machine_without_users_has_an_unknown_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_machine_without_users_has_an_unknown_one(monkeypatch: pytest.MonkeyPa
         raise KeyError
 
     monkeypatch.setattr("getpass.getuser", nobody)
-    assert caller.machine_user() == caller.UNKNOWN
+    assert caller.os_user() == caller.UNKNOWN
 
 
 @pytest.mark.parametrize(("name", "lake"), [("store", "lake"), ("shop.store", "https://lake")])

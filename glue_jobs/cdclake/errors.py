@@ -1,13 +1,13 @@
-"""Every error cdclake raises on purpose, grouped by what the reader should do next.
+"""All errors that cdclake raises on purpose, grouped by what the operator should do next.
 
 * `ConfigurationError`: change a setting, then run again.
-* `InputError`: a raw file, or what a person gave, is at fault; look at what is named. Nothing of it was applied.
-* `RetryableError`: nothing is wrong; the next run will do it.
-* `IntegrityError`: stop and look first. Retrying blindly could do harm.
-* `AttentionError`: nothing failed just now, but something waits for a person.
+* `InputError`: a raw file or an operator's input is wrong; check what the error names. None of it was applied.
+* `RetryableError`: nothing is wrong; the next run will succeed.
+* `IntegrityError`: investigate before anything runs again. A blind retry could do harm.
+* `AttentionError`: nothing failed, but operator action is needed.
 
-Each carries `remedy` (what to do) and `details` (where: table, file, row, column), so that a log line, a table and JSON
-can all be made of it.
+Each error has a `remedy` (what to do) and `details` (where: table, file, row, column), so it can be shown as a log
+line, as text and as JSON.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class CdclakeError(Exception):
 
     Args:
         message: What happened, in one sentence.
-        remedy: What the reader should do.
-        details: Where it happened: `table`, `file`, `row`, `column`, ... Values are printable, never row contents.
+        remedy: What the operator should do.
+        details: Where it happened: `table`, `file`, `row`, `column`, ... Values are printable, never row content.
     """
 
     exit_code = 1
@@ -36,7 +36,7 @@ class CdclakeError(Exception):
         return f"{text}. {self.remedy}" if self.remedy else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Keep remedy and details across processes (Spark workers pickle what they raise)."""
+        """Keep remedy and details across processes: Spark workers pickle the errors they raise."""
         return _rebuild, (type(self), self.message, self.remedy, self.details)
 
 
@@ -55,27 +55,27 @@ class UnknownTableError(ConfigurationError):
 
 
 class PastRetentionError(ConfigurationError):
-    """What was asked for is older than what is kept: name a later change."""
+    """The requested change is no longer retained: choose a later one."""
 
 
 class AttentionError(CdclakeError):
-    """Nothing went wrong just now, but something is as it should not stay: a person must do something."""
+    """Nothing failed, but operator action is needed."""
 
     exit_code = 6
 
 
 class InputError(CdclakeError):
-    """A raw file, or what a person gave, cannot be taken as it is. Nothing of it was applied."""
+    """A raw file or an operator's input is invalid. None of it was applied."""
 
     exit_code = 3
 
 
 class UnreadableFileError(InputError):
-    """A raw file is truncated, empty or not of the format its name says."""
+    """A raw file is truncated, empty, or not in the format that its name implies."""
 
 
 class SchemaMismatchError(InputError):
-    """A raw file's columns cannot be brought into the table's without losing something."""
+    """A raw file's columns cannot be converted to the table's without loss."""
 
 
 class BadRowError(InputError):
@@ -83,17 +83,17 @@ class BadRowError(InputError):
 
 
 class RefusedChangeError(InputError):
-    """What a person asked of a lake table cannot be done as it was asked for. Nothing was changed."""
+    """A change that an operator requested is not possible as requested. Nothing was changed."""
 
 
 class RetryableError(CdclakeError):
-    """Nothing is lost and nothing is wrong: run again."""
+    """Nothing is wrong and nothing is lost: run again."""
 
     exit_code = 4
 
 
 class CommitConflictError(RetryableError):
-    """Another run committed this change number first. This run's work is discarded; the next run starts from theirs."""
+    """Another run committed this change number first. This run's work is discarded; the next run continues from it."""
 
 
 class LeaseHeldError(RetryableError):
@@ -101,29 +101,29 @@ class LeaseHeldError(RetryableError):
 
 
 class LeaseLostError(RetryableError):
-    """Another run took the table over while this one still held it for its own."""
+    """This run's lease expired, and another run took over the table."""
 
 
 class JobRunError(RetryableError):
-    """A Glue job could not be started, or did not end well."""
+    """A Glue job could not be started, or failed."""
 
 
 class NoRoomError(JobRunError):
-    """Glue takes no further run now. None was started."""
+    """Glue accepts no further run at the moment. No run was started."""
 
 
 class IntegrityError(CdclakeError):
-    """What is stored is not what it should be. Look before anything runs again."""
+    """Stored data is not as it should be. Investigate before anything runs again."""
 
     exit_code = 5
 
 
 class RawFilesLostError(IntegrityError):
-    """Change files vanished before they were applied. The table is frozen: what comes after them is not applied."""
+    """Change files vanished before they were applied. The table is frozen: later change files are not applied."""
 
 
 class LakeFilesError(IntegrityError):
-    """The files of a lake table are not those that cdclake left there."""
+    """The files in a lake table's folder are not those that cdclake left there."""
 
 
 class BooksError(IntegrityError):
@@ -131,4 +131,14 @@ class BooksError(IntegrityError):
 
 
 class CommitStateUnknownError(IntegrityError):
-    """The commit was sent and its answer lost: read the change log before anything else."""
+    """The commit was sent, but its response was lost: read the change log before anything else."""
+
+
+def file_not_retained(key: str, **where: object) -> IntegrityError:
+    """The error of an object store for a data file that is neither live nor retired."""
+    return IntegrityError(
+        "A data file is gone: it is neither in the table's folder nor among the retired files",
+        remedy="Its retention time is over, or it was deleted. Choose a later change, or reload the table",
+        **where,
+        file=key,
+    )

@@ -18,7 +18,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from cdclake.adapters import aws
-from cdclake.adapters.caller import aws_caller, machine_user, named_user
+from cdclake.adapters.caller import aws_caller_arn, configured_user, os_user
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.stores import S3, parse_location
@@ -225,7 +225,7 @@ class LakeTable:
         """
         log = self._place.log()
         report = newest_changes(log, log.head())
-        rows = [(*_facts(entry.record), entry.shown, entry.undone, entry.retained) for entry in report.entries]
+        rows = [(*_facts(entry.record), entry.current, entry.undone, entry.retained) for entry in report.entries]
         return self._spark.createDataFrame(rows, _CHANGES)
 
     def rollback(self, to: int | None = None, reason: str = "") -> Undone:
@@ -261,8 +261,8 @@ class LakeTable:
     @cached_property
     def user(self) -> str:
         """Who makes changes, for the change records."""
-        given = self._given_user or named_user()
-        return given or (aws_caller() if self._is_on_s3 else machine_user())
+        given = self._given_user or configured_user()
+        return given or (aws_caller_arn() if self._is_on_s3 else os_user())
 
     @property
     def _is_on_s3(self) -> bool:

@@ -1,9 +1,9 @@
-"""Logging for jobs and Lambda: one JSON object a line; those of a job go to stderr, as stdout is left to results.
+"""Logging for jobs and the Lambda: one JSON object per line. Jobs log to stderr and keep stdout for results.
 
-Every line has `time`, `level`, `logger` and `message`, and `run_id`, `table` and `change`, which are null where there
-is none: whose run it was, which table it is about, and the number of that table's newest change as far as is known.
-They and any other fields come from `configure` (for the whole process), `about` (for a block of code and all that it
-calls), `bind` (for a logger) and `extra=` (for a single call); the later in this list win.
+Every line has `time`, `level`, `logger` and `message`, and also `run_id`, `table` and `change`: the run, the table, and
+the number of the table's newest known change; null if there is none. These and other fields come from `configure` (for
+the process), `context` (for a block of code and all that it calls), `bind` (for a logger) and `extra=` (for one call).
+Later ones in this list win.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 else:
     _Adapter = logging.LoggerAdapter
 
-_OWN_OF_A_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _IN_EVERY_LINE: Mapping[str, object] = {"run_id": None, "table": None, "change": None}
-_about: ContextVar[Mapping[str, object]] = ContextVar("about", default={})  # noqa: B039 - never changed, but replaced
+_context: ContextVar[Mapping[str, object]] = ContextVar("context", default={})  # noqa: B039 - replaced, never changed
 _CHATTY = ("boto3", "botocore", "urllib3", "py4j")
 
 
@@ -33,7 +33,7 @@ class JsonFormatter(logging.Formatter):
     """Writes a log record as one line of JSON.
 
     Args:
-        fields: Fields of every line. Those of a single record win over them.
+        fields: Fields of every line; those of a record win.
     """
 
     def __init__(self, **fields: object) -> None:
@@ -49,8 +49,8 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
             **_IN_EVERY_LINE,
             **self.fields,
-            **_about.get(),
-            **{name: value for name, value in vars(record).items() if name not in _OWN_OF_A_RECORD},
+            **_context.get(),
+            **{name: value for name, value in vars(record).items() if name not in _STANDARD_ATTRIBUTES},
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
@@ -58,19 +58,19 @@ class JsonFormatter(logging.Formatter):
 
 
 class BoundLogger(_Adapter):
-    """A logger whose lines all carry some fields."""
+    """A logger that adds fields to all its lines."""
 
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
-        """Join the bound fields and those of the call; the call's win."""
+        """Merge the bound fields with those of the call, which win."""
         return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
 
 
 def configure(level: str = "INFO", stream: TextIO | None = None, **fields: object) -> None:
-    """Send all logging of the process to one stream as JSON, in place of whatever handlers there were.
+    """Send all logs of the process to one stream as JSON, replacing existing handlers.
 
     Args:
-        level: Least level that is written; libraries that log every call write warnings only.
-        stream: Where to; stderr if not given.
+        level: Minimum level; for libraries that log every call, it is WARNING.
+        stream: Where to write; None: stderr.
         fields: Fields of every line.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -81,15 +81,15 @@ def configure(level: str = "INFO", stream: TextIO | None = None, **fields: objec
 
 
 @contextmanager
-def about(**fields: object) -> Iterator[None]:
-    """Give fields to every line that this thread writes within the block. Blocks may lie within each other."""
-    token = _about.set({**_about.get(), **fields})
+def context(**fields: object) -> Iterator[None]:
+    """Add fields to every line that this thread writes within the block. Blocks can be nested."""
+    token = _context.set({**_context.get(), **fields})
     try:
         yield
     finally:
-        _about.reset(token)
+        _context.reset(token)
 
 
 def bind(name: str, **fields: object) -> BoundLogger:
-    """The logger of that name, with fields for every line."""
+    """The logger with that name, with fields for all its lines."""
     return BoundLogger(logging.getLogger(name), fields)

@@ -1,4 +1,4 @@
-"""Sockets that only programs of this machine can reach."""
+"""Sockets that only programs on this machine can reach."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ HOST = "127.0.0.1"
 _BACKLOG = 128
 
 
-def listen(port: int, who: str) -> socket.socket:
-    """A socket that listens on a loopback port.
+def listen(port: int, service: str) -> socket.socket:
+    """Open a socket that listens on a loopback port.
 
     Args:
-        port: 0 for any free one.
-        who: What is to listen there, for the error.
+        port: The port; 0 for any free one.
+        service: What listens there, for the error message.
 
     Raises:
-        ConfigurationError: The port cannot be had.
+        ConfigurationError: The port is not available.
     """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -27,6 +27,7 @@ def listen(port: int, who: str) -> socket.socket:
         listening.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
         listening.close()
-        message = f"{who} cannot listen on port {port}: {error}"
-        raise ConfigurationError(message, remedy="Stop what uses it, or choose another port with --port") from error
+        message = f"{service} cannot listen on port {port}: {error}"
+        remedy = "Stop the program that uses the port, or choose another one with --port"
+        raise ConfigurationError(message, remedy=remedy) from error
     return listening

@@ -1,7 +1,7 @@
-"""The reference merge: what a table and its history must hold, worked out one row at a time.
+"""The reference merge: computes row by row what a table and its history must contain.
 
-Pure Python, no Spark, no Arrow, and slow; it exists to be obviously right. The engine's tests demand that the lake
-equals what this says.
+It is pure Python, without Spark and Arrow, and slow. It exists to be obviously right: the engine's tests require that
+the lake equals its result.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class ChangeRow:
     """One row of a change file.
 
     Attributes:
-        position: What orders it among all change rows of the table; unique.
+        position: Orders all change rows of the table; unique.
         op: `I`, `U` or `D`.
-        row: The source's columns; those that the change did not send are left out.
-        old_key: The key before an update that changed it, in the order of the primary key; None if it did not.
+        row: The source's columns, without those that the change did not send.
+        old_key: The old key of an update that changed the key, in primary-key order; None for all other rows.
     """
 
     position: str
@@ -37,7 +37,7 @@ class ChangeRow:
 
 @dataclass(frozen=True)
 class LakeRow:
-    """One row that the lake table must hold."""
+    """One row that the lake table must contain."""
 
     row: Row
     op: str
@@ -52,24 +52,24 @@ def merge(
     *,
     soft_delete: bool = False,
 ) -> list[LakeRow]:
-    """What a table holds after a full load and some changes.
+    """Compute the rows of a table after a full load and some changes.
 
-    The changes are made one by one in the order of their positions, each once. An insert or update puts its row in the
-    place of what was there of its key; a column that it did not send keeps its value, or is null in a new row. An
-    update that changed the key takes the row of the old key away. In what order the changes are given does not matter.
+    Applies the changes once each, in the order of their positions; the order of the argument does not matter. An insert
+    or update replaces the row with its key. A column that it did not send keeps its value, or is null in a new row. An
+    update that changed the key also deletes the row with the old key.
 
     Args:
-        primary_key: Key columns. Without any, every full-load row and every insert is a row of the table.
+        primary_key: Key columns. If empty, every full-load row and every insert is a row of the table.
         full_load: Rows of the full load.
         changes: Rows of all change files.
         columns: All columns of the table; needed only if changes leave some out.
-        soft_delete: Whether a deleted row stays as it is, but for its operation, which is `D` then. An insert or update
-            after that is as if the row had not been there.
+        soft_delete: Whether a deleted row stays in the table with the operation `D`. A later insert or update treats it
+            as absent.
 
     Returns:
-        The table's rows, by key, or in the order given if there is no key.
+        The table's rows by key, or in input order if there is no key.
     """
-    in_order = sorted({change.position: change for change in changes}.values(), key=lambda change: change.position)
+    in_order = _in_order(changes)
     if not primary_key:
         inserts = [LakeRow(change.row, "I", change.position) for change in in_order if change.op == "I"]
         return [LakeRow(row, "I", "") for row in full_load] + inserts
@@ -82,9 +82,13 @@ def merge(
             _delete(table, key, soft_delete)
         else:
             before = table.get(key)
-            kept = before.row if before and before.op != "D" else dict.fromkeys(columns)
-            table[key] = LakeRow({**kept, **change.row}, change.op, change.position)
+            old_row = before.row if before and before.op != "D" else dict.fromkeys(columns)
+            table[key] = LakeRow({**old_row, **change.row}, change.op, change.position)
     return [table[key] for key in sorted(table)]
+
+
+def _in_order(changes: Iterable[ChangeRow]) -> list[ChangeRow]:
+    return sorted({change.position: change for change in changes}.values(), key=lambda change: change.position)
 
 
 def _delete(table: dict[Key, LakeRow], key: Key, soft_delete: bool) -> None:
@@ -95,10 +99,10 @@ def _delete(table: dict[Key, LakeRow], key: Key, soft_delete: bool) -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """A full load, and the change files applied since.
+    """A full load and the change files applied after it.
 
     Attributes:
-        rows: Rows of the full load; None if there was none, which only the first may say.
+        rows: Rows of the full load; None if there was none, which is possible only in the first `Load`.
         loaded_utc: When the full load was read from the source.
         changes: Rows of the change files.
     """
@@ -110,13 +114,13 @@ class Load:
 
 @dataclass(frozen=True)
 class Version:
-    """One row that the history must hold.
+    """One row version that the history must contain.
 
     Attributes:
         operation: `insert`, `update` or `delete`.
-        position: What orders it among those of its key since the last full load; empty if that made it.
-        valid_from: Since when the row was so.
-        valid_to: Until when; None if it is the newest version of its key.
+        position: Orders the versions of a key since the last full load; empty if a full load made the version.
+        valid_from: Start of the version's validity.
+        valid_to: End of its validity; None for the newest version of its key.
     """
 
     row: Row
@@ -132,36 +136,34 @@ def history(
     columns: Sequence[str],
     time_of: Callable[[Row, str], datetime | None],
 ) -> list[Version]:
-    """What the history of a table holds.
+    """Compute the history of a table.
 
-    Each full load adds a version of each key whose row is not what the newest version says, and a delete of each key
-    that is gone. After it come the versions that the change rows make, in the order of their positions, each once. Of
-    what kind a version is and until when it holds is told by its neighbours alone, so that the order in which changes
-    come does not matter.
+    Each full load adds a version for every key whose row differs from its newest version, and a delete for every key
+    that is gone. Then each change row adds one version, in the order of the positions. The operation and the end of a
+    version depend only on its neighbors, so the order in which changes arrive does not matter.
 
     Args:
         primary_key: Key columns, at least one.
         loads: Full loads with the changes after each, in order.
         columns: All columns of the table.
-        time_of: Since when a row is so, given its position; None for a loaded one means since the load.
+        time_of: Start of a row's validity, by row and position; None for a loaded row means the time of the load.
 
     Returns:
-        Versions by key, those of a key in order.
+        Versions by key, in order within a key.
     """
     versions: dict[Key, list[Version]] = {}
     for load in loads:
         if load.rows is not None:
             _compare(versions, {_key(primary_key, row): row for row in load.rows}, load.loaded_utc, time_of)
-        in_order = sorted({change.position: change for change in load.changes}.values(), key=lambda one: one.position)
-        for change in in_order:
-            key, made = _key(primary_key, change.row), [(change.row, "delete" if change.op == "D" else "update")]
+        for change in _in_order(load.changes):
+            key, operations = _key(primary_key, change.row), [(change.row, "delete" if change.op == "D" else "update")]
             if change.old_key is not None and change.old_key != key:
-                made.append((dict(zip(primary_key, change.old_key)), "delete"))
-            for row, operation in made:
-                when = time_of(row, change.position) or load.loaded_utc
-                version = Version(row, operation, change.position, when)
+                operations.append((dict(zip(primary_key, change.old_key)), "delete"))
+            for row, operation in operations:
+                valid_from = time_of(row, change.position) or load.loaded_utc
+                version = Version(row, operation, change.position, valid_from)
                 versions.setdefault(_key(primary_key, row), []).append(version)
-    return [one for key in sorted(versions) for one in _chained(versions[key], columns)]
+    return [version for key in sorted(versions) for version in _linked(versions[key], columns)]
 
 
 def _compare(
@@ -179,8 +181,8 @@ def _compare(
             known.append(Version(known[-1].row, "delete", "", now))
 
 
-def _chained(versions: Sequence[Version], columns: Sequence[str]) -> Iterator[Version]:
-    """Versions of a key as their neighbours make them: a delete tells the row that it took away, if there was one."""
+def _linked(versions: Sequence[Version], columns: Sequence[str]) -> Iterator[Version]:
+    """Complete the versions of a key from their neighbors. A delete contains the row that it deleted, if any."""
     before: Version | None = None
     for version, after in zip(versions, [*versions[1:], None]):
         row, operation = version.row, version.operation

@@ -1,6 +1,6 @@
-"""What the core needs of the outside: object stores, the state table, jobs, the clock.
+"""The interfaces through which the core uses the outside world: object stores, the state table, jobs, the clock.
 
-Adapters implement these; the core never imports an adapter. Each port has one contract test, run on all its adapters.
+Adapters implement them, and the core never imports an adapter. One contract test per port runs on all its adapters.
 """
 
 from __future__ import annotations
@@ -18,111 +18,115 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableState
 
 Clock = Callable[[], datetime]
-"""Gives the time now, in UTC."""
+"""Returns the current time in UTC."""
 
 
 class ObjectReader(Protocol):
-    """Listings of one bucket or folder. Keys are `/`-separated and relative to it.
+    """Lists one bucket or folder. Keys are separated by `/` and relative to it.
 
-    Every method raises `ConfigurationError` when the bucket does not exist or may not be read.
+    Every method raises `ConfigurationError` if the bucket does not exist or the caller may not read it.
     """
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
-        """Every object whose key begins with `prefix` and sorts after `start_after`, by key, through all pages."""
+        """All objects whose keys begin with `prefix` and sort after `start_after`, by key, through all pages."""
         ...
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        """Every distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
+        """All distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
         ...
 
 
 class ObjectStore(ObjectReader, Protocol):
-    """One bucket or folder that can be written."""
+    """One writable bucket or folder.
+
+    A data file is live while readers see it under its key. A retired data file is out of readers' sight and can be
+    restored. A data file that is live or retired is retained.
+    """
 
     def get(self, key: str) -> bytes | None:
-        """Content of an object; None if there is none."""
+        """The content of an object; None if it does not exist."""
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object, replacing any."""
+        """Write an object, replacing an existing one."""
         ...
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """Write an object unless there is one already; False if there is. Of concurrent callers exactly one gets True.
+        """Write an object if none exists, and return whether this call wrote it. Of concurrent callers, one gets True.
 
         Raises:
-            CommitStateUnknownError: It cannot be told whether this call wrote it.
+            CommitStateUnknownError: This call may have written it or not.
         """
         ...
 
     def copy(self, source: str, target: str) -> None:
-        """Copy an object within the store, whole or not at all; the target appears complete. Any size.
+        """Copy an object of any size within the store. The target appears complete or not at all.
 
         Raises:
-            IntegrityError: There is no source.
+            IntegrityError: The source does not exist.
         """
         ...
 
     def delete(self, keys: list[str]) -> None:
-        """Delete objects for good as far as readers see; an absent one is no error."""
+        """Delete objects; an absent object is no error."""
         ...
 
-    def retire(self, key: str, keep_as: str) -> None:
-        """Take a data file out of readers' sight in a way that can be undone; no error if that happened already.
+    def retire(self, key: str, retired_key: str) -> None:
+        """Retire a data file; no error if it is retired already.
 
         Args:
             key: The data file.
-            keep_as: Where to keep it, in a store that keeps no versions of its own.
+            retired_key: Where a store without versions keeps the retired file.
         """
         ...
 
-    def restore(self, key: str, keep_as: str) -> None:
-        """Bring a retired data file back, byte for byte; no error if it is in sight already.
+    def restore(self, key: str, retired_key: str) -> None:
+        """Make a retired data file live again, byte for byte; no error if it is live already.
 
         Args:
             key: The data file.
-            keep_as: As it was given to `retire`.
+            retired_key: As in `retire`.
 
         Raises:
-            IntegrityError: It is neither in sight nor kept any more.
+            IntegrityError: It is no longer retained.
         """
         ...
 
-    def is_kept(self, key: str, keep_as: str) -> bool:
-        """Whether a data file is in sight, or retired so that `restore` would bring it back."""
+    def is_retained(self, key: str, retired_key: str) -> bool:
+        """Whether a data file is live, or retired so that `restore` would succeed."""
         ...
 
-    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
-        """Copy a data file, in sight or retired, to another object, whole or not at all. Any size.
+    def copy_retained(self, key: str, retired_key: str, target: str) -> None:
+        """Copy a live or retired data file of any size. The target appears complete or not at all.
 
         Raises:
-            IntegrityError: It is neither in sight nor kept any more.
+            IntegrityError: It is no longer retained.
         """
         ...
 
-    def discard(self, key: str, keep_as: str) -> None:
-        """Delete a retired data file for good. One in sight is left alone; no error if nothing is kept of it."""
+    def discard(self, key: str, retired_key: str) -> None:
+        """Permanently delete a retired data file. A live one is left alone; an absent one is no error."""
         ...
 
-    def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:
-        """Delete for good what is held out of sight: earlier versions of objects, and objects that were deleted.
+    def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:
+        """Permanently delete what readers do not see: earlier versions of objects, and deleted objects.
 
         Args:
-            prefix: What the keys of the objects begin with.
-            spare: Whether to leave all of an object as it is, by its key.
+            prefix: Prefix of the objects' keys.
+            is_protected: Returns for a key whether to keep all versions of the object.
 
         Returns:
-            How many versions were deleted; 0 in a store that keeps none of its own.
+            Number of versions deleted; 0 in a store without versions.
         """
         ...
 
 
-class Acquired(NamedTuple):
-    """A lease as it was given.
+class AcquiredLease(NamedTuple):
+    """A lease that was just acquired.
 
     Attributes:
         token: The fencing token, greater than any before.
-        taken_over_from: Holder whose lease was over and had not been given back; empty if the table was free.
+        taken_over_from: The holder whose lease expired without being released; empty if the table was free.
     """
 
     token: int
@@ -130,22 +134,22 @@ class Acquired(NamedTuple):
 
 
 class StateStore(Protocol):
-    """The state table. Nothing here ever overwrites an attribute that a person sets, but `set_by_person`."""
+    """The state table. Only `set_attributes` overwrites attributes that an operator sets."""
 
     def all(self, path_prefix: str = "") -> Iterator[TableState]:
-        """Every table's state whose path begins with `path_prefix`, through all pages, any order."""
+        """The state of all tables whose path begins with `path_prefix`, through all pages, in any order."""
         ...
 
     def get(self, path: str) -> TableState | None:
-        """One table's state; None if it is not registered. A failed read is an error, never None."""
+        """The state of one table; None if it is not registered. A failed read is an error, never None."""
         ...
 
     def register(self, state: TableState) -> bool:
-        """Add a table unless it is there already; False if it is."""
+        """Add a table if it is not registered yet, and return whether this call added it."""
         ...
 
-    def set_by_person(self, path: str, attributes: Mapping[str, str]) -> None:
-        """Change settings of a registered table.
+    def set_attributes(self, path: str, attributes: Mapping[str, str]) -> None:
+        """Change the settings of a registered table, on behalf of an operator.
 
         Raises:
             UnknownTableError: No such item.
@@ -153,11 +157,11 @@ class StateStore(Protocol):
         ...
 
     def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
-        """Write the outcome of a run (watermark, last change, error...) to a registered table's item.
+        """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
         Args:
             path: The table.
-            attributes: At least one, and only attributes whose names begin with `Last`.
+            attributes: At least one; all names begin with `Last`.
 
         Raises:
             UnknownTableError: No such item.
@@ -165,18 +169,18 @@ class StateStore(Protocol):
         ...
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
-        """Leave the mark that somebody wants this table looked at. True if the caller should start the run.
+        """Record a request to process a table, and return whether the caller should start a run.
 
-        False if a mark younger than `stale_after_seconds` is there: a run that has not listed yet will see the caller's
-        file as well.
+        Returns False if a request younger than `stale_after_seconds` is pending: its run has not listed the raw files
+        yet, and will see the caller's file too.
 
         Raises:
             UnknownTableError: No such item.
         """
         ...
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> Acquired:
-        """Take the right to write a table for `seconds`.
+    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
+        """Acquire the right to write a table for `seconds`.
 
         Raises:
             LeaseHeldError: Another holder's lease has not expired.
@@ -185,60 +189,60 @@ class StateStore(Protocol):
         ...
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
-        """Extend the lease; False if it is no longer this holder's."""
+        """Extend the lease; False if this holder no longer has it."""
         ...
 
     def clear_request(self, path: str) -> None:
-        """Take the mark of `request_work` away, before listing: a file that comes later leaves a new one."""
+        """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
         ...
 
     def release_lease(self, path: str, token: int, *, even_if_requested: bool) -> bool:
-        """Give the lease back.
+        """Release the lease.
 
         Returns:
-            False if `even_if_requested` is false and a mark of `request_work` has been left meanwhile: the lease is
-            kept and the holder should look again. True otherwise, also if the lease was no longer this token's.
+            False if a request is pending and `even_if_requested` is false: the holder keeps the lease and should list
+            the raw files again. True otherwise, also if this token's lease was lost.
         """
         ...
 
 
 class TaskStatistics(Protocol):
-    """Knows how far DMS tasks are."""
+    """Reads the progress of DMS tasks."""
 
     def table_state(self, task: str, name: TableName) -> str | None:
-        """What a task says of a table: `Full load`, `Table completed`, ...; None if the task does not know the table.
+        """The state of a table in a task: `Full load`, `Table completed`, ...; None if the task lacks the table.
 
         Args:
             task: ARN of the task.
             name: The table, by the names of its raw folders.
 
         Raises:
-            ConfigurationError: There is no such task, or it may not be looked at.
+            ConfigurationError: The task does not exist, or the caller may not read it.
         """
         ...
 
 
 class JobState(Enum):
-    """How a job run stands."""
+    """The state of a job run."""
 
     ACTIVE = "ACTIVE"
-    """Waits for its turn, runs, or is being stopped."""
+    """Queued, running, or stopping."""
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
-    """It raised an error, or ran out of its time."""
+    """It raised an error or timed out."""
     STOPPED = "STOPPED"
-    """Somebody stopped it."""
+    """An operator stopped it."""
     GIVEN_UP = "GIVEN_UP"
-    """The service ended it, or never began it, through no fault of the job."""
+    """The service ended it, or never started it, through no fault of the job."""
 
 
 class JobRun(NamedTuple):
-    """A job run as asked for.
+    """A job run at the time of the request.
 
     Attributes:
-        state: How it stands.
-        detail: The service's own word for the state (`RUNNING`, `TIMEOUT`, ...).
-        error: What the service says went wrong.
+        state: Its state.
+        detail: The service's own name of the state (`RUNNING`, `TIMEOUT`, ...).
+        error: The service's error message.
     """
 
     run_id: str
@@ -248,39 +252,39 @@ class JobRun(NamedTuple):
 
 
 class JobRunner(Protocol):
-    """Starts Glue jobs and tells how they stand."""
+    """Starts and observes Glue jobs."""
 
     def start(self, job: str, arguments: Mapping[str, str]) -> str:
-        """Start a run and return its id. Argument names come without dashes.
+        """Start a run and return its id. Argument names have no dashes.
 
         Raises:
-            NoRoomError: As many runs are there, or starts were asked for, as may be. None was started.
-            JobRunError: It could not be started; says why.
+            NoRoomError: A limit on runs or requests is reached. No run was started.
+            JobRunError: The run could not be started; says why.
         """
         ...
 
     def get(self, job: str, run_id: str) -> JobRun:
-        """How a run stands."""
+        """The state of a run."""
         ...
 
     def stop(self, job: str, run_id: str) -> JobRun:
-        """Have a run stopped, if it has not ended; returns how it stands right after. It may take a while to stop."""
+        """Stop a run unless it has ended; returns its state right afterwards. Stopping may take a while."""
         ...
 
 
 class MetricSink(Protocol):
-    """Takes measurements of the work, for graphs and alarms."""
+    """Accepts metrics, for graphs and alarms."""
 
     def put(self, metrics: Sequence[Metric]) -> None:
-        """Keep measurements, any number and any order. Never raises: what is not taken is logged, no more."""
+        """Store any number of metrics, in any order. Never raises; logs what could not be stored."""
         ...
 
 
 class Catalog(Protocol):
-    """Tables of one database of a catalog, which tells query engines where tables are and how to read them.
+    """The tables of one catalog database, from which query engines learn where tables are and how to read them.
 
-    Every method raises `ConfigurationError` when there is no such database or the caller may not use it, and
-    `RetryableError` when the catalog is busy or out of reach.
+    Every method raises `ConfigurationError` if the database does not exist or the caller may not use it, and
+    `RetryableError` if the catalog is busy or unreachable.
     """
 
     @property
@@ -289,33 +293,33 @@ class Catalog(Protocol):
         ...
 
     def table(self, name: str) -> CatalogTable | None:
-        """A table; None if there is none of that name."""
+        """A table; None if it does not exist."""
         ...
 
     def partitions(self, name: str) -> Iterator[CatalogPartition]:
-        """Every partition of a table that is there, through all pages, any order."""
+        """All partitions of an existing table, through all pages, in any order."""
         ...
 
     def create_table(self, name: str, table: CatalogTable) -> None:
-        """Add a table that is not there."""
+        """Create a table that does not exist."""
         ...
 
     def update_table(self, name: str, table: CatalogTable) -> None:
-        """Have a table that is there be as this. What people wrote beside it, such as comments of columns, stays."""
+        """Update an existing table. What users added to it, such as column comments, stays."""
         ...
 
     def drop_table(self, name: str) -> None:
-        """Remove a table and its partitions; an absent one is no error. No data is touched."""
+        """Drop a table and its partitions; an absent table is no error. Data is not touched."""
         ...
 
     def create_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
-        """Add partitions, any number, that are not there."""
+        """Create any number of partitions that do not exist."""
         ...
 
     def update_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
-        """Have partitions, any number, that are there be as these."""
+        """Update any number of existing partitions."""
         ...
 
     def drop_partitions(self, name: str, partitions: Sequence[PartitionValues]) -> None:
-        """Remove partitions, any number; an absent one is no error. No data is touched."""
+        """Drop any number of partitions; an absent partition is no error. Data is not touched."""
         ...

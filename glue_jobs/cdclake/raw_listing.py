@@ -1,4 +1,4 @@
-"""Lists a table's raw files, wherever DMS puts them."""
+"""Lists a table's raw files, in its own folder and in the folder of transaction files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def list_raw_files(raw: ObjectReader, raw_prefix: str, cdc_path: str) -> tuple[list[RawFile], list[RawFile]]:
-    """Full-load files by name, and change files in the order they are applied.
+    """List the full-load files by name, and the change files in the order of their application.
 
     Args:
         raw: The raw bucket.

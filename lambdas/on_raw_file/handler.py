@@ -99,7 +99,7 @@ def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) 
     mentions += transaction_tables(files, dependencies.states, dependencies.raw_prefix)
     for mention in _each_once(mentions):
         table = mention.table
-        with logs.about(table=str(table.name)):
+        with logs.context(table=str(table.name)):
             try:
                 done[table.path] = _see_to(mention, dependencies, now)
             except Exception as error:

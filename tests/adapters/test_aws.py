@@ -47,7 +47,7 @@ def test_missing_credentials_are_an_error_that_says_so(aws: None, monkeypatch: p
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     store = S3Store(aws_clients.client("s3"), "lake")
-    with pytest.raises(ConfigurationError, match="no AWS credentials"):
+    with pytest.raises(ConfigurationError, match="No AWS credentials"):
         store.put_if_absent("a", b"")
 
 

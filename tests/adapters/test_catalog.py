@@ -11,7 +11,7 @@ import pytest
 from botocore.config import Config
 
 from cdclake.adapters import aws as aws_clients
-from cdclake.adapters.catalog import GlueCatalog, catalog_of
+from cdclake.adapters.catalog import GlueCatalog, open_catalog
 from cdclake.errors import ConfigurationError, RetryableError
 from cdclake.model.catalog import CatalogTable, Statistics
 from cdclake.model.schema import Column
@@ -231,7 +231,7 @@ def test_a_figure_that_changes_leaves_no_version_of_the_table_behind(client: Glu
 
 
 def test_no_database_is_no_catalog(aws: None):
-    assert catalog_of("") is None
-    made = catalog_of("lake")
+    assert open_catalog("") is None
+    made = open_catalog("lake")
     assert made
     assert made.database == "lake"

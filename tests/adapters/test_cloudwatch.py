@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cdclake import logs
-from cdclake.adapters.cloudwatch import MOST_IN_A_REQUEST, CloudWatchMetrics, cloudwatch_metrics, metric_data
+from cdclake.adapters.cloudwatch import MAX_PER_REQUEST, CloudWatchMetrics, cloudwatch_metrics, metric_data
 from cdclake.model.metrics import Measure, Metric
 
 
@@ -65,7 +65,7 @@ class Requests:
 def test_many_metrics_go_in_requests_of_the_size_that_cloudwatch_takes():
     requests = Requests()
     CloudWatchMetrics(requests, per_table=True).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
-    assert requests.sizes == [MOST_IN_A_REQUEST, MOST_IN_A_REQUEST, 1]
+    assert requests.sizes == [MAX_PER_REQUEST, MAX_PER_REQUEST, 1]
 
 
 def test_what_cloudwatch_refuses_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture):

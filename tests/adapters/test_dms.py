@@ -67,7 +67,7 @@ def test_the_settings_of_a_task_are_told_by_section(dms: Stubber):
 def test_settings_of_no_task_are_an_error_with_a_remedy(dms: Stubber):
     statistics = DmsStatistics(lambda: dms.client)
     dms.add_response("describe_replication_tasks", {"ReplicationTasks": []}, ASKED)
-    with pytest.raises(ConfigurationError, match="no such DMS task"):
+    with pytest.raises(ConfigurationError, match="The DMS task does not exist"):
         statistics.settings(TASK)
     dms.add_client_error("describe_replication_tasks", "AccessDeniedFault")
     with pytest.raises(ConfigurationError, match="DescribeReplicationTasks"):

@@ -95,5 +95,5 @@ def test_missing_credentials_are_an_error_that_says_so(s3_server: str, monkeypat
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    with pytest.raises(ConfigurationError, match="no AWS credentials"):
+    with pytest.raises(ConfigurationError, match="No AWS credentials"):
         lake_filesystem(BUCKET).open()

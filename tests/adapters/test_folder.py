@@ -35,11 +35,11 @@ USES: list[Callable[[FolderStore, str], object]] = [
     lambda store, key: store.retire("inside", key),
     lambda store, key: store.restore(key, "kept"),
     lambda store, key: store.restore("inside", key),
-    lambda store, key: store.is_kept(key, "kept"),
-    lambda store, key: store.is_kept("inside", key),
-    lambda store, key: store.copy_kept(key, "inside", "copy"),
-    lambda store, key: store.copy_kept("inside", key, "copy"),
-    lambda store, key: store.copy_kept("inside", "kept", key),
+    lambda store, key: store.is_retained(key, "kept"),
+    lambda store, key: store.is_retained("inside", key),
+    lambda store, key: store.copy_retained(key, "inside", "copy"),
+    lambda store, key: store.copy_retained("inside", key, "copy"),
+    lambda store, key: store.copy_retained("inside", "kept", key),
     lambda store, key: store.discard(key, "kept"),
     lambda store, key: store.discard("absent", key),
 ]
@@ -142,7 +142,7 @@ def test_a_missing_folder_is_an_error_that_names_it(root: Path) -> None:
     store = FolderStore(root)
     root.rmdir()
     for use in (lambda: list(store.list("")), lambda: list(store.list_folders("")), lambda: store.get("a")):
-        with pytest.raises(ConfigurationError, match="no such folder"):
+        with pytest.raises(ConfigurationError, match="folder does not exist"):
             use()
 
 
@@ -168,11 +168,11 @@ def test_a_forbidden_folder_is_an_error_that_says_so(
 def test_a_folder_is_no_data_file(root: Path) -> None:
     store = FolderStore(root)
     store.put("retired/a/b", b"1")
-    assert not store.is_kept("table/a", "retired/a")
+    assert not store.is_retained("table/a", "retired/a")
     with pytest.raises(IntegrityError):
         store.restore("table/a", "retired/a")
     with pytest.raises(IntegrityError):
-        store.copy_kept("table/a", "retired/a", "copy")
+        store.copy_retained("table/a", "retired/a", "copy")
     store.discard("table/a", "retired/a")
     assert [found.key for found in store.list("")] == ["retired/a/b"]
 
@@ -189,5 +189,5 @@ def test_a_data_file_that_is_restored_while_it_is_copied_is_found(root: Path, mo
         return open_file(path, *args, **kwargs)
 
     monkeypatch.setattr(Path, "open", open_too_late)
-    store.copy_kept("table/1", "retired/1", "copy")
+    store.copy_retained("table/1", "retired/1", "copy")
     assert store.get("copy") == b"1"

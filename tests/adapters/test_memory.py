@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryState, MemoryStore, Start
+from cdclake.adapters.memory import JobStart, ManualClock, MemoryJobs, MemoryState, MemoryStore
 from cdclake.errors import JobRunError
 from cdclake.model.table import TableState
 from cdclake.ports import JobRun, JobState
@@ -39,7 +39,7 @@ def test_jobs_succeed_unless_told_otherwise() -> None:
     jobs = MemoryJobs()
     run_id = jobs.start("job", {"a": "1"})
     assert jobs.get("job", run_id) == JobRun(run_id, JobState.SUCCEEDED, "SUCCEEDED")
-    assert jobs.started == [Start("job", {"a": "1"}, run_id)]
+    assert jobs.started == [JobStart("job", {"a": "1"}, run_id)]
 
 
 def test_a_script_decides_by_job_and_arguments() -> None:

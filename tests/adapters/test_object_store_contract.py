@@ -197,9 +197,9 @@ RETIRED = "control/retired/1"
 CONTENT = bytes(range(256)) * 100
 
 
-def retired(store: ObjectStore, key: str = "table/1", keep_as: str = RETIRED) -> None:
+def retired(store: ObjectStore, key: str = "table/1", retired_key: str = RETIRED) -> None:
     store.put(key, CONTENT)
-    store.retire(key, keep_as)
+    store.retire(key, retired_key)
 
 
 def test_restore_brings_back_the_same_bytes_and_keeps_no_copy(store: ObjectStore) -> None:
@@ -239,7 +239,7 @@ def test_a_data_file_can_be_retired_and_restored_again_and_again(store: ObjectSt
     "use",
     [
         lambda store: store.restore("table/1", RETIRED),
-        lambda store: store.copy_kept("table/1", RETIRED, "table/2"),
+        lambda store: store.copy_retained("table/1", RETIRED, "table/2"),
     ],
 )
 def test_what_is_not_kept_cannot_be_had_back(store: ObjectStore, use: Callable[[ObjectStore], None]) -> None:
@@ -249,23 +249,23 @@ def test_what_is_not_kept_cannot_be_had_back(store: ObjectStore, use: Callable[[
         use(store)
     assert "later change" in raised.value.remedy
     assert keys(store) == before
-    assert store.is_kept("table/10", f"{RETIRED}0")
+    assert store.is_retained("table/10", f"{RETIRED}0")
 
 
 def test_is_kept_in_sight_and_retired_but_not_otherwise(store: ObjectStore) -> None:
-    assert not store.is_kept("table/1", RETIRED)
+    assert not store.is_retained("table/1", RETIRED)
     store.put("table/1", CONTENT)
-    assert store.is_kept("table/1", RETIRED)
+    assert store.is_retained("table/1", RETIRED)
     store.retire("table/1", RETIRED)
-    assert store.is_kept("table/1", RETIRED)
-    assert not store.is_kept("table", "control/retired")
+    assert store.is_retained("table/1", RETIRED)
+    assert not store.is_retained("table", "control/retired")
     store.discard("table/1", RETIRED)
-    assert not store.is_kept("table/1", RETIRED)
+    assert not store.is_retained("table/1", RETIRED)
 
 
 def test_copy_kept_copies_what_is_in_sight(store: ObjectStore) -> None:
     fill(store, "table/1")
-    store.copy_kept("table/1", RETIRED, "staging/1")
+    store.copy_retained("table/1", RETIRED, "staging/1")
     assert store.get("staging/1") == store.get("table/1") == b"table/1"
 
 
@@ -273,7 +273,7 @@ def test_copy_kept_copies_what_is_retired_and_leaves_it_so(store: ObjectStore) -
     retired(store)
     before = keys(store)
     fill(store, "staging/1")
-    store.copy_kept("table/1", RETIRED, "staging/1")
+    store.copy_retained("table/1", RETIRED, "staging/1")
     assert store.get("staging/1") == CONTENT
     assert keys(store) == [*before, "staging/1"]
     store.restore("table/1", RETIRED)
@@ -309,15 +309,15 @@ def test_discard_of_what_never_was_is_no_error(store: ObjectStore) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "a+b", "a%20b", "a=ö&'\"<>", "day=2024-03-05 10:15:00", "日本"])
 def test_retired_files_of_any_printable_name_come_back(store: ObjectStore, name: str) -> None:
-    key, keep_as = f"table/{name}/1.parquet", f"control/retired/{name}/1.parquet"
-    retired(store, key, keep_as)
-    store.copy_kept(key, keep_as, f"copy/{name}")
+    key, retired_key = f"table/{name}/1.parquet", f"control/retired/{name}/1.parquet"
+    retired(store, key, retired_key)
+    store.copy_retained(key, retired_key, f"copy/{name}")
     assert store.get(f"copy/{name}") == CONTENT
-    store.restore(key, keep_as)
+    store.restore(key, retired_key)
     assert store.get(key) == CONTENT
-    store.retire(key, keep_as)
-    store.discard(key, keep_as)
-    assert not store.is_kept(key, keep_as)
+    store.retire(key, retired_key)
+    store.discard(key, retired_key)
+    assert not store.is_retained(key, retired_key)
 
 
 def at_once(call: Callable[[int], object], times: int = 16) -> None:
@@ -335,26 +335,26 @@ def test_16_callers_do_the_same_at_once_and_all_end_well(store: ObjectStore) -> 
     store.put("table/1", CONTENT)
     at_once(lambda _: store.retire("table/1", RETIRED))
     assert keys(store, "table/") == []
-    at_once(lambda number: store.copy_kept("table/1", RETIRED, f"copy/{number}"))
+    at_once(lambda number: store.copy_retained("table/1", RETIRED, f"copy/{number}"))
     assert {store.get(key) for key in keys(store, "copy/")} == {CONTENT}
     at_once(lambda _: store.restore("table/1", RETIRED))
     assert store.get("table/1") == CONTENT
     assert keys(store, "control/") == []
     store.retire("table/1", RETIRED)
     at_once(lambda _: store.discard("table/1", RETIRED))
-    assert not store.is_kept("table/1", RETIRED)
+    assert not store.is_retained("table/1", RETIRED)
 
 
 def test_16_callers_do_the_same_to_different_files_at_once(store: ObjectStore) -> None:
     def there_and_back(number: int) -> None:
-        key, keep_as, content = f"table/{number}", f"control/retired/{number}", str(number).encode()
+        key, retired_key, content = f"table/{number}", f"control/retired/{number}", str(number).encode()
         store.put(key, content)
-        store.retire(key, keep_as)
-        store.copy_kept(key, keep_as, f"copy/{number}")
-        store.restore(key, keep_as)
+        store.retire(key, retired_key)
+        store.copy_retained(key, retired_key, f"copy/{number}")
+        store.restore(key, retired_key)
         if number % 2:
-            store.retire(key, keep_as)
-            store.discard(key, keep_as)
+            store.retire(key, retired_key)
+            store.discard(key, retired_key)
 
     at_once(there_and_back)
     assert keys(store) == sorted([f"copy/{number}" for number in range(16)] + [f"table/{n}" for n in range(0, 16, 2)])
@@ -372,10 +372,10 @@ def test_a_file_is_found_and_copied_while_others_retire_or_restore_it(store: Obj
         if number % 3 == 0:
             getattr(store, move)("table/1", RETIRED)
         elif number % 3 == 1:
-            store.copy_kept("table/1", RETIRED, f"copy/{number}")
+            store.copy_retained("table/1", RETIRED, f"copy/{number}")
             assert store.get(f"copy/{number}") == CONTENT
         else:
-            assert store.is_kept("table/1", RETIRED)
+            assert store.is_retained("table/1", RETIRED)
 
     at_once(call, times=9)
 
@@ -392,8 +392,8 @@ def test_purging_leaves_what_is_in_sight_and_what_is_spared(store: ObjectStore) 
     store.purge("t/", lambda key: key == "t/3")
     assert keys(store, "t/") == ["t/1", "t/2"]
     assert [store.get(key) for key in ("t/1", "t/2", "u/1")] == [b"new"] * 3
-    assert store.is_kept("t/3", "retired/3")
-    assert not store.is_kept("t/4", "retired/4")
+    assert store.is_retained("t/3", "retired/3")
+    assert not store.is_retained("t/4", "retired/4")
     assert store.purge("t/", lambda key: key == "t/3") == 0
     store.restore("t/3", "retired/3")
     assert store.get("t/3") == b"kept"

@@ -138,8 +138,8 @@ def test_a_plain_refusal_is_no_unknown_outcome(store: S3Store, puts: Faults) -> 
         lambda store: store.delete(["a"]),
         lambda store: store.retire("a", "b"),
         lambda store: store.restore("a", "b"),
-        lambda store: store.is_kept("a", "b"),
-        lambda store: store.copy_kept("a", "b", "c"),
+        lambda store: store.is_retained("a", "b"),
+        lambda store: store.copy_retained("a", "b", "c"),
         lambda store: store.discard("a", "b"),
     ],
 )

@@ -35,8 +35,8 @@ Use = Callable[[S3Store], object]
 USES: dict[str, Use] = {
     "retire": lambda store: store.retire(KEY, RETIRED),
     "restore": lambda store: store.restore(KEY, RETIRED),
-    "is_kept": lambda store: store.is_kept(KEY, RETIRED),
-    "copy_kept": lambda store: store.copy_kept(KEY, RETIRED, COPY),
+    "is_retained": lambda store: store.is_retained(KEY, RETIRED),
+    "copy_retained": lambda store: store.copy_retained(KEY, RETIRED, COPY),
     "discard": lambda store: store.discard(KEY, RETIRED),
 }
 
@@ -94,8 +94,8 @@ def test_a_file_comes_back_whatever_becomes_of_versioning(
     store.retire(KEY, RETIRED)
     assert KEY not in visible(store)
     set_versioning(s3, when_restored)
-    assert store.is_kept(KEY, RETIRED)
-    store.copy_kept(KEY, RETIRED, COPY)
+    assert store.is_retained(KEY, RETIRED)
+    store.copy_retained(KEY, RETIRED, COPY)
     assert store.get(COPY) == CONTENT
     store.restore(KEY, RETIRED)
     assert is_intact(store)
@@ -119,7 +119,7 @@ def test_nothing_is_left_of_a_discarded_file_whatever_becomes_of_versioning(
     set_versioning(s3, when_discarded)
     store.discard(KEY, RETIRED)
     assert everything(s3) == []
-    assert not store.is_kept(KEY, RETIRED)
+    assert not store.is_retained(KEY, RETIRED)
 
 
 @pytest.mark.parametrize("now", [ENABLED, SUSPENDED])
@@ -180,7 +180,7 @@ def test_of_two_versions_the_newest_comes_back(s3: S3Client, store: S3Store) -> 
     store.retire(KEY, RETIRED)
     newest = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
     store.retire(KEY, RETIRED)
-    store.copy_kept(KEY, RETIRED, COPY)
+    store.copy_retained(KEY, RETIRED, COPY)
     assert store.get(COPY) == CONTENT
     store.restore(KEY, RETIRED)
     assert is_intact(store)
@@ -195,9 +195,9 @@ def test_a_file_whose_versions_have_expired_is_gone_for_good(s3: S3Client, store
     version = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
     store.retire(KEY, RETIRED)
     s3.delete_object(Bucket=BUCKET, Key=KEY, VersionId=version)  # as the lifecycle rule does
-    assert not store.is_kept(KEY, RETIRED)
-    for use in (USES["restore"], USES["copy_kept"]):
-        with pytest.raises(IntegrityError, match="nothing is kept of it") as raised:
+    assert not store.is_retained(KEY, RETIRED)
+    for use in (USES["restore"], USES["copy_retained"]):
+        with pytest.raises(IntegrityError, match="neither in the table") as raised:
             use(store)
         assert raised.value.details == {"bucket": BUCKET, "file": KEY}
     store.discard(KEY, RETIRED)
@@ -217,7 +217,7 @@ def test_versions_are_listed_through_all_pages_and_no_further(
     listings = Faults(s3, "ListObjectVersions")
     found = versions_of(s3, BUCKET, KEY)
     assert listings.sent == 3
-    assert (found.in_sight, found.data, len(set(found.markers))) == (False, [version], 7)
+    assert (found.live, found.data, len(set(found.markers))) == (False, [version], 7)
     store.restore(KEY, RETIRED)
     assert is_intact(store)
     assert versions_of(s3, BUCKET, KEY) == (KEY, True, [version], [])
@@ -230,7 +230,7 @@ def test_versions_are_listed_through_all_pages_and_no_further(
 def test_is_kept_of_a_file_in_sight_costs_one_head(s3: S3Client, store: S3Store) -> None:
     store.put(KEY, CONTENT)
     requests = Faults(s3)
-    assert store.is_kept(KEY, RETIRED)
+    assert store.is_retained(KEY, RETIRED)
     assert requests.sent == 1
 
 
@@ -246,7 +246,7 @@ def test_a_large_retired_file_is_copied_in_parts(
     store.put(KEY, data)
     store.retire(KEY, RETIRED)
     parts = Faults(s3, "UploadPartCopy")
-    store.copy_kept(KEY, RETIRED, COPY)
+    store.copy_retained(KEY, RETIRED, COPY)
     assert parts.sent == 3
     assert store.get(COPY) == data
     store.restore(KEY, RETIRED)
@@ -275,7 +275,7 @@ def test_a_run_that_dies_at_any_request_loses_nothing_and_can_be_repeated(
             USES[name](S3Store(impatient, BUCKET))
         except RetryableError:
             deaths += 1
-            assert name == "discard" or store.is_kept(KEY, RETIRED)
+            assert name == "discard" or store.is_retained(KEY, RETIRED)
             assert name != "discard" or KEY not in visible(store)
             USES[name](store)
         _check_outcome(name, s3, store)
@@ -284,7 +284,7 @@ def test_a_run_that_dies_at_any_request_loses_nothing_and_can_be_repeated(
         network.sent = 0
         store.discard(KEY, RETIRED)
         store.delete([KEY, COPY])
-        assert name == "is_kept" or visible(store) == []
+        assert name == "is_retained" or visible(store) == []
     assert deaths == requests
 
 
@@ -297,8 +297,8 @@ def _check_outcome(name: str, s3: S3Client, store: S3Store) -> None:
         assert not {KEY, RETIRED}.intersection(everything(s3))
     else:
         assert KEY not in visible(store)
-        assert store.is_kept(KEY, RETIRED)
-        assert name != "copy_kept" or store.get(COPY) == CONTENT
+        assert store.is_retained(KEY, RETIRED)
+        assert name != "copy_retained" or store.get(COPY) == CONTENT
 
 
 @pytest.mark.parametrize("name", ["retire", "restore", "discard"])
@@ -339,7 +339,7 @@ def test_another_caller_may_retire_or_restore_a_file_before_any_request_of_a_cop
         slow.clear()
         slow.let_through(requests)
         slow.before_request(lambda: USES[move](store))
-        USES["copy_kept"](S3Store(impatient, BUCKET))
+        USES["copy_retained"](S3Store(impatient, BUCKET))
         assert store.get(COPY) == CONTENT
         if requests >= slow.sent:
             break
@@ -364,7 +364,7 @@ def test_a_restored_file_that_is_not_in_sight_is_an_error_and_stays_kept(s3: S3C
     looks = Faults(s3, "HeadObject")
     looks.let_through()
     looks.before_request(lambda: s3.delete_object(Bucket=BUCKET, Key=KEY))
-    with pytest.raises(IntegrityError, match="out of sight"):
+    with pytest.raises(IntegrityError, match="is not in the table's folder"):
         store.restore(KEY, RETIRED)
     assert visible(store) == [RETIRED]
     store.restore(KEY, RETIRED)
@@ -401,7 +401,7 @@ def test_a_version_that_was_not_deleted_is_an_error(
     Faults(s3, "DeleteObjects").give_answer(200, body.encode())
     with pytest.raises(kind, match=f"{code}.*file {KEY}"):
         store.restore(KEY, RETIRED)
-    assert store.is_kept(KEY, RETIRED)
+    assert store.is_retained(KEY, RETIRED)
 
 
 def test_a_forbidden_listing_of_versions_names_the_permission(s3: S3Client, store: S3Store) -> None:

@@ -41,7 +41,7 @@ def test_a_table_is_unknown_until_it_is_registered(state: StateStore) -> None:
 
 
 def test_register_leaves_a_registered_table_alone(registered: StateStore) -> None:
-    registered.set_by_person(PATH, {Attribute.ACTIVE_FLAG: "true", Attribute.PRIMARY_KEY: "id"})
+    registered.set_attributes(PATH, {Attribute.ACTIVE_FLAG: "true", Attribute.PRIMARY_KEY: "id"})
     before = item(registered)
     assert not registered.register(TABLE)
     assert item(registered) == before
@@ -83,7 +83,7 @@ def test_what_a_person_set_survives_everything_else(registered: StateStore, cloc
         Attribute.SCHEMA: "id int",
         "Remark": "ours",
     }
-    registered.set_by_person(PATH, settings)
+    registered.set_attributes(PATH, settings)
     registered.register(TABLE)
     registered.request_work(PATH, clock(), 60)
     token = registered.acquire_lease(PATH, "a", clock(), 60).token
@@ -116,20 +116,20 @@ def test_record_run_refuses_what_is_not_an_outcome(registered: StateStore, name:
 def test_a_person_cannot_set_what_the_store_keeps_or_what_is_no_name(registered: StateStore, name: str) -> None:
     before = item(registered)
     with pytest.raises(ConfigurationError):
-        registered.set_by_person(PATH, {Attribute.PRIMARY_KEY: "id", name: "x"})
+        registered.set_attributes(PATH, {Attribute.PRIMARY_KEY: "id", name: "x"})
     assert item(registered) == before
 
 
 def test_setting_nothing_is_an_error(registered: StateStore) -> None:
     with pytest.raises(ConfigurationError, match="nothing to set"):
-        registered.set_by_person(PATH, {})
+        registered.set_attributes(PATH, {})
     with pytest.raises(ValueError, match="no attributes"):
         registered.record_run(PATH, {})
 
 
 def test_nothing_registers_a_table_by_accident(registered: StateStore, clock: ManualClock) -> None:
     for use in (
-        lambda: registered.set_by_person(UNKNOWN, {Attribute.PRIMARY_KEY: "id"}),
+        lambda: registered.set_attributes(UNKNOWN, {Attribute.PRIMARY_KEY: "id"}),
         lambda: registered.record_run(UNKNOWN, {Attribute.LAST_ERROR: "x"}),
         lambda: registered.request_work(UNKNOWN, clock(), 60),
         lambda: registered.acquire_lease(UNKNOWN, "a", clock(), 60),

@@ -35,7 +35,7 @@ def test_buckets_and_folders_are_told_apart(text: str, expected: Location) -> No
     ["", "/tmp/lake", "lake/prefix", "s3://lake/prefix", "s3://", "file://host/tmp", "file:tmp", "gs://lake", "a b"],
 )
 def test_anything_else_is_an_error_that_says_what_to_write(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="Write bucket, s3://bucket, or file:///path"):
+    with pytest.raises(ConfigurationError, match="Write bucket, s3://bucket or file:///path"):
         parse_location(text)
 
 

@@ -117,6 +117,6 @@ def store(state):
     first = table.change(rows=100, kind=ChangeKind.FULL_LOAD, seconds=seconds)
     table.change(rows=50, too_late=("20240101-000000000.parquet",), bad_rows=b"{}", seconds=seconds)
     table.change(rows=20, retired=(first.added[0].path,), seconds=seconds)
-    state.set_by_person("cdclake-raw/shop/store/", {"ActiveFlag": "true"})
+    state.set_attributes("cdclake-raw/shop/store/", {"ActiveFlag": "true"})
     state.record_run("cdclake-raw/shop/store/", {"LastChangeId": "3"})
     return table

@@ -35,7 +35,7 @@ def test_the_endpoint_of_the_environment_counts(cdclake):
 def test_missing_credentials_are_told(cdclake):
     result = cdclake("plan", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
     assert result.exit_code == ConfigurationError.exit_code
-    assert "no AWS credentials" in result.stderr
+    assert "No AWS credentials" in result.stderr
     assert "--profile" in result.stderr
 
 

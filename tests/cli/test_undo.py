@@ -94,7 +94,7 @@ def test_reapply_does_it_again_change_by_change_and_leaves_the_table_off(cdclake
     assert not state.get(PATH).active
     third = cdclake("reapply", "shop.store", "--yes")
     assert third.exit_code == 2
-    assert "no change to apply again" in third.stderr
+    assert "no change to reapply" in third.stderr
 
 
 def test_as_json_one_object_tells_what_was_done(cdclake, store):
@@ -172,7 +172,7 @@ def test_what_is_past_retention_is_told_with_what_can_be_had(cdclake, store):
     store.log.mark_first_retained(2)
     result = cdclake("rollback", "shop.store", "--to", "1", "--yes")
     assert result.exit_code == 2
-    assert "no longer kept" in result.stderr
+    assert "no longer retained" in result.stderr
     assert "change 2" in result.stderr
     assert store.log.head() == 3
 
@@ -190,10 +190,10 @@ def test_files_changed_behind_our_back_stop_it_and_the_remedy_is_named(cdclake, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rollback", "shop.store", "--to", "3"], "no change 3 to go back to"),
+        (["rollback", "shop.store", "--to", "3"], "no change 3 to roll back to"),
         (["rollback", "shop.none"], "not registered"),
         (["rollback", "shop.product"], "no change to undo"),
-        (["reapply", "shop.store"], "no change to apply again"),
+        (["reapply", "shop.store"], "no change to reapply"),
         (["reapply", "store"], "is not a table name"),
     ],
 )

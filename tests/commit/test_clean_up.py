@@ -48,7 +48,7 @@ def test_what_the_table_was_within_the_retention_time_can_be_gone_back_to_and_no
     for number in (5, 4):
         lake.rollback(to=number)
         assert list(lake.visible()) == [LAYOUT.data_path(number, 1, (), ())]
-    with pytest.raises(PastRetentionError, match=r"after change 3 is no longer kept\. Use change 4 or a later one"):
+    with pytest.raises(PastRetentionError, match=r"Change 3 .* no longer retained\. Use change 4 or a later one"):
         plan_rollback(lake.log, 3)
     with pytest.raises(PastRetentionError):
         plan_rollback(lake.log)
@@ -79,7 +79,7 @@ def test_a_clean_up_that_died_is_finished_by_the_next(lake: LakeBuilder) -> None
     lake.store.delete([found.snapshots[0]])
     run(lake, timedelta(days=2))
     for path in found.data_files:
-        assert not lake.store.is_kept(LAYOUT.data_key(path), LAYOUT.retired_key(path))
+        assert not lake.store.is_retained(LAYOUT.data_key(path), LAYOUT.retired_key(path))
     assert plan(lake, timedelta(days=2)).count == 0
 
 

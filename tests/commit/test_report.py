@@ -25,7 +25,7 @@ def lake() -> LakeBuilder:
 
 
 def marks(report: LogReport) -> list[tuple[int, bool, bool]]:
-    return [(entry.record.change, entry.shown, entry.undone) for entry in report.entries]
+    return [(entry.record.change, entry.current, entry.undone) for entry in report.entries]
 
 
 def test_a_list_of_older_changes_knows_what_became_of_them_later(lake: LakeBuilder) -> None:
@@ -37,7 +37,7 @@ def test_parts_of_the_list_are_the_whole_list(lake: LakeBuilder) -> None:
     whole = newest_changes(lake.log, 6)
     parts = [newest_changes(lake.log, 2, through) for through in (2, 4, 6)]
     assert tuple(entry for part in parts for entry in part.entries) == whole.entries
-    assert {(part.head, part.shown) for part in parts} == {(6, 3)}
+    assert {(part.head, part.content_change) for part in parts} == {(6, 3)}
 
 
 def test_a_list_through_more_than_there_is_ends_with_the_newest(lake: LakeBuilder) -> None:

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
+from cdclake.commit.ancestry import content_change
 from cdclake.commit.publish import publish, roll_forward
 from cdclake.commit.takeover import take_over
-from cdclake.commit.timeline import shows
-from cdclake.commit.undo import check_kept, plan_reapply, plan_rollback
+from cdclake.commit.undo import check_files_retained, plan_reapply, plan_rollback
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError, PastRetentionError
 from cdclake.model.change import ChangeKind
 from tests.builders import LAYOUT, LakeBuilder
@@ -66,7 +66,7 @@ def test_rollbacks_go_back_step_by_step_and_reapplies_forward_again(lake: LakeBu
     for now in (1, 2, 3, 4):
         lake.reapply()
         assert lake.visible() == states[now]
-    with pytest.raises(ConfigurationError, match="no change to apply again"):
+    with pytest.raises(ConfigurationError, match="no change to reapply"):
         lake.reapply()
 
 
@@ -86,12 +86,12 @@ def test_what_is_made_after_a_rollback_is_a_branch_of_its_own(lake: LakeBuilder)
     lake.change()
     lake.rollback()
     lake.change()
-    with pytest.raises(ConfigurationError, match="no change to apply again"):
+    with pytest.raises(ConfigurationError, match="no change to reapply"):
         lake.reapply()
     lake.rollback()
-    assert shows(lake.log, lake.log.head()) == 1
+    assert content_change(lake.log, lake.log.head()) == 1
     lake.reapply()
-    assert shows(lake.log, lake.log.head()) == 4
+    assert content_change(lake.log, lake.log.head()) == 4
     lake.rollback(to=2)  # the other branch is still kept
     assert sorted(lake.visible()) == ["000000000001-00001.parquet", "000000000002-00001.parquet"]
 
@@ -129,8 +129,8 @@ def test_plans_have_one_fingerprint_if_and_only_if_they_do_the_same(lake: LakeBu
         plan_rollback(lake.log, 0),
     )
     assert by_default.fingerprint == by_number.fingerprint != to_the_start.fingerprint
-    assert by_default.does_the_same_as(by_number)
-    assert not by_default.does_the_same_as(to_the_start)
+    assert by_default.has_same_effect(by_number)
+    assert not by_default.has_same_effect(to_the_start)
     lake.change()
     assert plan_rollback(lake.log, 1).fingerprint != by_number.fingerprint
 
@@ -142,14 +142,14 @@ def test_a_change_that_cannot_be_gone_back_to_is_refused(lake: LakeBuilder, to: 
     with pytest.raises(ConfigurationError, match=problem):
         lake.rollback(to)
     lake.rollback(to=1)
-    with pytest.raises(ConfigurationError, match="is as it was after change 1 already"):
+    with pytest.raises(ConfigurationError, match="already is as it was after change 1"):
         lake.rollback(to=1)
 
 
 def test_a_table_without_changes_has_nothing_to_undo(lake: LakeBuilder) -> None:
     with pytest.raises(ConfigurationError, match="no change to undo"):
         plan_rollback(lake.log)
-    with pytest.raises(ConfigurationError, match="no change to apply again"):
+    with pytest.raises(ConfigurationError, match="no change to reapply"):
         plan_reapply(lake.log)
 
 
@@ -159,8 +159,8 @@ def test_files_that_are_no_longer_kept_are_a_clear_error_and_nothing_is_changed(
     path = first_files(first)[0]
     lake.store.discard(LAYOUT.data_key(path), LAYOUT.retired_key(path))
     before = lake.visible()
-    with pytest.raises(PastRetentionError, match=f"1 of the 1 files to bring back are no longer kept: {path}"):
-        check_kept(lake.log, plan_rollback(lake.log))
+    with pytest.raises(PastRetentionError, match=f"1 of the 1 files to restore are no longer retained: {path}"):
+        check_files_retained(lake.log, plan_rollback(lake.log))
     with pytest.raises(PastRetentionError):
         lake.rollback()
     assert (lake.visible(), lake.log.head()) == (before, 2)
@@ -222,7 +222,7 @@ def test_a_run_under_an_older_lease_can_neither_commit_nor_roll_back(lake: LakeB
     take_over(lake.log, "later", 2, "the lease of run x ran out", lake.clock)
     with pytest.raises(CommitConflictError):
         lake.log.commit(staged)
-    with pytest.raises(LeaseLostError, match="its number is 1, and number 2 has written"):
+    with pytest.raises(LeaseLostError, match="its token is 1, and token 2 has written"):
         lake.rollback()
     assert len(lake.visible()) == 1
 
@@ -267,7 +267,7 @@ def test_any_way_through_changes_and_rollbacks_shows_what_each_number_showed(
                 live = [file.path for file in lake.snapshot.files]
                 lake.change(files=step[1], retired=live[: step[2]])
             elif step[0] == "rollback":
-                made = shows(lake.log, lake.log.head())
+                made = content_change(lake.log, lake.log.head())
                 lake.rollback()
                 assert lake.visible() == shown[made - 1]
             elif step[0] == "to":
@@ -279,6 +279,6 @@ def test_any_way_through_changes_and_rollbacks_shows_what_each_number_showed(
             pass
         head = lake.log.head()
         shown.setdefault(head, lake.visible())
-        assert lake.visible() == shown[head] == shown[shows(lake.log, head)]
+        assert lake.visible() == shown[head] == shown[content_change(lake.log, head)]
         assert sorted(file.path for file in lake.snapshot.files) == sorted(lake.visible())
         lake.log.record(head).books.check() if head else None

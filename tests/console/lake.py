@@ -174,9 +174,9 @@ def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], Cha
     ran = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     for name in (ORDERS, STORE, LONG):
         path = installation.new_state(name).path
-        states.set_by_person(path, {"PrimaryKey": "id", "ActiveFlag": "true"})
+        states.set_attributes(path, {"PrimaryKey": "id", "ActiveFlag": "true"})
         states.record_run(path, {"LastFullLoadDate": loaded, "LastRunState": "SUCCEEDED", "LastRunUtc": ran})
-    states.set_by_person(installation.new_state(PRODUCT).path, {"PrimaryKey": "id"})
+    states.set_attributes(installation.new_state(PRODUCT).path, {"PrimaryKey": "id"})
     states.record_run(installation.new_state(STORE).path, {"LastRunState": "FAILED", "LastError": WRONG})
 
     orders = GrowingTable(log_of(ORDERS), loaded)

@@ -72,7 +72,7 @@ def test_a_table_is_turned_off_and_on_and_nothing_else_of_it_changes(browser: Br
 
 def test_a_table_whose_settings_the_jobs_cannot_read_is_not_turned_on(browser: Browser, lake: MemoryLake) -> None:
     path = "cdclake-raw/shop/product/"
-    lake.states.set_by_person(path, {"MaxQuarantinedRows": "many"})
+    lake.states.set_attributes(path, {"MaxQuarantinedRows": "many"})
     answer = browser.post("/tables/shop.product/active", active="true")
     assert answer.status_code == 400
     assert "Set it to a whole number, 0 or more" in plain(answer)

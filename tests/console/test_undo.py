@@ -30,7 +30,7 @@ def visible(lake: MemoryLake) -> dict[str, bytes | None]:
 def test_the_plan_is_shown_and_nothing_is_done(browser: Browser, lake: MemoryLake) -> None:
     before = visible(lake), lake.states.get(PATH)
     text = browser.text(f"{ROLLBACK}?to=19")
-    assert "Rollback: as after change 19 Nothing has been done yet" in text
+    assert "Roll shop.orders back to change 19 Nothing has been done yet" in text
     assert "Rows 333,078 328,038" in text
     assert "Last change file 20240306-070211117.csv 20240306-040211117.csv" in text
     assert "Active yes no" in text
@@ -61,12 +61,12 @@ def test_a_rollback_that_was_agreed_to_gives_the_same_files_back_and_says_who_an
 def test_a_reapply_does_again_what_was_undone(browser: Browser, lake: MemoryLake) -> None:
     before = visible(lake)
     assert browser.post(f"{ROLLBACK}?to=20", agreed=agreed(browser, f"{ROLLBACK}?to=20")).status_code == 303
-    assert "Reapply: as after change 21" in browser.text(REAPPLY)
+    assert "Reapply change 21 of shop.orders" in browser.text(REAPPLY)
     for change in (24, 25):
         answer = browser.post(REAPPLY, agreed=agreed(browser, REAPPLY))
         assert answer.headers["Location"] == f"/tables/shop.orders?done={change}"
     assert visible(lake) == before
-    assert "no change to apply again" in browser.text(REAPPLY, 400)
+    assert "no change to reapply" in browser.text(REAPPLY, 400)
 
 
 def test_a_table_that_changed_since_the_plan_was_shown_stays_as_it_is(browser: Browser, lake: MemoryLake) -> None:
@@ -113,9 +113,9 @@ def test_a_read_only_console_shows_the_plan_and_the_command_that_does_it(reader:
     [
         ("/tables/shop.product/rollback", 400, "has no change to undo"),
         ("/tables/shop.vouchers/rollback", 404, "The table is not registered"),
-        (f"{ROLLBACK}?to=22", 400, "no change 22 to go back to"),
+        (f"{ROLLBACK}?to=22", 400, "no change 22 to roll back to"),
         (f"{ROLLBACK}?to=x", 400, "must be a whole number"),
-        (REAPPLY, 400, "no change to apply again"),
+        (REAPPLY, 400, "no change to reapply"),
     ],
 )
 def test_what_cannot_be_undone_is_told_with_the_reason(browser: Browser, page: str, status: int, words: str) -> None:

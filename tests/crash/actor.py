@@ -163,7 +163,7 @@ class Actor:
 
     def turn_on(self) -> None:
         """What an operator does after a rollback."""
-        self._ports.states.set_by_person(PATH, {"ActiveFlag": "true"})
+        self._ports.states.set_attributes(PATH, {"ActiveFlag": "true"})
 
     def _now(self) -> datetime:
         return self._task.now

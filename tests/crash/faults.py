@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 Value = TypeVar("Value")
-READS = frozenset({"all", "get", "is_kept", "list", "list_folders", "open"})
+READS = frozenset({"all", "get", "is_retained", "list", "list_folders", "open"})
 """Calls that change nothing. One that is not named here is taken to change something."""
 _INJECTED = "injected by a test"
 

@@ -63,7 +63,7 @@ class Stage:
 
     def set(self, attribute: str, value: str) -> None:
         """A person changes a setting of the table."""
-        self._states.set_by_person(PATH, {attribute: value})
+        self._states.set_attributes(PATH, {attribute: value})
 
     def deliver(self) -> None:
         """What was written of the table since the last time arrives in the raw bucket, some time later."""

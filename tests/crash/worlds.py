@@ -19,7 +19,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 from cdclake.adapters import aws
 from cdclake.adapters.dynamodb import create_state_table
-from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_KEPT
+from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_LIFETIME
 from cdclake.adapters.memory import ManualClock
 from cdclake.devkit.local.environment import DEFAULT_REGION, child_environment
 from cdclake.devkit.local.web import http_server
@@ -98,7 +98,7 @@ class FolderWorld:
     def let_files_age(self) -> None:
         """See `World.let_files_age`."""
         for path in (self._root / "lake" / TEMPORARY_FOLDER).glob("*"):
-            days_ago = path.stat().st_mtime - 2 * TEMPORARY_KEPT.total_seconds()
+            days_ago = path.stat().st_mtime - 2 * TEMPORARY_LIFETIME.total_seconds()
             os.utime(path, (days_ago, days_ago))
 
     def save(self) -> None:

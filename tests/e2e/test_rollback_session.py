@@ -252,7 +252,7 @@ def calls(session: Session, aws: EmbeddedAws, recorder: Recorder) -> set[Call]:
         answer = aws.client("lambda").invoke(FunctionName=FUNCTION, Payload=event)
         assert "FunctionError" not in answer, answer["Payload"].read()
         path = f"{DEFAULT_DEPLOYMENT.raw_bucket}/shop/new/"
-        DynamoState(aws.client("dynamodb"), STATE_TABLE).set_by_person(path, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
+        DynamoState(aws.client("dynamodb"), STATE_TABLE).set_attributes(path, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
     aws.wait_until_idle(WAIT_SECONDS)
     return recorder.calls
 

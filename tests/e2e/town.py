@@ -280,7 +280,7 @@ class Town:
         return by_key([row for file in files for row in rows_of(file.name, pq.read_table(file), COLUMNS)], KEY)
 
     def turn_on(self, table: SourceTable, primary_key: str = "id") -> None:
-        self.states.set_by_person(
+        self.states.set_attributes(
             table.path,
             {
                 Attribute.PRIMARY_KEY: primary_key,

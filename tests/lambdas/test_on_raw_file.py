@@ -239,7 +239,7 @@ def call(name: str) -> dict[str, str]:
 @pytest.mark.usefixtures("own_logging")
 def test_the_function_registers_and_then_starts_on_aws(deployed: DynamoState):
     assert call("change_file") == {ORDERS: "registered"}
-    deployed.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     assert call("change_file") == {ORDERS: "started"}
     assert call("change_file") == {ORDERS: "collapsed"}
     (run,) = client("glue").get_job_runs(JobName=JOB)["JobRuns"]
@@ -250,7 +250,7 @@ def test_the_function_registers_and_then_starts_on_aws(deployed: DynamoState):
 @pytest.mark.usefixtures("own_logging")
 def test_a_failure_is_raised_so_that_lambda_delivers_the_event_again(deployed: DynamoState):
     call("many_records")
-    deployed.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     client("glue").delete_job(JobName=JOB)
     with pytest.raises(JobRunError, match=f"1 of 2 tables could not be seen to: .*{JOB}"):
         call("many_records")
@@ -262,7 +262,7 @@ def test_every_line_of_the_function_is_json_with_run_table_and_change_and_its_me
     deployed: DynamoState, capsys: pytest.CaptureFixture[str]
 ):
     call("many_records")
-    deployed.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     deployed.record_run(ORDERS, {Attribute.LAST_CHANGE_ID: "7"})
     client("glue").delete_job(JobName=JOB)
     capsys.readouterr()

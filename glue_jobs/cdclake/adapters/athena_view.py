@@ -1,8 +1,7 @@
-"""How the Glue Data Catalog holds a view of Athena: as a table without files, the query in a comment.
+"""Encodes an Athena view for the Glue Data Catalog: as a table without files, with the query in a comment.
 
-The comment is JSON in Base64: the query, where names in it are looked up, and the columns with their types in SQL.
-Athena has this from Presto, and Trino still reads it: `ViewReaderUtil` and `ConnectorViewDefinition` at
-https://github.com/trinodb/trino.
+The comment is JSON in Base64: the query, its default catalog and schema, and the columns with their SQL types. The
+format comes from Presto. See `ViewReaderUtil` and `ConnectorViewDefinition` at https://github.com/trinodb/trino.
 """
 
 from __future__ import annotations
@@ -21,48 +20,48 @@ _TEXT = re.compile(r"/\* Presto View: ([A-Za-z0-9+/=]*) \*/")
 _EXPANDED_TEXT = "/* Presto View */"
 _CATALOG = "awsdatacatalog"
 _SQL_TYPES = {"string": "varchar", "int": "integer", "float": "real", "binary": "varbinary"}
-"""Where SQL has another name for a type than the catalog."""
+"""SQL types whose names differ from the catalog's."""
 
 
 def as_view(
     database: str, query: str, columns: Iterable[Mapping[str, str]], parameters: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What the `TableInput` of a view has other than that of a table.
+    """The fields of a view's `TableInput` that differ from a table's.
 
     Args:
-        database: Where the view is, and what it reads.
+        database: Database of the view and of what it reads.
         query: Its SQL.
-        columns: Its columns as Glue has them, in the order in which the query gives them.
-        parameters: What else is said of it.
+        columns: Its columns in Glue's format, in the order of the query.
+        parameters: Its other parameters.
     """
-    told = list(columns)
+    in_order = list(columns)
     return {
         "TableType": _VIEW,
-        "StorageDescriptor": {"Columns": told, "Location": "", "SerdeInfo": {}},
+        "StorageDescriptor": {"Columns": in_order, "Location": "", "SerdeInfo": {}},
         "Parameters": {**parameters, **_PARAMETERS},
-        "ViewOriginalText": _text(database, query, told),
+        "ViewOriginalText": _text(database, query, in_order),
         "ViewExpandedText": _EXPANDED_TEXT,
     }
 
 
-def read_query(found: Mapping[str, Any]) -> str:
-    """The query of a view that is declared just as `as_view` does; empty for all else.
+def read_query(table: Mapping[str, Any]) -> str:
+    """The query of a view exactly as `as_view` declares it; empty for anything else.
 
     Args:
-        found: A table of the catalog.
+        table: A table in Glue's format.
     """
-    text = found.get("ViewOriginalText", "")
-    match = _TEXT.fullmatch(text) if found.get("TableType") == _VIEW else None
+    text = table.get("ViewOriginalText", "")
+    match = _TEXT.fullmatch(text) if table.get("TableType") == _VIEW else None
     if not match:
         return ""
     try:
         query = json.loads(base64.b64decode(match[1]))["originalSql"]
     except (ValueError, LookupError, TypeError):
-        return ""  # somebody wrote over it: so it differs from what is wanted, and is written anew
-    columns = found.get("StorageDescriptor", {}).get("Columns", [])
-    parameters = found.get("Parameters", {})
+        return ""  # overwritten by others: the comparison finds a difference and writes it again
+    columns = table.get("StorageDescriptor", {}).get("Columns", [])
+    parameters = table.get("Parameters", {})
     declared = all(parameters.get(key) == value for key, value in _PARAMETERS.items())
-    as_written = isinstance(query, str) and text == _text(found.get("DatabaseName", ""), query, columns)
+    as_written = isinstance(query, str) and text == _text(table.get("DatabaseName", ""), query, columns)
     return query if declared and as_written else ""
 
 
@@ -71,5 +70,5 @@ def _text(database: str, query: str, columns: Iterable[Mapping[str, str]]) -> st
         {"name": column["Name"], "type": _SQL_TYPES.get(column.get("Type", ""), column.get("Type", ""))}
         for column in columns
     ]
-    told = {"originalSql": query, "catalog": _CATALOG, "schema": database, "columns": typed}
-    return f"/* Presto View: {base64.b64encode(json.dumps(told).encode()).decode()} */"
+    definition = {"originalSql": query, "catalog": _CATALOG, "schema": database, "columns": typed}
+    return f"/* Presto View: {base64.b64encode(json.dumps(definition).encode()).decode()} */"

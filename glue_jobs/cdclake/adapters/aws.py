@@ -1,4 +1,4 @@
-"""Clients of AWS services, set up in one place, and what their errors mean to a reader."""
+"""Creates clients of AWS services, and translates their errors."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 NO_ANSWER = (HTTPClientError, ConnectionError, IncompleteReadError)
-"""What botocore raises when a request got no whole answer; it may have been carried out all the same."""
+"""What botocore raises if the response is missing or incomplete. The service may have executed the request."""
 
-# Adaptive retries slow this client down when the service throttles it. S3 and a state table answer within a second or
-# so; the read timeout is for the slow end of a large server-side copy.
-# Nothing is said of S3 addressing: botocore addresses buckets by host on AWS, and by path once an endpoint URL is set.
+# Adaptive retries slow this client down when the service throttles it. S3 and the state table usually respond within a
+# second; the read timeout allows for large server-side copies. S3 addressing is not set, because botocore addresses
+# buckets by host on AWS, and by path if an endpoint URL is set.
 _CONFIG = Config(
     retries={"mode": "adaptive", "total_max_attempts": 8},
     connect_timeout=5,
@@ -77,7 +77,7 @@ _TRANSIENT = frozenset(
 
 
 def session() -> boto3.session.Session:
-    """The process's boto3 session, which honours `AWS_PROFILE`, `AWS_REGION` and the other settings of the AWS SDKs."""
+    """The process's boto3 session. It honors `AWS_PROFILE`, `AWS_REGION` and the other settings of the AWS SDKs."""
     if boto3.DEFAULT_SESSION is None:
         core = botocore.session.Session()
         core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=read_time)
@@ -87,7 +87,7 @@ def session() -> boto3.session.Session:
 
 
 def read_time(text: str) -> datetime:
-    """A time in an answer. botocore's own reader takes any form and half the time that a long listing takes."""
+    """Parse a time in a response. botocore's own parser accepts any format, but is slow on long listings."""
     if isinstance(text, str) and text.endswith("Z"):
         with suppress(ValueError):
             return datetime.fromisoformat(f"{text[:-1]}+00:00")
@@ -105,9 +105,9 @@ def client(service: Literal["dms"]) -> BaseClient: ...
 def client(
     service: Literal["s3", "dynamodb", "glue", "dms"],
 ) -> S3Client | DynamoDBClient | GlueClient | BaseClient:
-    """A client of a service, from the default session; safe to share between threads.
+    """Create a client of a service from the default session. Clients are thread-safe.
 
-    `AWS_ENDPOINT_URL` (or `AWS_ENDPOINT_URL_S3`, ...) points it to another endpoint than AWS's own.
+    `AWS_ENDPOINT_URL` (or `AWS_ENDPOINT_URL_S3`, ...) selects an endpoint other than AWS.
 
     Raises:
         ConfigurationError: No region is configured.
@@ -121,7 +121,7 @@ def client(
 
 
 def error_code(error: ClientError) -> str:
-    """The service's word for an error, e.g. `NoSuchKey`; the bare HTTP status for an answer without a body."""
+    """The service's error code, e.g. `NoSuchKey`; the HTTP status for a response without a body."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
@@ -131,16 +131,16 @@ def http_status(error: ClientError) -> int:
 
 
 def is_transient(error: ClientError) -> bool:
-    """Whether the service only asks to come again: it is busy, or had a fault of its own."""
+    """Whether a retry may succeed: the service is busy or had an internal error."""
     return http_status(error) >= 500 or error_code(error) in _TRANSIENT
 
 
 class Remedies(NamedTuple):
-    """What to do about the errors a person can mend.
+    """What to do about the errors that an operator can fix.
 
     Attributes:
-        missing: There is no such bucket, table or job.
-        denied: The caller may not do this.
+        missing: For a bucket, table or job that does not exist.
+        denied: For a missing permission.
     """
 
     missing: str
@@ -149,32 +149,32 @@ class Remedies(NamedTuple):
 
 @contextmanager
 def translated_errors(remedies: Remedies, **where: object) -> Iterator[None]:
-    """Turn what boto3 raises within the block into errors of `cdclake.errors`.
+    """Translate boto3's errors within the block to errors of `cdclake.errors`.
 
     Args:
-        remedies: Advice for missing things and missing permissions.
+        remedies: Remedies for missing resources and missing permissions.
         where: Details for the error: `bucket`, `file`, ...
 
     Raises:
-        ConfigurationError: Something does not exist, is not permitted, or there are no credentials.
-        RetryableError: The service throttles, has a fault, or does not answer, and botocore's own retries are used up.
-        CdclakeError: The service refuses for another reason, which is given.
+        ConfigurationError: A resource does not exist, a permission is missing, or there are no credentials.
+        RetryableError: The service throttles, has an internal error or does not respond, even after botocore's retries.
+        CdclakeError: The service refuses for another reason, which the error contains.
     """
     try:
         yield
     except ClientError as error:
-        raise _from_answer(error, remedies, where) from error
+        raise _from_response(error, remedies, where) from error
     except _NO_CREDENTIALS as error:
         raise ConfigurationError(
-            "There are no AWS credentials to use", remedy="Set a profile, a role or access keys", reason=error, **where
+            "No AWS credentials were found", remedy="Set a profile, a role or access keys", reason=error, **where
         ) from error
     except NO_ANSWER as error:
         raise RetryableError(
-            "AWS did not answer", remedy="Run again; look at the network if it stays", reason=error, **where
+            "AWS did not respond", remedy="Run again; if it happens again, check the network", reason=error, **where
         ) from error
 
 
-def _from_answer(error: ClientError, remedies: Remedies, where: dict[str, object]) -> CdclakeError:
+def _from_response(error: ClientError, remedies: Remedies, where: dict[str, object]) -> CdclakeError:
     code = error_code(error)
     message = f"AWS answered {code} to {error.operation_name}: {error.response.get('Error', {}).get('Message', '')}"
     if code in _MISSING:

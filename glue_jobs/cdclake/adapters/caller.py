@@ -1,4 +1,4 @@
-"""Who it is that makes a change by hand, for the change record."""
+"""Identifies the operator who makes a change, for the change record."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ log = logs.bind(__name__)
 UNKNOWN = "unknown"
 USER_VARIABLE = "CDCLAKE_USER"
 _CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 2}, connect_timeout=2, read_timeout=5)
-"""The answer is good to have, and a network without a way to the service shall not hold anybody up."""
+"""The name is optional, so a network without access to the service must not cost much time."""
 
 
-def named_user() -> str:
-    """Who says in the environment that it is he; empty if nobody does."""
+def configured_user() -> str:
+    """The user named in the environment variable; empty if it is not set."""
     return os.environ.get(USER_VARIABLE, "")
 
 
-def aws_caller() -> str:
-    """ARN of the user or role that AWS takes this process for; the name of the machine's user if AWS does not tell.
+def aws_caller_arn() -> str:
+    """ARN of the user or role of this process; the operating system's user name if AWS does not answer.
 
-    Asking takes no permission.
-    https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+    The request needs no permission: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
     """
     try:
         arn: str = aws.session().client("sts", config=_CONFIG).get_caller_identity()["Arn"]
     except (BotoCoreError, ClientError) as error:
-        log.info("AWS does not tell who the caller is", extra={"error": str(error)})
-        return machine_user()
+        log.info("AWS did not return the caller's identity", extra={"error": str(error)})
+        return os_user()
     return arn
 
 
-def machine_user() -> str:
-    """Name of the user of this machine; `unknown` where there is none, as in some containers."""
+def os_user() -> str:
+    """The operating system's user name; `unknown` if there is none, as in some containers."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # which of them depends on the version of Python
+    except (KeyError, OSError):  # depends on the Python version
         return UNKNOWN

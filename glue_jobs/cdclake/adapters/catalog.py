@@ -1,4 +1,4 @@
-"""The Glue Data Catalog, which Athena, Spark and others read."""
+"""Reads and writes the Glue Data Catalog, which Athena, Spark and others use."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from cdclake.model.catalog import PartitionValues
 
-MOST_IN_A_REQUEST = 100
-MOST_DROPPED_IN_A_REQUEST = 25
-PAGE = 1000
+MAX_WRITTEN_PER_REQUEST = 100
+MAX_DROPPED_PER_REQUEST = 25
+PAGE_SIZE = 1000
 """https://docs.aws.amazon.com/glue/latest/webapi/API_BatchCreatePartition.html, API_BatchUpdatePartition.html,
 API_BatchDeletePartition.html, API_GetPartitions.html"""
 
@@ -33,23 +33,23 @@ _PARQUET = {
     "OutputFormat": "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
 }
 _SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
-"""Hive's names, by which Athena knows Parquet: https://docs.aws.amazon.com/athena/latest/ug/parquet-serde.html"""
+"""Hive's names of the Parquet format: https://docs.aws.amazon.com/athena/latest/ug/parquet-serde.html"""
 _EXTERNAL = {"EXTERNAL": "TRUE", "classification": "parquet"}
 _EXTERNAL_TABLE = "EXTERNAL_TABLE"
 _ROWS, _FILES, _BYTES = "numRows", "numFiles", "totalSize"
-"""Hive's parameters for statistics, which Trino (so Athena), Spark and Redshift Spectrum plan with."""
+"""Hive's parameters for statistics, which Trino (and so Athena), Spark and Redshift Spectrum use for planning."""
 _HAS_VIEW = "cdclake.live_view"
 _SOURCE, _CHANGE, _LEFT_OUT = "cdclake.table", "cdclake.change", "cdclake.left_out_columns"
-_OF_OTHER_WRITERS = ("recordCount", "objectCount", "averageRecordSize", "sizeKey", "spark.sql.")
-"""What crawlers and Spark say of columns and sizes in parameters that begin so: wrong from the next change on."""
-_KEPT = frozenset({"Description", "Owner", "Retention", "LastAccessTime", "LastAnalyzedTime"})
-"""What people may have set, and UpdateTable takes; what it is not given is lost."""
+_STALE_PREFIXES = ("recordCount", "objectCount", "averageRecordSize", "sizeKey", "spark.sql.")
+"""Prefixes of the parameters in which crawlers and Spark store columns and sizes, which the next change makes wrong."""
+_PRESERVED = frozenset({"Description", "Owner", "Retention", "LastAccessTime", "LastAnalyzedTime"})
+"""Fields that users may have set. UpdateTable would reset them if it did not receive them."""
 
 _MISSING = "EntityNotFoundException"
 
 
-def catalog_of(database: str) -> GlueCatalog | None:
-    """The database of this account and region; None if no database is named."""
+def open_catalog(database: str) -> GlueCatalog | None:
+    """The catalog database in this account and region; None if the name is empty."""
     return GlueCatalog(client("glue"), database) if database else None
 
 
@@ -62,19 +62,19 @@ class GlueCatalog:
     """
 
     def __init__(self, client: GlueClient, database: str) -> None:
-        self._client: Any = client  # its types of requests cannot be put together from parts
+        self._client: Any = client  # its typed dictionaries cannot be merged from parts
         self.database = database
 
     def table(self, name: str) -> CatalogTable | None:
         """See `Catalog.table`."""
-        found = self._get(name)
-        return _read_table(found) if found else None
+        table = self._get(name)
+        return _read_table(table) if table else None
 
     def partitions(self, name: str) -> Iterator[CatalogPartition]:
         """See `Catalog.partitions`."""
         with self._errors(name):
             pages = self._client.get_paginator("get_partitions").paginate(
-                DatabaseName=self.database, TableName=name, PaginationConfig={"PageSize": PAGE}
+                DatabaseName=self.database, TableName=name, PaginationConfig={"PageSize": PAGE_SIZE}
             )
             for page in pages:
                 yield from map(_read_partition, page["Partitions"])
@@ -85,7 +85,7 @@ class GlueCatalog:
             self._client.create_table(DatabaseName=self.database, TableInput=self._input(name, table, {}))
 
     def update_table(self, name: str, table: CatalogTable) -> None:
-        """See `Catalog.update_table`. Glue keeps no version of the table as it was: there would be one a change."""
+        """See `Catalog.update_table`. Skips Glue's archive of table versions, which would grow with every change."""
         before = self._get(name) or {}
         with self._errors(name):
             self._client.update_table(
@@ -103,24 +103,24 @@ class GlueCatalog:
 
     def create_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog.create_partitions`."""
-        for some in _cut(partitions, MOST_IN_A_REQUEST):
-            inputs = [_partition_input(partition) for partition in some]
+        for batch in _batches(partitions, MAX_WRITTEN_PER_REQUEST):
+            inputs = [_partition_input(partition) for partition in batch]
             self._call("batch_create_partition", name, PartitionInputList=inputs)
 
     def update_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog.update_partitions`."""
-        for some in _cut(partitions, MOST_IN_A_REQUEST):
+        for batch in _batches(partitions, MAX_WRITTEN_PER_REQUEST):
             entries = [
                 {"PartitionValueList": list(partition.values), "PartitionInput": _partition_input(partition)}
-                for partition in some
+                for partition in batch
             ]
             self._call("batch_update_partition", name, Entries=entries)
 
     def drop_partitions(self, name: str, partitions: Sequence[PartitionValues]) -> None:
         """See `Catalog.drop_partitions`."""
-        for some in _cut(partitions, MOST_DROPPED_IN_A_REQUEST):
-            values = [{"Values": list(one)} for one in some]
-            self._call("batch_delete_partition", name, PartitionsToDelete=values, but=_MISSING)
+        for batch in _batches(partitions, MAX_DROPPED_PER_REQUEST):
+            values = [{"Values": list(one)} for one in batch]
+            self._call("batch_delete_partition", name, PartitionsToDelete=values, ignored=_MISSING)
 
     def _input(self, name: str, table: CatalogTable, before: Mapping[str, Any]) -> dict[str, Any]:
         common = _table_input(name, table, before)
@@ -137,50 +137,50 @@ class GlueCatalog:
             except ClientError as error:
                 if error_code(error) != _MISSING:
                     raise
-                self._client.get_database(Name=self.database)  # says if it is the database that is missing
+                self._client.get_database(Name=self.database)  # raises if the database is missing
                 return None
         return table
 
-    def _call(self, operation: str, name: str, but: str = "", **arguments: object) -> None:
-        """Do something to many partitions; it answers for each by itself.
+    def _call(self, operation: str, name: str, ignored: str = "", **arguments: object) -> None:
+        """Call an operation on many partitions, whose response lists errors per partition.
 
         Args:
-            but: Code of an error to pass over.
+            ignored: Error code to ignore.
 
         Raises:
-            RetryableError: It was not done to all of them.
+            RetryableError: It failed for some partitions.
         """
         with self._errors(name):
-            answer = getattr(self._client, operation)(DatabaseName=self.database, TableName=name, **arguments)
-        errors = [one for one in answer.get("Errors", []) if one["ErrorDetail"]["ErrorCode"] != but]
+            response = getattr(self._client, operation)(DatabaseName=self.database, TableName=name, **arguments)
+        errors = [one for one in response.get("Errors", []) if one["ErrorDetail"]["ErrorCode"] != ignored]
         if errors:
             first = errors[0]
             values = first.get("PartitionValues") or first.get("PartitionValueList")
             detail = first["ErrorDetail"]
             message = f"Glue answered {detail['ErrorCode']} to {operation} of {len(errors)} partitions"
-            remedy = "The next run compares again"
+            remedy = "The next run tries again"
             raise RetryableError(message, remedy=remedy, first=values, reason=detail.get("ErrorMessage"))
 
     def _errors(self, name: str) -> AbstractContextManager[None]:
         remedies = Remedies(
-            missing=f"Create the database {self.database} in the Glue Data Catalog, or name another one in the job's "
-            f"argument {Argument.CATALOG_DATABASE}, or none",
+            missing=f"Create the database {self.database} in the Glue Data Catalog, or name another one or none in the "
+            f"job argument {Argument.CATALOG_DATABASE}",
             denied="Grant the caller glue:GetDatabase, GetTable, GetPartitions, CreateTable, UpdateTable, DeleteTable, "
             "BatchCreatePartition, BatchUpdatePartition and BatchDeletePartition on the catalog, the database "
-            f"{self.database} and its tables; where Lake Formation rules, there as well",
+            f"{self.database} and its tables, also in Lake Formation if you use it",
         )
         return translated_errors(remedies, catalog_table=f"{self.database}.{name}")
 
 
-def _cut(all_of_them: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
-    return (all_of_them[start : start + most] for start in range(0, len(all_of_them), most))
+def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> dict[str, Any]:
     """`TableInput` of a table.
 
     Args:
-        before: The table as it is now, of which what others wrote beside is kept; empty for a new one.
+        before: The table as it is now, whose additions by users are preserved; empty for a new table.
     """
     old = before.get("StorageDescriptor", {})
     comments = {
@@ -191,7 +191,7 @@ def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> d
     parameters = {
         key: value
         for key, value in before.get("Parameters", {}).items()
-        if not key.startswith((*_OF_OTHER_WRITERS, "cdclake."))
+        if not key.startswith((*_STALE_PREFIXES, "cdclake."))
     }
     parameters.update(_EXTERNAL, **_statistics_parameters(table.statistics), **{_SOURCE: table.source})
     if table.change is not None:
@@ -201,7 +201,7 @@ def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> d
     if table.has_view:
         parameters[_HAS_VIEW] = "true"
     return {
-        **{key: value for key, value in before.items() if key in _KEPT},
+        **{key: value for key, value in before.items() if key in _PRESERVED},
         "Name": name,
         "TableType": _EXTERNAL_TABLE,
         "StorageDescriptor": _storage(table.location, _columns(table.columns, comments)),
@@ -240,31 +240,31 @@ def _statistics_parameters(statistics: Statistics | None) -> dict[str, str]:
     return {_ROWS: str(statistics.rows), _FILES: str(statistics.files), _BYTES: str(statistics.bytes)}
 
 
-def _read_table(found: Mapping[str, Any]) -> CatalogTable:
-    storage, parameters = found.get("StorageDescriptor", {}), found.get("Parameters", {})
+def _read_table(table: Mapping[str, Any]) -> CatalogTable:
+    storage, parameters = table.get("StorageDescriptor", {}), table.get("Parameters", {})
     change = parameters.get(_CHANGE, "")
     external = all(parameters.get(key) == value for key, value in _EXTERNAL.items())
     return CatalogTable(
         location=storage.get("Location", ""),
         columns=_read_columns(storage.get("Columns", [])),
-        partition_columns=_read_columns(found.get("PartitionKeys", [])),
+        partition_columns=_read_columns(table.get("PartitionKeys", [])),
         statistics=_read_statistics(parameters),
         source=parameters.get(_SOURCE, ""),
         change=int(change) if change.isdecimal() else None,
         left_out=_read_names(parameters.get(_LEFT_OUT, "[]")),
-        parquet=_is_parquet(storage) and external and found.get("TableType") == _EXTERNAL_TABLE,
+        parquet=_is_parquet(storage) and external and table.get("TableType") == _EXTERNAL_TABLE,
         has_view=parameters.get(_HAS_VIEW) == "true",
-        query=read_query(found),
+        query=read_query(table),
     )
 
 
-def _read_partition(found: Mapping[str, Any]) -> CatalogPartition:
-    storage = found.get("StorageDescriptor", {})
+def _read_partition(partition: Mapping[str, Any]) -> CatalogPartition:
+    storage = partition.get("StorageDescriptor", {})
     return CatalogPartition(
-        values=tuple(found["Values"]),
+        values=tuple(partition["Values"]),
         location=storage.get("Location", ""),
         columns=_read_columns(storage.get("Columns", [])),
-        statistics=_read_statistics(found.get("Parameters", {})),
+        statistics=_read_statistics(partition.get("Parameters", {})),
         parquet=_is_parquet(storage),
     )
 
@@ -273,7 +273,7 @@ def _read_names(text: str) -> tuple[str, ...]:
     try:
         names = json.loads(text)
     except ValueError:
-        names = None  # somebody wrote over it: so it differs from what is wanted, and is written anew
+        names = None  # overwritten by others: the comparison finds a difference and writes it again
     return tuple(names) if isinstance(names, list) else ()
 
 

@@ -1,4 +1,4 @@
-"""Metrics in CloudWatch."""
+"""Sends metrics to CloudWatch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from cdclake.model.metrics import Measure, Metric
 
-MOST_IN_A_REQUEST = 1000
+MAX_PER_REQUEST = 1000
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html"""
 
-# A run holds its table's lease meanwhile, and a network without a way to CloudWatch is no reason to keep it for long.
+# The run holds its table's lease meanwhile, so a network without access to CloudWatch must not cost much time.
 _CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 2}, connect_timeout=2, read_timeout=5)
 _logger = logs.bind(__name__)
 
 
 class CloudWatchClient(Protocol):
-    """What is used of boto3's client."""
+    """The part of boto3's client that is used."""
 
     def put_metric_data(self, *, Namespace: str, MetricData: Sequence[Any]) -> Any:  # noqa: ANN401 - boto3's
         """PutMetricData."""
@@ -35,21 +35,21 @@ class CloudWatchClient(Protocol):
 
 
 def cloudwatch_metrics(per_table: str) -> CloudWatchMetrics:
-    """Metrics in the CloudWatch of this account and region.
+    """A sink for the CloudWatch metrics of this account and region.
 
     Args:
-        per_table: As the job argument `table_metrics` says: `true`, or anything else for no.
+        per_table: The job argument `table_metrics`: `true`, or anything else for no.
     """
     client = session().client("cloudwatch", config=_CONFIG)
     return CloudWatchMetrics(client, per_table=per_table == Sentinel.ACTIVE)
 
 
 class CloudWatchMetrics:
-    """Sends metrics by PutMetricData. See `ports.MetricSink`.
+    """A `MetricSink` on CloudWatch's PutMetricData.
 
     Args:
-        client: Of CloudWatch.
-        per_table: Whether to keep metrics for each table beside those of all tables.
+        client: CloudWatch client.
+        per_table: Whether to send metrics per table, in addition to those of all tables together.
     """
 
     def __init__(self, client: CloudWatchClient, *, per_table: bool) -> None:
@@ -59,19 +59,19 @@ class CloudWatchMetrics:
     def put(self, metrics: Sequence[Metric]) -> None:
         """See `MetricSink.put`."""
         data = list(metric_data(metrics, per_table=self._per_table))
-        for start in range(0, len(data), MOST_IN_A_REQUEST):
+        for start in range(0, len(data), MAX_PER_REQUEST):
             try:
-                self._client.put_metric_data(Namespace=NAMESPACE, MetricData=data[start : start + MOST_IN_A_REQUEST])
+                self._client.put_metric_data(Namespace=NAMESPACE, MetricData=data[start : start + MAX_PER_REQUEST])
             except (BotoCoreError, ClientError):
-                _logger.warning("metrics were not taken", exc_info=True)
+                _logger.warning("CloudWatch did not accept metrics", exc_info=True)
 
 
 def metric_data(metrics: Sequence[Metric], *, per_table: bool) -> Iterator[dict[str, Any]]:
-    """Metrics as PutMetricData takes them: those of one name and dimensions in one entry.
+    """Group metrics into entries for PutMetricData, one per name and dimensions.
 
     Args:
-        metrics: Any order.
-        per_table: Whether each metric of a table is there by the table's name as well.
+        metrics: In any order.
+        per_table: Whether to add an entry with the table's name for each metric of a table.
     """
     values: dict[tuple[Measure, tuple[tuple[str, str], ...]], list[float]] = defaultdict(list)
     for metric in metrics:
@@ -79,15 +79,15 @@ def metric_data(metrics: Sequence[Metric], *, per_table: bool) -> Iterator[dict[
         for with_table in tables:
             dimensions = tuple(metric.dimensions(with_table=with_table).items())
             values[metric.measure, dimensions].append(metric.value)
-    for (measure, dimensions), measured in values.items():
+    for (measure, dimensions), samples in values.items():
         yield {
             "MetricName": measure.title,
             "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions],
             "Unit": measure.unit.value,
             "StatisticValues": {
-                "SampleCount": len(measured),
-                "Sum": sum(measured),
-                "Minimum": min(measured),
-                "Maximum": max(measured),
+                "SampleCount": len(samples),
+                "Sum": sum(samples),
+                "Minimum": min(samples),
+                "Maximum": max(samples),
             },
         }

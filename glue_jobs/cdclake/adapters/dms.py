@@ -1,4 +1,4 @@
-"""AWS DMS as the one who knows whether a full load is complete, and how a task is set."""
+"""Reads from AWS DMS whether a full load is complete, and a task's settings."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName
 
 PAGE_TABLES = 500
-"""The most that one answer holds. https://docs.aws.amazon.com/dms/latest/APIReference/API_DescribeTableStatistics.html"""
+"""Maximum page size. https://docs.aws.amazon.com/dms/latest/APIReference/API_DescribeTableStatistics.html"""
 
 
 class DmsStatistics:
-    """A `TaskStatistics` on AWS DMS. Reads each task once, with all its tables, when it is first asked for.
+    """A `TaskStatistics` on AWS DMS. Reads each task once, with all its tables, on first use.
 
-    Names are compared without regard to case. A task that renames tables knows them by the names of the source.
+    Names are compared without regard to case. A task that renames tables lists them by their source names.
 
     Args:
-        connect: Gives the DMS client; called when it is first needed, as most lakes name no task.
+        connect: Returns the DMS client; called on first use, because most lakes name no task.
     """
 
     def __init__(self, connect: Callable[[], BaseClient]) -> None:
@@ -43,23 +43,23 @@ class DmsStatistics:
         return self._tasks[task].get((name.schema.casefold(), name.table.casefold()))
 
     def settings(self, task: str) -> dict[str, Any]:
-        """Settings of a task by section, as in the DMS guide ("Specifying task settings").
+        """A task's settings by section, as in the DMS guide ("Specifying task settings").
 
         Args:
             task: ARN of the task.
 
         Raises:
-            ConfigurationError: There is no such task, or it may not be looked at.
+            ConfigurationError: The task does not exist, or the caller may not read it.
         """
         missing = f"Correct {Attribute.DMS_TASK}, or set it to null"
         remedies = Remedies(missing=missing, denied="Grant the caller dms:DescribeReplicationTasks")
-        asked = {"Name": "replication-task-arn", "Values": [task]}
+        arn = {"Name": "replication-task-arn", "Values": [task]}
         with translated_errors(remedies, task=task):
             pages = self._connect().get_paginator("describe_replication_tasks")
-            found = [one for page in pages.paginate(Filters=[asked]) for one in page["ReplicationTasks"]]
-        if not found:
-            raise ConfigurationError("There is no such DMS task", remedy=missing, task=task)
-        settings: dict[str, Any] = json.loads(found[0].get("ReplicationTaskSettings") or "{}")
+            tasks = [one for page in pages.paginate(Filters=[arn]) for one in page["ReplicationTasks"]]
+        if not tasks:
+            raise ConfigurationError("The DMS task does not exist", remedy=missing, task=task)
+        settings: dict[str, Any] = json.loads(tasks[0].get("ReplicationTaskSettings") or "{}")
         return settings
 
     def _read(self, task: str) -> dict[tuple[str, str], str]:

@@ -1,8 +1,8 @@
 """A DynamoDB table as the state store.
 
-Every write is one conditional UpdateItem or PutItem, so that no two callers can both believe they did it. Times are
-text whose order is the order of the times, see `cdclake.model.times`; the fencing token is a number, so that DynamoDB
-can count it; everything else is text. The core sees text only.
+Every write is one conditional UpdateItem or PutItem, so that two callers can never both succeed. Times are text that
+sorts by time, see `cdclake.model.times`. The fencing token is a number, so that DynamoDB can increment it. Everything
+else is text, and the core sees only text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cdclake.errors import LeaseHeldError, RetryableError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableState
 from cdclake.model.times import iso_utc
-from cdclake.ports import Acquired
+from cdclake.ports import AcquiredLease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ _NUMBERS = frozenset({Attribute.FENCING_TOKEN})
 
 
 class Condition(NamedTuple):
-    """A condition expression, `#Name` standing for the attribute `Name`, and the values it compares with."""
+    """A condition expression, in which `#Name` stands for the attribute `Name`, and the values it compares with."""
 
     text: str
     values: Mapping[str, UniversalAttributeValueTypeDef]
@@ -54,21 +54,21 @@ class Condition(NamedTuple):
 
 
 def is_registered() -> Condition:
-    """The table has an item."""
+    """The table is registered."""
     return Condition("attribute_exists(#path)", {})
 
 
 def lease_is_free_for(holder: str, now: datetime) -> Condition:
-    """`holder` may take the lease at `now`.
+    """`holder` may acquire the lease at `now`.
 
-    The holder's own lease is free for it: an answer that got lost may then be asked for again.
+    The holder may acquire its own lease again, because the first response may have been lost.
     """
     #   A acquires(60 s)        A renews(60 s)                 B acquires
     #   |                       |                              |
     #   +--- token 7, A's ------+--- token 7, still A's -------+--- token 8, B's ------>  time
     #   10:00:00                10:00:40                       10:01:40
-    #   LeaseExpiresUtc         LeaseExpiresUtc                ^ no longer after now: anybody's.
-    #     = 10:01:00              = 10:01:40                     If A wakes up now, its renewal fails on the token.
+    #   LeaseExpiresUtc         LeaseExpiresUtc                ^ A's lease has expired.
+    #     = 10:01:00              = 10:01:40                     If A continues now, its renewal fails on the token.
     #          B is refused: 10:01:00 is after now
     return Condition(
         "attribute_not_exists(#LeaseHolder) OR #LeaseHolder = :holder OR #LeaseExpiresUtc <= :now",
@@ -77,29 +77,34 @@ def lease_is_free_for(holder: str, now: datetime) -> Condition:
 
 
 def lease_has(token: int) -> Condition:
-    """The lease was taken with this token, and neither given back nor taken by another since."""
+    """The lease was acquired with this token, and neither released nor acquired by another holder since."""
     return Condition("attribute_exists(#LeaseHolder) AND #FencingToken = :token", {":token": {"N": str(token)}})
 
 
 def lease_is_held_by(holder: str) -> Condition:
-    """The lease names this holder."""
+    """The lease belongs to this holder."""
     return Condition("#LeaseHolder = :holder", {":holder": {"S": holder}})
 
 
-def nobody_waits() -> Condition:
-    """No mark of a request is there."""
+def no_request_pending() -> Condition:
+    """No request to process the table is pending."""
     return Condition("attribute_not_exists(#WorkRequestedUtc)", {})
 
 
-def nobody_waits_since(stale_utc: str) -> Condition:
-    """No mark of a request is there, but perhaps one as old as `stale_utc` or older."""
+def no_request_pending_since(stale_utc: str) -> Condition:
+    """No request newer than `stale_utc` is pending."""
     return Condition(
         "attribute_not_exists(#WorkRequestedUtc) OR #WorkRequestedUtc <= :stale", {":stale": {"S": stale_utc}}
     )
 
 
 class _Outcome(NamedTuple):
-    """Of a conditional update: whether it was applied, and the item after it or, if it was not, as it stood."""
+    """The outcome of a conditional update.
+
+    Attributes:
+        applied: Whether the item met the condition.
+        item: The item as requested by `return_values`; the unchanged item if the update was not applied.
+    """
 
     applied: bool
     item: Item
@@ -126,15 +131,15 @@ class DynamoState:
             request["ExpressionAttributeValues"] = {":prefix": {"S": path_prefix}}
         with self._errors():
             for page in self._client.get_paginator("scan").paginate(**request):
-                yield from (TableState(_to_item(found)) for found in page["Items"])
+                yield from (TableState(_to_item(attributes)) for attributes in page["Items"])
 
     def get(self, path: str) -> TableState | None:
         """See `StateStore.get`."""
         with self._errors(path):
-            answer = self._client.get_item(
+            response = self._client.get_item(
                 TableName=self._table, Key={Attribute.PATH: {"S": path}}, ConsistentRead=True
             )
-        return TableState(_to_item(answer["Item"])) if "Item" in answer else None
+        return TableState(_to_item(response["Item"])) if "Item" in response else None
 
     def register(self, state: TableState) -> bool:
         """See `StateStore.register`."""
@@ -152,8 +157,8 @@ class DynamoState:
                 raise
         return True
 
-    def set_by_person(self, path: str, attributes: Mapping[str, str]) -> None:
-        """See `StateStore.set_by_person`."""
+    def set_attributes(self, path: str, attributes: Mapping[str, str]) -> None:
+        """See `StateStore.set_attributes`."""
         check_settings(attributes)
         self._set(path, attributes)
 
@@ -165,10 +170,10 @@ class DynamoState:
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
         """See `StateStore.request_work`."""
         stale_utc = iso_utc(now - timedelta(seconds=stale_after_seconds))
-        mark: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": iso_utc(now)}}
-        return self._update(path, "SET #WorkRequestedUtc = :now", mark, nobody_waits_since(stale_utc)).applied
+        values: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": iso_utc(now)}}
+        return self._update(path, "SET #WorkRequestedUtc = :now", values, no_request_pending_since(stale_utc)).applied
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> Acquired:
+    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
         """See `StateStore.acquire_lease`."""
         outcome = self._update(
             path,
@@ -190,16 +195,16 @@ class DynamoState:
                 holder=outcome.item.get(Attribute.LEASE_HOLDER),
                 until=outcome.item.get(Attribute.LEASE_EXPIRES_UTC),
             )
-        held_by = outcome.item.get(Attribute.LEASE_HOLDER, holder)
+        previous = outcome.item.get(Attribute.LEASE_HOLDER, holder)
         token = int(outcome.item.get(Attribute.FENCING_TOKEN, "0")) + 1
-        # botocore sends the request again if the answer got lost, and then finds its own lease
-        return Acquired(token, "" if held_by == holder else held_by)
+        # botocore repeats a request whose response was lost, and then meets its own lease
+        return AcquiredLease(token, "" if previous == holder else previous)
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         """See `StateStore.renew_lease`."""
         end: dict[str, UniversalAttributeValueTypeDef] = {":end": {"S": expiry_text(now, seconds)}}
-        held = (lease_has(token), lease_is_held_by(holder))
-        return self._update(path, "SET #LeaseExpiresUtc = :end", end, *held).applied
+        conditions = (lease_has(token), lease_is_held_by(holder))
+        return self._update(path, "SET #LeaseExpiresUtc = :end", end, *conditions).applied
 
     def clear_request(self, path: str) -> None:
         """See `StateStore.clear_request`."""
@@ -208,10 +213,10 @@ class DynamoState:
     def release_lease(self, path: str, token: int, *, even_if_requested: bool) -> bool:
         """See `StateStore.release_lease`.
 
-        Giving back and looking for a mark are one update: a mark is either seen here, or left by somebody who finds
-        the lease free.
+        One update releases the lease and checks for a pending request: either this update sees the request, or the
+        requester finds the lease free.
         """
-        conditions = [lease_has(token)] if even_if_requested else [lease_has(token), nobody_waits()]
+        conditions = [lease_has(token)] if even_if_requested else [lease_has(token), no_request_pending()]
         outcome = self._update(path, "REMOVE #LeaseHolder, #LeaseExpiresUtc", {}, *conditions)
         still_held = Attribute.LEASE_HOLDER in outcome.item and outcome.item.get(Attribute.FENCING_TOKEN) == str(token)
         return outcome.applied or not still_held
@@ -232,11 +237,11 @@ class DynamoState:
         """Update a registered table's item if it meets all conditions.
 
         Raises:
-            UnknownTableError: There is no item.
+            UnknownTableError: The table is not registered.
         """
         condition = is_registered()
-        for further in conditions:
-            condition &= further
+        for another in conditions:
+            condition &= another
         request: UpdateItemInputTypeDef = {
             "TableName": self._table,
             "Key": {Attribute.PATH: {"S": path}},
@@ -262,13 +267,13 @@ class DynamoState:
 
 
 def create_state_table(client: DynamoDBClient, name: str) -> None:
-    """Create the state table, billed by request, unless there is one; returns when it can be used.
+    """Create the state table with on-demand billing if it does not exist, and wait until it is usable.
 
     Raises:
         RetryableError: It did not become usable within five minutes.
     """
     with translated_errors(_remedies(name), state_table=name):
-        with suppress(client.exceptions.ResourceInUseException):  # there is one, or somebody is creating it right now
+        with suppress(client.exceptions.ResourceInUseException):  # it exists, or is being created
             client.create_table(
                 TableName=name,
                 KeySchema=[{"AttributeName": Attribute.PATH, "KeyType": "HASH"}],
@@ -297,7 +302,7 @@ def _to_item(attributes: Mapping[str, AttributeValueTypeDef]) -> Item:
 
 
 def _to_text(value: AttributeValueTypeDef) -> str:
-    """An attribute as text, whatever type a person chose for it in the console."""
+    """An attribute as text, whatever type an operator chose for it in the AWS console."""
     if "S" in value:
         return value["S"]
     if "N" in value:

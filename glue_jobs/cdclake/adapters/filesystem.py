@@ -1,7 +1,7 @@
-"""The lake as a pyarrow file system, described on the driver and opened where the work is done.
+"""The lake as a pyarrow file system, described on the driver and opened in the worker.
 
-Needs pyarrow, so only the Spark side imports this module. Credentials are looked up by boto3 where the file system is
-opened: none travel with a task, and a task that starts late gets fresh ones.
+It needs pyarrow, so only the Spark side imports this module. boto3 looks up the credentials in the process that opens
+the file system. So tasks contain no credentials, and a task that starts late gets fresh ones.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-"""The AWS SDKs' variables for another endpoint than AWS's own; the first that is set counts."""
+"""The AWS SDKs' variables for an endpoint other than AWS; the first one set wins."""
 _ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
 class FileSystemSpec:
-    """Where a bucket or folder is and how it is reached; small, without secrets, and can be pickled.
+    """Where a bucket or folder is and how to reach it. Small, without secrets, and picklable.
 
     Attributes:
         scheme: `s3` or `file`.
         root: Bucket name, or the absolute path of a folder.
-        endpoint: URL of the S3 endpoint; empty for AWS's own.
-        region: AWS region; empty to let pyarrow find it.
+        endpoint: URL of the S3 endpoint; empty for AWS.
+        region: AWS region; empty lets pyarrow find it.
     """
 
     scheme: str
@@ -41,7 +41,7 @@ class FileSystemSpec:
     region: str = ""
 
     def open(self) -> fs.FileSystem:
-        """A file system whose paths are the keys of the bucket or folder.
+        """Open a file system whose paths are the keys of the bucket or folder.
 
         Raises:
             ConfigurationError: There are no AWS credentials.
@@ -53,7 +53,7 @@ class FileSystemSpec:
         credentials = aws.session().get_credentials()
         if credentials is None:
             raise ConfigurationError(
-                "There are no AWS credentials to use", remedy="Set a profile, a role or access keys", bucket=self.root
+                "No AWS credentials were found", remedy="Set a profile, a role or access keys", bucket=self.root
             )
         frozen = credentials.get_frozen_credentials()
         scheme, _, host = self.endpoint.rstrip("/").rpartition("://")
@@ -69,10 +69,10 @@ class FileSystemSpec:
 
 
 def lake_filesystem(location: str) -> FileSystemSpec:
-    """Describe the file system at `bucket`, `s3://bucket` or `file:///folder`, as this process would reach it.
+    """Describe the file system at `bucket`, `s3://bucket` or `file:///folder`, as this process reaches it.
 
     Raises:
-        ConfigurationError: The location cannot be read as one.
+        ConfigurationError: The location is invalid.
     """
     scheme, root = parse_location(location)
     if scheme == FILE:
@@ -82,9 +82,9 @@ def lake_filesystem(location: str) -> FileSystemSpec:
 
 
 def open_output(filesystem: fs.FileSystem, path: str) -> pa.NativeFile:
-    """Open a new file for writing; in a folder on disk, makes the folders above it.
+    """Open a new file for writing. On disk, creates the folders above it.
 
-    On S3 there is nothing to make: pyarrow would leave empty objects there, which readers of the lake would list.
+    On S3, pyarrow would create folders as empty objects, which readers of the lake would list.
     """
     base = filesystem.base_fs if isinstance(filesystem, fs.SubTreeFileSystem) else filesystem
     folder = path.rpartition("/")[0]

@@ -1,7 +1,7 @@
-"""A plain folder as an object store: the lake on a laptop's disk.
+"""A plain folder as an object store: the lake on a local disk.
 
-Every object appears whole, by a rename or a link within the folder. That holds when a process dies at any moment;
-nothing is forced to the disk, so it does not hold when the power goes.
+Every object appears complete, by a rename or a link within the folder, even if the process crashes. A power failure may
+still lose objects, because nothing is flushed to the disk.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, BinaryIO, Callable
 
-from cdclake.adapters.kept import not_kept
-from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.errors import ConfigurationError, IntegrityError, file_not_retained
 from cdclake.model.rawfiles import ListedObject
 
 if TYPE_CHECKING:
@@ -24,36 +23,35 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock
 
 TEMPORARY_FOLDER = ".cdclake-temporary"
-"""Where objects are written before they appear; no key may begin with it."""
-TEMPORARY_KEPT = timedelta(days=1)
-"""What nobody has written to for so long there was left by a process that was killed."""
+"""Objects are written here first; no key may begin with it."""
+TEMPORARY_LIFETIME = timedelta(days=1)
+"""An older temporary file is a leftover of a killed process."""
 
 
 class FolderStore:
-    """An `ObjectStore` on a folder that keeps no versions.
+    """An `ObjectStore` on a folder, without versions.
 
     Keys are paths below the folder; no key and no symbolic link leads out of it.
 
     Args:
         root: The folder.
-        clock: The time, to tell what a process that was killed has left from what another is writing.
+        clock: Returns the time, to tell leftovers of killed processes from files being written.
 
     Raises:
-        ConfigurationError: There is no such folder.
+        ConfigurationError: The folder does not exist.
     """
 
     def __init__(self, root: Path, clock: Clock = lambda: datetime.now(timezone.utc)) -> None:
         self.root = root.resolve()
         self._check_root()
-        self._remove_left_over(clock() - TEMPORARY_KEPT)
+        self._remove_leftovers(clock() - TEMPORARY_LIFETIME)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
-        """See `ObjectReader.list`; sorted like S3's, by the bytes of the whole key."""
-        found = [entry for entry in self._entries(prefix) if entry.key > start_after]
-        return iter(sorted(found))
+        """See `ObjectReader.list`. Sorted by the bytes of the whole key, as on S3."""
+        return iter(sorted(entry for entry in self._entries(prefix) if entry.key > start_after))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_folders`; a folder without any object below it is not there, as on S3."""
+        """See `ObjectReader.list_folders`. Skips folders without any object below them, as on S3."""
         rests = (entry.key[len(prefix) :] for entry in self._entries(prefix))
         return iter(sorted({f"{prefix}{rest.split('/', 1)[0]}/" for rest in rests if "/" in rest}))
 
@@ -72,7 +70,7 @@ class FolderStore:
             temporary.replace(path)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """See `ObjectStore.put_if_absent`: linking fails if the name is taken, and of several callers one succeeds."""
+        """See `ObjectStore.put_if_absent`. Linking fails if the name is taken, so one of several callers succeeds."""
         with self._temporary(key, lambda temporary: temporary.write_bytes(data)) as (temporary, path):
             try:
                 os.link(temporary, path)
@@ -85,7 +83,7 @@ class FolderStore:
     def copy(self, source: str, target: str) -> None:
         """See `ObjectStore.copy`."""
         if not self._copy_first([self._path(source)], target):
-            raise IntegrityError("An object to copy is not there", folder=self.root, file=source)
+            raise IntegrityError("An object to copy is missing", folder=self.root, file=source)
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
@@ -95,53 +93,53 @@ class FolderStore:
                 if path.is_file():
                     path.unlink(missing_ok=True)
 
-    def retire(self, key: str, keep_as: str) -> None:
-        """See `ObjectStore.retire`: the file is renamed."""
-        path, kept = self._path(key), self._path(keep_as)
+    def retire(self, key: str, retired_key: str) -> None:
+        """See `ObjectStore.retire`. Renames the file."""
+        path, retired = self._path(key), self._path(retired_key)
         if not path.is_file():
             return
         with self._usable(key):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):  # somebody else just did it
-                path.replace(kept)
+            retired.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # another caller just retired it
+                path.replace(retired)
 
-    def restore(self, key: str, keep_as: str) -> None:
-        """See `ObjectStore.restore`: the file gets its name back."""
-        path, kept = self._path(key), self._path(keep_as)
+    def restore(self, key: str, retired_key: str) -> None:
+        """See `ObjectStore.restore`. Renames the file back."""
+        path, retired = self._path(key), self._path(retired_key)
         with self._usable(key):
-            if not path.is_file() and kept.is_file():
+            if not path.is_file() and retired.is_file():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with suppress(FileNotFoundError):  # somebody else just did it
-                    kept.replace(path)
+                with suppress(FileNotFoundError):  # another caller just restored it
+                    retired.replace(path)
             if not path.is_file():
-                raise not_kept(key, folder=self.root)
-            kept.unlink(missing_ok=True)
+                raise file_not_retained(key, folder=self.root)
+            retired.unlink(missing_ok=True)
 
-    def is_kept(self, key: str, keep_as: str) -> bool:
-        """See `ObjectStore.is_kept`."""
-        return any(path.is_file() for path in self._places(key, keep_as))
+    def is_retained(self, key: str, retired_key: str) -> bool:
+        """See `ObjectStore.is_retained`."""
+        return any(path.is_file() for path in self._candidates(key, retired_key))
 
-    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
-        """See `ObjectStore.copy_kept`."""
-        if not self._copy_first(self._places(key, keep_as), target):
-            raise not_kept(key, folder=self.root)
+    def copy_retained(self, key: str, retired_key: str, target: str) -> None:
+        """See `ObjectStore.copy_retained`."""
+        if not self._copy_first(self._candidates(key, retired_key), target):
+            raise file_not_retained(key, folder=self.root)
 
-    def discard(self, key: str, keep_as: str) -> None:
+    def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
         if not self._path(key).is_file():
-            self.delete([keep_as])
+            self.delete([retired_key])
 
-    def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
+    def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
         """See `ObjectStore.purge`."""
         return 0
 
-    def _places(self, key: str, keep_as: str) -> Sequence[Path]:
-        """Where a data file may be, in the order to look, which finds it also while somebody retires or restores it."""
-        path, kept = self._path(key), self._path(keep_as)
-        return (path, kept, path)
+    def _candidates(self, key: str, retired_key: str) -> Sequence[Path]:
+        """Where a data file may be. The order finds it even if another caller retires or restores it meanwhile."""
+        path, retired = self._path(key), self._path(retired_key)
+        return (path, retired, path)
 
     def _copy_first(self, sources: Sequence[Path], target: str) -> bool:
-        """Copy the first of these files that is there; False if none is."""
+        """Copy the first of these files that exists; False if none does."""
         with self._usable(target):
             content = _open_first(sources)
         if content is None:
@@ -151,11 +149,11 @@ class FolderStore:
         return True
 
     def _entries(self, prefix: str) -> Iterator[ListedObject]:
-        """Every object whose key begins with `prefix`, in no order."""
+        """All objects whose keys begin with `prefix`, in any order."""
         self._check_root()
         folder = prefix.rpartition("/")[0]
         if folder and not _is_plain(folder):
-            return  # no key has such a beginning
+            return  # no key has such a prefix
         with self._usable(prefix):
             yield from (entry for entry in self._walk(folder) if entry.key.startswith(prefix))
 
@@ -180,7 +178,7 @@ class FolderStore:
 
     @contextmanager
     def _temporary(self, key: str, write: Callable[[Path], object]) -> Iterator[tuple[Path, Path]]:
-        """A finished file, and the path of `key` where it belongs; it is removed if it has not been moved there."""
+        """Write a temporary file; yields it and the path of `key`. Removes it unless the caller moved it there."""
         path = self._path(key)
         temporary = self.root / TEMPORARY_FOLDER / uuid.uuid4().hex
         with self._usable(key):
@@ -192,26 +190,25 @@ class FolderStore:
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def _remove_left_over(self, before: datetime) -> None:
+    def _remove_leftovers(self, before: datetime) -> None:
         temporary = self.root / TEMPORARY_FOLDER
-        # Who may only read here leaves it to others; and another may be quicker.
-        with suppress(PermissionError, FileNotFoundError):
+        with suppress(PermissionError, FileNotFoundError):  # the process may be read-only, or another one faster
             for path in temporary.iterdir():
                 if path.stat().st_mtime < before.timestamp():
                     path.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
-        """Where an object lies.
+        """The path of an object.
 
         Raises:
-            ConfigurationError: The key leads out of the folder, or is no path of plain names.
+            ConfigurationError: The key leads out of the folder, or contains empty or special names.
         """
         self._check_root()
         path = self.root / key
         if not _is_plain(key) or not path.resolve().is_relative_to(self.root):
             raise ConfigurationError(
                 "A key does not name a file below the folder",
-                remedy="Use names separated by single slashes, without '.', '..' and links that lead elsewhere",
+                remedy="Separate names by single slashes, without '.', '..' and links that lead out of the folder",
                 folder=self.root,
                 file=repr(key),
             )
@@ -219,14 +216,14 @@ class FolderStore:
 
     def _check_root(self) -> None:
         if not self.root.is_dir():
-            raise ConfigurationError("There is no such folder", remedy=f"Create {self.root}, or correct its name")
+            raise ConfigurationError("The folder does not exist", remedy=f"Create {self.root}, or correct its name")
 
     @contextmanager
     def _usable(self, key: str) -> Iterator[None]:
         try:
             yield
         except (PermissionError, FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-            message = f"The system refuses: {error.strerror}"
+            message = f"The operating system denied access to a file: {error.strerror}"
             raise ConfigurationError(
                 message,
                 remedy="Let this user read and write the folder, and give no file the name of a folder",
@@ -242,7 +239,7 @@ def _is_plain(key: str) -> bool:
 
 def _open_first(paths: Sequence[Path]) -> BinaryIO | None:
     for path in paths:
-        with suppress(FileNotFoundError):  # it may go away between the look and the opening
+        with suppress(FileNotFoundError):  # it may disappear after the check
             if path.is_file():
                 return path.open("rb")
     return None

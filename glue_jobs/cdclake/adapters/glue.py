@@ -1,4 +1,4 @@
-"""AWS Glue as the runner of jobs."""
+"""Runs jobs on AWS Glue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATES = {
     "ERROR": JobState.GIVEN_UP,
     "EXPIRED": JobState.GIVEN_UP,
 }
-"""Every `JobRunState` of the Glue API. A run in the queue is `WAITING`; `ERROR` and `EXPIRED` come from the service and
+"""All values of `JobRunState` in the Glue API. A queued run is `WAITING`; `ERROR` and `EXPIRED` come from the service,
 not from the script. https://docs.aws.amazon.com/glue/latest/dg/job-run-statuses.html
 """
 
@@ -37,7 +37,7 @@ _REMEDY_WHEN_FULL = {
     "ResourceNumberLimitExceededException": "Run again when other jobs have ended, or ask AWS for a higher Glue quota",
     "ThrottlingException": "Run again in a while, or start fewer runs at a time",
 }
-"""What Glue answers to a start that it does not carry out for now, and what to do."""
+"""Remedies by the error code with which Glue refuses a start for the moment."""
 
 
 class GlueJobs:
@@ -54,8 +54,8 @@ class GlueJobs:
         """See `JobRunner.start`.
 
         Raises:
-            NoRoomError: As many runs are active as the job or the account may have, or too many calls were made.
-            ConfigurationError: There is no such job, or it may not be started.
+            NoRoomError: The job or the account has its maximum of active runs, or Glue throttles.
+            ConfigurationError: The job does not exist, or the caller may not start it.
         """
         dashed = {f"--{name}": value for name, value in arguments.items()}
         with _errors(job):
@@ -71,16 +71,16 @@ class GlueJobs:
         """See `JobRunner.get`."""
         with _errors(job, run_id):
             run = self._client.get_job_run(JobName=job, RunId=run_id)["JobRun"]
-        word = run.get("JobRunState", "")
-        if word not in _STATES:
-            message = f"Glue reports the unknown state '{word}'"
-            raise JobRunError(message, remedy="Look at the run in the Glue console", job=job, run=run_id)
-        return JobRun(run_id, _STATES[word], word, run.get("ErrorMessage", ""))
+        state = run.get("JobRunState", "")
+        if state not in _STATES:
+            message = f"Glue reports the unknown state '{state}'"
+            raise JobRunError(message, remedy="Check the run in the Glue console", job=job, run=run_id)
+        return JobRun(run_id, _STATES[state], state, run.get("ErrorMessage", ""))
 
     def stop(self, job: str, run_id: str) -> JobRun:
         """See `JobRunner.stop`."""
         with _errors(job, run_id):
-            # It answers for each run by itself; of one that cannot be stopped, `get` says how it ended.
+            # The response lists runs that cannot be stopped; `get` returns their state.
             self._client.batch_stop_job_run(JobName=job, JobRunIds=[run_id])
         return self.get(job, run_id)
 

@@ -1,4 +1,4 @@
-"""The ports in memory: for tests, and for trying things out. Safe to share between threads."""
+"""The ports in memory, for tests and experiments. Safe to share between threads."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from datetime import datetime, timedelta, timezone
 from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
-from cdclake.adapters.kept import not_kept
 from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table
-from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError
+from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError, file_not_retained
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject
 from cdclake.model.table import TableState
 from cdclake.model.times import iso_utc
-from cdclake.ports import Acquired, JobRun, JobState
+from cdclake.ports import AcquiredLease, JobRun, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class ManualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that moves only when it is told to."""
 
     def __init__(self, start: datetime = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)) -> None:
         self.now = start
 
     def __call__(self) -> datetime:
-        """The time now."""
+        """The current time."""
         return self.now
 
     def advance(self, seconds: float) -> None:
@@ -44,10 +43,10 @@ class _Stored(NamedTuple):
 
 
 class MemoryStore:
-    """An `ObjectStore` in memory that keeps no versions.
+    """An `ObjectStore` in memory, without versions.
 
     Args:
-        clock: Gives each written object its time.
+        clock: Returns the modification time of written objects.
     """
 
     def __init__(self, clock: Clock = lambda: datetime.now(timezone.utc)) -> None:
@@ -56,14 +55,14 @@ class MemoryStore:
         self._lock = Lock()
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
-        """See `ObjectReader.list`. The listing is that of the moment of the call."""
+        """See `ObjectReader.list`. The listing reflects the moment of the call."""
         with self._lock:
-            found = [
+            entries = [
                 ListedObject(key, len(stored.data), stored.modified_utc)
                 for key, stored in self._objects.items()
                 if key.startswith(prefix) and key > start_after
             ]
-        return iter(sorted(found))
+        return iter(sorted(entries))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`."""
@@ -94,7 +93,7 @@ class MemoryStore:
         """See `ObjectStore.copy`."""
         with self._lock:
             if source not in self._objects:
-                raise IntegrityError("An object to copy is not there", file=source)
+                raise IntegrityError("An object to copy is missing", file=source)
             self._objects[target] = _Stored(self._objects[source].data, self._clock())
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -103,43 +102,43 @@ class MemoryStore:
             for key in keys:
                 self._objects.pop(key, None)
 
-    def retire(self, key: str, keep_as: str) -> None:
+    def retire(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.retire`."""
         with self._lock:
             stored = self._objects.pop(key, None)
             if stored:
-                self._objects[keep_as] = stored
+                self._objects[retired_key] = stored
 
-    def restore(self, key: str, keep_as: str) -> None:
+    def restore(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.restore`."""
         with self._lock:
-            self._objects[key] = self._kept(key, keep_as)
-            self._objects.pop(keep_as, None)
+            self._objects[key] = self._retained(key, retired_key)
+            self._objects.pop(retired_key, None)
 
-    def is_kept(self, key: str, keep_as: str) -> bool:
-        """See `ObjectStore.is_kept`."""
+    def is_retained(self, key: str, retired_key: str) -> bool:
+        """See `ObjectStore.is_retained`."""
         with self._lock:
-            return key in self._objects or keep_as in self._objects
+            return key in self._objects or retired_key in self._objects
 
-    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
-        """See `ObjectStore.copy_kept`."""
+    def copy_retained(self, key: str, retired_key: str, target: str) -> None:
+        """See `ObjectStore.copy_retained`."""
         with self._lock:
-            self._objects[target] = _Stored(self._kept(key, keep_as).data, self._clock())
+            self._objects[target] = _Stored(self._retained(key, retired_key).data, self._clock())
 
-    def discard(self, key: str, keep_as: str) -> None:
+    def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
         with self._lock:
             if key not in self._objects:
-                self._objects.pop(keep_as, None)
+                self._objects.pop(retired_key, None)
 
-    def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
+    def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
         """See `ObjectStore.purge`."""
         return 0
 
-    def _kept(self, key: str, keep_as: str) -> _Stored:
-        stored = self._objects.get(key) or self._objects.get(keep_as)
+    def _retained(self, key: str, retired_key: str) -> _Stored:
+        stored = self._objects.get(key) or self._objects.get(retired_key)
         if stored is None:
-            raise not_kept(key)
+            raise file_not_retained(key)
         return stored
 
 
@@ -147,7 +146,7 @@ class MemoryState:
     """A `StateStore` in memory.
 
     Args:
-        states: Tables that are registered from the start.
+        states: Tables that are registered at the start.
     """
 
     def __init__(self, states: Iterable[TableState] = ()) -> None:
@@ -172,8 +171,8 @@ class MemoryState:
             self._items[state.path] = dict(state.item)
             return True
 
-    def set_by_person(self, path: str, attributes: Mapping[str, str]) -> None:
-        """See `StateStore.set_by_person`."""
+    def set_attributes(self, path: str, attributes: Mapping[str, str]) -> None:
+        """See `StateStore.set_attributes`."""
         check_settings(attributes)
         with self._lock:
             self._registered(path).update(attributes)
@@ -194,29 +193,29 @@ class MemoryState:
             item[Attribute.WORK_REQUESTED_UTC] = iso_utc(now)
             return True
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> Acquired:
+    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
         """See `StateStore.acquire_lease`."""
         with self._lock:
             item = self._registered(path)
-            held_by = item.get(Attribute.LEASE_HOLDER, holder)
-            if held_by != holder and item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now):
+            previous = item.get(Attribute.LEASE_HOLDER, holder)
+            if previous != holder and item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now):
                 raise LeaseHeldError(
                     "Another run is writing the table",
                     path=path,
-                    holder=held_by,
+                    holder=previous,
                     until=item[Attribute.LEASE_EXPIRES_UTC],
                 )
             token = int(item.get(Attribute.FENCING_TOKEN, "0")) + 1
             item[Attribute.LEASE_HOLDER] = holder
             item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
             item[Attribute.FENCING_TOKEN] = str(token)
-            return Acquired(token, "" if held_by == holder else held_by)
+            return AcquiredLease(token, "" if previous == holder else previous)
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         """See `StateStore.renew_lease`."""
         with self._lock:
             item = self._registered(path)
-            if not _holds(item, token) or item[Attribute.LEASE_HOLDER] != holder:
+            if not _is_leased(item, token) or item[Attribute.LEASE_HOLDER] != holder:
                 return False
             item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
             return True
@@ -230,7 +229,7 @@ class MemoryState:
         """See `StateStore.release_lease`."""
         with self._lock:
             item = self._registered(path)
-            if not _holds(item, token):
+            if not _is_leased(item, token):
                 return True
             if Attribute.WORK_REQUESTED_UTC in item and not even_if_requested:
                 return False
@@ -243,12 +242,12 @@ class MemoryState:
         return self._items[path]
 
 
-def _holds(item: Item, token: int) -> bool:
+def _is_leased(item: Item, token: int) -> bool:
     return Attribute.LEASE_HOLDER in item and item[Attribute.FENCING_TOKEN] == str(token)
 
 
-class Start(NamedTuple):
-    """A start that was asked of `MemoryJobs`."""
+class JobStart(NamedTuple):
+    """A job run that `MemoryJobs` was asked to start."""
 
     job: str
     arguments: Mapping[str, str]
@@ -256,26 +255,26 @@ class Start(NamedTuple):
 
 
 JobScript = Callable[[str, "Mapping[str, str]"], Union[JobRun, "Sequence[JobState]"]]
-"""What becomes of a run of a job with these arguments.
+"""Returns the outcome of a run, by job name and arguments.
 
-Either how it stands from the start on (the run id is filled in), or one state for each look at it, of which the last
-stays. It may do the job's work, and may raise what `JobRunner.start` raises.
+It returns either the run's final state (the run id is filled in), or one state for each `get`, of which the last stays.
+It may do the job's work, and may raise the errors of `JobRunner.start`.
 """
 
 
 def succeed(job: str, arguments: Mapping[str, str]) -> JobRun:  # noqa: ARG001 - the shape of a JobScript
-    """The script of a service where everything works at once."""
+    """A `JobScript` whose runs all succeed at once."""
     return JobRun("", JobState.SUCCEEDED, JobState.SUCCEEDED.value)
 
 
 class MemoryJobs:
-    """A `JobRunner` that records what it is asked to start.
+    """A `JobRunner` that records the runs it was asked to start.
 
     Args:
-        script: Says how each run goes; called by `start`.
+        script: Returns the outcome of each run; called by `start`.
 
     Attributes:
-        started: The starts so far, in order.
+        started: The runs started so far, in order.
     """
 
     def __init__(self, script: JobScript = succeed) -> None:
@@ -283,17 +282,17 @@ class MemoryJobs:
         self._runs: dict[tuple[str, str], list[JobRun]] = {}
         self._lock = Lock()
         self._count = 0
-        self.started: list[Start] = []
+        self.started: list[JobStart] = []
 
     def start(self, job: str, arguments: Mapping[str, str]) -> str:
         """See `JobRunner.start`."""
         with self._lock:
             self._count += 1
             run_id = f"jr_{self._count:06d}"
-        course = self._script(job, dict(arguments))
-        runs = [course._replace(run_id=run_id)] if isinstance(course, JobRun) else _as_runs(run_id, course)
+        outcome = self._script(job, dict(arguments))
+        runs = [outcome._replace(run_id=run_id)] if isinstance(outcome, JobRun) else _as_runs(run_id, outcome)
         with self._lock:
-            self.started.append(Start(job, dict(arguments), run_id))
+            self.started.append(JobStart(job, dict(arguments), run_id))
             self._runs[job, run_id] = runs
         return run_id
 
@@ -302,11 +301,11 @@ class MemoryJobs:
         with self._lock:
             runs = self._runs.get((job, run_id))
             if not runs:
-                raise JobRunError("There is no such job run", job=job, run=run_id)
+                raise JobRunError("The job run does not exist", job=job, run=run_id)
             return runs.pop(0) if len(runs) > 1 else runs[0]
 
     def stop(self, job: str, run_id: str) -> JobRun:
-        """See `JobRunner.stop`. What is still to come of an active run does not happen."""
+        """See `JobRunner.stop`. Drops the remaining states of an active run."""
         run = self.get(job, run_id)
         with self._lock:
             if run.state is JobState.ACTIVE:
@@ -320,15 +319,15 @@ def _as_runs(run_id: str, states: Sequence[JobState]) -> list[JobRun]:
 
 
 class MemoryMetrics:
-    """Keeps what it is told. See `ports.MetricSink`.
+    """A `MetricSink` in memory.
 
     Attributes:
-        taken: Every metric, in the order in which they came.
+        metrics: All metrics, in order of arrival.
     """
 
     def __init__(self) -> None:
-        self.taken: list[Metric] = []
+        self.metrics: list[Metric] = []
 
     def put(self, metrics: Sequence[Metric]) -> None:
         """See `MetricSink.put`."""
-        self.taken += metrics
+        self.metrics += metrics

@@ -1,4 +1,4 @@
-"""A catalog in memory: for tests, and for trying things out."""
+"""A catalog in memory, for tests and experiments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class MemoryCatalog:
-    """A `Catalog` in memory. As Glue does, it refuses to add what is there and to update what is not.
+    """A `Catalog` in memory. Like Glue, it refuses to create what exists and to update what does not.
 
     Args:
-        database: Its name.
+        database: Name of the database.
     """
 
     def __init__(self, database: str = "lake") -> None:
@@ -31,7 +31,7 @@ class MemoryCatalog:
         return set(self._tables)
 
     def listing(self, name: str) -> CatalogEntry:
-        """A table that is there, with its partitions by their values."""
+        """An existing table with its partitions, by their values."""
         partitions = self._partitions[name]
         return CatalogEntry(self._tables[name], tuple(partitions[values] for values in sorted(partitions)))
 
@@ -45,12 +45,12 @@ class MemoryCatalog:
 
     def create_table(self, name: str, table: CatalogTable) -> None:
         """See `Catalog.create_table`."""
-        _require(name not in self._tables, "The table is there already", name)
+        _require(name not in self._tables, "The table already exists", name)
         self._tables[name], self._partitions[name] = table, {}
 
     def update_table(self, name: str, table: CatalogTable) -> None:
         """See `Catalog.update_table`."""
-        _require(name in self._tables, "There is no such table", name)
+        _require(name in self._tables, "The table does not exist", name)
         self._tables[name] = table
 
     def drop_table(self, name: str) -> None:
@@ -61,13 +61,13 @@ class MemoryCatalog:
     def create_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog.create_partitions`."""
         for partition in partitions:
-            _require(partition.values not in self._partitions[name], "The partition is there already", name)
+            _require(partition.values not in self._partitions[name], "The partition already exists", name)
             self._partitions[name][partition.values] = partition
 
     def update_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog.update_partitions`."""
         for partition in partitions:
-            _require(partition.values in self._partitions[name], "There is no such partition", name)
+            _require(partition.values in self._partitions[name], "The partition does not exist", name)
             self._partitions[name][partition.values] = partition
 
     def drop_partitions(self, name: str, partitions: Sequence[PartitionValues]) -> None:
@@ -76,6 +76,6 @@ class MemoryCatalog:
             self._partitions[name].pop(values, None)
 
 
-def _require(holds: bool, message: str, name: str) -> None:
-    if not holds:
-        raise RetryableError(message, remedy="Compare again", catalog_table=name)
+def _require(condition: bool, message: str, name: str) -> None:
+    if not condition:
+        raise RetryableError(message, remedy="Compare the catalog again", catalog_table=name)

@@ -18,7 +18,6 @@ from cdclake.adapters.aws import (
     is_transient,
     translated_errors,
 )
-from cdclake.adapters.kept import not_kept
 from cdclake.adapters.s3_versions import (
     NULL_VERSION,
     ObjectVersions,
@@ -26,7 +25,14 @@ from cdclake.adapters.s3_versions import (
     hidden_versions,
     versions_of,
 )
-from cdclake.errors import CdclakeError, CommitStateUnknownError, ConfigurationError, IntegrityError, RetryableError
+from cdclake.errors import (
+    CdclakeError,
+    CommitStateUnknownError,
+    ConfigurationError,
+    IntegrityError,
+    RetryableError,
+    file_not_retained,
+)
 from cdclake.model.rawfiles import ListedObject
 
 if TYPE_CHECKING:
@@ -43,12 +49,12 @@ if TYPE_CHECKING:
     )
 
 DELETE_BATCH_KEYS = 1000
-"""DeleteObjects takes no more keys at once."""
+"""Maximum number of keys per DeleteObjects request."""
 WRITER_METADATA = "cdclake-writer"
-"""User metadata of what `put_if_absent` wrote: an id of the call, which tells a caller whose answer was lost."""
+"""User metadata in which `put_if_absent` stores an id of the call, so that a caller recognizes its own object."""
 
-# CopyObject takes objects up to 5 GB; above that, parts are copied and appear as one object when the last is there.
-# From 1 GiB on, parts are faster anyway, as they are copied side by side.
+# CopyObject takes objects up to 5 GB. Larger ones are copied in parts, and appear when the last part is complete. From
+# 1 GiB on, parts are faster anyway, because they are copied in parallel.
 _COPY = TransferConfig(multipart_threshold=1024**3, multipart_chunksize=256 * 1024**2)
 _PUT_PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0)
 _CONFLICT, _PRECONDITION_FAILED = 409, 412
@@ -57,13 +63,13 @@ _COPY_TRIES = 3
 
 
 class S3Store:
-    """An `ObjectStore` on one S3 bucket, with or without versioning, which may also change at any time.
+    """An `ObjectStore` on one S3 bucket. The bucket's versioning may be on or off, and may change at any time.
 
     Args:
         client: S3 client, see `cdclake.adapters.aws.client`.
         bucket: Bucket name.
-        new_id: Gives an id that no other call gets.
-        sleep: Waits a number of seconds.
+        new_id: Returns a unique id.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -80,15 +86,15 @@ class S3Store:
         self._sleep = sleep
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
-        """See `ObjectReader.list`; S3 lists keys in the order of their UTF-8 bytes."""
+        """See `ObjectReader.list`. S3 sorts keys by their UTF-8 bytes."""
         request: ListObjectsV2RequestPaginateTypeDef = {"Bucket": self.bucket, "Prefix": prefix}
         if start_after:
             request["StartAfter"] = start_after
         with self._errors(prefix):
             for page in self._client.get_paginator("list_objects_v2").paginate(**request):
-                for found in page.get("Contents", ()):
-                    modified_utc = found["LastModified"].astimezone(timezone.utc)
-                    yield ListedObject(found["Key"], found["Size"], modified_utc)
+                for entry in page.get("Contents", ()):
+                    modified_utc = entry["LastModified"].astimezone(timezone.utc)
+                    yield ListedObject(entry["Key"], entry["Size"], modified_utc)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`."""
@@ -126,9 +132,9 @@ class S3Store:
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """See `ObjectStore.put_if_absent`.
 
-        S3 answers 412 if the object is there, and 409 if another write of it is under way. Neither says whose: botocore
-        sends a request again when the answer to the first got lost, and then meets its own object. So each call leaves
-        an id of its own in the object, and a call that was not told plainly that it won reads the id back.
+        S3 responds 412 if the object exists, and 409 if another write is in progress. Neither identifies the writer:
+        botocore repeats a request whose response was lost, and then meets its own object. So each call stores its own
+        id in the object, and reads the id back unless the response was a success.
         """
         writer = self._new_id()
         with self._errors(key):
@@ -142,9 +148,9 @@ class S3Store:
                         raise
                 else:
                     return True
-                found = self._writer_of(key)
-                if found is not None:
-                    return found == writer
+                actual_writer = self._writer_of(key)
+                if actual_writer is not None:
+                    return actual_writer == writer
                 self._sleep(pause_seconds)
         raise _unknown_outcome(self.bucket, key)
 
@@ -156,99 +162,98 @@ class S3Store:
         """See `ObjectStore.delete`."""
         self._delete([{"Key": key} for key in keys])
 
-    def retire(self, key: str, keep_as: str) -> None:
-        """See `ObjectStore.retire`: a delete marker hides the object's version; if it has none, a copy is made first.
+    def retire(self, key: str, retired_key: str) -> None:
+        """See `ObjectStore.retire`. A delete marker hides the object's version. Without a version, copies it first.
 
-        A DELETE never removes a version that has an id of its own, in whatever state the bucket's versioning is. The
-        version `null` it does remove, unless versioning is on at that very moment. So the object is asked, and not the
-        bucket. https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
+        A DELETE never removes a version with its own id, whatever the state of the bucket's versioning. It removes the
+        version `null` unless versioning is on at that moment. So the object's version id decides, not the bucket's
+        state. https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
         """
-        found = self._head(key)
-        if found is None:
-            next(self.list(key), None)  # a missing bucket is an error, and HEAD does not tell it from a missing object
+        head = self._head(key)
+        if head is None:
+            next(self.list(key), None)  # raises if the bucket is missing, which HEAD cannot distinguish
             return
-        if found.get("VersionId", NULL_VERSION) == NULL_VERSION:
+        if head.get("VersionId", NULL_VERSION) == NULL_VERSION:
             try:
-                self.copy(key, keep_as)
+                self.copy(key, retired_key)
             except IntegrityError:
                 if self._head(key) is None:
-                    return  # another caller has just retired it
+                    return  # another caller just retired it
                 raise
         with self._errors(key):
             self._client.delete_object(Bucket=self.bucket, Key=key)
 
-    def restore(self, key: str, keep_as: str) -> None:
-        """See `ObjectStore.restore`: uncovers the newest version, or copies back what was copied."""
+    def restore(self, key: str, retired_key: str) -> None:
+        """See `ObjectStore.restore`. Uncovers the newest version, or copies the retired copy back."""
         if self._head(key) is None:
-            self._bring_back(key, keep_as)
-        self._purge(self._versions(keep_as))
+            self._restore(key, retired_key)
+        self._delete_all(self._versions(retired_key))
 
-    def is_kept(self, key: str, keep_as: str) -> bool:
-        """See `ObjectStore.is_kept`."""
-        return self._find(key, keep_as) is not None
+    def is_retained(self, key: str, retired_key: str) -> bool:
+        """See `ObjectStore.is_retained`."""
+        return self._find(key, retired_key) is not None
 
-    def copy_kept(self, key: str, keep_as: str, target: str) -> None:
-        """See `ObjectStore.copy_kept`."""
+    def copy_retained(self, key: str, retired_key: str, target: str) -> None:
+        """See `ObjectStore.copy_retained`."""
         for tries_left in reversed(range(_COPY_TRIES)):
-            source = self._find(key, keep_as)
+            source = self._find(key, retired_key)
             if source is None:
-                raise not_kept(key, bucket=self.bucket)
+                raise file_not_retained(key, bucket=self.bucket)
             try:
                 return self._copy(source, target)
-            except IntegrityError:  # another caller retired or restored it since it was found
+            except IntegrityError:  # another caller retired or restored it meanwhile
                 if not tries_left:
                     raise
         return None
 
-    def discard(self, key: str, keep_as: str) -> None:
+    def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
-        found = self._versions(key)
-        if not found.in_sight:
-            self._purge(found)
-            self._purge(self._versions(keep_as))
+        versions = self._versions(key)
+        if not versions.live:
+            self._delete_all(versions)
+            self._delete_all(self._versions(retired_key))
 
-    def purge(self, prefix: str, spare: Callable[[str], bool]) -> int:
-        """See `ObjectStore.purge`. Markers go when the data is gone that they hide, so that nothing comes to light."""
+    def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:
+        """See `ObjectStore.purge`. Deletes markers after the data that they hide, so that no old data reappears."""
         with self._errors(prefix):
-            hidden = [one for one in hidden_versions(self._client, self.bucket, prefix) if not spare(one["Key"])]
+            hidden = [one for one in hidden_versions(self._client, self.bucket, prefix) if not is_protected(one["Key"])]
         self._delete(hidden)
         with self._errors(prefix):
-            markers = [one for one in delete_markers(self._client, self.bucket, prefix) if not spare(one["Key"])]
+            markers = [one for one in delete_markers(self._client, self.bucket, prefix) if not is_protected(one["Key"])]
         self._delete(markers)
         return len(hidden)
 
-    def _bring_back(self, key: str, keep_as: str) -> None:
-        found = self._versions(key)
-        if found.data:
-            # Those that lie under the data hide nothing, and go as well.
-            self._delete([{"Key": key, "VersionId": marker} for marker in found.markers])
+    def _restore(self, key: str, retired_key: str) -> None:
+        versions = self._versions(key)
+        if versions.data:
+            self._delete([{"Key": key, "VersionId": marker} for marker in versions.markers])
             if self._head(key) is None:
                 raise IntegrityError(
-                    "A data file was restored, and is out of sight again or still",
-                    remedy="Look what else deletes the table's files, then run again; nothing of it is lost",
+                    "A data file was restored, but is not in the table's folder",
+                    remedy="No data is lost. Find out what else deletes the table's files, then run again",
                     bucket=self.bucket,
                     file=key,
                 )
             return
         try:
-            self.copy(keep_as, key)
+            self.copy(retired_key, key)
         except IntegrityError as error:
-            if self._head(key) is None:  # otherwise another caller has just restored it
-                raise not_kept(key, bucket=self.bucket) from error
+            if self._head(key) is None:  # otherwise another caller just restored it
+                raise file_not_retained(key, bucket=self.bucket) from error
 
-    def _find(self, key: str, keep_as: str) -> CopySourceTypeDef | None:
-        """Where a data file's bytes are, in sight or kept; None if nowhere."""
-        in_sight: CopySourceTypeDef = {"Bucket": self.bucket, "Key": key}
+    def _find(self, key: str, retired_key: str) -> CopySourceTypeDef | None:
+        """Where a live or retired data file's bytes are; None if it is not retained."""
+        live: CopySourceTypeDef = {"Bucket": self.bucket, "Key": key}
         if self._head(key) is not None:
-            return in_sight
-        found = self._versions(key)
-        if found.in_sight:
-            return in_sight
-        if found.data:
-            return {"Bucket": self.bucket, "Key": key, "VersionId": found.data[0]}
-        if self._head(keep_as) is not None:
-            return {"Bucket": self.bucket, "Key": keep_as}
-        return None if self._head(key) is None else in_sight  # it may have been restored while it was looked for
+            return live
+        versions = self._versions(key)
+        if versions.live:
+            return live
+        if versions.data:
+            return {"Bucket": self.bucket, "Key": key, "VersionId": versions.data[0]}
+        if self._head(retired_key) is not None:
+            return {"Bucket": self.bucket, "Key": retired_key}
+        return None if self._head(key) is None else live  # another caller may have restored it meanwhile
 
     def _copy(self, source: CopySourceTypeDef, target: str) -> None:
         with self._errors(source["Key"]):
@@ -256,12 +261,12 @@ class S3Store:
                 self._client.copy(source, self.bucket, target, Config=_COPY)
             except ClientError as error:
                 if error_code(error) in _ABSENT_KEY:
-                    message = "An object to copy is not there"
+                    message = "An object to copy is missing"
                     raise IntegrityError(message, bucket=self.bucket, file=source["Key"]) from error
                 raise
 
     def _head(self, key: str) -> HeadObjectOutputTypeDef | None:
-        """What S3 says of an object; None if there is no object."""
+        """The metadata of an object; None if it does not exist."""
         with self._errors(key):
             try:
                 return self._client.head_object(Bucket=self.bucket, Key=key)
@@ -274,28 +279,28 @@ class S3Store:
         with self._errors(key):
             return versions_of(self._client, self.bucket, key)
 
-    def _purge(self, found: ObjectVersions) -> None:
-        """Delete all versions and markers of an object; the markers last, as they hide what is not deleted yet."""
-        for version_ids in (found.data, found.markers):
-            self._delete([{"Key": found.key, "VersionId": version_id} for version_id in version_ids])
+    def _delete_all(self, versions: ObjectVersions) -> None:
+        """Delete all versions and markers of an object. The markers go last, because they hide the other versions."""
+        for version_ids in (versions.data, versions.markers):
+            self._delete([{"Key": versions.key, "VersionId": version_id} for version_id in version_ids])
 
     def _delete(self, objects: Sequence[ObjectIdentifierTypeDef]) -> None:
         for start in range(0, len(objects), DELETE_BATCH_KEYS):
             batch = objects[start : start + DELETE_BATCH_KEYS]
             with self._errors(batch[0]["Key"]):
-                answer = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True})
-            self._check_deleted(answer)
+                response = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True})
+            self._check_deleted(response)
 
     def _writer_of(self, key: str) -> str | None:
-        """Id of the call that wrote an object, empty if it left none; None if there is no object."""
+        """Id of the call that wrote an object, empty if it has none; None if the object does not exist."""
         try:
-            found = self._head(key)
+            head = self._head(key)
         except CdclakeError as error:
             raise _unknown_outcome(self.bucket, key) from error
-        return None if found is None else found["Metadata"].get(WRITER_METADATA, "")
+        return None if head is None else head["Metadata"].get(WRITER_METADATA, "")
 
-    def _check_deleted(self, answer: DeleteObjectsOutputTypeDef) -> None:
-        failed = answer.get("Errors", [])
+    def _check_deleted(self, response: DeleteObjectsOutputTypeDef) -> None:
+        failed = response.get("Errors", [])
         if not failed:
             return
         first = failed[0]
@@ -307,24 +312,24 @@ class S3Store:
 
     def _errors(self, key: str) -> AbstractContextManager[None]:
         remedies = Remedies(
-            missing=f"Create the bucket {self.bucket}, or correct its name in the job's arguments",
+            missing=f"Create the bucket {self.bucket}, or correct its name in the job arguments",
             denied=f"Grant the caller s3:ListBucket and s3:ListBucketVersions on arn:aws:s3:::{self.bucket}, and"
             " s3:GetObject, s3:GetObjectVersion, s3:PutObject, s3:DeleteObject and s3:DeleteObjectVersion on"
-            f" arn:aws:s3:::{self.bucket}/* (and its KMS key's use)",
+            f" arn:aws:s3:::{self.bucket}/*, and the use of its KMS key",
         )
         return translated_errors(remedies, bucket=self.bucket, file=key or None)
 
 
 def _is_refusal(error: ClientError) -> bool:
-    """Whether an answer proves that nothing was written: refused at the first sending, for a reason that lasts."""
+    """Whether a response proves that nothing was written: it refuses the first attempt for a permanent reason."""
     sent_once = error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0) == 0
     return sent_once and not is_transient(error) and http_status(error) not in (_CONFLICT, _PRECONDITION_FAILED)
 
 
 def _unknown_outcome(bucket: str, key: str) -> CommitStateUnknownError:
     return CommitStateUnknownError(
-        "An object was sent and the answer lost: it may have been written or not",
-        remedy="Run again once S3 answers; the run reads what is there before it does anything",
+        "The response to a write was lost: the object may have been written or not",
+        remedy="Run again once S3 responds; the run first reads the change log",
         bucket=bucket,
         file=key,
     )

@@ -1,4 +1,4 @@
-"""What an S3 bucket holds of one object: versions of its data, and delete markers."""
+"""Lists the versions and delete markers of objects in an S3 bucket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
 NULL_VERSION = "null"
-"""Version id of what was written while the bucket's versioning was off or suspended."""
+"""Version id of objects written while the bucket's versioning was off or suspended."""
 
 
 class ObjectVersions(NamedTuple):
@@ -20,39 +20,39 @@ class ObjectVersions(NamedTuple):
 
     Attributes:
         key: The object.
-        in_sight: Whether the newest of all is data and no delete marker.
-        data: Ids of the versions that hold data, newest first.
-        markers: Ids of the delete markers, newest first. How they lie between the data is not told: S3 lists the two
-            apart, and their times in whole seconds.
+        live: Whether the newest version is data rather than a delete marker.
+        data: Ids of the versions with data, newest first.
+        markers: Ids of the delete markers, newest first. Their order relative to the data is unknown: S3 lists the two
+            separately, with times in whole seconds.
     """
 
     key: str
-    in_sight: bool
+    live: bool
     data: list[str]
     markers: list[str]
 
 
 def versions_of(client: S3Client, bucket: str, key: str) -> ObjectVersions:
-    """List what the bucket holds of an object; in a bucket that never had versions, at most the version `null`.
+    """List all versions of an object; in a bucket that never had versioning, at most the version `null`.
 
-    S3 lists by prefix, in the order of the keys and for each from its newest version on. So the object itself comes
-    before all others whose keys begin with its own.
+    S3 lists by prefix: keys in order, and the versions of each newest first. So the object comes before all others
+    whose keys begin with its own.
     """
-    found = ObjectVersions(key, in_sight=False, data=[], markers=[])
+    found = ObjectVersions(key, live=False, data=[], markers=[])
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=key):
         versions, markers = page.get("Versions", []), page.get("DeleteMarkers", [])
         ours = [version for version in versions if version["Key"] == key]
         found.data.extend(version["VersionId"] for version in ours)
         found.markers.extend(marker["VersionId"] for marker in markers if marker["Key"] == key)
         if any(version["IsLatest"] for version in ours):
-            found = found._replace(in_sight=True)
+            found = found._replace(live=True)
         if any(entry["Key"] != key for entry in chain(versions, markers)):
             break
     return found
 
 
 def hidden_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:
-    """Every version with data, of objects whose keys begin with `prefix`, that is not the newest of its object."""
+    """List all noncurrent versions with data, of objects whose keys begin with `prefix`."""
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
         for version in page.get("Versions", []):
             if not version["IsLatest"]:
@@ -60,7 +60,7 @@ def hidden_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[Obje
 
 
 def delete_markers(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:
-    """Every delete marker of objects whose keys begin with `prefix`."""
+    """List all delete markers of objects whose keys begin with `prefix`."""
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
         for marker in page.get("DeleteMarkers", []):
             yield {"Key": marker["Key"], "VersionId": marker["VersionId"]}

@@ -1,4 +1,4 @@
-"""What every state store agrees on: when a lease is over, and which attributes are whose."""
+"""Rules shared by all state stores: when a lease expires, and who may write which attributes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 OUTCOME_PREFIX = "Last"
-"""Attributes that tell how far the runs came begin with this."""
-KEPT_BY_STORE = frozenset(
+"""Prefix of the attributes that hold the outcome of runs."""
+WRITTEN_BY_STORE = frozenset(
     {
         Attribute.PATH,
         Attribute.LEASE_HOLDER,
@@ -30,16 +30,16 @@ _NAME = re.compile(r"\w+", re.ASCII)
 
 
 def expiry_text(now: datetime, seconds: int) -> str:
-    """When something that lasts `seconds` from `now` is over, rounded up: never a moment too early."""
+    """The time `seconds` after `now`, rounded up, so that nothing expires early."""
     end = now + timedelta(seconds=seconds)
     return iso_utc(end + timedelta(seconds=1) if end.microsecond else end)
 
 
 def check_outcome(attributes: Collection[str]) -> None:
-    """Refuse to write as a run's outcome what a person sets or the store keeps.
+    """Refuse a run's outcome with attributes that only an operator or the store may write.
 
     Raises:
-        ValueError: Names the attributes; or there are none.
+        ValueError: There are such attributes, which it names; or no attributes at all.
     """
     if not attributes:
         raise ValueError("a run's outcome has no attributes")
@@ -50,27 +50,27 @@ def check_outcome(attributes: Collection[str]) -> None:
 
 
 def check_settings(attributes: Collection[str]) -> None:
-    """Refuse to let a person write what the store keeps.
+    """Refuse an operator's settings with attributes that only the store may write.
 
     Raises:
-        ConfigurationError: Names the attributes; or there are none.
+        ConfigurationError: There are such attributes or invalid names, which it names; or no attributes at all.
     """
     if not attributes:
-        raise ConfigurationError("There is nothing to set", remedy="Give at least one attribute and its value")
-    odd = sorted(name for name in attributes if not _NAME.fullmatch(name))
-    if odd:
-        message = f"{', '.join(map(repr, odd))} cannot be an attribute's name"
+        raise ConfigurationError("There is nothing to set", remedy="Pass at least one attribute and its value")
+    invalid = sorted(name for name in attributes if not _NAME.fullmatch(name))
+    if invalid:
+        message = f"Not a valid attribute name: {', '.join(map(repr, invalid))}"
         raise ConfigurationError(message, remedy="Use letters, digits and underscores")
-    kept = sorted(KEPT_BY_STORE.intersection(attributes))
-    if kept:
-        message = f"{', '.join(kept)} cannot be set"
-        raise ConfigurationError(message, remedy="The jobs keep these attributes themselves; leave them out")
+    protected = sorted(WRITTEN_BY_STORE.intersection(attributes))
+    if protected:
+        message = f"{', '.join(protected)} cannot be set"
+        raise ConfigurationError(message, remedy="Only the jobs write these attributes; leave them out")
 
 
 def unknown_table(path: str) -> UnknownTableError:
     """The error for a path that is not registered."""
     return UnknownTableError(
         "The table is not registered in the state table",
-        remedy="Look at the spelling; the Controller registers a table once its raw folder exists",
+        remedy="Check the spelling; the Controller registers a table once its raw folder exists",
         path=path,
     )

@@ -1,4 +1,4 @@
-"""From what a person writes as a place to the object store there."""
+"""Opens the object store at a location such as `s3://bucket` or `file:///folder`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 
 
 class Location(NamedTuple):
-    """A place that holds objects.
+    """Where objects are stored.
 
     Attributes:
         scheme: `s3` or `file`.
@@ -36,7 +36,7 @@ def parse_location(text: str) -> Location:
     """Read `bucket`, `s3://bucket` or `file:///folder` (percent-encoded, as in every URL).
 
     Raises:
-        ConfigurationError: It is none of these, or names more than a bucket.
+        ConfigurationError: It is none of these, or has a path below the bucket.
     """
     url = urlsplit(text)
     if url.scheme == FILE and url.netloc in {"", "localhost"} and url.path.startswith("/"):
@@ -44,7 +44,7 @@ def parse_location(text: str) -> Location:
     bucket = url.netloc if url.scheme == S3 and url.path in {"", "/"} else text
     if not _BUCKET.fullmatch(bucket):
         message = f"'{text}' is neither a bucket nor a folder"
-        raise ConfigurationError(message, remedy="Write bucket, s3://bucket, or file:///path/of/folder")
+        raise ConfigurationError(message, remedy="Write bucket, s3://bucket or file:///path/to/folder")
     return Location(S3, bucket)
 
 
@@ -52,7 +52,7 @@ def store(location: str) -> ObjectStore:
     """The object store at `bucket`, `s3://bucket` or `file:///folder`.
 
     Raises:
-        ConfigurationError: The location cannot be read as one, or there is no such folder.
+        ConfigurationError: The location is invalid, or the folder does not exist.
     """
     scheme, root = parse_location(location)
     return FolderStore(Path(root)) if scheme == FILE else S3Store(aws.client("s3"), root)

@@ -26,7 +26,7 @@ LIST_COLUMNS = (
     Column("seconds", "Secs", number=True),
     Column("note", "Note"),
 )
-"""Columns of `cdclake.commit.describe.entry_line`. The note is last."""
+"""Columns of `cdclake.commit.describe.entry_fields`. The note is last."""
 
 STEP_COLUMNS = (
     Column("rows", "Rows", number=True),

@@ -35,11 +35,11 @@ def open_table(target: Target, table: str) -> RegisteredTable:
 
 def author(target: Target) -> str:
     """The author of a change, for its change record: `CDCLAKE_USER` if set, else the AWS identity of the caller."""
-    from cdclake.adapters.caller import aws_caller, named_user
+    from cdclake.adapters.caller import aws_caller_arn, configured_user
     from cdclake.cli.aws.environment import aws_environment
 
     with aws_environment(target):
-        return named_user() or aws_caller()
+        return configured_user() or aws_caller_arn()
 
 
 def confirm(question: str, *, yes: bool, output: OutputFormat) -> None:

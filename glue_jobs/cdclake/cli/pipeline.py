@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, Protocol
 
-from cdclake.commit.report import ChangeSummary, summaries
+from cdclake.commit.report import ChangeSummary, change_summaries
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.summary import NOT_STARTED
 from cdclake.errors import JobRunError
@@ -213,7 +213,7 @@ class Pipeline:
 
     def _outcome(self, state: TableState, run: JobRun | None, head_before: int | None) -> TableOutcome:
         """The outcome of a table. `head_before` is None if this run registered it: all its changes are older."""
-        changes = () if head_before is None else tuple(summaries(self._services.log(state.name), head_before))
+        changes = () if head_before is None else tuple(change_summaries(self._services.log(state.name), head_before))
         run_id = run.run_id if run else ""
         if run and run.state is not JobState.SUCCEEDED:
             error = state.item.get(Attribute.LAST_ERROR) or run.error or run.detail

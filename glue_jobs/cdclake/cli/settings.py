@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.adapters.state_rules import KEPT_BY_STORE
+from cdclake.adapters.state_rules import WRITTEN_BY_STORE
 from cdclake.cli.json_file import json_object
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
@@ -12,7 +12,7 @@ from cdclake.model.names import Attribute
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SET_BY_JOBS = KEPT_BY_STORE | {
+_SET_BY_JOBS = WRITTEN_BY_STORE | {
     Attribute.BUCKET,
     Attribute.PREFIX,
     Attribute.FOLDER,

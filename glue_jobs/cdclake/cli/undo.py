@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Callable
 from cdclake.cli.change_columns import LIST_COLUMNS
 from cdclake.cli.confirm import DRY_RUN, author, confirm, warn_of_catalog_error
 from cdclake.cli.output import Column, OutputFormat, output_for, progress
-from cdclake.commit.describe import change_line, undo_facts, undone_records
-from cdclake.commit.timeline import next_to_reapply
+from cdclake.commit.ancestry import next_to_reapply
+from cdclake.commit.describe import action_text, change_fields, state_text, undo_facts, undone_records
 from cdclake.model.change import ChangeKind
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def carry_out(
         out.json_record(result)
         out.remark(DRY_RUN)
         return
-    confirm(f"{_action(lake_table, plan)}?", yes=yes, output=output)
-    with progress(_action(lake_table, plan)):
+    confirm(f"{action_text(lake_table.state.name, plan)}?", yes=yes, output=output)
+    with progress(action_text(lake_table.state.name, plan)):
         record = commit(replace(lake_table, made_by=author(target)))
     if output is OutputFormat.JSON:
         out.json_record({**result, "done": True, "change": record.change, "run_id": record.run_id})
@@ -52,27 +52,16 @@ def carry_out(
     warn_of_catalog_error(lake_table, out)
 
 
-def _action(lake_table: RegisteredTable, plan: UndoPlan) -> str:
-    name = lake_table.state.name
-    if plan.kind is ChangeKind.REAPPLY:
-        return f"Reapply change {plan.as_of} of {name}"
-    return f"Roll {name} back to {f'change {plan.as_of}' if plan.as_of else 'the table before any change'}"
-
-
-def _state(change: int) -> str:
-    return f"as it was after change {change}" if change else "as it was before any change"
-
-
 def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, out: Output) -> None:
     name = lake_table.state.name
     listed = undone_records(lake_table.log, plan, _MOST_LISTED)
     if listed:
         purpose = "reapply" if plan.kind is ChangeKind.REAPPLY else "undo"
-        out.records(f"Changes of {name} to {purpose}", LIST_COLUMNS[:-1], [change_line(record) for record in listed])
+        out.records(f"Changes of {name} to {purpose}", LIST_COLUMNS[:-1], [change_fields(record) for record in listed])
         if len(listed) < len(plan.undone):
             out.remark(f"and {len(plan.undone) - len(listed)} earlier changes")
     facts = [fact._asdict() for fact in undo_facts(plan, active=lake_table.state.active)]
-    out.records(_action(lake_table, plan), _COLUMNS, facts)
+    out.records(action_text(lake_table.state.name, plan), _COLUMNS, facts)
     restored, retired = (
         f"{len(files):,} ({sum(file.bytes for file in files):,} bytes)" for files in (plan.restored, plan.retired)
     )
@@ -81,7 +70,7 @@ def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, out: Output) -> None
 
 def _show_next_steps(lake_table: RegisteredTable, record: ChangeRecord, out: Output) -> None:
     name, rows = lake_table.state.name, record.books.rows_after
-    out.remark(f"Done, as change {record.change}: {name} is {_state(record.content_change)}, with {rows:,} rows.")
+    out.remark(f"Done, as change {record.change}: {name} is {state_text(record.content_change)}, with {rows:,} rows.")
     next_change = next_to_reapply(lake_table.log, record.change)
     turned_off = record.kind is ChangeKind.ROLLBACK or not lake_table.state.active
     if turned_off:

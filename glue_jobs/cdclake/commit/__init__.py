@@ -1,1 +1,1 @@
-"""The change log of a lake table: commit, publish, roll forward. No Spark; Python 3.9."""
+"""The change log of a lake table: commit, publish, undo, clean up."""

@@ -1,4 +1,4 @@
-"""Adoption: files that lie in a table's folder already become the lake table, as they are."""
+"""Adoption: existing files in a table's folder become the lake table, unchanged."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock
 
 
-def require_no_table(log: ChangeLog, now: Snapshot) -> None:
-    """Refuse to adopt files where there is a lake table.
+def require_no_table(log: ChangeLog, current: Snapshot) -> None:
+    """Refuse to adopt files if the lake table already exists.
 
     Args:
         log: The table's change log.
-        now: The table after its newest change.
+        current: The table after its newest change.
 
     Raises:
-        ConfigurationError: There is one.
+        ConfigurationError: The lake table exists.
     """
-    if now.exists:
-        message = f"{log.layout.name} is a lake table already, at change {now.change}: there is nothing to adopt"
+    if current.exists:
+        message = f"{log.layout.name} is already a lake table, at change {current.change}: there is nothing to adopt"
         raise ConfigurationError(message, remedy=f"cdclake changes {log.layout.name.typed} lists its changes")
 
 
 def adopt(
     log: ChangeLog,
-    found: Snapshot,
+    adopted: Snapshot,
     run_id: str,
     fencing_token: int,
     clock: Clock,
     keep_alive: KeepAlive = no_lease,
 ) -> ChangeRecord:
-    """Commit the change that makes files the table. No file is written, moved or deleted.
+    """Commit the change that turns the files into the table. No data file is written, moved or deleted.
 
     Args:
         log: The table's change log, rolled forward.
-        found: The table that the files make; the number of its change does not count.
-        run_id: The run that does it.
-        fencing_token: Number of its lease.
-        clock: The time.
-        keep_alive: Called every now and then.
+        adopted: The table that the files make up; its change number is ignored.
+        run_id: This run.
+        fencing_token: Fencing token of its lease.
+        clock: Returns the time.
+        keep_alive: Renews the lease.
 
     Raises:
-        ConfigurationError: There is a lake table already.
-        LakeFilesError: The files in the folder are no longer those that were found.
-        CommitConflictError: Another run was quicker.
-        LeaseLostError: Another run took the table over.
+        ConfigurationError: The lake table already exists.
+        LakeFilesError: The folder no longer contains exactly these files.
+        CommitConflictError: Another run committed first.
+        LeaseLostError: Another run took over the table.
     """
     before = log.snapshot(log.head())
     require_no_table(log, before)
-    differences = compare(log, found.files)
+    differences = compare(log, adopted.files)
     if differences:
-        message = f"The lake folder of {log.layout.name} changed while it was looked at. Nothing was done"
-        remedy = "See to it that no other job writes there, then give the command again"
+        message = f"The lake folder of {log.layout.name} changed while its files were read. Nothing was changed"
+        remedy = "Make sure that no other job writes there, then run the command again"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix, **_counts(differences.to_json()))
-    after = replace(found, change=before.change + 1)
+    after = replace(adopted, change=before.change + 1)
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ADOPTION,

@@ -1,7 +1,7 @@
-"""Deletes for good what no retained change needs.
+"""Permanently deletes what no retained change needs.
 
-A change is retained while its table was the newest at any time within the retention time. Change records stay for ever:
-they are small, and they are the table's history.
+A change is retained if it was the newest at any time within the retention time. Change records are never deleted: they
+are small, and they document the table.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
-from cdclake.commit.timeline import newest_before
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import CHANGE_DIGITS
 
@@ -20,26 +19,26 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
 
-COPIES_KEPT = timedelta(days=1)
-"""How long a copy made for reading stays after it was made."""
-KEYS_AT_ONCE = 1000
+COPY_LIFETIME = timedelta(days=1)
+"""How long a copy of a retired file, made for reading, is kept."""
+DELETE_BATCH_KEYS = 1000
 _DATA_KINDS = (ChangeKind.FULL_LOAD, ChangeKind.INCREMENTAL, ChangeKind.DIRECT, ChangeKind.RELEASE)
-"""Changes whose record names every data file that they brought into sight."""
+"""Changes whose record lists every data file that they made live."""
 
 
 @dataclass(frozen=True)
 class CleanUpPlan:
-    """What a clean-up deletes. Everything but the data files are keys of the lake bucket.
+    """What a clean-up deletes. All fields but `data_files` hold keys of the lake bucket.
 
     Attributes:
-        first_retained: Number of the oldest change that can be gone back to from then on.
+        first_retained: Number of the oldest change that a rollback can still reach afterwards.
         data_files: Relative paths of retired data files.
-        snapshots: Snapshots, of changes and of runs that died.
-        tombstones: Files of remembered deletes.
-        quarantine: Bad rows put aside by runs that died: the run that came after put them aside again.
-        staging: What runs that died left.
-        copies: Copies of retired files made for reading.
-        marks: Notes that a change is published.
+        snapshots: Snapshots of changes and of crashed runs.
+        tombstones: Tombstone files.
+        quarantine: Quarantine files of crashed runs. The run that followed wrote them again.
+        staging: Staged files of crashed runs.
+        copies: Copies of retired files, made for reading.
+        marks: Markers of published changes.
     """
 
     first_retained: int
@@ -58,7 +57,7 @@ class CleanUpPlan:
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """Keys of everything but the data files."""
+        """Keys of all objects but the data files."""
         return (
             *self.snapshots,
             *self.tombstones,
@@ -69,13 +68,13 @@ class CleanUpPlan:
         )
 
     def to_json(self) -> dict[str, int]:
-        """Counts of objects, good for JSON."""
+        """Numbers of objects, for JSON."""
         counts = {name: len(value) for name, value in vars(self).items() if isinstance(value, tuple)}
         return {"first_retained": self.first_retained, **counts}
 
 
 def has_leftovers(log: ChangeLog, head: int) -> bool:
-    """Whether some run wrote for the change after the newest, and has not committed it: it died, or is at work."""
+    """Whether a run has written files for a later change than `head`: it crashed, or is still working."""
     layout = log.layout
     folders = (layout.staging_folder, layout.snapshots_folder, layout.tombstones_folder, layout.quarantine_folder)
     return any(_number(entry.key, folder) > head for folder in folders for entry in log.store.list(folder))
@@ -85,12 +84,11 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
     """Decide what to delete.
 
     Args:
-        log: The table's change log. The plan is right for as long as nobody else works on the table.
-        retention: How long what the table was is kept.
-        now: The time.
-        through: Number of the newest change, published, when this run had the table for itself. What is written for
-            later ones is left alone: if this run was paused past its lease, it is another run's. None: what lies there
-            for a change to come is taken to be left over.
+        log: The table's change log. The plan is valid as long as no other run works on the table.
+        retention: How long earlier states of the table are kept.
+        now: The current time.
+        through: Number of the newest published change, read while this run held the lease. Files of later changes are
+            kept: if this run was paused past its lease, they belong to another run. None: they are leftovers.
 
     Raises:
         IntegrityError: A change record or the snapshot of a retained change is missing.
@@ -98,15 +96,16 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
     head, layout = log.head() if through is None else through, log.layout
     if not head:
         return CleanUpPlan(1, staging=_keys(log, layout.staging_folder, through))
-    first = max(log.first_retained(), newest_before(log, now - retention, head), 1)
+    first = max(log.first_retained(), log.newest_before(now - retention, head), 1)
     retained = log.records(first, head)
-    kept = [log.snapshot(first), *(log.snapshot(one.change) for one in retained[1:] if one.kind not in _DATA_KINDS)]
-    needed_files = {file.path for snapshot in kept for file in snapshot.all_files}
-    needed_files.update(file.path for one in retained[1:] for file in one.added)
-    needed_tombstones = {file.key for snapshot in kept for file in snapshot.tombstones}
-    made = tuple(layout.tombstones_key(one.change, one.run_id) for one in retained[1:])
-    retired = (path for one in log.records(log.cleaned_through() + 1, first) for path in one.retired)
-    snapshots = {one.snapshot_key for one in retained}
+    others = (record.change for record in retained[1:] if record.kind not in _DATA_KINDS)
+    needed = [log.snapshot(change) for change in (first, *others)]
+    needed_files = {file.path for snapshot in needed for file in snapshot.all_files}
+    needed_files.update(file.path for record in retained[1:] for file in record.added)
+    needed_tombstones = {file.key for snapshot in needed for file in snapshot.tombstones}
+    new_tombstones = tuple(layout.tombstones_key(record.change, record.run_id) for record in retained[1:])
+    retired = (path for record in log.records(log.cleaned_through() + 1, first) for path in record.retired)
+    snapshots = {record.snapshot_key for record in retained}
     return CleanUpPlan(
         first_retained=first,
         data_files=tuple(sorted(set(retired) - needed_files)),
@@ -114,31 +113,31 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
         tombstones=tuple(
             key
             for key in _keys(log, layout.tombstones_folder, through)
-            if not (key in needed_tombstones or (made and key.startswith(made)))
+            if not (key in needed_tombstones or (new_tombstones and key.startswith(new_tombstones)))
         ),
         quarantine=_orphaned_quarantine(log, head, through),
         staging=_keys(log, layout.staging_folder, through),
         copies=tuple(
-            entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPIES_KEPT
+            entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPY_LIFETIME
         ),
         marks=_keys(log, layout.published_folder, head - 1),
     )
 
 
 def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease) -> None:
-    """Delete what a plan says. It may be repeated, and one that died is finished by the next.
+    """Delete what a plan lists. Repeatable: the next clean-up finishes one that crashed.
 
-    Nobody else may work on the table meanwhile, and no run that began before may be able to commit.
+    No other run may work on the table at the same time, and no earlier run may still be able to commit.
     """
     layout = log.layout
-    keep_alive()  # the plan is only as good as the lease
+    keep_alive()  # the plan is valid only under the lease
     if plan.first_retained > log.first_retained():
-        log.mark_first_retained(plan.first_retained)  # first, so that nobody is sent to what is half gone
+        log.mark_first_retained(plan.first_retained)  # first: no reader may start on a change that is half deleted
     in_parallel(
         lambda path: log.store.discard(layout.data_key(path), layout.retired_key(path)), plan.data_files, keep_alive
     )
-    for start in range(0, len(plan.objects), KEYS_AT_ONCE):
-        log.store.delete(list(plan.objects[start : start + KEYS_AT_ONCE]))
+    for start in range(0, len(plan.objects), DELETE_BATCH_KEYS):
+        log.store.delete(list(plan.objects[start : start + DELETE_BATCH_KEYS]))
         keep_alive()
     if plan.first_retained > log.cleaned_through():
         log.mark_cleaned_through(plan.first_retained)
@@ -152,11 +151,11 @@ def _orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tupl
 
 
 def _keys(log: ChangeLog, folder: str, through: int | None) -> tuple[str, ...]:
-    """Keys in a folder; with a number, only those that were written for changes up to that one."""
+    """Keys in a folder; if `through` is set, only those of changes up to it."""
     keys = (entry.key for entry in log.store.list(folder))
     return tuple(key for key in keys if through is None or _number(key, folder) <= through)
 
 
 def _number(key: str, folder: str) -> int:
-    """Number of the change that an object was written for: its name, or its folder's, begins with it."""
+    """Number of the change that an object belongs to: its name, or its folder's name, begins with it."""
     return int(key[len(folder) : len(folder) + CHANGE_DIGITS])

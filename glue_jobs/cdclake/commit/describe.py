@@ -1,4 +1,4 @@
-"""Changes and undo plans in words and figures, the same for everything that shows them to people."""
+"""Describes changes and undo plans in the words and figures that the command line and the console share."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from cdclake.commit.undo import UndoPlan
     from cdclake.model.change import ChangeRecord
     from cdclake.model.snapshot import Snapshot
+    from cdclake.model.table import TableName
 
 
-def change_line(record: ChangeRecord) -> dict[str, object]:
-    """A change in figures, as one line of a table or of JSON. Seconds are those up to the commit."""
+def change_fields(record: ChangeRecord) -> dict[str, object]:
+    """The fields of a change in a list, as a table or as JSON. `seconds` ends at the commit."""
     books = record.books
     return {
         "change": record.change,
         "created_utc": record.created_utc,
-        "time": time_text(record.created_utc),
+        "time": record.created_utc[:19].replace("T", " "),
         "kind": record.kind.value,
         "as_of": record.as_of,
-        "what": what_it_did(record),
+        "what": effect_text(record),
         "made_by": record.made_by,
         "reason": record.reason,
         "raw_files": len(record.raw_files),
@@ -42,67 +43,75 @@ def change_line(record: ChangeRecord) -> dict[str, object]:
     }
 
 
-def entry_line(entry: LogEntry) -> dict[str, object]:
-    """`change_line`, and how the change stands in the log: `shown`, `undone`, `retained`, and a note that says it."""
+def entry_fields(entry: LogEntry) -> dict[str, object]:
+    """`change_fields`, the flags `shown`, `undone` and `retained`, and a note that puts them into words."""
     record = entry.record
-    marks = {"shown": entry.shown, "undone": entry.undone, "retained": entry.retained}
-    notes = {"shown now": entry.shown, "undone": entry.undone, "not kept": not entry.retained}
-    by_whom = f"by {record.made_by}" if record.made_by else ""
-    why = f"{by_whom}: {record.reason}" if by_whom and record.reason else by_whom
+    flags = {"shown": entry.current, "undone": entry.undone, "retained": entry.retained}
+    notes = {"current": entry.current, "undone": entry.undone, "not retained": not entry.retained}
+    made_by = f"by {record.made_by}" if record.made_by else ""
+    why = f"{made_by}: {record.reason}" if made_by and record.reason else made_by
     note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why])])
-    return {**change_line(record), **marks, "note": note}
+    return {**change_fields(record), **flags, "note": note}
 
 
-def what_it_did(record: ChangeRecord) -> str:
-    """The kind of a change, and what the table shows since, where that is an earlier change."""
+def effect_text(record: ChangeRecord) -> str:
+    """The kind of a change and, if it brought back an earlier state of the table, which one."""
     kind = record.kind.value
     if record.as_of is None or record.kind is ChangeKind.TAKEOVER:
         return kind
-    return f"{kind}: as after {record.as_of}" if record.as_of else f"{kind}: {as_after(0)}"
+    return (
+        f"{kind} of change {record.as_of}" if record.kind is ChangeKind.REAPPLY else f"{kind} to {_state(record.as_of)}"
+    )
 
 
-def as_after(change: int) -> str:
-    """What a table is that shows a change."""
-    return f"as after change {change}" if change else "as before any change"
+def action_text(name: TableName, plan: UndoPlan) -> str:
+    """What an undo plan does to a table, in the imperative."""
+    if plan.kind is ChangeKind.REAPPLY:
+        return f"Reapply change {plan.as_of} of {name}"
+    return f"Roll {name} back to {_state(plan.as_of)}"
 
 
-def time_text(created_utc: str) -> str:
-    """`yyyy-mm-dd HH:MM:SS` of a change record's time."""
-    return created_utc[:19].replace("T", " ")
+def state_text(change: int) -> str:
+    """Describes a table with the content of a change, as in `The table is ...`."""
+    return f"as it was after change {change}" if change else "as it was before any change"
 
 
-class Compared(NamedTuple):
-    """A fact about a table, now and once a plan is carried out."""
+def _state(change: int) -> str:
+    return f"change {change}" if change else "the table before any change"
+
+
+class Comparison(NamedTuple):
+    """A fact about a table, now and after a plan is carried out."""
 
     what: str
     now: object
     then: object
 
 
-def undo_facts(plan: UndoPlan, *, active: bool) -> list[Compared]:
-    """What a plan makes of a table.
+def undo_facts(plan: UndoPlan, *, active: bool) -> list[Comparison]:
+    """Compares the table before and after an undo plan.
 
     Args:
         plan: A rollback or reapply.
-        active: Whether the table is turned on now; a rollback turns it off.
+        active: Whether the table is active now; a rollback turns it off.
     """
     now, then = _facts(plan.before), _facts(plan.after)
     stays_active = active and plan.kind is ChangeKind.REAPPLY
-    return [*(Compared(what, now[what], then[what]) for what in now), Compared("Active", active, stays_active)]
+    return [*(Comparison(what, now[what], then[what]) for what in now), Comparison("Active", active, stays_active)]
 
 
-def undone_records(log: ChangeLog, plan: UndoPlan, most: int) -> Sequence[ChangeRecord]:
-    """The newest of the changes that a plan undoes or applies again, in order.
+def undone_records(log: ChangeLog, plan: UndoPlan, limit: int) -> Sequence[ChangeRecord]:
+    """The newest of the changes that a plan undoes or reapplies, in order.
 
     Args:
         log: The table's change log.
         plan: A rollback or reapply.
-        most: How many.
+        limit: Maximum number of changes.
     """
-    listed = plan.undone[-most:]
+    listed = plan.undone[-limit:]
     if not listed:
         return []
-    records = log.records(listed[0], listed[-1])  # with changes between that are not undone
+    records = log.records(listed[0], listed[-1])  # the range may contain other changes too
     return [record for record in records if record.change in listed]
 
 

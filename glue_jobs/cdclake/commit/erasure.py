@@ -1,9 +1,9 @@
-"""Takes rows out of what a table is and was, for good.
+"""Permanently erases rows from a table and from its retained past.
 
-Whoever knows the rows gives files without them in place of those with them. Then the table changes like in any other
-change, and after that its past: the snapshots of the changes that one can go back to are told of the new files, and the
-old ones are deleted with all that is held of them. Each step may be repeated, and one that died is finished by erasing
-the same rows again: until the snapshots are told, the old files are still there.
+The caller provides new files without the rows. One commit replaces the files of the current table. Then the snapshots
+of all retained changes are rewritten to name the new files, and the old files are deleted with all their versions.
+Every step is repeatable. Erasing the same rows again finishes an erasure that crashed, because the old files exist
+until the snapshots are rewritten.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cdclake.commit.clean_up import KEYS_AT_ONCE
+from cdclake.commit.clean_up import DELETE_BATCH_KEYS
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.due_files import remember_applied
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Files without the rows in place of files with them.
+    """New files without the rows, for old files with them.
 
     Attributes:
-        files: Path of a data file, of the table or its history, to what takes its place; None: no row is left. What
-            snapshots say of a file that is gone may change as well, under its old path.
-        tombstones: Key of a file of remembered deletes to what takes its place, likewise.
-        staged: Path of a new file to where it is staged, for those that take the place of a live one. Others are where
-            retired files are kept.
+        files: New data file by the path of the old one, for the table and its history. None: no row is left. A file
+            that no longer exists keeps its path; only what snapshots record of it changes.
+        tombstones: New tombstone file by the key of the old one; None as in `files`.
+        staged: Staged key by the path of the new file, for replacements of live files. All other new files are
+            already in the folder of retired files.
     """
 
     files: Mapping[str, DataFile | None] = field(default_factory=dict)
     tombstones: Mapping[str, TombstoneFile | None] = field(default_factory=dict)
     staged: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with the new files in place of the old."""
+    def apply_to(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the old files replaced."""
         history = snapshot.history
         if history:
             history = replace(history, open=self._files(history.open), closed=self._files(history.closed))
@@ -60,7 +60,7 @@ class Replacement:
 
 
 def retained_snapshots(log: ChangeLog, head: int) -> Iterator[tuple[ChangeRecord, Snapshot]]:
-    """The changes that one can go back to, the newest first, each with the table after it."""
+    """The retained changes, newest first, each with the table after it."""
     for change in range(head, log.first_retained() - 1, -1):
         yield log.record(change), log.snapshot(change)
 
@@ -79,24 +79,24 @@ def commit_erasure(
     made_by: str = "",
     keep_alive: KeepAlive = no_lease,
 ) -> ChangeRecord:
-    """Commit the change that takes rows out of the table, and make it visible. Its past still has them.
+    """Commit and publish the change that removes rows from the current table. Its past still contains them.
 
     Args:
         before: The table after its newest change.
-        raw_files: Relative keys of the raw files that are to be written anew or deleted.
-        known_raw_files: Those of the change files among them that are in the lake.
-        reason: Why, for people.
-        made_by: Who asked for it.
+        raw_files: Relative keys of the raw files to rewrite or delete.
+        known_raw_files: The change files among them that the lake contains.
+        reason: Why the rows are erased, as free text.
+        made_by: The operator who asked for it.
 
     Raises:
         CommitConflictError: Another run committed first; nothing was changed.
-        LeaseLostError: Another run took the table over.
+        LeaseLostError: Another run took over the table.
     """
-    after = remember_applied(replace(replacement.of(before), change=before.change + 1), known_raw_files)
+    after = remember_applied(replace(replacement.apply_to(before), change=before.change + 1), known_raw_files)
     live = {file.path for file in before.all_files}
-    # New files of the past have never been in sight, but so a clean-up finds them when nobody needs them any more.
+    # New files of the past were never live. CatalogEntry them as retired lets a later clean-up delete them.
     new = [file for old, file in replacement.files.items() if file and file.path != old]
-    born_retired = [file.path for file in new if file.path not in replacement.staged]
+    never_live = [file.path for file in new if file.path not in replacement.staged]
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ERASURE,
@@ -106,7 +106,7 @@ def commit_erasure(
         raw_files=raw_files,
         books=Books(erased=before.rows - after.rows, rows_before=before.rows, rows_after=after.rows),
         added=tuple(StagedFile(staged, path) for path, staged in replacement.staged.items()),
-        retired=(*(path for path in replacement.files if path in live), *born_retired),
+        retired=(*(path for path in replacement.files if path in live), *never_live),
         snapshot_key=log.write_snapshot(after, run_id),
         reason=reason,
         made_by=made_by,
@@ -117,11 +117,11 @@ def commit_erasure(
     return record
 
 
-def tell_snapshots(log: ChangeLog, head: int, replacement: Replacement, keep_alive: KeepAlive = no_lease) -> int:
-    """Have the snapshots of all changes that one can go back to name the new files; returns how many were changed."""
+def rewrite_snapshots(log: ChangeLog, head: int, replacement: Replacement, keep_alive: KeepAlive = no_lease) -> int:
+    """Replace the old files in the snapshots of all retained changes; returns the number of snapshots changed."""
     changed = 0
     for record, snapshot in retained_snapshots(log, head):
-        after = replacement.of(snapshot)
+        after = replacement.apply_to(snapshot)
         if after != snapshot:
             log.store.put(record.snapshot_key, after.to_bytes())
             changed += 1
@@ -129,17 +129,17 @@ def tell_snapshots(log: ChangeLog, head: int, replacement: Replacement, keep_ali
     return changed
 
 
-def forget(log: ChangeLog, head: int, keep_alive: KeepAlive = no_lease) -> int:
-    """Delete what no change that one can go back to names: old files, copies, what runs that died left, old versions.
+def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_lease) -> int:
+    """Delete what no retained change refers to: old files, copies, leftovers of crashed runs, and old object versions.
 
-    It may be repeated, and one that died is finished by the next. What was written for a later change is left alone: if
-    this run was paused past its lease, it is another run's.
+    Repeatable: the next call finishes one that crashed. Files of later changes are kept: if this run was paused past
+    its lease, they belong to another run.
 
     Args:
-        head: Number of the newest change, published, when this run had the table for itself.
+        head: Number of the newest published change, read while this run held the lease.
 
     Returns:
-        How many versions were deleted, those of objects in sight not counted.
+        Number of noncurrent object versions deleted.
     """
     store, layout = log.store, log.layout
     needed, paths, has_history = set[str](), set[str](), False
@@ -151,7 +151,7 @@ def forget(log: ChangeLog, head: int, keep_alive: KeepAlive = no_lease) -> int:
     needed.update(layout.retired_key(path) for path in paths)
     needed.update(layout.data_key(path) for path in paths)
 
-    def spared(key: str) -> bool:
+    def is_protected(key: str) -> bool:
         return key in needed or _change_of(layout, key) > head
 
     folders = (
@@ -161,13 +161,13 @@ def forget(log: ChangeLog, head: int, keep_alive: KeepAlive = no_lease) -> int:
         layout.as_of_folder,
         layout.staging_folder,
     )
-    unneeded = [entry.key for folder in folders for entry in store.list(folder) if not spared(entry.key)]
-    for start in range(0, len(unneeded), KEYS_AT_ONCE):
-        store.delete(unneeded[start : start + KEYS_AT_ONCE])
+    unneeded = [entry.key for folder in folders for entry in store.list(folder) if not is_protected(entry.key)]
+    for start in range(0, len(unneeded), DELETE_BATCH_KEYS):
+        store.delete(unneeded[start : start + DELETE_BATCH_KEYS])
         keep_alive()
-    versions = store.purge(layout.table_prefix, spared)
-    if has_history:  # otherwise the folder may be another table's
-        versions += store.purge(layout.history_prefix, spared)
+    versions = store.purge(layout.table_prefix, is_protected)
+    if has_history:  # otherwise the folder may belong to another table
+        versions += store.purge(layout.history_prefix, is_protected)
     for folder in (*folders, layout.quarantine_folder):
         versions += store.purge(folder, lambda key: _change_of(layout, key) > head)
         keep_alive()
@@ -175,7 +175,7 @@ def forget(log: ChangeLog, head: int, keep_alive: KeepAlive = no_lease) -> int:
 
 
 def _change_of(layout: LakeLayout, key: str) -> int:
-    """Number of the change that an object was written for, by its name; 0 if that does not tell."""
+    """Number of the change that an object belongs to, from its name; 0 if the name has none."""
     folders = (layout.tombstones_folder, layout.snapshots_folder, layout.staging_folder, layout.quarantine_folder)
     folder = next((folder for folder in folders if key.startswith(folder)), "")
     name = key[len(folder) :] if folder else key.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Makes a committed change visible. Every step may be repeated, so a run that died is finished by the next one."""
+"""Publishes a committed change. Every step is repeatable, so the next run finishes what a crashed run began."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 CONCURRENT_CALLS = 16
 KeepAlive = Callable[[], None]
-"""Called every now and then by what takes long: it renews the lease, and raises if that is lost."""
+"""Long operations call it regularly. It renews the lease, and raises `LeaseLostError` if the lease is lost."""
 Item = TypeVar("Item")
 
 
 def no_lease() -> None:
-    """For what has no lease of its own to renew: the Spark jobs, whose ProcessTable does it."""
+    """The `KeepAlive` of callers without a lease, such as the Spark jobs, whose ProcessTable job renews it."""
 
 
 def publish(
@@ -30,40 +30,40 @@ def publish(
     keep_alive: KeepAlive = no_lease,
     seconds: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Bring a committed change's files into sight, then retire those they replace.
+    """Make a committed change's files live, then retire the files they replace.
 
-    What is new comes first: a reader in between sees rows twice rather than not at all.
+    New files come first: a reader in between sees rows twice rather than not at all.
 
     Args:
         log: The table's change log.
         record: The change.
         keep_alive: Renews the lease.
-        seconds: Duration of what the change record does not tell, to be noted with that of publishing.
+        seconds: Durations of phases that the change record lacks, to be stored with the duration of publishing.
 
     Returns:
-        What was noted; nothing if another run has finished the change.
+        The stored durations; empty if another run finished the change.
     """
     started = time.perf_counter()
     store, layout = log.store, log.layout
-    if _is_past(log, record.change):
+    if log.is_committed(record.change + 1):  # another run finished this change, and may have retired its files again
         return {}
     in_parallel(lambda file: store.copy(file.staged_key, layout.data_key(file.path)), record.added, keep_alive)
     in_parallel(
         lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), record.restored, keep_alive
     )
-    if _is_past(log, record.change):
+    if log.is_committed(record.change + 1):
         return {}
     in_parallel(lambda path: store.retire(layout.data_key(path), layout.retired_key(path)), record.retired, keep_alive)
-    noted = {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)}
-    log.mark_published(record.change, noted)
+    later_seconds = {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)}
+    log.mark_published(record.change, later_seconds)
     remove_staging(log, record.change)
-    return noted
+    return later_seconds
 
 
 def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
-    """Finish the newest change if a run died while publishing it; returns its number, 0 if there is none.
+    """Publish the newest change if a run crashed before it was published; returns its number, 0 if there is none.
 
-    What dead runs left staged for it or an earlier change is removed.
+    Also deletes what crashed runs staged for this change or earlier ones.
     """
     change = log.head()
     if change and not log.is_published(change):
@@ -74,21 +74,16 @@ def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
 
 
 def remove_staging(log: ChangeLog, through: int) -> None:
-    """Delete what was staged for changes up to `through`, by the run that won or by any that lost or died."""
+    """Delete what any run staged for changes up to `through`, whether it committed, lost or crashed."""
     prefix = log.layout.staging_folder
     keys = [entry.key for entry in log.store.list(prefix)]
-    dead = [key for key in keys if int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) <= through]
-    if dead:
-        log.store.delete(dead)
+    unneeded = [key for key in keys if int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) <= through]
+    if unneeded:
+        log.store.delete(unneeded)
 
 
 def in_parallel(call: Callable[[Item], object], items: Iterable[Item], keep_alive: KeepAlive) -> None:
-    """Call something for each item, several at a time. The first error ends it; what has not begun by then is left."""
+    """Call a function for each item, several at a time. Stops at the first error."""
     with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
         for _ in pool.map(call, items):
             keep_alive()
-
-
-def _is_past(log: ChangeLog, change: int) -> bool:
-    """Whether another run has finished a change for this one, and gone on: its files may be retired again by now."""
-    return log.is_committed(change + 1)

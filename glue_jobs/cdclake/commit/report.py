@@ -1,4 +1,4 @@
-"""What became of a lake table, change by change, in the figures that operators ask for."""
+"""Reports on a lake table's changes: their figures, and which of them are current, undone or retained."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class ChangeSummary:
     """One change in figures.
 
     Attributes:
-        change: Its number.
-        kind: What made it, as `ChangeKind` has it.
-        raw_files: Raw files read.
-        rows_read: Rows of them.
+        change: Number of the change.
+        kind: Its kind, a value of `ChangeKind`.
+        raw_files: Number of raw files read.
+        rows_read: Rows in these files.
         rows: Rows of the table after the change.
-        superseded: Rows read that an equal or later row of the same key made void.
-        quarantined: Bad rows put aside.
-        too_late_files: Raw files left out because they came after the late window.
+        superseded: Rows read that have an equal or later row of the same key.
+        quarantined: Bad rows quarantined.
+        too_late_files: Raw files left out because they arrived after the late window.
         files_rewritten: Data files replaced.
         files_before: Data files of the table and its history before the change.
         files_added: Data files written.
-        bytes_read: Size of the raw files read, and of the data files replaced.
+        bytes_read: Size of the raw files read and of the data files replaced.
         bytes_added: Size of the data files written.
-        seconds: Time the change took, Spark's start left out.
-        phase_seconds: That of each phase.
+        seconds: Duration of the change, without Spark's start.
+        phase_seconds: Duration of each phase.
     """
 
     change: int
@@ -54,13 +54,13 @@ class ChangeSummary:
     phase_seconds: Mapping[str, float]
 
 
-def summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterator[ChangeSummary]:
-    """The changes of a table in order.
+def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterator[ChangeSummary]:
+    """Summarize the changes of a table, in order.
 
     Args:
         log: The table's change log.
-        after: Number of the last change to leave out; 0 for none.
-        through: Number of the last change to take; the newest if not given.
+        after: Start after this change; 0 starts with the first.
+        through: Number of the last change; None: the newest.
 
     Raises:
         IntegrityError: A change or its snapshot is missing.
@@ -96,42 +96,42 @@ class LogEntry:
     """One change in a list of a table's changes.
 
     Attributes:
-        shown: Whether the table is now what this change made.
-        undone: Whether a rollback undid it and nothing has applied it again.
-        retained: Whether one can go back to it.
+        current: Whether the table now has the content that this change made.
+        undone: Whether a rollback undid it and it was not reapplied since.
+        retained: Whether a rollback can reach it.
     """
 
     record: ChangeRecord
-    shown: bool
+    current: bool
     undone: bool
     retained: bool
 
 
 @dataclass(frozen=True)
 class LogReport:
-    """Some changes of a table that follow each other.
+    """Consecutive changes of a table.
 
     Attributes:
         head: Number of the newest change; 0 if there is none.
-        shown: Number of the change that made the table as it is now; 0 if it is as before any.
-        first_retained: Number of the oldest change that one can go back to.
-        entries: The changes, the newest last.
+        content_change: Number of the change that made the table's current content; 0 if it is as before any change.
+        first_retained: Number of the oldest change that a rollback can reach.
+        entries: The changes, newest last.
     """
 
     head: int
-    shown: int
+    content_change: int
     first_retained: int
     entries: tuple[LogEntry, ...]
 
 
 def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> LogReport:
-    """List the newest changes of a table. Reads change records only, so that it works however old they are.
+    """List the newest changes of a table. Reads only change records, which are kept forever.
 
     Args:
         log: The table's change log.
-        count: How many at most.
-        through: Number of the last change to list; the newest if not given. All records from there to the newest are
-            read as well, as they tell what became of those listed.
+        count: Maximum number of changes.
+        through: Number of the last change to list; None: the newest. All later records are read too, because a later
+            rollback may have undone a listed change.
 
     Raises:
         IntegrityError: A change record is missing.
@@ -139,26 +139,26 @@ def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> Lo
     head, first_retained = log.head(), log.first_retained()
     last = head if through is None else min(through, head)
     records = {record.change: record for record in log.records(max(1, last - count + 1), head)}
-    shown = records[head].content_change if head else 0
-    line = _line_to(shown, records)
+    current = records[head].content_change if head else 0
+    ancestors = _ancestors(current, records)
     entries = tuple(
         LogEntry(
             record,
-            shown=number == shown,
-            undone=record.as_of is None and number not in line,
+            current=number == current,
+            undone=record.as_of is None and number not in ancestors,
             retained=number >= first_retained,
         )
         for number, record in records.items()
         if number <= last
     )
-    return LogReport(head, shown, first_retained, entries)
+    return LogReport(head, current, first_retained, entries)
 
 
-def _line_to(change: int, records: Mapping[int, ChangeRecord]) -> set[int]:
-    """Numbers of the changes that made the table what it is after a change, as far back as there are records."""
-    line = set()
+def _ancestors(change: int, records: Mapping[int, ChangeRecord]) -> set[int]:
+    """Numbers of a change and its ancestors, as far back as the records go."""
+    ancestors = set()
     while change in records:
-        line.add(change)
+        ancestors.add(change)
         before = records.get(change - 1)
         change = before.content_change if before else 0
-    return line
+    return ancestors

@@ -1,4 +1,4 @@
-"""Compares a table's folder with what the snapshot says of it, so that nobody's files are merged or lost in silence."""
+"""Compares the files in a table's folder with its snapshot, so that no foreign or lost file goes unnoticed."""
 
 from __future__ import annotations
 
@@ -14,48 +14,49 @@ from cdclake.model.table import TableName
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from cdclake.model.layout import LakeLayout
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
 
-MOST_NAMES = 3
+MAX_NAMES = 3
 _HADOOP_FOLDER_MARK = "_$folder$"
 
 
 @dataclass(frozen=True)
 class Differences:
-    """What is otherwise in the folders of a table and its history than cdclake left it.
+    """How the folders of a table and its history differ from the snapshot.
 
-    Names are relative to the table's folder; those of the history begin as `cdclake.model.layout.HISTORY` says.
+    Paths are relative to the table's folder; those of the history start with `cdclake.model.layout.HISTORY`.
 
     Attributes:
-        foreign: Files that the snapshot does not know.
-        vanished: Live data files that are not there.
-        replaced: Live data files of another size than they were written with.
+        foreign: Files that the snapshot does not list.
+        vanished: Live data files that are missing.
+        overwritten: Live data files whose size differs from the snapshot.
     """
 
     foreign: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
+    overwritten: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.foreign or self.vanished or self.replaced)
+        return bool(self.foreign or self.vanished or self.overwritten)
 
     def to_json(self) -> dict[str, list[str]]:
-        """Good for JSON."""
-        return {"foreign": list(self.foreign), "vanished": list(self.vanished), "replaced": list(self.replaced)}
+        """The paths as JSON."""
+        return {"foreign": list(self.foreign), "vanished": list(self.vanished), "replaced": list(self.overwritten)}
 
 
 def visible_files(log: ChangeLog) -> list[ListedObject]:
-    """What readers of the table's folder see, by key.
+    """The files that readers of the table's folder see, by key.
 
-    Left out is what Spark, Athena and Hive do not read: names that begin with `_` or `.`, other than folders of a
-    partition column whose name does, and the empty objects that stand for folders.
+    Spark, Athena and Hive ignore names that begin with `_` or `.`, except folders of a partition column with such a
+    name, and the empty objects that stand for folders. So does this function.
     """
     return _visible(log, log.layout.table_prefix)
 
 
 def visible_history(log: ChangeLog) -> list[ListedObject]:
-    """What readers of the history's folder see, by key."""
+    """The files that readers of the history's folder see, by key."""
     return _visible(log, log.layout.history_prefix)
 
 
@@ -66,81 +67,85 @@ def _visible(log: ChangeLog, prefix: str) -> list[ListedObject]:
 def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
     """Compare the folders of a table and its history with their live data files.
 
-    The history's folder is looked at only if some of the files are the history's: before there is one, it is anybody's.
+    The history's folder is compared only if `files` contains files of the history. Without a history, the folder may
+    belong to another table.
 
     Raises:
-        ConfigurationError: The table's folder is that of another table's history.
+        ConfigurationError: The table's folder contains the history of another table.
     """
     _require_own_folder(log)
     known = {file.path: file.bytes for file in files}
     entries = visible_files(log)
     if any(path.startswith(HISTORY) for path in known):
         entries += visible_history(log)
-    there = {log.layout.data_path_of(entry.key): entry.size_bytes for entry in entries}
+    listed = {log.layout.data_path_of(entry.key): entry.size_bytes for entry in entries}
     return Differences(
-        foreign=tuple(sorted(there.keys() - known.keys())),
-        vanished=tuple(sorted(known.keys() - there.keys())),
-        replaced=tuple(sorted(path for path in known.keys() & there.keys() if known[path] != there[path])),
+        foreign=tuple(sorted(listed.keys() - known.keys())),
+        vanished=tuple(sorted(known.keys() - listed.keys())),
+        overwritten=tuple(sorted(path for path in known.keys() & listed.keys() if known[path] != listed[path])),
     )
 
 
 def check_files(log: ChangeLog, snapshot: Snapshot, *, reloads: bool = False) -> None:
-    """Refuse to go on from a table whose files are not those that the last change left.
+    """Refuse to continue from a table whose files differ from those of its last change.
 
     Args:
         log: The table's change log, rolled forward.
         snapshot: The table after its newest change.
-        reloads: All files of the table are about to be replaced, so that it does not matter what became of them. Those
-            of its history are not.
+        reloads: All files of the table are about to be replaced, so only those of its history matter.
 
     Raises:
-        LakeFilesError: Says which files appeared, vanished or were replaced, and what to do.
+        LakeFilesError: Files are foreign, missing or overwritten. Names them, and says what to do.
     """
-    found = compare(log, snapshot.all_files)
+    differences = compare(log, snapshot.all_files)
     name = log.layout.name
-    if found.foreign and not snapshot.exists:
-        message = f"The lake folder of {name} holds files that cdclake did not write: {_names(found.foreign)}"
-        remedy = f"cdclake adopt {name.typed} takes them over as the table; or empty the folder"
+    if differences.foreign and not snapshot.exists:
+        message = f"The lake folder of {name} contains files that cdclake did not write: {_names(differences.foreign)}"
+        remedy = f"Turn them into the table with cdclake adopt {name.typed}, or empty the folder"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)
-    if found.foreign:
-        message = f"Files appeared in the lake folder of {name}: {_names(found.foreign)}"
-        remedy = f"cdclake repair {name.typed} moves them out of readers' sight; nothing was changed"
+    if differences.foreign:
+        message = f"Files appeared in the lake folder of {name}: {_names(differences.foreign)}"
+        remedy = f"Nothing was changed. Move the files out of readers' sight with cdclake repair {name.typed}"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)
     if reloads:
-        found = Differences((), *(_of_history(paths) for paths in (found.vanished, found.replaced)))
-    if found.vanished:
-        message = f"Data files of {name} vanished from its lake folder: {_names(found.vanished)}"
-        remedy = f"cdclake repair {name.typed} brings them back if they are still kept; otherwise load the table anew"
+        differences = Differences((), *map(_of_history, (differences.vanished, differences.overwritten)))
+    if differences.vanished:
+        message = f"Data files of {name} vanished from its lake folder: {_names(differences.vanished)}"
+        remedy = f"Restore them with cdclake repair {name.typed}; if they are no longer retained, reload the table"
         raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)
-    if found.replaced:
-        message = f"Data files of {name} were overwritten: {_names(found.replaced)}"
-        remedy = "Bring their earlier versions back, or load the table anew"
-        raise LakeFilesError(message, remedy=remedy, folder=log.layout.table_prefix)
+    if differences.overwritten:
+        raise _overwritten(log.layout, differences)
 
 
-def repair(log: ChangeLog, found: Differences, keep_alive: KeepAlive = no_lease) -> None:
-    """Bring vanished data files back, and move foreign files out of readers' sight into the control area.
+def repair(log: ChangeLog, differences: Differences, keep_alive: KeepAlive = no_lease) -> None:
+    """Restore vanished data files, and move foreign files out of readers' sight into the control area.
 
     Raises:
-        IntegrityError: A vanished file is no longer kept; names it.
-        LakeFilesError: A file was overwritten, which cannot be repaired here.
+        IntegrityError: A vanished file is no longer retained; names it.
+        LakeFilesError: A file was overwritten, which this function cannot repair.
     """
     store, layout = log.store, log.layout
-    if found.replaced:
-        message = f"Data files of {layout.name} were overwritten: {_names(found.replaced)}"
-        remedy = "Bring their earlier versions back, or load the table anew"
-        raise LakeFilesError(message, remedy=remedy, folder=layout.table_prefix)
-    in_parallel(lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), found.vanished, keep_alive)
-    for path in found.foreign:
+    if differences.overwritten:
+        raise _overwritten(layout, differences)
+    in_parallel(
+        lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), differences.vanished, keep_alive
+    )
+    for path in differences.foreign:
         store.copy(layout.data_key(path), layout.foreign_key(path))
         store.delete([layout.data_key(path)])
         keep_alive()
 
 
 def log_of_sibling(log: ChangeLog, table: str) -> ChangeLog:
-    """Change log of another table of the same schema."""
+    """The change log of another table in the same schema."""
     name = TableName(log.layout.name.schema, table)
     return ChangeLog(log.store, replace(log.layout, name=name))
+
+
+def _overwritten(layout: LakeLayout, differences: Differences) -> LakeFilesError:
+    message = f"Data files of {layout.name} were overwritten: {_names(differences.overwritten)}"
+    remedy = "Restore their earlier versions in the bucket, or reload the table"
+    return LakeFilesError(message, remedy=remedy, folder=layout.table_prefix)
 
 
 def _require_own_folder(log: ChangeLog) -> None:
@@ -148,10 +153,10 @@ def _require_own_folder(log: ChangeLog) -> None:
     other = name.table[: -len(HISTORY_SUFFIX)] if name.table.endswith(HISTORY_SUFFIX) else ""
     if not other:
         return
-    its_log = log_of_sibling(log, other)
-    if its_log.snapshot(its_log.head()).history:
-        message = f"The folder of {name} is that of the history of {its_log.layout.name}"
-        raise ConfigurationError(message, remedy="Have DMS rename the table by a mapping rule", table=name)
+    other_log = log_of_sibling(log, other)
+    if other_log.snapshot(other_log.head()).history:
+        message = f"The folder of {name} contains the history of {other_log.layout.name}"
+        raise ConfigurationError(message, remedy="Let a DMS mapping rule rename the table", table=name)
 
 
 def _of_history(paths: Sequence[str]) -> tuple[str, ...]:
@@ -168,5 +173,5 @@ def _is_hidden_name(name: str) -> bool:
 
 
 def _names(paths: Sequence[str]) -> str:
-    names = ", ".join(paths[:MOST_NAMES])
-    return f"{names} and {len(paths) - MOST_NAMES} more" if len(paths) > MOST_NAMES else names
+    names = ", ".join(paths[:MAX_NAMES])
+    return f"{names} and {len(paths) - MAX_NAMES} more" if len(paths) > MAX_NAMES else names

@@ -1,9 +1,9 @@
-"""Shuts out a run that lost its lease without giving it back.
+"""Fences off a run that lost its lease without releasing it.
 
-Such a run may be paused anywhere, also right before its commit, and no look at the lease can prevent that it goes on
-later. But what it can commit is one number: the one after the change it started from. So the run that takes over takes
-that number itself, with a change that changes nothing. Whoever comes second finds the number taken, whatever it knows
-of leases; and a run that starts later with an old lease finds a greater fencing token in the newest change.
+Such a run may be paused anywhere, even right before its commit, and checking the lease cannot stop it from continuing
+later. But it can commit only one number: the one after the change it started from. So the new run takes that number
+itself, by committing a change that changes nothing. Then the old run finds the number taken. A run that starts later
+with an old lease finds a greater fencing token in the newest change.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 def take_over(
     log: ChangeLog, run_id: str, fencing_token: int, reason: str, clock: Clock, keep_alive: KeepAlive = no_lease
 ) -> int:
-    """Commit a change that changes nothing, so that no run that began before can commit; returns its number.
+    """Commit a change that changes nothing, so that no earlier run can commit; returns its number.
 
     Args:
         run_id: The run that takes over.
-        fencing_token: Number of its lease.
-        reason: From whom, for people.
-        clock: The time.
-        keep_alive: Called every now and then.
+        fencing_token: Fencing token of its lease.
+        reason: Which run it takes over from, as free text.
+        clock: Returns the time.
+        keep_alive: Renews the lease.
 
     Raises:
-        LeaseLostError: The table was taken over from this run as well.
+        LeaseLostError: Another run took over the table from this one.
     """
     while True:
         change = roll_forward(log, keep_alive)
@@ -55,6 +55,6 @@ def take_over(
         try:
             log.commit(record)
         except CommitConflictError:
-            continue  # the other run was quicker, and so it is done; a run began with what it left
+            continue  # the old run committed first, and is done now; take the next number
         publish(log, record, keep_alive)
         return record.change

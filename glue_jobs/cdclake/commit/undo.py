@@ -1,7 +1,7 @@
-"""Rollback and reapply: the table becomes again what it was after another change, file by file and byte by byte.
+"""Rollback and reapply: bring back the table's state after another change, byte for byte.
 
-Either is a change of its own, so history only grows; it brings retired files back and retires others, and writes no
-data. The watermark goes with the table, so that what was undone is new again to the next run.
+Both are changes themselves, so the change log only grows. They restore retired files and retire live ones, and write no
+data. The watermark goes back with the table, so the next run reads the undone raw files again.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from cdclake.commit.ancestry import content_change, next_to_reapply, parent
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease, publish
-from cdclake.commit.timeline import made_from, next_to_reapply, shows
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.ports import Clock
 
-MOST_NAMES = 3
+MAX_NAMES = 3
 
 
 @dataclass(frozen=True)
 class UndoPlan:
-    """A rollback or reapply that is decided and not done.
+    """A planned rollback or reapply.
 
     Attributes:
-        kind: Which of them.
-        as_of: Number of the change whose table is to be shown.
-        undone: Numbers of the changes that the table will be without (rollback), or with again (reapply), in order.
+        kind: `ROLLBACK` or `REAPPLY`.
+        as_of: Number of the change whose content the table gets.
+        undone: Numbers of the changes that a rollback undoes or a reapply brings back, in order.
         before: The table now.
-        after: The table to be.
-        restored: Files to bring back, those of the history included.
-        retired: Files to take out of sight, likewise.
+        after: The table afterwards.
+        restored: Files to restore, including those of the history.
+        retired: Files to retire, including those of the history.
     """
 
     kind: ChangeKind
@@ -46,21 +46,21 @@ class UndoPlan:
     restored: tuple[DataFile, ...]
     retired: tuple[DataFile, ...]
 
-    def does_the_same_as(self, other: UndoPlan) -> bool:
-        """Whether the other undoes and shows the same; the number of the change it makes may be another."""
-        return self._deed == other._deed
+    def has_same_effect(self, other: UndoPlan) -> bool:
+        """Whether the other plan changes the table in the same way, perhaps under another change number."""
+        return self._effect == other._effect
 
     @property
     def fingerprint(self) -> str:
-        """The same text for plans that do the same, and for no others: it says what a person agreed to."""
-        return sha256(json.dumps(self._deed, default=asdict).encode()).hexdigest()
+        """A hash of the plan's effect. It identifies the plan that the operator confirmed."""
+        return sha256(json.dumps(self._effect, default=asdict).encode()).hexdigest()
 
     @property
-    def _deed(self) -> tuple[object, ...]:
+    def _effect(self) -> tuple[object, ...]:
         return self.kind.value, self.as_of, self.undone, self.restored, self.retired
 
     def to_json(self) -> dict[str, object]:
-        """Good for JSON. Byte sizes are those of the files that come back and go."""
+        """The plan as JSON."""
         return {
             "kind": self.kind.value,
             "change": self.after.change,
@@ -80,75 +80,76 @@ class UndoPlan:
 
 
 def plan_rollback(log: ChangeLog, to: int | None = None) -> UndoPlan:
-    """Decide how to undo the change that made the table as it is, or to go back to an earlier change.
+    """Plan to undo the last change, or to roll back to an earlier one.
 
     Args:
         log: The table's change log.
-        to: Number of the change to go back to, 0 for the table before any; None: undo the last change.
+        to: Number of the change to roll back to, 0 for the table before any change; None: undo the last change.
 
     Raises:
-        ConfigurationError: There is no such change, or nothing to undo.
-        PastRetentionError: The table of that change is no longer kept.
+        ConfigurationError: The change does not exist or cannot be undone, or there is nothing to undo.
+        PastRetentionError: The change is no longer retained.
     """
     name, head = log.layout.name, log.head()
-    shown = shows(log, head)
+    current = content_change(log, head)
     if to is None:
-        if not shown:
+        if not current:
             message = f"{name} has no change to undo"
-            raise ConfigurationError(message, remedy="cdclake changes lists its changes")
-        if log.record(shown).kind is ChangeKind.ERASURE:
-            message = f"The last change of {name}, change {shown}, erased rows for good, and cannot be undone"
-            remedy = "Name with --to what to go back to: the table is as it was then, but without these rows"
+            raise ConfigurationError(message, remedy=f"List its changes with cdclake changes {name.typed}")
+        if log.record(current).kind is ChangeKind.ERASURE:
+            message = f"The last change of {name}, change {current}, erased rows permanently and cannot be undone"
+            remedy = "Choose an earlier change with --to; the erased rows stay erased there too"
             raise ConfigurationError(message, remedy=remedy)
-        to = shown - 1  # the newest number that shows the table from which the change was made
+        to = current - 1  # the newest change with the content that the last change started from
     if not 0 <= to < head:
-        message = f"{name} has no change {to} to go back to: its newest is {head}"
-        raise ConfigurationError(message, remedy=f"Name a number from 0 to {head - 1}; cdclake changes lists them")
-    as_of = shows(log, to)
-    if as_of == shown:
-        message = f"{name} is as it was after change {to} already"
-        raise ConfigurationError(message, remedy="cdclake changes lists its changes")
-    undone = _between(log, as_of, shown)
+        message = f"{name} has no change {to} to roll back to: its newest change is {head}"
+        remedy = f"Choose a number from 0 to {head - 1}; list the changes with cdclake changes {name.typed}"
+        raise ConfigurationError(message, remedy=remedy)
+    as_of = content_change(log, to)
+    if as_of == current:
+        message = f"{name} already is as it was after change {to}"
+        raise ConfigurationError(message, remedy=f"List its changes with cdclake changes {name.typed}")
+    undone = _between(log, as_of, current)
     for change in undone:
         if log.record(change).kind is ChangeKind.ADOPTION:
-            message = f"Change {change} took over files of {name} that were there before, and cannot be undone"
-            raise ConfigurationError(message, remedy=f"Go back to change {change} or a later one")
+            message = f"Change {change} adopted existing files as {name} and cannot be undone"
+            raise ConfigurationError(message, remedy=f"Roll back to change {change} or a later one")
     return _plan(log, ChangeKind.ROLLBACK, head, to, as_of, undone)
 
 
 def plan_reapply(log: ChangeLog) -> UndoPlan:
-    """Decide how to do again what the last rollback undid, a change at a time.
+    """Plan to reapply what the last rollback undid, one change at a time.
 
     Raises:
-        ConfigurationError: Nothing was undone, or something new was made since.
-        PastRetentionError: The table of that change is no longer kept.
+        ConfigurationError: No change was undone, or a newer change made new content since.
+        PastRetentionError: The change is no longer retained.
     """
     head = log.head()
     change = next_to_reapply(log, head)
     if change is None:
-        message = f"{log.layout.name} has no change to apply again"
-        remedy = "Only what a rollback undid can be applied again, and only until something else changes the table"
+        message = f"{log.layout.name} has no change to reapply"
+        remedy = "A change can be reapplied after a rollback undid it, until another change changes the table"
         raise ConfigurationError(message, remedy=remedy)
     return _plan(log, ChangeKind.REAPPLY, head, change, change, (change,))
 
 
-def check_kept(log: ChangeLog, plan: UndoPlan, keep_alive: KeepAlive = no_lease) -> None:
-    """Refuse a plan whose retired files are no longer all kept.
+def check_files_retained(log: ChangeLog, plan: UndoPlan, keep_alive: KeepAlive = no_lease) -> None:
+    """Refuse a plan if any file to restore is no longer retained.
 
     Raises:
-        PastRetentionError: Some are gone; names the first.
+        PastRetentionError: Some are missing; names the first.
     """
-    layout, gone = log.layout, list[str]()
+    layout, missing = log.layout, list[str]()
 
-    def look(file: DataFile) -> None:
-        if not log.store.is_kept(layout.data_key(file.path), layout.retired_key(file.path)):
-            gone.append(file.path)
+    def check(file: DataFile) -> None:
+        if not log.store.is_retained(layout.data_key(file.path), layout.retired_key(file.path)):
+            missing.append(file.path)
 
-    in_parallel(look, plan.restored, keep_alive)
-    if gone:
-        names = ", ".join(sorted(gone)[:MOST_NAMES]) + (", ..." if len(gone) > MOST_NAMES else "")
-        message = f"{len(gone)} of the {len(plan.restored)} files to bring back are no longer kept: {names}"
-        remedy = "Go back to a later change, or load the table anew; retired files are kept for the retention time"
+    in_parallel(check, plan.restored, keep_alive)
+    if missing:
+        names = ", ".join(sorted(missing)[:MAX_NAMES]) + (", ..." if len(missing) > MAX_NAMES else "")
+        message = f"{len(missing)} of the {len(plan.restored)} files to restore are no longer retained: {names}"
+        remedy = "Retired files are kept for the retention time. Roll back to a later change, or reload the table"
         raise PastRetentionError(message, remedy=remedy, table=log.layout.name)
 
 
@@ -163,14 +164,14 @@ def apply_undo(
     made_by: str = "",
     keep_alive: KeepAlive = no_lease,
 ) -> ChangeRecord:
-    """Commit a plan and make it visible.
+    """Commit and publish a plan.
 
     Raises:
-        PastRetentionError: Files to bring back are no longer kept; nothing was changed.
+        PastRetentionError: Files to restore are no longer retained; nothing was changed.
         CommitConflictError: The table changed since the plan was made; nothing was changed.
-        LeaseLostError: Another run took the table over.
+        LeaseLostError: Another run took over the table.
     """
-    check_kept(log, plan, keep_alive)
+    check_files_retained(log, plan, keep_alive)
     now, then = ({file.path for file in snapshot.files} for snapshot in (plan.before, plan.after))
     restored = sum(file.live_rows for file in plan.after.files if file.path not in now)
     retired = sum(file.live_rows for file in plan.before.files if file.path not in then)
@@ -213,10 +214,10 @@ def _plan(log: ChangeLog, kind: ChangeKind, head: int, target: int, as_of: int, 
 
 
 def _between(log: ChangeLog, earlier: int, later: int) -> tuple[int, ...]:
-    """Changes that made the later table from the earlier one, in order."""
+    """The changes that lead from an earlier content change to a later one, in order."""
     undone = []
     change = later
     while change > earlier:
         undone.append(change)
-        change = made_from(log, change)
+        change = parent(log, change)
     return tuple(reversed(undone))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from cdclake.commit.bad_rows import changes_with_bad_rows, read_bad_rows
-from cdclake.commit.describe import what_it_did
+from cdclake.commit.describe import effect_text
+from cdclake.commit.quarantine import changes_with_bad_rows, read_bad_rows
 from cdclake.console.charts import shares
 from cdclake.console.context import console
 from cdclake.console.paging import Window, whole_number
@@ -36,7 +36,7 @@ def change(name: str, number: int) -> str:
         typed=log.layout.name.typed,
         record=record,
         head=head,
-        what=what_it_did(record),
+        what=effect_text(record),
         record_url=f"s3://{log.layout.bucket}/{log.layout.change_key(number)}",
         retained=number >= log.first_retained(),
         seconds=seconds,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 
+from cdclake.commit.ancestry import next_to_reapply
 from cdclake.commit.report import newest_changes
-from cdclake.commit.timeline import next_to_reapply
 from cdclake.console.charts import change_charts
 from cdclake.console.context import console
 from cdclake.console.paging import Window, whole_number

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 
-from cdclake.commit.describe import as_after, undo_facts, undone_records
+from cdclake.commit.describe import action_text, undo_facts, undone_records
 from cdclake.console.context import console
 from cdclake.console.paging import whole_number
 from cdclake.errors import CommitConflictError
@@ -86,7 +86,7 @@ def _show(lake_table: RegisteredTable, plan: UndoPlan) -> str:
         name=str(state.name),
         kind=kind,
         plan=plan,
-        result=as_after(plan.as_of),
+        title=action_text(state.name, plan),
         facts=undo_facts(plan, active=state.active),
         listed=undone_records(lake_table.log, plan, MOST_LISTED),
         at_work=state.leased(console().clock()),

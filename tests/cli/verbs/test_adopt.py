@@ -145,7 +145,7 @@ def test_a_program_says_yes_beforehand_and_gets_the_number_of_the_change(cdclake
     assert (told["done"], told["change"]) == (True, 1)
     again = cdclake("adopt", "shop.orders", "--yes")
     assert again.exit_code == 2
-    assert "lake table already, at change 1" in again.stderr
+    assert "already a lake table, at change 1" in again.stderr
 
 
 def test_rows_that_are_there_twice_are_refused_with_their_number_and_files(cdclake, lake):

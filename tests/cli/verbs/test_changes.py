@@ -24,7 +24,7 @@ def line_of(result, first):
 def test_the_list_has_the_figures_of_every_change_the_newest_last(cdclake, store):
     result = cdclake("changes", "shop.store")
     assert result.exit_code == 0, result.output
-    figures = ["1", "20", "20", "0", "0", "70", "1", "1", "0", "48", "1.8", "shown", "now"]
+    figures = ["1", "20", "20", "0", "0", "70", "1", "1", "0", "48", "1.8", "current"]
     assert line_of(result, "3") == ["3", "2024-03-05", "12:00:00", "incremental", *figures]
     lines = listed(cdclake("changes", "shop.store", "--output", "json"))
     assert [(line["change"], line["kind"], line["rows"]) for line in lines] == [
@@ -46,9 +46,9 @@ def test_the_word_list_may_be_written_out_and_options_may_come_first(cdclake, st
 def test_after_a_rollback_the_list_tells_what_the_table_shows_and_what_is_undone(cdclake, store):
     assert cdclake("rollback", "shop.store", "--yes").exit_code == 0
     result = cdclake("changes", "shop.store")
-    assert line_of(result, "2")[-2:] == ["shown", "now"]
+    assert line_of(result, "2")[-1] == "current"
     assert line_of(result, "3")[-1] == "undone"
-    assert "rollback: as after 2" in result.stdout
+    assert "rollback to change 2" in result.stdout
     store.change(rows=5)
     lines = listed(cdclake("changes", "shop.store", "-o", "json"))
     assert [line["undone"] for line in lines] == [False, False, True, False, False]
@@ -58,8 +58,8 @@ def test_after_a_rollback_the_list_tells_what_the_table_shows_and_what_is_undone
 def test_a_rollback_of_everything_shows_the_table_as_before_any_change(cdclake, store):
     assert cdclake("rollback", "shop.store", "--to", "0", "--yes").exit_code == 0
     result = cdclake("changes", "shop.store")
-    assert "rollback: as before any change" in result.stdout
-    assert "The table is as before any change." in result.stdout
+    assert "rollback to the table before any change" in result.stdout
+    assert "The table is as it was before any change." in result.stdout
     assert [line["undone"] for line in listed(cdclake("changes", "shop.store", "-o", "json"))] == [True] * 3 + [False]
 
 
@@ -70,7 +70,7 @@ def test_a_long_log_is_cut_and_says_so(cdclake, store):
     assert cdclake("rollback", "shop.store", "--to", "1", "--yes").exit_code == 0
     result = cdclake("changes", "shop.store", "--last", "2")
     assert line_of(result, "3")[-1] == "undone"
-    assert "The table is as after change 1." in result.stdout
+    assert "The table is as it was after change 1." in result.stdout
 
 
 def test_changes_that_are_too_old_to_go_back_to_are_marked(cdclake, store):
@@ -125,7 +125,7 @@ def test_show_tells_why_a_rollback_was_made(cdclake, store):
     assert cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices").exit_code == 0
     result = cdclake("changes", "show", "shop.store", "4")
     for part in (
-        "rollback: as after 2",
+        "rollback to change 2",
         "wrong prices",
         "Data files restored (1)",
         "Data files retired (1)",
@@ -137,7 +137,7 @@ def test_show_tells_why_a_rollback_was_made(cdclake, store):
 def test_a_direct_change_tells_who_made_it_and_why(cdclake, store):
     record = store.change(rows=5, kind=ChangeKind.DIRECT, reason="typing error", made_by="ann")
     (line,) = [line for line in cdclake("changes", "shop.store").stdout.splitlines() if "direct" in line]
-    assert line.rstrip().endswith("shown now, by ann: typing error")
+    assert line.rstrip().endswith("current, by ann: typing error")
     listed_last = listed(cdclake("changes", "shop.store", "-o", "json"))[-1]
     assert (listed_last["kind"], listed_last["made_by"], listed_last["reason"]) == ("direct", "ann", "typing error")
     shown = cdclake("changes", "show", "shop.store", str(record.change)).stdout

@@ -59,4 +59,4 @@ def test_a_port_that_is_taken_is_told_in_words(cdclake) -> None:
         result = cdclake("console", "--endpoint-url", "http://127.0.0.1:1", "--port", str(port))
     assert result.exit_code == 2
     assert f"The console cannot listen on port {port}" in result.stderr
-    assert "choose another port with --port" in result.stderr
+    assert "choose another one with --port" in result.stderr

@@ -71,7 +71,7 @@ def test_an_error_in_a_task_is_told_as_it_is(table: TableOverTime) -> None:
         path.unlink()
     result = run("diff", TABLE, "1", "2", "--count", "--lake-bucket", table.location)
     assert result.returncode == 2
-    assert result.stderr.startswith("Error: A retired data file of shop.orders is no longer kept (file 000000000001")
+    assert result.stderr.startswith("Error: A retired data file of shop.orders is no longer retained (file")
     assert len(result.stderr.splitlines()) == 2
 
 

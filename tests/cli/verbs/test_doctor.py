@@ -69,7 +69,7 @@ def test_a_task_that_does_not_tell_its_settings_keeps_nobody_from_the_rest(
 ) -> None:
     arguments = ("doctor", TABLE, "--raw-bucket", raw.root.as_uri(), "--primary-key", "id", "-o", "json")
     result = cdclake(*arguments, "--set", "DmsTask=arn:aws:dms:eu-central-1:123456789012:task:SHOP")
-    assert "There is no such DMS task" in result.stderr
+    assert "The DMS task does not exist" in result.stderr
     assert json.loads(result.stdout)["findings"] == []
 
 

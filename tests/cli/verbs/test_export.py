@@ -95,7 +95,7 @@ def test_an_export_that_fails_leaves_nothing(table: TableOverTime, export: Calla
     (tmp_path / "place").mkdir()
     result = export("--as-of", "1", "--to", str(tmp_path / "place" / "out"))
     assert result.exit_code == 2
-    assert "no longer kept" in result.stderr
+    assert "no longer retained" in result.stderr
     assert list((tmp_path / "place").iterdir()) == []
 
 
@@ -116,7 +116,7 @@ def test_the_lakes_own_folders_are_no_target(table: TableOverTime, export: Calla
         ("4", "no change 4"),
         ("soon", "not a time"),
         ("2024-03-05", "no changes yet"),
-        ("1", "kept"),
+        ("1", "retained"),
     ],
 )
 def test_a_state_that_cannot_be_had_is_a_clear_error(

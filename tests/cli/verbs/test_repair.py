@@ -125,7 +125,7 @@ def test_clean_up_deletes_what_is_too_old_and_leaves_the_table_alone(cdclake, st
     assert len(versions["Versions"]) == 2
     result = cdclake("rollback", "shop.store", "--to", "2", "--yes")
     assert result.exit_code == 2
-    assert "no longer kept" in result.stderr
+    assert "no longer retained" in result.stderr
     assert len(cdclake("changes", "shop.store", "-o", "json").stdout.splitlines()) == 3
     again = cdclake("clean-up", "shop.store", DAYS, "1", "--yes")
     assert "There is nothing to delete." in again.stdout

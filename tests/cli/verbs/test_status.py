@@ -14,7 +14,7 @@ def lake(store, state):
     """A lake table with three changes, and another table that a person has turned off; both have raw files."""
     for table in ("store", "product"):
         boto3.client("s3").put_object(Bucket="cdclake-raw", Key=f"shop/{table}/LOAD00000001.csv", Body=b"x")
-    state.set_by_person(PRODUCT, {"PrimaryKey": "id"})
+    state.set_attributes(PRODUCT, {"PrimaryKey": "id"})
     later = (datetime.now(timezone.utc) + timedelta(minutes=1)).strftime("%Y-%m-%d %H:%M:%S")
     state.record_run(STORE, {"LastFullLoadDate": later, "LastRunState": "SUCCEEDED", "LastRunId": "jr-7"})
     return state
@@ -49,7 +49,7 @@ def test_status_of_a_failed_table_needs_a_person_and_tells_the_error(cdclake, la
 
 def test_status_of_a_late_table_needs_a_person(cdclake, lake):
     lake.record_run(STORE, {"LastFullLoadDate": "1900-01-01 00:00:00"})
-    lake.set_by_person(STORE, {"FullLoadQuietMinutes": "0"})
+    lake.set_attributes(STORE, {"FullLoadQuietMinutes": "0"})
     result = cdclake("status", "--output", "json")
     assert result.exit_code == 0, result.output
     assert (told(result)["shop.store"]["standing"], told(result)["shop.store"]["lag_files"]) == ("behind", 1)
@@ -73,7 +73,7 @@ def test_a_change_that_the_lake_lacks_is_told_as_its_tables_own_trouble(cdclake,
         "shop.store": "broken",
         "shop.product": "inactive",
     }
-    assert "lacks an object" in told(result)["shop.store"]["to_do"]
+    assert "is missing" in told(result)["shop.store"]["to_do"]
 
 
 def test_status_changes_nothing(cdclake, lake):

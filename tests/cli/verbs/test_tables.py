@@ -96,7 +96,7 @@ def test_activate_and_pause_turn_a_table_on_and_off(cdclake, state):
 
 
 def test_a_table_can_be_turned_off_whatever_is_wrong_with_its_settings(cdclake, state):
-    state.set_by_person(STORE, {"ActiveFlag": "true", "LateWindowHours": "some"})
+    state.set_attributes(STORE, {"ActiveFlag": "true", "LateWindowHours": "some"})
     assert cdclake("tables", "pause", "shop.store").exit_code == 0
     assert not state.get(STORE).active
     assert cdclake("tables", "activate", "shop.store").exit_code == 2

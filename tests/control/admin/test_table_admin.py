@@ -67,7 +67,7 @@ def test_a_rollback_turns_the_table_off_and_moves_the_watermark_back(orders: Wor
 
 def test_once_the_table_is_on_again_the_next_run_applies_what_was_undone(orders: World) -> None:
     table(orders).rollback()
-    orders.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     orders.process()
     assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_2]
     assert item(orders)[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
@@ -81,7 +81,7 @@ def test_a_reapply_moves_the_watermark_forward_and_leaves_the_switch_alone(order
     now = item(orders)
     assert now[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
     assert now[Attribute.ACTIVE_FLAG] == "false"
-    orders.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     orders.process()
     assert orders.applied == [CHANGE_1, CHANGE_2]
 
@@ -91,7 +91,7 @@ def test_a_table_rolled_back_to_nothing_is_loaded_from_the_beginning(orders: Wor
     now = item(orders)
     assert now[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
     assert now[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + "0.parquet"
-    orders.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     (done,) = orders.process().rounds
     assert done.decision.kind is DecisionKind.BOTH
     assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
@@ -114,7 +114,7 @@ def test_a_rollback_that_died_after_its_commit_is_finished_and_known_to_the_item
     orders.states.record_run = record_run  # type: ignore[method-assign]
     now = item(orders)
     assert (now[Attribute.ACTIVE_FLAG], now[Attribute.LAST_CHANGE_ID]) == ("false", "3")
-    orders.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     orders.process()
     assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
 
@@ -141,7 +141,7 @@ def test_a_rollback_over_a_lease_that_ran_out_shuts_the_paused_run_out(orders: W
     table(orders).rollback()
     assert [orders.log().record(number).kind for number in (4, 5)] == [ChangeKind.TAKEOVER, ChangeKind.ROLLBACK]
     orders.put(CHANGE_3)
-    with pytest.raises(Exception, match="ran out"):
+    with pytest.raises(Exception, match="expired"):
         orders.load(JOB_LOAD_INCREMENTAL, orders.log(), orders.state(), token=token)
 
 
@@ -202,7 +202,7 @@ def test_a_clean_up_takes_the_number_of_an_unfinished_change_before_it_deletes_i
 
 
 def test_a_clean_up_leaves_a_full_load_date_that_a_person_set_back(orders: World) -> None:
-    orders.states.set_by_person(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
+    orders.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
     table(orders).clean_up(timedelta(days=30))
     assert item(orders)[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
 

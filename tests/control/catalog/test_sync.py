@@ -172,10 +172,10 @@ def test_a_history_is_a_table_beside_it(orders: World, catalog: MemoryCatalog):
 def test_the_table_of_a_history_goes_by_the_name_of_the_other_and_is_emptied_with_it(
     orders: World, catalog: MemoryCatalog
 ):
-    orders.states.set_by_person(ORDERS, {Attribute.HISTORY: "true"})
+    orders.states.set_attributes(ORDERS, {Attribute.HISTORY: "true"})
     change(orders, "2024-03-05", versions=(("2024", "03"),))
     run(orders, catalog)
-    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
+    orders.states.set_attributes(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
     run(orders, catalog)
     assert catalog.names == {"all_orders", "all_orders_history"}
     by_hand(orders, catalog).rollback(to=0)
@@ -183,7 +183,7 @@ def test_the_table_of_a_history_goes_by_the_name_of_the_other_and_is_emptied_wit
 
 
 def softly(world: World, mode: str = "soft") -> None:
-    world.states.set_by_person(ORDERS, {Attribute.DELETE_MODE: mode})
+    world.states.set_attributes(ORDERS, {Attribute.DELETE_MODE: mode})
 
 
 def view_of(world: World) -> CatalogTable:
@@ -242,10 +242,10 @@ def test_the_view_goes_by_the_name_that_a_person_chose_also_if_that_was_the_name
     softly(orders)
     change(orders, "2024-03-05")
     run(orders, catalog)
-    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
+    orders.states.set_attributes(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
     run(orders, catalog)
     assert catalog.names == {"all_orders", "all_orders_live"}
-    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders_live"})
+    orders.states.set_attributes(ORDERS, {Attribute.CATALOG_TABLE: "all_orders_live"})
     run(orders, catalog)
     assert "shows shop.orders (live rows)" in item(orders)[Attribute.LAST_CATALOG_ERROR]
     assert catalog.names == {"all_orders", "all_orders_live"}
@@ -323,7 +323,7 @@ def test_a_table_of_others_is_left_alone_and_told_of(
 def test_under_a_name_that_a_person_chose_the_table_is_there_once(orders: World, catalog: MemoryCatalog):
     change(orders, "2024-03-05")
     run(orders, catalog)
-    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
+    orders.states.set_attributes(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
     run(orders, catalog)
     assert catalog.names == {"all_orders"}
     assert catalog.listing("all_orders") == expected(orders)
@@ -337,7 +337,7 @@ def test_a_table_stays_under_its_name_until_it_is_there_under_the_one_that_a_per
     run(orders, catalog)
     other = replace(expected(orders).table, source="shop.items")
     catalog.create_table("taken", other)
-    orders.states.set_by_person(ORDERS, {Attribute.CATALOG_TABLE: "taken"})
+    orders.states.set_attributes(ORDERS, {Attribute.CATALOG_TABLE: "taken"})
     run(orders, catalog)
     assert catalog.listing(NAME) == expected(orders)
     catalog.drop_table("taken")
@@ -355,7 +355,7 @@ def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
     report = run(orders, catalog)
     assert (report.outcome, report.error) == ("done", "")
     assert report.to_json()["catalog_error"] == item(orders)[Attribute.LAST_CATALOG_ERROR]
-    failures = [one.value for one in orders.metrics.taken if one.measure is Measure.FAILURES]
+    failures = [one.value for one in orders.metrics.metrics if one.measure is Measure.FAILURES]
     assert failures == [0, 1]
     now = item(orders)
     assert (now[Attribute.LAST_RUN_STATE], now[Attribute.LAST_CHANGE_ID]) == ("SUCCEEDED", "1")

@@ -94,7 +94,7 @@ def test_the_controller_names_the_table_and_its_change_and_no_others(clock: Manu
 def test_a_field_of_a_block_ends_with_it_and_is_not_another_threads(written: Written):
     log = logs.bind("here", table="bound")
     plain = logging.getLogger("here")
-    with logs.about(table="outer", change=1), logs.about(change=2):
+    with logs.context(table="outer", change=1), logs.context(change=2):
         plain.info("inside")
         log.info("bound")
         thread = threading.Thread(target=lambda: plain.info("other thread"))

@@ -95,7 +95,7 @@ def test_the_controller_registers_and_then_starts(states: DynamoState, run: Scri
     summary, code, _ = run("controller.py", bucket=RAW, prefix="dms")
     assert code == 0
     assert summary["error"] == ""
-    states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     run("controller.py", bucket=RAW, prefix="dms/", tables=" shop.orders, ")
     (started,) = client("glue").get_job_runs(JobName=JOB_PROCESS_TABLE)["JobRuns"]
     assert parse_item(started["Arguments"]["--item"])[Attribute.PATH] == ORDERS
@@ -117,7 +117,7 @@ def test_a_missing_argument_is_named_on_the_last_line(name: str, run: Script):
 def test_the_controller_fails_when_a_table_cannot_be_started(states: DynamoState, run: Script):
     put(f"dms/shop/orders/{CHANGE}")
     run("controller.py", bucket=RAW, prefix="dms/")
-    states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     client("glue").delete_job(JobName=JOB_PROCESS_TABLE)
     summary, code, last = run("controller.py", bucket=RAW, prefix="dms/")
     assert code == 1
@@ -136,7 +136,7 @@ def test_process_table_leaves_an_inactive_table_alone(states: DynamoState, run: 
 def test_process_table_writes_down_a_failure_and_gives_the_lease_back(states: DynamoState, run: Script):
     put(f"dms/shop/orders/{CHANGE}")
     run("controller.py", bucket=RAW, prefix="dms/")
-    states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     client("glue").delete_job(JobName=JOB_LOAD_INCREMENTAL)
     item = json.dumps({"path": ORDERS})
     _, code, last = run("process_table.py", item=item, out_bucket=LAKE, out_prefix="lake", JOB_RUN_ID="jr_1")
@@ -160,7 +160,7 @@ def test_every_line_on_stderr_is_json_with_run_table_and_change_but_the_error_at
 
     put(f"dms/shop/orders/{CHANGE}")
     lines = write_to_stderr("controller.py", bucket=RAW, prefix="dms/")
-    states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     client("glue").delete_job(JobName=JOB_LOAD_INCREMENTAL)
     item = json.dumps({"path": ORDERS})
     *failed, last = write_to_stderr("process_table.py", item=item, out_bucket=LAKE, out_prefix="lake")

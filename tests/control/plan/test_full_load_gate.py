@@ -142,7 +142,7 @@ def test_a_full_load_with_a_gap_waits_and_then_wants_a_person(world: World, ther
     assert decision.to_do == ""
     world.clock.advance(60 * MINUTE)
     assert "LastFullLoadDate to 2024-03-05 10:00:00" in planned(world).to_do
-    world.states.set_by_person(ORDERS, {"LastFullLoadDate": "2024-03-05 10:00:00"})
+    world.states.set_attributes(ORDERS, {"LastFullLoadDate": "2024-03-05 10:00:00"})
     assert planned(world).kind is DecisionKind.NOTHING_NEW
 
 

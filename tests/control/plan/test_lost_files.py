@@ -132,7 +132,7 @@ def test_a_table_thaws_by_itself_when_the_files_are_back(world: World):
 def test_an_operator_thaws_a_table_and_it_goes_on_without_what_was_lost(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[1])
-    world.states.set_by_person(ORDERS, {Attribute.LAST_PENDING: "null"})
+    world.states.set_attributes(ORDERS, {Attribute.LAST_PENDING: "null"})
     assert planned(world).kind is DecisionKind.INCREMENTAL
     world.process()
     assert world.applied == [name for name in CHANGES[:5] if name != CHANGES[1]]

@@ -164,7 +164,7 @@ def test_where_files_come_fast_a_run_notes_from_where_to_look(world: World):
     assert not world.process().error
     assert world.state().last_look_from == change(1000 - LOOKBACK_FILES)[:15]
     world.put(change(2000))
-    world.states.set_by_person(ORDERS, {"LastIncrementalFile": "null"})  # going on from a note that says too much
+    world.states.set_attributes(ORDERS, {"LastIncrementalFile": "null"})  # going on from a note that says too much
     assert world.plan().tables[0].action is Action.START
 
 
@@ -256,7 +256,7 @@ def test_the_controller_remembers_where_the_page_ended_and_a_plan_does_not(world
 
 def test_a_late_file_that_the_page_meets_starts_a_run_and_stays_in_sight_until_it_is_seen_to(world: World):
     a_busy_table(world)
-    world.states.set_by_person(ORDERS, {"LateWindowHours": "72"})
+    world.states.set_attributes(ORDERS, {"LateWindowHours": "72"})
     world.clock.advance(2 * 86400)
     late = "20240301-200000500.parquet"  # in the second page, longer ago than the look goes back
     world.put(late)

@@ -87,12 +87,12 @@ def test_a_good_run_tells_lag_changes_duration_and_no_failure(clock: ManualClock
     clock.advance(60)
     world.during_job = lambda: clock.advance(30)
     world.process()
-    told = values(world.metrics.taken)
+    told = values(world.metrics.metrics)
     assert (told["LagSeconds"], told["LagFiles"]) == ([60], [2])
     assert len(told["RowsI"]) == 2  # a full load, and an increment
     assert told["Failures"] == [0]
     assert told["DurationSeconds"] == [60]
-    assert {metric.table for metric in world.metrics.taken} == {TABLE}
+    assert {metric.table for metric in world.metrics.metrics} == {TABLE}
 
 
 def test_a_failed_run_tells_of_the_failure_and_of_the_changes_before_it(clock: ManualClock):
@@ -103,13 +103,13 @@ def test_a_failed_run_tells_of_the_failure_and_of_the_changes_before_it(clock: M
     world.failures[JOB_LOAD_INCREMENTAL] = "BadRowError: no such Op"
     with pytest.raises(JobRunError):
         world.process()
-    told = values(world.metrics.taken)
+    told = values(world.metrics.metrics)
     assert told["Failures"] == [1]
     assert told["RowsI"] == [0]
     world.failures.clear()
     world.process()
-    assert values(world.metrics.taken)["Failures"] == [1, 0]
-    assert len(values(world.metrics.taken)["RowsI"]) == 2  # the full load is not told of again
+    assert values(world.metrics.metrics)["Failures"] == [1, 0]
+    assert len(values(world.metrics.metrics)["RowsI"]) == 2  # the full load is not told of again
 
 
 def test_the_controller_tells_the_lag_of_active_tables_and_whom_it_could_not_see_to(clock: ManualClock):

@@ -218,7 +218,7 @@ def test_a_table_turned_off_during_a_run_gets_no_further_round(world: World):
     world.put(LOAD)
 
     def turn_off_and_ask() -> None:
-        world.states.set_by_person(ORDERS, {Attribute.ACTIVE_FLAG: "false"})
+        world.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "false"})
         world.put(CHANGE_1)
         world.states.request_work(ORDERS, world.clock(), 900)
 
@@ -232,7 +232,7 @@ def test_a_table_turned_off_during_a_run_gets_no_further_round(world: World):
 def test_settings_are_read_from_the_table_and_not_from_the_argument(world: World):
     world.register(PrimaryKey="id")
     world.put(LOAD)
-    world.states.set_by_person(ORDERS, {Attribute.PRIMARY_KEY: "id,line"})
+    world.states.set_attributes(ORDERS, {Attribute.PRIMARY_KEY: "id,line"})
     world.process()
     assert world.jobs.started[0].arguments[Argument.PRIMARY_KEY] == "id,line"
 
@@ -413,7 +413,7 @@ def test_who_takes_over_a_lease_that_ran_out_shuts_out_the_job_of_the_run_that_h
     assert report.rounds[0].changes == [2, 3]
     assert "paused" in world.log().record(2).reason
     world.put(CHANGE_2)
-    with pytest.raises(LeaseLostError, match="ran out"):  # the job of the paused run begins only now
+    with pytest.raises(LeaseLostError, match="expired"):  # the job of the paused run begins only now
         world.load(JOB_LOAD_INCREMENTAL, world.log(), world.state(), token=token)
     assert world.log().head() == 3
 
@@ -465,7 +465,7 @@ def test_a_person_can_have_a_table_reloaded_by_setting_its_date_back(world: Worl
     world.register()
     world.put(LOAD)
     world.process()
-    world.states.set_by_person(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
+    world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
     world.jobs.started.clear()
     world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
@@ -477,7 +477,7 @@ def test_a_reload_names_the_change_it_was_decided_on(world: World):
     world.put(LOAD)
     world.put(CHANGE_1)
     world.process()
-    world.states.set_by_person(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
+    world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
     world.process()
     arguments = [start.arguments for start in world.jobs.started if start.job == JOB_LOAD_INITIAL]
     assert [one[Argument.BASE_CHANGE] for one in arguments] == ["0", "2"]
@@ -487,7 +487,7 @@ def test_a_reload_whose_run_died_before_the_item_was_written_is_not_done_again(w
     world.register()
     world.put(LOAD)
     world.process()
-    world.states.set_by_person(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
+    world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
     world.load(JOB_LOAD_INITIAL, world.log(), world.state())
     world.jobs.started.clear()
     world.process()
@@ -502,7 +502,7 @@ def test_a_reload_that_a_person_asks_for_while_an_incremental_runs_is_not_forgot
     world.clock.advance(60)
     world.put(CHANGE_1)
     again = {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"}
-    world.during_job = lambda: world.states.set_by_person(ORDERS, again)
+    world.during_job = lambda: world.states.set_attributes(ORDERS, again)
     world.process()
     world.during_job = lambda: None
     assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
@@ -515,7 +515,7 @@ def test_a_date_that_a_person_set_forward_stays_and_keeps_load_files_from_being_
     world.register()
     world.put(LOAD)
     world.process()
-    world.states.set_by_person(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "2030-01-01 00:00:00"})
+    world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "2030-01-01 00:00:00"})
     world.clock.advance(60)
     world.put(LOAD)
     world.put(CHANGE_1)
@@ -592,7 +592,7 @@ def test_a_watermark_that_a_person_moved_follows_the_lake_again(world: World):
     world.put(CHANGE_2)
     world.process()
     for moved in (CHANGE_1, CHANGE_3, "0.parquet"):
-        world.states.set_by_person(ORDERS, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + moved})
+        world.states.set_attributes(ORDERS, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + moved})
         assert not world.process().rounds[0].decision.work
         assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
 

@@ -144,7 +144,7 @@ def test_a_stopped_run_keeps_what_it_did_and_fails_the_rest(world: World):
 
 def test_busy_inactive_and_unknown_tables_are_left_out_of_the_batch(world: World):
     world.states.acquire_lease(A, "other", world.clock(), LEASE_SECONDS)
-    world.states.set_by_person(B, {Attribute.ACTIVE_FLAG: "false"})
+    world.states.set_attributes(B, {Attribute.ACTIVE_FLAG: "false"})
     unknown = f"{RAW}/dms/shop/unknown/"
     report = world.process_all(A, B, C, unknown)
     outcomes = [one.outcome.partition(":")[0] for one in report.tables]
@@ -154,7 +154,7 @@ def test_busy_inactive_and_unknown_tables_are_left_out_of_the_batch(world: World
 
 
 def test_a_table_that_cannot_be_planned_does_not_stop_the_others(world: World):
-    world.states.set_by_person(A, {Attribute.LATE_WINDOW_HOURS: "many"})
+    world.states.set_attributes(A, {Attribute.LATE_WINDOW_HOURS: "many"})
     world.process_all(*PATHS)
     assert ends(world) == {"a": "FAILED", "b": "SUCCEEDED", "c": "SUCCEEDED"}
     assert "LateWindowHours" in item(world, A)[Attribute.LAST_ERROR]

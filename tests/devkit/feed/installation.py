@@ -67,7 +67,7 @@ class Installation:
 
     def activate(self, attributes: Mapping[str, str]) -> None:
         """Set attributes and turn the table on, as an operator does."""
-        self._states.set_by_person(self.path, {**attributes, Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
+        self._states.set_attributes(self.path, {**attributes, Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
 
     def run_hourly(self) -> None:
         """Run the Controller and everything that it starts."""

@@ -57,7 +57,7 @@ def test_one_run_produces_every_expected_table(aws: EmbeddedAws, tmp_path: Path)
     states = DynamoState(aws.client("dynamodb"), STATE_TABLE)
     for name in NAMES:
         attributes = json.loads((tmp_path / name / "table.json").read_text())
-        states.set_by_person(f"{RAW}/feed/{name}/", {**attributes, Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
+        states.set_attributes(f"{RAW}/feed/{name}/", {**attributes, Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
     cdclake("run")
     lake = S3Store(aws.client("s3"), DEFAULT_DEPLOYMENT.lake_bucket)
     for name in NAMES:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.commit.put_aside import put_aside
+from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import BadRowError, InputError
 from cdclake.lake.operations.release import release
 from cdclake.model.change import ChangeKind
@@ -47,7 +47,7 @@ def prices(table: TableOverTime) -> dict[int, str]:
 
 
 def outstanding(table: TableOverTime) -> list[tuple[int, str, list[int]]]:
-    found = put_aside(table.log, table.log.head())
+    found = quarantined_files(table.log, table.log.head())
     return [(one.change, one.raw_file, [row["row"] for row in one.rows]) for one in found]
 
 

@@ -108,7 +108,7 @@ def test_what_is_past_retention_is_refused_with_the_first_that_is_kept(table: Ta
 def test_a_retired_file_that_is_gone_is_past_retention(table: TableOverTime) -> None:
     (retired,) = (table.lake / table.layout.control_prefix / "retired").rglob("*2-*.parquet")
     retired.unlink()
-    with pytest.raises(PastRetentionError, match="no longer kept"):
+    with pytest.raises(PastRetentionError, match="no longer retained"):
         ids(table, 2)
 
 

@@ -179,7 +179,7 @@ def test_a_file_that_is_gone_by_the_time_it_is_read_is_an_error_of_its_own(
     frame = read_table(session, table.location, TABLE, change=1)
     for path in (table.lake / table.layout.control_prefix / "retired").rglob("*.parquet"):
         path.unlink()
-    with pytest.raises(PastRetentionError, match="no longer kept"), raising_task_errors():
+    with pytest.raises(PastRetentionError, match="no longer retained"), raising_task_errors():
         frame.collect()
 
 

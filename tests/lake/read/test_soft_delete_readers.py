@@ -85,7 +85,7 @@ def test_what_a_person_deletes_and_inserts_by_hand(tmp_path: Path, session: Spar
     people = LakeTable("crm.people", lake=tmp_path.as_uri(), spark=session, states=states, clock=clock, user="ann")
     people.register(["id"])
     (state,) = states.all("")
-    states.set_by_person(state.path, {Attribute.DELETE_MODE: "soft", Attribute.HISTORY: "true"})
+    states.set_attributes(state.path, {Attribute.DELETE_MODE: "soft", Attribute.HISTORY: "true"})
     people.insert([row(1), row(2), row(3, "Bonn")])
     assert people.delete("city = 'Ulm'").deleted == 2
     clock.advance(60)

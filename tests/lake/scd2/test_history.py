@@ -363,7 +363,7 @@ def test_two_tables_never_share_the_folder_of_a_history(table: Table) -> None:
     log.store.delete([neighbour.change_key(1)])
     (table.lake / neighbour.table_prefix).mkdir()
     (table.lake / neighbour.table_prefix / "theirs.parquet").write_bytes(b"")
-    with pytest.raises(LakeFilesError, match="holds files that cdclake did not write"):
+    with pytest.raises(LakeFilesError, match="contains files that cdclake did not write"):
         table.load_incremental()
 
 
@@ -371,7 +371,7 @@ def test_a_table_that_lies_where_a_history_is_is_refused(table: Table, monkeypat
     load(table, JANUARY, [row(1, "a")])
     table.item["History"] = "false"
     monkeypatch.setattr("tests.lake.table.NAME", TableName("shop", "orders_history"))
-    with pytest.raises(ConfigurationError, match=r"is that of the history of shop\.orders"):
+    with pytest.raises(ConfigurationError, match=r"contains the history of shop\.orders"):
         change(table, FEBRUARY, ("I", row(2, "b")))
     with pytest.raises(ConfigurationError, match="history"):  # what repair and adopt look at
         compare(table.log, ())

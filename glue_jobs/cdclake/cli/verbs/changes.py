@@ -13,7 +13,7 @@ from cdclake.cli.change_columns import LIST_COLUMNS
 from cdclake.cli.options import TableArgument, with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
-from cdclake.commit.describe import as_after, entry_line, what_it_did
+from cdclake.commit.describe import effect_text, entry_fields, state_text
 from cdclake.errors import ConfigurationError
 from cdclake.model.change import ChangeKind
 from cdclake.model.table import TableName
@@ -111,11 +111,12 @@ def _show_list(log: ChangeLog, report: LogReport, out: Output) -> None:
     if not report.head:
         out.remark(f"{name} has no changes in s3://{log.layout.bucket}/{log.layout.prefix}")
         return
-    out.records(f"Changes of {name}", LIST_COLUMNS, [{"table": name, **entry_line(entry)} for entry in report.entries])
+    records = [{"table": name, **entry_fields(entry)} for entry in report.entries]
+    out.records(f"Changes of {name}", LIST_COLUMNS, records)
     if len(report.entries) < report.head:
         out.remark(f"The newest {len(report.entries)} of {report.head} changes; --last shows more.")
-    if not any(entry.shown for entry in report.entries):
-        out.remark(f"The table is {as_after(report.shown)}.")
+    if not any(entry.current for entry in report.entries):
+        out.remark(f"The table is {state_text(report.content_change)}.")
     if report.first_retained > 1:
         out.remark(f"You can roll back to change {report.first_retained} or later.")
 
@@ -151,7 +152,7 @@ def _facts(
     log: ChangeLog, record: ChangeRecord, seconds: Mapping[str, float], *, retained: bool
 ) -> Iterator[tuple[str, object]]:
     yield "Time", display_utc(record.created_utc)
-    yield "Kind", what_it_did(record)
+    yield "Kind", effect_text(record)
     if record.made_by:
         yield "Author", record.made_by
     if record.reason:

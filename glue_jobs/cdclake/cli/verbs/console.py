@@ -32,7 +32,7 @@ def console(
 
     Example: cdclake console --allow-changes
     """
-    from cdclake.adapters.caller import machine_user
+    from cdclake.adapters.caller import os_user
     from cdclake.cli.aws.services import connect, now_utc  # slow to import, and --help does not need it
     from cdclake.cli.errors import explain
     from cdclake.console.context import Console
@@ -46,7 +46,7 @@ def console(
         explain=explain,
         late_after_minutes=late_after_minutes,
         allow_changes=allow_changes,
-        made_by=machine_user(),
+        made_by=os_user(),
     )
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}

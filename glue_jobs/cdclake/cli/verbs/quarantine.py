@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cdclake.cli.aws.services import Services
-    from cdclake.commit.put_aside import PutAside
+    from cdclake.commit.quarantine import QuarantinedFile
     from cdclake.control.admin.table_admin import RegisteredTable
 
 _DEFAULT_LIMIT = 50
@@ -67,7 +67,9 @@ def list_files(
 
     services, out = connect(target), output_for(output)
     records = [
-        _file_record(name, file) for name in _names(services, target, table) for file in _put_aside(services, name)
+        _file_record(name, file)
+        for name in _names(services, target, table)
+        for file in _quarantined_files(services, name)
     ]
     out.records("Quarantined rows", _FILE_COLUMNS, records)
     if not records:
@@ -94,7 +96,7 @@ def show_rows(
     from cdclake.cli.aws.services import connect
 
     services, out = connect(target), output_for(output)
-    files = _of_files(_put_aside(services, TableName.parse(table), change), file)
+    files = _of_files(_quarantined_files(services, TableName.parse(table), change), file)
     records = [{"change": one.change, **row} for one in files for row in one.rows]
     if output is OutputFormat.TABLE:
         records = [
@@ -126,11 +128,11 @@ def release(
     Example: cdclake quarantine release shop.orders --reason "prices are wider now"
     """
     from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
-    from cdclake.commit.put_aside import put_aside
+    from cdclake.commit.quarantine import quarantined_files
 
     lake_table, out = open_table(target, table), output_for(output)
     name, log = lake_table.state.name, lake_table.log
-    files = _of_files(put_aside(log, log.head()), file)
+    files = _of_files(quarantined_files(log, log.head()), file)
     records = [_file_record(name, one) for one in files]
     if output is OutputFormat.TABLE:
         out.records(f"Quarantined rows of {name} to release", _FILE_COLUMNS, records)
@@ -155,7 +157,7 @@ def release(
 
 
 def _release(
-    target: Target, lake_table: RegisteredTable, token: int, files: Iterable[PutAside], reason: str
+    target: Target, lake_table: RegisteredTable, token: int, files: Iterable[QuarantinedFile], reason: str
 ) -> dict[str, Any]:
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.cli.aws.services import connect
@@ -183,17 +185,17 @@ def _names(services: Services, target: Target, table: str | None) -> list[TableN
     return sorted(state.name for state in services.state.all(target.installation.state_prefix))
 
 
-def _put_aside(services: Services, name: TableName, change: int | None = None) -> list[PutAside]:
-    from cdclake.commit.put_aside import put_aside
+def _quarantined_files(services: Services, name: TableName, change: int | None = None) -> list[QuarantinedFile]:
+    from cdclake.commit.quarantine import quarantined_files
 
     log = services.log(name)
     head = log.head()
     if not head:
         services.installation.find_table(services.state, name)  # raises if the table is not registered
-    return put_aside(log, head, change)
+    return quarantined_files(log, head, change)
 
 
-def _of_files(files: list[PutAside], names: list[str] | None) -> list[PutAside]:
+def _of_files(files: list[QuarantinedFile], names: list[str] | None) -> list[QuarantinedFile]:
     """Select raw files by their names in the table's raw folder.
 
     Raises:
@@ -206,7 +208,7 @@ def _of_files(files: list[PutAside], names: list[str] | None) -> list[PutAside]:
     return [one for one in files if not names or one.raw_file in names]
 
 
-def _file_record(name: TableName, file: PutAside) -> dict[str, object]:
+def _file_record(name: TableName, file: QuarantinedFile) -> dict[str, object]:
     ((reason, _),) = Counter(row["reason"] for row in file.rows).most_common(1)
     return {
         "table": str(name),

@@ -45,7 +45,7 @@ def repair(
         out.json_record(result)
         out.remark(DRY_RUN if found else f"The files of {name} are correct.")
         return
-    if not found.replaced:
+    if not found.overwritten:
         confirm(f"Repair {name}?", yes=yes, output=output)
     with progress(f"Repairing {name}"):
         lake_table.repair(found)
@@ -60,7 +60,7 @@ def _records(layout: LakeLayout, found: Differences) -> list[dict[str, object]]:
     rows = [
         *((path, "missing", "restore") for path in found.vanished),
         *((path, "foreign", f"move to {_url(layout, layout.foreign_key(path))}") for path in found.foreign),
-        *((path, "overwritten", "none: restore its earlier version yourself") for path in found.replaced),
+        *((path, "overwritten", "none: restore its earlier version yourself") for path in found.overwritten),
     ]
     return [{"file": path, "finding": finding, "repair": action} for path, finding, action in rows]
 

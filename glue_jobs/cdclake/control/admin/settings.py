@@ -28,7 +28,7 @@ def change_settings(states: StateStore, before: TableState, attributes: Mapping[
     after = before.with_attributes(**attributes)
     if attributes != _OFF:  # a table with invalid settings can be turned off
         _refuse_invalid(after, attributes)
-    states.set_by_person(before.path, attributes)
+    states.set_attributes(before.path, attributes)
     return after
 
 

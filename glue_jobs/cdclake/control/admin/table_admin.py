@@ -11,7 +11,7 @@ from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_c
 from cdclake.commit.publish import roll_forward
 from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
-from cdclake.commit.undo import UndoPlan, apply_undo, check_kept, plan_reapply, plan_rollback
+from cdclake.commit.undo import UndoPlan, apply_undo, check_files_retained, plan_reapply, plan_rollback
 from cdclake.control.catalog.sync import sync_catalog
 from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes
 from cdclake.control.run.lease import Lease
@@ -188,7 +188,7 @@ class RegisteredTable:
         return plan
 
     def _checked(self, plan: UndoPlan) -> UndoPlan:
-        check_kept(self.log, plan)
+        check_files_retained(self.log, plan)
         return plan
 
     def _changed_meanwhile(self) -> CommitConflictError:
@@ -202,13 +202,13 @@ class RegisteredTable:
             snapshot = self.log.snapshot(self.log.head())
             check_files(self.log, snapshot)
             plan = make_plan()
-            if agreed is not None and not plan.does_the_same_as(agreed):
+            if agreed is not None and not plan.has_same_effect(agreed):
                 raise self._changed_meanwhile()
             self._checked(plan)
             # Both come before the commit, as this run may die right after it. No run may apply the same files again
             # before an operator turns the table on, and after that files listed long ago count as new.
             if pause:
-                self.states.set_by_person(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
+                self.states.set_attributes(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
             self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})
             record = apply_undo(
                 self.log,

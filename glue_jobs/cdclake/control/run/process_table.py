@@ -229,7 +229,7 @@ class _Run:
             if not table.open:
                 continue
             try:
-                with logs.about(**table.about):
+                with logs.context(**table.about):
                     step(table)
             except LeaseLostError as error:
                 table.mark_lost(error)

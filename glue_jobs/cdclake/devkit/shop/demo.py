@@ -14,7 +14,7 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.report import ChangeSummary, summaries
+from cdclake.commit.report import ChangeSummary, change_summaries
 from cdclake.devkit.shop.data import TABLES
 from cdclake.devkit.shop.lake import prove, settings_of
 from cdclake.errors import IntegrityError, JobRunError
@@ -203,7 +203,7 @@ class Demo:
     def _activate(self) -> None:
         """What a person does: look at each table, set its keys, turn it on."""
         for table in TABLES:
-            self._state.set_by_person(self._path(table), settings_of(table))
+            self._state.set_attributes(self._path(table), settings_of(table))
 
     def _check_last_runs(self) -> None:
         for table in TABLES:
@@ -218,7 +218,7 @@ class Demo:
 
     def _prove_table(self, table: str, step: str, started_by: str) -> TableStep:
         log = ChangeLog(self._lake, self._layout(table))
-        changes = tuple(summaries(log, self._heads[table]))
+        changes = tuple(change_summaries(log, self._heads[table]))
         if not changes:
             message = f"Nothing was applied to {log.layout.name} in the step '{step}'"
             raise IntegrityError(message, remedy="Look at the logs of the jobs")

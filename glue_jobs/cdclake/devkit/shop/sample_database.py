@@ -22,7 +22,7 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.report import summaries
+from cdclake.commit.report import change_summaries
 from cdclake.devkit.replicate.compare import compare_rows
 from cdclake.devkit.replicate.connection import connect
 from cdclake.devkit.replicate.progress import ProgressFile
@@ -248,7 +248,7 @@ class SampleDatabase:
     def _check_table(self, step: str, table: SourceTable, source: pa.Table) -> TableCheck:
         layout = LakeLayout(self._deployment.lake_bucket, self._deployment.lake_prefix, table.name)
         log = ChangeLog(self._lake, layout)
-        changes = list(summaries(log, self._heads.get(table.name.table, 0)))
+        changes = list(change_summaries(log, self._heads.get(table.name.table, 0)))
         if changes:
             self._heads[table.name.table] = changes[-1].change
         lake = read_lake(self._lake, layout, table.schema)
@@ -276,7 +276,7 @@ class SampleDatabase:
                 Attribute.PARTITION_KEY: PARTITION_KEYS.get(table.name.table, Sentinel.NONE),
                 Attribute.ACTIVE_FLAG: Sentinel.ACTIVE,
             }
-            self._state.set_by_person(self._path(table), settings)
+            self._state.set_attributes(self._path(table), settings)
 
     def _require_good_run(self, table: SourceTable) -> None:
         state = self._state.get(self._path(table))

@@ -60,7 +60,7 @@ def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[
     """Do one table's work, with a line in the log before and after it; all lines meanwhile are about that table."""
     given = parse_arguments(argv, (Argument.OUT_PATH, Argument.FOLDER))
     layout = LakeLayout.from_arguments(given[Argument.OUT_PATH], given[Argument.FOLDER])
-    with logs.about(table=str(layout.name)):
+    with logs.context(table=str(layout.name)):
         log.info("began")
         summary = load(argv)
         change = summary.get("change") or summary.get("newest_change") or None

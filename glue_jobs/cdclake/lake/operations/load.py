@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from cdclake.commit.timeline import line
+from cdclake.commit.ancestry import ancestry
 from cdclake.errors import InputError, RawFilesLostError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
@@ -154,7 +154,7 @@ def _last_applied(run: TableRun, before: Snapshot) -> tuple[datetime | None, fro
     have written raw files anew, which are not to be taken for files that came too late.
     """
     written_anew = set[str]()
-    for record in line(run.log, before.change):
+    for record in ancestry(run.log, before.change):
         if record.kind is ChangeKind.ERASURE:
             written_anew.update(record.raw_files)
         elif record.kind not in (ChangeKind.DIRECT, ChangeKind.RELEASE):

@@ -6,7 +6,7 @@ import time
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from cdclake.commit.put_aside import put_aside
+from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import InputError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
@@ -37,7 +37,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
 
     Args:
         run: The table, its settings mended.
-        names: Raw files, relative to the table's raw folder, that `cdclake.commit.put_aside` knows of.
+        names: Raw files, relative to the table's raw folder, that `cdclake.commit.quarantine.quarantined_files` lists.
         reason: Why, for the change record.
         made_by: Who, likewise.
 
@@ -53,7 +53,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     before = run.current()
     numbers: dict[str, set[int]] = {}
     put_aside_in: dict[str, int] = {}
-    for found in put_aside(run.log, before.change):
+    for found in quarantined_files(run.log, before.change):
         if found.raw_file in names:
             numbers.setdefault(found.raw_file, set()).update(row["row"] for row in found.rows if row["row"] is not None)
             put_aside_in[found.raw_file] = found.change  # of several changes the oldest, which comes last

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from cdclake.adapters.filesystem import FileSystemSpec, lake_filesystem
 from cdclake.adapters.stores import parse_location, store
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.timeline import newest_before
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import LakeLayout
@@ -152,7 +151,7 @@ def parse_time(text: str) -> datetime:
 
 def _at(log: ChangeLog, at: date | str, head: int) -> int:
     moment = _in_utc(at) if isinstance(at, datetime) else parse_time(str(at))
-    change = newest_before(log, moment, head)
+    change = log.newest_before(moment, head)
     if not change:
         message = f"{log.layout.name} had no changes yet at {display_utc(moment)}"
         first = display_utc(log.record(1).created_utc)

@@ -66,7 +66,7 @@ def _states(log: ChangeLog, from_change: int, to_change: int | None) -> list[Tab
         message = f"{name} has no changes after {from_change} up to {last}; its newest is {head or 'none'}"
         raise ConfigurationError(message, remedy=f"Use two numbers from 0 to {head}, the smaller one first")
     if from_change < first and (from_change or first > 1):
-        message = f"The state of {name} after change {from_change} is no longer kept, so later changes cannot be read"
+        message = f"Change {from_change} of {name} is no longer retained, so the changes after it cannot be read"
         remedy = f"Read the whole table as of change {head} and resume after it, or start after change {first} or later"
         raise PastRetentionError(message, remedy=remedy)
     numbers = range(max(1, from_change), last + 1)

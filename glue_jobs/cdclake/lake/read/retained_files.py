@@ -116,7 +116,7 @@ class RetainedFileReader:
         if copy is not None and copy.size() == file.bytes:
             return copy
         try:
-            self._lake().copy_kept(layout.data_key(file.path), layout.retired_key(file.path), copy_key)
+            self._lake().copy_retained(layout.data_key(file.path), layout.retired_key(file.path), copy_key)
         except IntegrityError as error:
             staged = self._open_key(retained.staged_key) if retained.staged_key else None
             if staged is None:
@@ -153,7 +153,7 @@ class RetainedFileReader:
             message = f"A data file of {name} vanished from its lake folder"
             remedy = f"Run cdclake repair {name.typed}, which restores it if a copy is kept; otherwise reload the table"
             return LakeFilesError(message, remedy=remedy, file=file.path)
-        message = f"A retired data file of {name} is no longer kept"
+        message = f"A retired data file of {name} is no longer retained"
         return PastRetentionError(message, remedy=f"Use change {first} or a later one", file=file.path)
 
     def _overwritten(self, file: DataFile) -> LakeFilesError:

@@ -102,7 +102,7 @@ def test_a_table_of_the_walkthrough_goes_on_as_the_oracle_says_and_comes_back_by
     assert {path: digest for path, digest in adoptee.hashes().items() if not path.startswith("000")} == hashes
     assert [path for path in adoptee.hashes() if path.startswith("000")] == []
     assert adoptee.state.item[Attribute.LAST_INCREMENTAL_FILE] == RAW_PATH + APPLIED
-    with pytest.raises(ConfigurationError, match="took over files"):
+    with pytest.raises(ConfigurationError, match="adopted existing files"):
         adoptee.by_hand().rollback()
-    with pytest.raises(ConfigurationError, match="took over files"):
+    with pytest.raises(ConfigurationError, match="adopted existing files"):
         adoptee.by_hand().rollback(to=0)

@@ -372,9 +372,9 @@ class TestRefused:
         adoptee.write(PART, rows(1))
         found = adoptee.plan().table
         adoptee.adopt()
-        with pytest.raises(ConfigurationError, match="lake table already, at change 1"):
+        with pytest.raises(ConfigurationError, match="already a lake table, at change 1"):
             adoptee.plan()
-        with pytest.raises(ConfigurationError, match="lake table already, at change 1"):
+        with pytest.raises(ConfigurationError, match="already a lake table, at change 1"):
             adoptee.by_hand("second").adopt(found)
 
 
@@ -464,7 +464,7 @@ class TestMeanwhile:
         adoptee.write(PART, rows(1))
         found = adoptee.plan().table
         adoptee.write(OTHER, rows(2))
-        with pytest.raises(LakeFilesError, match="changed while it was looked at") as caught:
+        with pytest.raises(LakeFilesError, match="changed while its files were read") as caught:
             adoptee.by_hand().adopt(found)
         assert caught.value.details["foreign"] == 1
         assert (adoptee.table.log.head(), Attribute.LEASE_HOLDER in adoptee.state.item) == (0, False)
@@ -473,7 +473,7 @@ class TestMeanwhile:
     def test_an_item_that_says_otherwise_by_now_stops_it(self, adoptee: Adoptee, attribute: str) -> None:
         adoptee.write(PART, rows(1))
         by_hand, found = adoptee.by_hand(), adoptee.plan().table
-        adoptee.states.set_by_person(RAW_PATH, {attribute: "name"})
+        adoptee.states.set_attributes(RAW_PATH, {attribute: "name"})
         with pytest.raises(CommitConflictError, match="changed since it was shown"):
             by_hand.adopt(found)
         assert adoptee.table.log.head() == 0

@@ -35,7 +35,7 @@ def test_the_session_of_the_document_does_what_it_says(tmp_path: Path, spark: Sp
     session, states, lake = SparkSession(spark).newSession(), MemoryState(), tmp_path.as_uri()
     mine = LakeTable("shop.customer", lake=lake, states=states, spark=session, user="ann")
     mine.register(["id"])
-    states.set_by_person("cdclake-raw/shop/customer/", {"History": "true"})
+    states.set_attributes("cdclake-raw/shop/customer/", {"History": "true"})
     mine.insert([{"id": 1, "name": "Zoe", "city": "Ulm"}])
     names: dict[str, Any] = {"LAKE": lake, "STATES": states, "SPARK": session}
     for code in snippets("direct-changes.md", ""):

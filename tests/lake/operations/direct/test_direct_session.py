@@ -123,7 +123,7 @@ def test_the_history_is_as_expected_after_each_step(people: LakeTable, states: M
         ended = F.col("valid_to").cast("long").alias("ended")  # whatever the time zone of this process is
         return [tuple(row) for row in people.history(key).select(*told, ended).collect()]
 
-    states.set_by_person(PATH, {"History": "true"})
+    states.set_attributes(PATH, {"History": "true"})
     people.insert(people_frame())
     assert sorted(versions()) == sorted((row[0], row[2], "insert", 1, 1, None) for row in PEOPLE)
 

@@ -163,7 +163,7 @@ def test_an_erasure_that_dies_anywhere_is_finished_by_the_next(tmp_path: Path, m
 def test_the_last_change_cannot_be_undone_if_it_was_an_erasure(in_folder: ErasableTable) -> None:
     with_a_past(in_folder)
     in_folder.erase(KEY)
-    with pytest.raises(ConfigurationError, match=r"erased rows for good.*--to"):
+    with pytest.raises(ConfigurationError, match=r"erased rows permanently.*--to"):
         plan_rollback(in_folder.log)
 
 

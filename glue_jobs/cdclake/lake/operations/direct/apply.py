@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Callable
 
-from cdclake.commit.timeline import line
+from cdclake.commit.ancestry import ancestry
 from cdclake.errors import ConfigurationError, RefusedChangeError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
@@ -195,7 +195,7 @@ def _slices(run: TableRun, before: Snapshot, prepared: Prepared) -> list[Slice]:
 
 def _last_direct(run: TableRun, before: Snapshot) -> list[str]:
     """File order of the newest change if it is a direct one: two calls may happen in the same millisecond."""
-    record = next(line(run.log, before.change), None)
+    record = next(ancestry(run.log, before.change), None)
     return [file_order(name) for name in record.raw_files] if record and record.kind is ChangeKind.DIRECT else []
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
-from cdclake.commit.erasure import commit_erasure, forget, tell_snapshots
+from cdclake.commit.erasure import commit_erasure, delete_unreferenced, rewrite_snapshots
 from cdclake.commit.publish import roll_forward
 from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
@@ -183,7 +183,7 @@ def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
     )
     if raw and erasure.raw:  # after the commit, which makes releases stop using the old row numbers of these files
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
-    snapshots = tell_snapshots(log, change, replacement)
+    snapshots = rewrite_snapshots(log, change, replacement)
     quarantine.rewrite(log.store, bad_rows)
     return _complete(erasure, ErasureResult(change, touched, out_of_reach, snapshots), change)
 
@@ -191,7 +191,7 @@ def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
 def _complete(erasure: Erasure, result: ErasureResult, head: int) -> ErasureResult:
     """Delete objects that are no longer referenced and write the report, if need be for an earlier run that crashed."""
     log = erasure.log
-    result = replace(result, object_versions=forget(log, head))
+    result = replace(result, object_versions=delete_unreferenced(log, head))
     report_key = log.layout.erasure_key(head)
     if log.record(head).kind is ChangeKind.ERASURE and log.store.get(report_key) is None:
         result = replace(result, change=head)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
-from cdclake.commit import bad_rows
-from cdclake.commit.bad_rows import changes_with_bad_rows, read_bad_rows
-from cdclake.commit.put_aside import put_aside
+from cdclake.commit import quarantine
+from cdclake.commit.quarantine import changes_with_bad_rows, quarantined_files, read_bad_rows
 from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:
@@ -45,15 +44,15 @@ def test_what_a_table_lacks_is_found_without_the_changes_before(lake: LakeBuilde
         (key,) = lake.log.record(number).quarantine
         lake.store.put(key, json.dumps({"row": 1, "file": f"{number}.csv"}).encode())
     lake.store.delete([LAYOUT.change_key(1)])
-    assert [one.raw_file for one in put_aside(lake.log, 3)] == ["3.csv", "2.csv"]
-    assert [one.raw_file for one in put_aside(lake.log, 3, 2)] == ["2.csv"]
+    assert [one.raw_file for one in quarantined_files(lake.log, 3)] == ["3.csv", "2.csv"]
+    assert [one.raw_file for one in quarantined_files(lake.log, 3, 2)] == ["2.csv"]
 
 
 def test_a_table_that_never_put_rows_aside_lacks_none_and_no_change_is_read() -> None:
     lake = LakeBuilder(MemoryStore(), ManualClock())
     lake.change()
     lake.store.delete([LAYOUT.change_key(1)])
-    assert put_aside(lake.log, 1) == []
+    assert quarantined_files(lake.log, 1) == []
 
 
 def test_pages_are_all_rows_in_the_order_of_the_files(lake: LakeBuilder) -> None:
@@ -69,7 +68,7 @@ def test_a_file_that_is_too_large_or_gone_is_named_and_the_others_are_read(
 ) -> None:
     record = with_rows(lake, 2, 500, 1)
     lake.store.delete([record.quarantine[0]])
-    monkeypatch.setattr(bad_rows, "MOST_FILE_BYTES", 1000)
+    monkeypatch.setattr(quarantine, "MAX_FILE_BYTES", 1000)
     page = read_bad_rows(lake.log, record, 0, 10)
     assert [row["file"] for row in page.rows] == [record.quarantine[2]]
     assert page.not_read == record.quarantine[:2]

@@ -1,0 +1,55 @@
+"""Finds the changes that made a table's content, in a change log with rollbacks.
+
+Changes are numbered 1, 2, 3, ... and a rollback is a change too. By content, changes form a tree:
+
+    change     1 ── 2 ── 3    4 (rollback to 2)    5 (made from 2)    6 (rollback to 2)    7 (reapply of 5)
+    content    1    2    3    2                    5                  2                    5
+
+The content change of a change is the one that made the table's content: changes 4 and 6 have the content of change 2.
+Rollbacks can be reapplied step by step until another change makes new content.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.commit.log import ChangeLog
+    from cdclake.model.change import ChangeRecord
+
+
+def content_change(log: ChangeLog, change: int) -> int:
+    """Number of the change that made the table's content after `change`; 0 if the table does not exist yet."""
+    return log.record(change).content_change if change else 0
+
+
+def parent(log: ChangeLog, change: int) -> int:
+    """Number of the content change that `change` started from; 0 if the table did not exist."""
+    return content_change(log, change - 1)
+
+
+def ancestry(log: ChangeLog, head: int) -> Iterator[ChangeRecord]:
+    """The changes that made the table's content after change `head`, newest first: each is the parent of the last."""
+    change = content_change(log, head)
+    while change:
+        yield log.record(change)
+        change = parent(log, change)
+
+
+def next_to_reapply(log: ChangeLog, head: int) -> int | None:
+    """Number of the undone change to reapply next; None if no undone change follows from the table's content.
+
+    Args:
+        log: The table's change log.
+        head: Number of its newest change.
+    """
+    current = content_change(log, head)
+    change = next((record.change for record in log.newest_first(head) if record.as_of is None), 0)
+    while change > current:
+        before = parent(log, change)
+        if before == current:
+            return change
+        change = before
+    return None
