@@ -1,5 +1,5 @@
-"""Proof of the deployment without an account: `make deploy-local`.
+"""Tests the deployment without an AWS account: `make deploy-local`.
 
-What `cdk deploy` would deploy is deployed on a local CloudFormation (ministack, in an environment of its own), looked
-at through the services' own APIs, and made to work: raw files go in, lake rows must come out.
+Deploys the stacks on a local CloudFormation (ministack, in its own environment), inspects them through the services'
+APIs, and runs them: raw files go in, and the expected lake rows must come out.
 """

@@ -1,4 +1,4 @@
-"""`make deploy-local`: deploys on a local CloudFormation, looks at what is there, and makes it work."""
+"""`make deploy-local`: deploys on a local CloudFormation, inspects the deployment, and runs it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cdclake_infra.gate import synthesize
 from cdclake_infra.settings import Settings
 from deploy_local import checks
 from deploy_local.assembly import Account, stacks_in_order
-from deploy_local.deployed import Deployed
-from deploy_local.deployment import bootstrap, deploy
+from deploy_local.deploy import bootstrap, deploy
+from deploy_local.deployment import Deployment
 from deploy_local.emulator import running_emulator
 from deploy_local.rebuild import rebuild
 from deploy_local.scenario import JOBS, Scenario
@@ -32,42 +32,42 @@ if TYPE_CHECKING:
     from deploy_local.emulator import Emulator
 
 CONTEXT = {"cdclake:raw_prefix": "dms", "cdclake:lake_prefix": "tables"}
-"""Settings of the deployment, as `--context` gives them; all others are the defaults. With prefixes, as without them a
-wrong one would not be seen."""
+"""Settings of the deployment, as with `--context`; all others are defaults. Prefixes are set, because a wrong prefix
+shows only if it is not empty."""
 ACCOUNT = Account("123456789012", "eu-central-1")
-NOT_KEPT = (
-    "lifecycle rules and access logs of buckets, point-in-time recovery of the table, how many runs of a job may be "
-    "there at once: ministack forgets them. tests/infra holds the template's"
+NOT_CHECKED = (
+    "bucket lifecycle rules and access logs, point-in-time recovery of the table, concurrent runs of a job: ministack "
+    "does not keep them. tests/infra checks them in the templates"
 )
 
 _EXPECTED = (CdclakeError, ClientError, BotoCoreError, LookupError, ValueError)
-"""What is wrong shows as one of these. The last two: an answer of AWS lacks what it should have, or has more of it."""
+"""Errors of a failed check. LookupError and ValueError: an AWS response lacks items, or has more than expected."""
 
 Check = tuple[str, "Callable[[], str]"]
 
 
 class _Failure(Exception):
-    """Something is wrong, and has been said."""
+    """A check failed and was reported."""
 
 
 def main() -> int:
-    """Do it all; 0 if nothing is wrong."""
+    """Run all checks; returns the exit code."""
     folder = Path(tempfile.mkdtemp(prefix="cdclake-deploy-"))
     started = time.monotonic()
     try:
-        _prove(folder)
+        _verify(folder)
     except _Failure:
-        sys.stdout.write(f"\nFAILED. Logs of ministack, of the function and of the jobs are in {folder}\n")
+        sys.stdout.write(f"\nFAILED. The logs of ministack, the function and the jobs are in {folder}\n")
         return 1
     except CdclakeError as error:
-        sys.stdout.write(f"\nFAILED: {error}\nLogs are in {folder}\n")
+        sys.stdout.write(f"\nFAILED: {error}\nThe logs are in {folder}\n")
         return error.exit_code
     shutil.rmtree(folder)
-    sys.stdout.write(f"\nThe deployment works, as far as this machine can tell ({time.monotonic() - started:.0f} s).\n")
+    sys.stdout.write(f"\nAll checks passed ({time.monotonic() - started:.0f} s).\n")
     return 0
 
 
-def _prove(folder: Path) -> None:
+def _verify(folder: Path) -> None:
     settings = Settings.from_context(CONTEXT)
     _title("Synthesizing, as `cdk deploy` does")
     synthesize(build_app(CONTEXT, folder / "cdk.out"))
@@ -76,65 +76,69 @@ def _prove(folder: Path) -> None:
         _title("Deploying on ministack, with IAM and TLS")
         _run_all([("cdk bootstrap", lambda: bootstrap(emulator, stacks))])
         _run_all((stack.name, partial(_deploy, emulator, stack)) for stack in stacks)
-        deployed = Deployed(emulator)
-        _title("What is there")
-        _run_all(_looks(deployed, settings), go_on=True)
-        _say("note", "not looked at", NOT_KEPT)
-        _title("Whether it works: the deployed code, with the roles it has there")
-        _run_all(_works(deployed, settings))
-        _run_all([("torn down", lambda: rebuild(emulator, stacks))])
+        deployment = Deployment(emulator)
+        _title("Inspecting the deployed resources")
+        _run_all(_inspections(deployment, settings), keep_going=True)
+        _report("note", "not checked", NOT_CHECKED)
+        _title("Running the deployed code with the deployed roles")
+        _run_all(_scenario(deployment, settings))
+        _run_all([("rebuild", lambda: rebuild(emulator, stacks))])
 
 
 def _deploy(emulator: Emulator, stack: StackToDeploy) -> str:
-    taken_out = deploy(emulator, stack)
-    there = len(stack.template["Resources"]) - len(taken_out)
-    said = "".join(f", and {one.lacking.kind} {one.lacking.instead}" for one in taken_out)
-    return f"{len(stack.assets)} files uploaded, {there} resources created{said}"
+    removed = deploy(emulator, stack)
+    created = len(stack.template["Resources"]) - len(removed)
+    notes = "".join(f"; {resource.type.name} {resource.type.replacement}" for resource in removed)
+    return f"{len(stack.assets)} files uploaded, {created} resources created{notes}"
 
 
-def _looks(deployed: Deployed, settings: Settings) -> list[Check]:
+def _inspections(deployment: Deployment, settings: Settings) -> list[Check]:
     return [
-        ("raw bucket", lambda: checks.bucket(deployed, deployed.raw_bucket, versioned=False)),
-        ("lake bucket", lambda: checks.bucket(deployed, deployed.lake_bucket, versioned=True)),
-        ("notification", lambda: checks.notification(deployed, settings.raw_prefix)),
-        ("state table", lambda: checks.state_table(deployed)),
-        *((job.partition("_")[2], partial(checks.job, deployed, job)) for job in JOBS),
-        ("schedule", lambda: checks.schedule(deployed)),
-        ("function", lambda: checks.function(deployed)),
-        ("alarms", lambda: checks.alarms(deployed)),
+        ("raw bucket", lambda: checks.bucket(deployment, deployment.raw_bucket, versioned=False)),
+        ("lake bucket", lambda: checks.bucket(deployment, deployment.lake_bucket, versioned=True)),
+        ("notification", lambda: checks.notification(deployment, settings.raw_prefix)),
+        ("state table", lambda: checks.state_table(deployment)),
+        *((job.partition("_")[2], partial(checks.job, deployment, job)) for job in JOBS),
+        ("schedule", lambda: checks.schedule(deployment)),
+        ("function", lambda: checks.function(deployment)),
+        ("alarms", lambda: checks.alarms(deployment)),
     ]
 
 
-def _works(deployed: Deployed, settings: Settings) -> list[Check]:
-    scenario = Scenario(deployed, settings.raw_prefix, settings.lake_prefix)
+def _scenario(deployment: Deployment, settings: Settings) -> list[Check]:
+    scenario = Scenario(deployment, settings.raw_prefix, settings.lake_prefix)
     return [
         ("new tables", scenario.register),
-        ("by the clock", scenario.load),
-        ("by the file", scenario.change),
-        ("metrics", lambda: checks.measured(deployed)),
+        ("schedule", scenario.load),
+        ("file events", scenario.change),
+        ("metrics", lambda: checks.metrics(deployment)),
         ("dead letters", scenario.undeliverable),
         ("broken file", scenario.fail),
     ]
 
 
-def _run_all(those: Iterable[Check], *, go_on: bool = False) -> None:
-    """Run checks and say what each found. One that fails ends it at once, or at the end of all.
+def _run_all(named_checks: Iterable[Check], *, keep_going: bool = False) -> None:
+    """Run checks and report their results.
+
+    Args:
+        named_checks: Each check with its name.
+        keep_going: Whether to run the remaining checks after a failure.
 
     Raises:
-        _Failure: One failed.
+        _Failure: A check failed.
     """
-    wrong = False
-    for what, check in those:
+    failed = False
+    for name, check in named_checks:
         try:
-            found = check()
+            result = check()
         except _EXPECTED as error:
-            wrong = True
-            _say("WRONG", what, error_line(error))
-            if not go_on:
+            failed = True
+            _report("FAILED", name, error_line(error))
+            if not keep_going:
                 break
         else:
-            _say("ok", what, found)
-    if wrong:
+            _report("ok", name, result)
+    if failed:
         raise _Failure
 
 
@@ -143,8 +147,8 @@ def _title(text: str) -> None:
     sys.stdout.flush()
 
 
-def _say(how: str, what: str, text: str) -> None:
-    sys.stdout.write(f"  {how:<6} {what:<15} {text}\n")
+def _report(outcome: str, name: str, text: str) -> None:
+    sys.stdout.write(f"  {outcome:<6} {name:<15} {text}\n")
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Reads a cloud assembly, the folder that synthesis leaves behind, as the `cdk` command does. Pure.
+"""Reads a cloud assembly, the output folder of synthesis, as the `cdk` command does. Pure.
 
 https://github.com/aws/aws-cdk/tree/main/packages/aws-cdk-lib/cloud-assembly-schema
 """
@@ -23,18 +23,18 @@ FILE, ZIP = "file", "zip"
 
 @dataclass(frozen=True)
 class Account:
-    """Where a deployment goes.
+    """The target account of a deployment.
 
     Attributes:
         number: Twelve digits.
-        region: As `eu-central-1`.
+        region: Such as `eu-central-1`.
     """
 
     number: str
     region: str
 
-    def place(self, text: str) -> str:
-        """A text of the assembly with its placeholders replaced."""
+    def resolve(self, text: str) -> str:
+        """Replace the placeholders in a text of the assembly."""
         values = {"AWS::AccountId": self.number, "AWS::Region": self.region, "AWS::Partition": "aws"}
         for name, value in values.items():
             text = text.replace(f"${{{name}}}", value)
@@ -43,13 +43,13 @@ class Account:
 
 @dataclass(frozen=True)
 class Asset:
-    """A file, or a folder to be zipped, that the stacks expect in a bucket.
+    """A file, or a folder to zip, that the stacks expect in a bucket.
 
     Attributes:
-        source: Where it is.
+        source: Local path.
         packaging: `file`, or `zip` for a folder.
-        bucket: Where it goes.
-        key: Its name there.
+        bucket: Target bucket.
+        key: Target key.
     """
 
     source: Path
@@ -63,12 +63,12 @@ class StackToDeploy:
     """A stack of the assembly.
 
     Attributes:
-        name: Its name.
-        template: Its template, as synthesized.
-        assets: What must be uploaded before.
-        bootstrap_version_parameter: Name of the SSM parameter that must hold `bootstrap_version` at least.
-        bootstrap_version: What `cdk bootstrap` must have left.
-        termination_protection: Whether it refuses to be deleted.
+        name: Stack name.
+        template: The synthesized template.
+        assets: Assets to upload before the deployment.
+        bootstrap_version_parameter: Name of the SSM parameter with the bootstrap version.
+        bootstrap_version: The minimum bootstrap version.
+        termination_protection: Whether the stack is protected against deletion.
     """
 
     name: str
@@ -80,14 +80,14 @@ class StackToDeploy:
 
 
 def stacks_in_order(folder: Path, account: Account) -> list[StackToDeploy]:
-    """The stacks of an assembly, each after those that it depends on.
+    """The stacks of an assembly, each after its dependencies.
 
     Args:
         folder: The assembly.
-        account: Where they go.
+        account: The target account.
 
     Raises:
-        ConfigurationError: It is no assembly, or one that names what is not there.
+        ConfigurationError: The folder is not an assembly, or a file is missing.
     """
     artifacts = _json(folder / "manifest.json")["artifacts"]
     order = TopologicalSorter({name: artifact.get("dependencies", []) for name, artifact in artifacts.items()})
@@ -97,7 +97,8 @@ def stacks_in_order(folder: Path, account: Account) -> list[StackToDeploy]:
 
 def _stack(folder: Path, name: str, artifacts: Mapping[str, Any], account: Account) -> StackToDeploy:
     properties = artifacts[name]["properties"]
-    manifests = [one for one in artifacts[name].get("dependencies", []) if artifacts[one]["type"] == ASSETS]
+    dependencies = artifacts[name].get("dependencies", [])
+    manifests = [dependency for dependency in dependencies if artifacts[dependency]["type"] == ASSETS]
     return StackToDeploy(
         name=properties.get("stackName", name),
         template=_json(folder / properties["templateFile"]),
@@ -115,27 +116,27 @@ def _stack(folder: Path, name: str, artifacts: Mapping[str, Any], account: Accou
 def _assets(folder: Path, manifest: Path, account: Account) -> list[Asset]:
     content = _json(manifest)
     if content.get("dockerImages"):
-        message = "A stack wants Docker images, which nobody builds here"
+        message = "A stack needs Docker images, which are not supported here"
         raise ConfigurationError(message, remedy="Deploy it with the cdk command", file=manifest)
-    found = [
+    assets = [
         Asset(
             source=folder / file["source"]["path"],
             packaging=file["source"]["packaging"],
-            bucket=account.place(destination["bucketName"]),
-            key=account.place(destination["objectKey"]),
+            bucket=account.resolve(destination["bucketName"]),
+            key=account.resolve(destination["objectKey"]),
         )
         for file in content["files"].values()
         for destination in file["destinations"].values()
     ]
-    for asset in found:
-        there = asset.source.is_dir() if asset.packaging == ZIP else asset.source.is_file()
-        if not there:
-            raise ConfigurationError("An asset is not there", remedy="Synthesize again", file=asset.source)
-    return found
+    for asset in assets:
+        exists = asset.source.is_dir() if asset.packaging == ZIP else asset.source.is_file()
+        if not exists:
+            raise ConfigurationError("An asset is missing", remedy="Synthesize again", file=asset.source)
+    return assets
 
 
 def _json(file: Path) -> dict[str, Any]:
     if not file.is_file():
-        raise ConfigurationError("A file of the cloud assembly is not there", remedy="Synthesize again", file=file)
+        raise ConfigurationError("A file of the cloud assembly is missing", remedy="Synthesize again", file=file)
     content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return content

@@ -1,4 +1,4 @@
-"""A certificate for a server of this machine, good for as long as a proof takes."""
+"""Creates a short-lived certificate for a local server."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _VALID = timedelta(days=1)
 
 
 def write_certificate(folder: Path, address: str) -> tuple[Path, Path]:
-    """Make a key, and a certificate that it signs itself.
+    """Create a key and a self-signed certificate.
 
     Args:
         folder: Existing folder.
         address: IP address of the server.
 
     Returns:
-        Files of the certificate and of the key, in PEM form; only the owner may read the key.
+        Files of the certificate and the key, in PEM format; only the owner may read the key.
     """
     now = datetime.now(UTC)
     key = ec.generate_private_key(ec.SECP256R1())

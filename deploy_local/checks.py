@@ -1,6 +1,6 @@
-"""Looks at what is deployed through the services' own APIs, never at the template.
+"""Checks the deployed resources through the services' APIs, never through the template.
 
-Each check says what it found right, or raises what is wrong.
+Each check returns a summary, or raises an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deploy_local.job_run import EXTRA_FILES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from deploy_local.deployed import Deployed
+    from deploy_local.deployment import Deployment
 
 _EXISTING: Mapping[str, tuple[str, str, str]] = {
     f"--{Argument.BUCKET}": ("s3", "head_bucket", "Bucket"),
@@ -27,154 +27,159 @@ _EXISTING: Mapping[str, tuple[str, str, str]] = {
     f"--{Argument.STATE_TABLE}": ("dynamodb", "describe_table", "TableName"),
     f"--{Argument.CATALOG_DATABASE}": ("glue", "get_database", "Name"),
 }
-"""Arguments of jobs that name something, and how to ask for it: service, request, parameter."""
+"""Job arguments that name a resource, and the request that finds it: service, operation, parameter."""
 
 
-def bucket(deployed: Deployed, name: str, *, versioned: bool) -> str:
-    """A bucket is encrypted, private, refuses requests without TLS, and keeps versions or not."""
-    s3 = deployed.client("s3")
+def bucket(deployment: Deployment, name: str, *, versioned: bool) -> str:
+    """A bucket is encrypted, private, refuses requests without TLS, and has the expected versioning."""
+    s3 = deployment.client("s3")
     (rule,) = s3.get_bucket_encryption(Bucket=name)["ServerSideEncryptionConfiguration"]["Rules"]
     algorithm = rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"]
     blocked = s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]
-    _require(all(blocked.values()), f"{name} is not closed to the public: {blocked}")
+    _require(all(blocked.values()), f"{name} allows public access: {blocked}")
     (owner,) = s3.get_bucket_ownership_controls(Bucket=name)["OwnershipControls"]["Rules"]
-    _require(owner["ObjectOwnership"] == "BucketOwnerEnforced", f"{name} takes ACLs: {owner}")
+    _require(owner["ObjectOwnership"] == "BucketOwnerEnforced", f"{name} allows ACLs: {owner}")
     status = s3.get_bucket_versioning(Bucket=name).get("Status", "never enabled")
     _require((status == "Enabled") == versioned, f"{name} should {'' if versioned else 'not '}keep versions: {status}")
-    _refuses_plain_http(deployed, name)
+    _refuses_plain_http(deployment, name)
     versions = "with versions" if versioned else "without versions"
-    return f"encrypted ({algorithm}), private, {versions}; refused a request without TLS"
+    return f"encrypted ({algorithm}), private, {versions}; refuses requests without TLS"
 
 
-def notification(deployed: Deployed, raw_prefix: str) -> str:
-    """The raw bucket tells the function, and nobody else, of new objects below the raw prefix."""
-    found = deployed.client("s3").get_bucket_notification_configuration(Bucket=deployed.raw_bucket)
-    found.pop("ResponseMetadata")
-    told = found.get("LambdaFunctionConfigurations", [])
-    _require(set(found) == {"LambdaFunctionConfigurations"} and len(told) == 1, f"it tells others as well: {found}")
-    _require(told[0]["LambdaFunctionArn"] == _function(deployed)["FunctionArn"], f"it tells another function: {told}")
-    rules = told[0].get("Filter", {}).get("Key", {}).get("FilterRules", [])
+def notification(deployment: Deployment, raw_prefix: str) -> str:
+    """The raw bucket notifies only the function, of new objects below the raw prefix."""
+    response = deployment.client("s3").get_bucket_notification_configuration(Bucket=deployment.raw_bucket)
+    response.pop("ResponseMetadata")
+    targets = response.get("LambdaFunctionConfigurations", [])
+    only = set(response) == {"LambdaFunctionConfigurations"} and len(targets) == 1
+    _require(only, f"the bucket notifies other targets: {response}")
+    target = targets[0]
+    own = target["LambdaFunctionArn"] == _function(deployment)["FunctionArn"]
+    _require(own, f"the bucket notifies another function: {target}")
+    rules = target.get("Filter", {}).get("Key", {}).get("FilterRules", [])
     prefixes = [rule["Value"] for rule in rules if rule["Name"].lower() == "prefix"]
-    _require(prefixes == [raw_prefix], f"it tells of {prefixes}, and raw files lie below {raw_prefix}")
-    _require(told[0]["Events"] == ["s3:ObjectCreated:*"], f"it tells of {told[0]['Events']}")
-    return f"new objects below {raw_prefix} are told to {deployed.function}"
+    _require(prefixes == [raw_prefix], f"notifications are for {prefixes}, but the raw prefix is {raw_prefix}")
+    _require(target["Events"] == ["s3:ObjectCreated:*"], f"notifications are for {target['Events']}")
+    return f"{deployment.function} is notified of new objects below {raw_prefix}"
 
 
-def state_table(deployed: Deployed) -> str:
-    """The state table has the key that the code uses, is billed by request, and is protected."""
-    table = deployed.client("dynamodb").describe_table(TableName=deployed.state_table)["Table"]
+def state_table(deployment: Deployment) -> str:
+    """The state table has the expected key, is billed per request, and is protected."""
+    table = deployment.client("dynamodb").describe_table(TableName=deployment.state_table)["Table"]
     _require(table["KeySchema"] == [{"AttributeName": Attribute.PATH, "KeyType": "HASH"}], f"{table['KeySchema']}")
-    _require(table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST", "it is not billed by request")
-    _require(table["DeletionProtectionEnabled"] is True, "it can be deleted")
-    return f"{deployed.state_table}: by request, protected against deletion"
+    _require(table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST", "the table is not billed per request")
+    _require(table["DeletionProtectionEnabled"] is True, "the table can be deleted")
+    return f"{deployment.state_table}: billed per request, protected against deletion"
 
 
-def job(deployed: Deployed, name: str) -> str:
-    """A job's script, libraries and role are there, and all that its arguments name."""
-    found = deployed.client("glue").get_job(JobName=name)["Job"]
-    arguments = found["DefaultArguments"]
-    locations = [found["Command"]["ScriptLocation"], *filter(None, arguments.get(EXTRA_FILES, "").split(","))]
+def job(deployment: Deployment, name: str) -> str:
+    """A job's script, libraries and role exist, and every resource in its arguments."""
+    definition = deployment.client("glue").get_job(JobName=name)["Job"]
+    arguments = definition["DefaultArguments"]
+    locations = [definition["Command"]["ScriptLocation"], *filter(None, arguments.get(EXTRA_FILES, "").split(","))]
     _require(len(locations) > 1, f"{name} has no library")
     for location in locations:
         url = urlsplit(location)
-        _there(deployed, "s3", "head_object", {"Bucket": url.netloc, "Key": url.path.lstrip("/")}, location)
+        _require_existing(
+            deployment, "s3", "head_object", {"Bucket": url.netloc, "Key": url.path.lstrip("/")}, location
+        )
     for argument, (service, request, parameter) in _EXISTING.items():
         if argument in arguments:
-            _there(deployed, service, request, {parameter: arguments[argument]}, f"{argument} of {name}")
-    _trusts(deployed, found["Role"], "glue.amazonaws.com")
+            _require_existing(deployment, service, request, {parameter: arguments[argument]}, f"{argument} of {name}")
+    _trusts(deployment, definition["Role"], "glue.amazonaws.com")
     library = locations[1].rpartition("/")[2]
-    return f"{found['Command']['Name']}; its script, {library}, its role, and what its arguments name are there"
+    return f"{definition['Command']['Name']}; script, {library}, role, and resources in the arguments exist"
 
 
-def schedule(deployed: Deployed) -> str:
-    """The trigger belongs to a workflow that is there, is on, and starts a job that is there."""
-    trigger = deployed.trigger()
+def schedule(deployment: Deployment) -> str:
+    """The trigger is active, and its workflow and its job exist."""
+    trigger = deployment.trigger()
     workflow = trigger.get("WorkflowName", "")
-    _there(deployed, "glue", "get_workflow", {"Name": workflow}, "the trigger's workflow")
-    started = deployed.scheduled_job()
-    _there(deployed, "glue", "get_job", {"JobName": started}, "the trigger's job")
+    _require_existing(deployment, "glue", "get_workflow", {"Name": workflow}, "the trigger's workflow")
+    started = deployment.scheduled_job()
+    _require_existing(deployment, "glue", "get_job", {"JobName": started}, "the trigger's job")
     _require(trigger["Type"] == "SCHEDULED" and trigger["State"] == "ACTIVATED", f"the trigger is {trigger['State']}")
-    return f"workflow {workflow} starts {started} by {trigger['Schedule']}"
+    return f"workflow {workflow} starts {started} on {trigger['Schedule']}"
 
 
-def function(deployed: Deployed) -> str:
-    """The function's role, log and queue are there, what its environment names is there, and S3 may call it."""
-    found = _function(deployed)
-    _require("DeadLetterConfig" in found, "it names no dead-letter queue")
-    variables = found["Environment"]["Variables"]
+def function(deployment: Deployment) -> str:
+    """The function's role, log and queue exist, the resources in its environment exist, and only S3 may call it."""
+    configuration = _function(deployment)
+    _require("DeadLetterConfig" in configuration, "the function has no dead-letter queue")
+    variables = configuration["Environment"]["Variables"]
     table, job_name = variables.get("STATE_TABLE", ""), variables.get("PROCESS_TABLE_JOB", "")
-    _require(bool(table and job_name), f"its environment lacks STATE_TABLE or PROCESS_TABLE_JOB: {sorted(variables)}")
-    _there(deployed, "dynamodb", "describe_table", {"TableName": table}, "STATE_TABLE of the function")
-    _there(deployed, "glue", "get_job", {"JobName": job_name}, "PROCESS_TABLE_JOB of the function")
-    _trusts(deployed, found["Role"], "lambda.amazonaws.com")
-    _may_send(deployed, found["Role"], found["DeadLetterConfig"]["TargetArn"])
-    policy = json.loads(deployed.client("lambda").get_policy(FunctionName=deployed.function)["Policy"])
+    _require(bool(table and job_name), f"STATE_TABLE or PROCESS_TABLE_JOB is missing: {sorted(variables)}")
+    _require_existing(deployment, "dynamodb", "describe_table", {"TableName": table}, "STATE_TABLE of the function")
+    _require_existing(deployment, "glue", "get_job", {"JobName": job_name}, "PROCESS_TABLE_JOB of the function")
+    _trusts(deployment, configuration["Role"], "lambda.amazonaws.com")
+    _may_send(deployment, configuration["Role"], configuration["DeadLetterConfig"]["TargetArn"])
+    policy = json.loads(deployment.client("lambda").get_policy(FunctionName=deployment.function)["Policy"])
     callers = [statement["Principal"].get("Service") for statement in policy["Statement"]]
     _require(callers == ["s3.amazonaws.com"], f"{callers} may call the function")
-    group = found["LoggingConfig"]["LogGroup"]
-    groups = deployed.client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]
-    days = [one.get("retentionInDays") for one in groups if one["logGroupName"] == group]
-    _require(days != [] and None not in days, f"the log group {group} keeps lines for {days} days")
-    return f"{deployed.function}: {found['Runtime']}; its role, log, dead-letter queue, state table and job are there"
+    group = configuration["LoggingConfig"]["LogGroup"]
+    groups = deployment.client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+    days = [found.get("retentionInDays") for found in groups if found["logGroupName"] == group]
+    _require(days != [] and None not in days, f"the log group {group} has a retention of {days} days")
+    return f"{deployment.function}: {configuration['Runtime']}; role, log, dead-letter queue, state table and job exist"
 
 
-def alarms(deployed: Deployed) -> str:
-    """Each alarm speaks to a topic that is there, and watches a queue and a function that are."""
-    topics = {topic["TopicArn"] for topic in deployed.client("sns").list_topics()["Topics"]}
-    queue = deployed.undelivered_queue.rpartition("/")[2]
-    there = {"QueueName": queue, "FunctionName": deployed.function}
-    found = _alarms(deployed)
-    for alarm in found:
+def alarms(deployment: Deployment) -> str:
+    """Each alarm notifies an existing topic, and its queue and function exist."""
+    topics = {topic["TopicArn"] for topic in deployment.client("sns").list_topics()["Topics"]}
+    queue = deployment.undelivered_queue.rpartition("/")[2]
+    existing = {"QueueName": queue, "FunctionName": deployment.function}
+    deployed = _alarms(deployment)
+    for alarm in deployed:
         name = alarm["AlarmName"]
-        _require(bool(alarm["AlarmActions"]), f"{name} speaks to nobody")
-        _require(set(alarm["AlarmActions"]) <= topics, f"{name} speaks to {alarm['AlarmActions']}, not there")
-        dimensions = {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
-        _require(dimensions.items() <= there.items(), f"{name} watches {dimensions}, and there are {there}")
-    return f"{len(found)} alarms, all to {topics.pop()}"
+        _require(bool(alarm["AlarmActions"]), f"{name} has no action")
+        _require(set(alarm["AlarmActions"]) <= topics, f"{name} notifies {alarm['AlarmActions']}, which does not exist")
+        dimensions = {dimension["Name"]: dimension["Value"] for dimension in alarm["Dimensions"]}
+        _require(dimensions.items() <= existing.items(), f"{name} watches {dimensions}, but {existing} exist")
+    return f"{len(deployed)} alarms, all notify {topics.pop()}"
 
 
-def measured(deployed: Deployed) -> str:
-    """What alarms and dashboard look at has been measured by the jobs: names, dimensions and namespace are the same."""
-    pages = deployed.client("cloudwatch").get_paginator("list_metrics").paginate(Namespace=NAMESPACE)
-    measured_now = {_metric(one["MetricName"], one["Dimensions"]) for page in pages for one in page["Metrics"]}
-    wanted = {
+def metrics(deployment: Deployment) -> str:
+    """The jobs have published every metric that an alarm watches, with the same namespace and dimensions."""
+    pages = deployment.client("cloudwatch").get_paginator("list_metrics").paginate(Namespace=NAMESPACE)
+    published = {_metric(metric["MetricName"], metric["Dimensions"]) for page in pages for metric in page["Metrics"]}
+    watched = {
         _metric(alarm["MetricName"], alarm["Dimensions"]): alarm["AlarmName"]
-        for alarm in _alarms(deployed)
+        for alarm in _alarms(deployment)
         if alarm["Namespace"] == NAMESPACE
     }
-    missing = [alarm for metric, alarm in wanted.items() if metric not in measured_now]
-    _require(not missing, f"nobody measures what is watched by {', '.join(missing)}")
-    silent = [
+    missing = [alarm for metric, alarm in watched.items() if metric not in published]
+    _require(not missing, f"no job has published the metrics of {', '.join(missing)}")
+    not_ok = [
         f"{alarm['AlarmName']} is {alarm['StateValue']}"
-        for alarm in _alarms(deployed)
+        for alarm in _alarms(deployment)
         if alarm["Namespace"] == NAMESPACE and alarm["StateValue"] != "OK"
     ]
-    _require(not silent, f"all went well, and {'; '.join(silent)}")
-    return f"the jobs measured {len(measured_now)} metrics; {len(wanted)} alarms have what they watch, and are OK"
+    _require(not not_ok, f"no run failed, but {'; '.join(not_ok)}")
+    return f"the jobs published {len(published)} metrics; {len(watched)} alarms have their metric and are OK"
 
 
-def _function(deployed: Deployed) -> dict[str, Any]:
-    found: dict[str, Any] = deployed.client("lambda").get_function_configuration(FunctionName=deployed.function)
-    return found
+def _function(deployment: Deployment) -> dict[str, Any]:
+    response: dict[str, Any] = deployment.client("lambda").get_function_configuration(FunctionName=deployment.function)
+    return response
 
 
-def _alarms(deployed: Deployed) -> list[dict[str, Any]]:
-    pages = deployed.client("cloudwatch").get_paginator("describe_alarms").paginate()
+def _alarms(deployment: Deployment) -> list[dict[str, Any]]:
+    pages = deployment.client("cloudwatch").get_paginator("describe_alarms").paginate()
     return [alarm for page in pages for alarm in page["MetricAlarms"]]
 
 
 def _metric(name: str, dimensions: list[Mapping[str, str]]) -> tuple[str, frozenset[tuple[str, str]]]:
-    return name, frozenset((one["Name"], one["Value"]) for one in dimensions)
+    return name, frozenset((dimension["Name"], dimension["Value"]) for dimension in dimensions)
 
 
-def _refuses_plain_http(deployed: Deployed, name: str) -> None:
-    """Ask as somebody does whose TLS ended at a proxy before: ministack takes its word for plain HTTP."""
-    client = deployed.new_client("s3")
-    client.meta.events.register("before-sign.s3", _as_plain_http)
-    _require(not _allowed(lambda: client.head_bucket(Bucket=name)), f"{name} takes requests without TLS")
+def _refuses_plain_http(deployment: Deployment, name: str) -> None:
+    """Send a request with a proxy header for plain HTTP, which ministack trusts."""
+    client = deployment.new_client("s3")
+    client.meta.events.register("before-sign.s3", _mark_as_plain_http)
+    _require(not _allowed(lambda: client.head_bucket(Bucket=name)), f"{name} accepts requests without TLS")
 
 
-def _as_plain_http(request: Any, **_: object) -> None:  # noqa: ANN401  botocore's own
+def _mark_as_plain_http(request: Any, **_: object) -> None:  # noqa: ANN401  botocore's type
     request.headers["X-Forwarded-Proto"] = "http"
 
 
@@ -188,28 +193,30 @@ def _allowed(call: Callable[[], object]) -> bool:
     return True
 
 
-def _there(deployed: Deployed, service: str, request: str, parameters: Mapping[str, str], what: str) -> None:
+def _require_existing(
+    deployment: Deployment, service: str, operation: str, parameters: Mapping[str, str], name: str
+) -> None:
     try:
-        getattr(deployed.client(service), request)(**parameters)
+        getattr(deployment.client(service), operation)(**parameters)
     except ClientError as error:
-        message = f"{what} is not there ({', '.join(parameters.values())}): {error}"
+        message = f"{name} does not exist ({', '.join(parameters.values())}): {error}"
         raise IntegrityError(message) from error
 
 
-def _trusts(deployed: Deployed, role: str, service: str) -> None:
+def _trusts(deployment: Deployment, role: str, service: str) -> None:
     name = role.rpartition("/")[2]
-    policy = deployed.client("iam").get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
+    policy = deployment.client("iam").get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
     trusted = [statement["Principal"].get("Service") for statement in policy["Statement"]]
-    _require(trusted == [service], f"{trusted} may take on the role {name}, and it is for {service}")
+    _require(trusted == [service], f"{trusted} may assume the role {name}, which is for {service}")
 
 
-def _may_send(deployed: Deployed, role: str, queue: str) -> None:
-    """Ask IAM: Lambda sends with the function's role, and ministack's sends with none."""
-    asked = {"PolicySourceArn": role, "ActionNames": ["sqs:SendMessage"], "ResourceArns": [queue]}
-    (result,) = deployed.client("iam").simulate_principal_policy(**asked)["EvaluationResults"]
+def _may_send(deployment: Deployment, role: str, queue: str) -> None:
+    """Ask IAM whether the function's role may send. Lambda uses the role; ministack sends without any role."""
+    simulated = {"PolicySourceArn": role, "ActionNames": ["sqs:SendMessage"], "ResourceArns": [queue]}
+    (result,) = deployment.client("iam").simulate_principal_policy(**simulated)["EvaluationResults"]
     _require(result["EvalDecision"] == "allowed", f"the role {role} may not send to the dead-letter queue {queue}")
 
 
-def _require(condition: bool, wrong: str) -> None:
+def _require(condition: bool, message: str) -> None:
     if not condition:
-        raise IntegrityError(wrong)
+        raise IntegrityError(message)

@@ -1,125 +1,130 @@
-"""Deploys the stacks of a cloud assembly, step by step as the `cdk` command does it."""
+"""The deployed resources, found as an operator finds them: through the stack's outputs and the services' APIs."""
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
-from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError, WaiterError
-
 from cdclake.errors import ConfigurationError
-from deploy_local.assembly import ZIP
-from deploy_local.reduce import Lacking, TakenOut, dead_letters, reduced, with_dead_letters
+from cdclake_infra.build import PIPELINE
+from cdclake_infra.on_raw_file import FUNCTION
+from cdclake_infra.schedule import TRIGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from deploy_local.assembly import Asset, StackToDeploy
     from deploy_local.emulator import Emulator
 
-WORKFLOW = "AWS::Glue::Workflow"
-LACKING = {
-    WORKFLOW: Lacking(
-        WORKFLOW, name_property="Name", instead="made of the template's properties by Glue's CreateWorkflow"
-    )
-}
-"""What ministack's CloudFormation has not; another such type fails the deployment, by name."""
-_BOOTSTRAP_BUCKET_VERSIONING = {"Status": "Enabled"}
-POLL = {"Delay": 1, "MaxAttempts": 180}
-_CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"]
+_ERROR_LINES = 3
 
 
-def bootstrap(emulator: Emulator, stacks: Sequence[StackToDeploy]) -> str:
-    """Make what `cdk bootstrap` leaves in an account: the bucket of the assets, and its own version."""
-    s3, ssm = emulator.client("s3"), emulator.client("ssm")
-    buckets = {asset.bucket for stack in stacks for asset in stack.assets}
-    place: dict[str, Any] = {"CreateBucketConfiguration": {"LocationConstraint": emulator.account.region}}
-    for bucket in sorted(buckets):
-        s3.create_bucket(Bucket=bucket, **place)
-        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=_BOOTSTRAP_BUCKET_VERSIONING)
-    for stack in stacks:
-        version = str(stack.bootstrap_version)
-        ssm.put_parameter(Name=stack.bootstrap_version_parameter, Type="String", Value=version, Overwrite=True)
-    return f"version {max(stack.bootstrap_version for stack in stacks)}, with {', '.join(sorted(buckets))}"
+class Deployment:
+    """The deployment on a running emulator.
 
-
-def upload(emulator: Emulator, assets: Iterable[Asset]) -> None:
-    """Put what the stacks expect where they expect it."""
-    for asset in assets:
-        data = zipped(asset.source) if asset.packaging == ZIP else asset.source.read_bytes()
-        emulator.client("s3").put_object(Bucket=asset.bucket, Key=asset.key, Body=data)
-
-
-def deploy(emulator: Emulator, stack: StackToDeploy) -> list[TakenOut]:
-    """Create a stack, less what ministack lacks, and wait until it is there.
-
-    Returns:
-        What was taken out of the template, and made in another way.
-
-    Raises:
-        ConfigurationError: The stack was not created; says which resource failed, and why.
+    Args:
+        emulator: The emulator.
     """
-    upload(emulator, stack.assets)
-    template, taken_out = reduced(stack.template, LACKING)
-    for one in taken_out:
-        _make_instead(emulator, one)
-    cloudformation = emulator.client("cloudformation")
-    try:
-        cloudformation.create_stack(
-            StackName=stack.name,
-            TemplateURL=_template_url(emulator, stack, with_dead_letters(template)),
-            Capabilities=_CAPABILITIES,
-            EnableTerminationProtection=stack.termination_protection,
-        )
-        cloudformation.get_waiter("stack_create_complete").wait(StackName=stack.name, WaiterConfig=POLL)
-    except (ClientError, WaiterError) as error:
-        why = _failures(cloudformation, stack.name) or str(error)
-        message = f"The stack {stack.name} was not created: {why}"
-        raise ConfigurationError(message, remedy="Correct its constructs") from error
-    (created,) = cloudformation.describe_stacks(StackName=stack.name)["Stacks"]
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in created.get("Outputs", [])}
-    for function, target in dead_letters(outputs).items():
-        emulator.client("lambda").update_function_configuration(
-            FunctionName=function, DeadLetterConfig={"TargetArn": target}
-        )
-    return taken_out
 
+    function = FUNCTION
 
-def _make_instead(emulator: Emulator, taken_out: TakenOut) -> None:
-    """Make a workflow, unless one is left of a stack that was deleted, which did not know of it."""
-    with suppress(emulator.client("glue").exceptions.AlreadyExistsException):
-        emulator.client("glue").create_workflow(**taken_out.properties)
+    def __init__(self, emulator: Emulator) -> None:
+        self.client = emulator.client
+        self.new_client = emulator.new_client
+        self.logs: Path = emulator.folder
 
+    @cached_property
+    def outputs(self) -> dict[str, str]:
+        """The outputs of the pipeline stack."""
+        (stack,) = self.client("cloudformation").describe_stacks(StackName=PIPELINE)["Stacks"]
+        return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
-def zipped(folder: Path) -> bytes:
-    """A folder as the zip archive that the `cdk` command uploads."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                archive.write(path, path.relative_to(folder))
-    return content.getvalue()
+    @property
+    def raw_bucket(self) -> str:
+        """The bucket that DMS writes to."""
+        return self.outputs["RawBucket"]
 
+    @property
+    def lake_bucket(self) -> str:
+        """The bucket of the lake."""
+        return self.outputs["LakeBucket"]
 
-def _template_url(emulator: Emulator, stack: StackToDeploy, template: dict[str, Any]) -> str:
-    """Put the template in the bucket of the assets: CloudFormation takes 51,200 bytes of it in a request at most."""
-    bucket, key = stack.assets[0].bucket, f"{stack.name}.reduced.template.json"
-    emulator.client("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps(template).encode())
-    return f"{emulator.endpoint}/{bucket}/{key}"
+    @property
+    def state_table(self) -> str:
+        """The DynamoDB table."""
+        return self.outputs["StateTable"]
 
+    @property
+    def catalog_database(self) -> str:
+        """The database of the Glue Data Catalog."""
+        return self.outputs["CatalogDatabase"]
 
-def _failures(cloudformation: Any, stack: str) -> str:  # noqa: ANN401  a boto3 client
-    try:
-        pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=stack)
-        events = [event for page in pages for event in page["StackEvents"]]
-    except ClientError:
-        return ""  # there is no such stack: it was refused before it began
-    return "; ".join(
-        f"{event['LogicalResourceId']} ({event['ResourceType']}): {event.get('ResourceStatusReason', '')}"
-        for event in reversed(events)
-        if event["ResourceStatus"].endswith("_FAILED")
-    )
+    def trigger(self) -> dict[str, Any]:
+        """The schedule's trigger."""
+        response: dict[str, Any] = self.client("glue").get_trigger(Name=TRIGGER)["Trigger"]
+        return response
+
+    def scheduled_job(self) -> str:
+        """The job that the schedule starts.
+
+        Raises:
+            ConfigurationError: The schedule starts no job, or several.
+        """
+        jobs = [action.get("JobName", "") for action in self.trigger()["Actions"]]
+        if len(jobs) != 1:
+            message = f"The trigger {TRIGGER} should start one job, but starts {jobs}"
+            raise ConfigurationError(message, remedy="Correct infra/cdclake_infra/schedule.py")
+        return str(jobs[0])
+
+    @cached_property
+    def undelivered_queue(self) -> str:
+        """URL of the function's dead-letter queue.
+
+        Raises:
+            ConfigurationError: The function has none.
+        """
+        configuration = self.client("lambda").get_function_configuration(FunctionName=FUNCTION)
+        arn = configuration.get("DeadLetterConfig", {}).get("TargetArn", "")
+        if not arn:
+            raise ConfigurationError("The function has no dead-letter queue", remedy="Correct on_raw_file.py")
+        url: str = self.client("sqs").get_queue_url(QueueName=arn.rpartition(":")[2])["QueueUrl"]
+        return url
+
+    def undelivered(self) -> int:
+        """The number of events that the function could not process."""
+        name = "ApproximateNumberOfMessages"
+        response = self.client("sqs").get_queue_attributes(QueueUrl=self.undelivered_queue, AttributeNames=[name])
+        return int(response["Attributes"][name])
+
+    def function_error(self) -> str:
+        """The last lines of the function's log, which contain an error."""
+        group = f"/aws/lambda/{FUNCTION}"
+        pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
+        lines = [event["message"].strip() for page in pages for event in page["events"]]
+        return " | ".join(lines[-_ERROR_LINES:])
+
+    def subscribe_to_alarms(self) -> str:
+        """Subscribe a queue to the alarm topic; returns the queue's URL."""
+        sqs, topic = self.client("sqs"), self.outputs["AlarmTopic"]
+        url: str = sqs.create_queue(QueueName="operator")["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        may_send = {
+            "Effect": "Allow",
+            "Principal": {"Service": "sns.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": arn,
+            "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+        }
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [may_send]})
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+        self.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+        return url
+
+    def received_alarms(self, url: str) -> list[str]:
+        """Names of the alarms that went off since the last call, from a subscribed queue."""
+        sqs = self.client("sqs")
+        messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+        for message in messages:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        events = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
+        return [event["AlarmName"] for event in events if event["NewStateValue"] == "ALARM"]

@@ -1,4 +1,4 @@
-"""Starts and ends ministack: CloudFormation and the services, on one loopback endpoint, with TLS and with IAM."""
+"""Starts and stops ministack: CloudFormation and the services on one local endpoint, with TLS and IAM."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from deploy_local.assembly import Account
 
 VENV_PYTHON = ROOT / ".venv-deploy" / "bin" / "python"
-_SERVE = "deploy_local.ministack_side.serve"
+_SERVE = "deploy_local.ministack_patches.serve"
 _ROOT_SECRET, _ADMINISTRATOR = "local", "administrator"
 _START_SECONDS = 60
 _POLL_SECONDS = 0.1
 
 
 class Emulator:
-    """A running ministack, as a user sees it who may do everything.
+    """A running ministack, accessed as an administrator.
 
     Args:
-        endpoint: Its URL.
-        account: The account that is deployed to.
-        certificate: Its certificate.
-        folder: Where logs are.
+        endpoint: URL of ministack.
+        account: The account to deploy to.
+        certificate: Certificate of ministack.
+        folder: Folder of the logs.
     """
 
     def __init__(self, endpoint: str, account: Account, certificate: Path, folder: Path) -> None:
@@ -56,14 +56,14 @@ class Emulator:
         self._keys = (account.number, _ROOT_SECRET)
         self._keys = self._administrator()
 
-    def client(self, service: str) -> Any:  # noqa: ANN401  boto3 makes its clients' classes as it runs
-        """A boto3 client; the same one each time."""
+    def client(self, service: str) -> Any:  # noqa: ANN401  boto3 creates client classes at run time
+        """A boto3 client, shared between calls."""
         if service not in self._clients:
             self._clients[service] = self.new_client(service)
         return self._clients[service]
 
     def new_client(self, service: str) -> Any:  # noqa: ANN401  as above
-        """A boto3 client for the caller alone, who closes it."""
+        """A new boto3 client, which the caller closes."""
         session: Any = boto3.session.Session(*self._keys, region_name=self.account.region)
         return session.client(
             service, endpoint_url=self.endpoint, verify=str(self._certificate), config=Config(proxies={})
@@ -75,7 +75,7 @@ class Emulator:
             client.close()
 
     def _administrator(self) -> tuple[str, str]:
-        """Keys of a user. The account itself, whose keys we have, is above the policies of buckets and queues."""
+        """Keys of a new user. The root account is exempt from the policies of buckets and queues."""
         iam = self.new_client("iam")
         iam.create_user(UserName=_ADMINISTRATOR)
         everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
@@ -87,16 +87,16 @@ class Emulator:
 
 @contextmanager
 def running_emulator(account: Account, folder: Path) -> Iterator[Emulator]:
-    """A ministack for as long as the block lasts; all that it started ends with it.
+    """Run ministack, and all processes that it starts, for the duration of the block.
 
-    Requests are signed, and held against the policies of who makes them, as IAM does it.
+    Requests are signed and checked against the caller's policies, as in IAM.
 
     Args:
-        account: Where things are deployed.
-        folder: Existing folder for logs and for what runs write.
+        account: The account to deploy to.
+        folder: Existing folder for logs and for the files of runs.
 
     Raises:
-        ConfigurationError: It is not installed, or does not start.
+        ConfigurationError: Ministack is not installed or does not start.
     """
     if not VENV_PYTHON.is_file():
         raise ConfigurationError("Ministack is not installed", remedy="Run `make deploy-local`", file=VENV_PYTHON)
@@ -125,7 +125,7 @@ def running_emulator(account: Account, folder: Path) -> Iterator[Emulator]:
 
 def _environment(account: Account, folder: Path, certificate: Path, key: Path) -> dict[str, str]:
     base = child_environment(os.environ, "", account.region)
-    del base["AWS_ENDPOINT_URL"]  # ministack tells its functions itself where it is
+    del base["AWS_ENDPOINT_URL"]  # ministack sets it for its functions
     job_command = [sys.executable, "-m", "deploy_local.job_run", account.region, str(folder)]
     return {
         **base,
@@ -151,7 +151,7 @@ def _environment(account: Account, folder: Path, certificate: Path, key: Path) -
 
 
 def _port(child: Child, log: Path) -> int:
-    assert child.stdout is not None  # it was started with a pipe
+    assert child.stdout is not None  # it is a pipe
     ready, _, _ = select.select([child.stdout], [], [], _START_SECONDS)
     line = child.stdout.readline().strip() if ready else b""
     if not line.isdigit():

@@ -1,11 +1,11 @@
-"""Runs one Glue job run from what is deployed: the job's script and libraries in S3, its arguments, its role.
+"""Executes one Glue job run with the deployed script, libraries, arguments and role.
 
-`python -m deploy_local.job_run <region> <folder>` reads a request and writes an answer as
-`ministack_with_jobs` describes them. Logs and what runs write go below the folder.
+`python -m deploy_local.job_run <region> <folder>` reads a request and writes a response in the format that
+`ministack_patches.jobs` describes. The folder receives logs and the files of runs.
 
-The script sees what it would see on Glue, and no more: the libraries of `--extra-py-files`, the modules of
-`--additional-python-modules` with what they need, and on Spark what Glue has installed. This project's own code is not
-on its path. What differs: a Python shell job runs on this Python, and not on 3.9.
+The script's path has only what Glue has: the libraries of `--extra-py-files`, the modules of
+`--additional-python-modules` with their dependencies, and on Spark the modules that Glue preinstalls. The project's own
+code is not on the path. One difference remains: a Python shell job runs on this Python instead of 3.9.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 EXTRA_FILES, EXTRA_MODULES = "--extra-py-files", "--additional-python-modules"
-ON_GLUE_SPARK = ("pyspark", "pandas")
-"""What our Spark jobs use of that which Glue has installed: https://docs.aws.amazon.com/glue/latest/dg/release-notes.html"""
+PREINSTALLED_ON_SPARK = ("pyspark", "pandas")
+"""Preinstalled modules that the Spark jobs use: https://docs.aws.amazon.com/glue/latest/dg/release-notes.html"""
 _MINUTE_SECONDS = 60
 _TAIL_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be run.
+    """A job run to execute.
 
     Attributes:
         endpoint: URL of the local AWS.
-        job: The job as Glue's API shows it.
-        run_id: The run.
-        arguments: What the script gets, names with their dashes.
-        credentials: Environment variables of a session of the job's role.
+        job: The job, as in Glue's API.
+        run_id: Id of the run.
+        arguments: Arguments of the script; names include the dashes.
+        credentials: Environment variables with credentials of the job's role.
     """
 
     endpoint: str
@@ -57,12 +57,12 @@ class Request:
     credentials: Mapping[str, str]
 
 
-class Deployed:
-    """Reads what is deployed, as the job's role may.
+class CodeReader:
+    """Reads deployed code with the job's role.
 
     Args:
-        request: Whose role, and where.
-        region: Region.
+        request: The job run.
+        region: Region of the deployment.
     """
 
     def __init__(self, request: Request, region: str) -> None:
@@ -78,15 +78,15 @@ class Deployed:
         )
 
     def fetch(self, location: str, folder: Path) -> Path:
-        """Copy an object to a folder, under its own name.
+        """Download an object to a folder, under its own name.
 
         Raises:
-            ConfigurationError: It is not there, or the job's role may not read it.
+            ConfigurationError: The object does not exist, or the job's role may not read it.
         """
         url = urlsplit(location)
         key = url.path.lstrip("/")
         if url.scheme != "s3" or not url.netloc or not Path(key).name:
-            message = f"'{location}' is not an object's s3:// URL"
+            message = f"'{location}' is not the s3:// URL of an object"
             raise ConfigurationError(message, remedy="Correct the job")
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / Path(key).name
@@ -94,49 +94,51 @@ class Deployed:
             self._s3.download_file(url.netloc, key, str(target))
         except (ClientError, BotoCoreError) as error:
             message = f"The job cannot read {location}: {error}"
-            raise ConfigurationError(message, remedy="See what the job names, and its role's ReadCode") from error
+            raise ConfigurationError(
+                message, remedy="Check the job's code locations, and ReadCode in its role"
+            ) from error
         return target
 
 
 def run(request: Request, region: str, folder: Path) -> tuple[RunState, str]:
-    """Run a script to its end.
+    """Execute a job run.
 
     Args:
-        request: What to run.
-        region: Region.
-        folder: Existing folder for logs and for what the run writes.
+        request: The job run.
+        region: Region of the deployment.
+        folder: Existing folder for logs and for the files of the run.
 
     Returns:
-        How it ended, and why.
+        The final state, and the error message if the run failed.
 
     Raises:
-        CdclakeError: The job is wrong.
+        CdclakeError: The job's definition is wrong.
     """
     command = request.job["Command"]
     kind = JobKind(command["Name"])
-    here = folder / "runs" / request.run_id
-    here.mkdir(parents=True)
-    deployed = Deployed(request, region)
-    script = deployed.fetch(command["ScriptLocation"], here)
-    path = _libraries(deployed, request.arguments, kind, here)
+    run_folder = folder / "runs" / request.run_id
+    run_folder.mkdir(parents=True)
+    code = CodeReader(request, region)
+    script = code.fetch(command["ScriptLocation"], run_folder)
+    path = _libraries(code, request.arguments, kind, run_folder)
     environment = {
         **child_environment(os.environ, request.endpoint, region),
         **request.credentials,
         "AWS_CA_BUNDLE": os.environ["SSL_CERT_FILE"],
         "PYTHONPATH": os.pathsep.join(map(str, path)),
-        "TMPDIR": str(here),
+        "TMPDIR": str(run_folder),
     }
     if kind is JobKind.SPARK:
-        environment |= spark_environment(here, sys.executable)
+        environment |= spark_environment(run_folder, sys.executable)
     log = folder / "logs" / request.job["Name"] / f"{request.run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    # Without `site`, as that would put all that is installed here on the path, this project among it.
+    # -S: without `site`, which would add everything that is installed here, including this project.
     words = [sys.executable, "-S", str(script), *(word for pair in request.arguments.items() for word in pair)]
     seconds = request.job["Timeout"] * _MINUTE_SECONDS
     try:
         with log.open("wb") as output:
             done = subprocess.run(
-                words, cwd=here, env=environment, stdout=output, stderr=output, timeout=seconds, check=False
+                words, cwd=run_folder, env=environment, stdout=output, stderr=output, timeout=seconds, check=False
             )
     except subprocess.TimeoutExpired:
         return RunState.TIMEOUT, f"Run exceeded its timeout of {seconds} seconds"
@@ -145,28 +147,28 @@ def run(request: Request, region: str, folder: Path) -> tuple[RunState, str]:
     return RunState.FAILED, f"{error_message(_tail(log), done.returncode)} (log: {log})"
 
 
-def _libraries(deployed: Deployed, arguments: Mapping[str, str], kind: JobKind, here: Path) -> Sequence[Path]:
-    """What goes on the script's path, first things first."""
-    files = [deployed.fetch(location, here / "files") for location in _words(arguments.get(EXTRA_FILES, ""))]
-    modules = here / "modules"
-    on_glue = ON_GLUE_SPARK if kind is JobKind.SPARK else ()
-    link_modules([*_words(arguments.get(EXTRA_MODULES, "")), *on_glue], modules)
+def _libraries(code: CodeReader, arguments: Mapping[str, str], kind: JobKind, run_folder: Path) -> Sequence[Path]:
+    """The script's path, in search order."""
+    files = [code.fetch(location, run_folder / "files") for location in _words(arguments.get(EXTRA_FILES, ""))]
+    modules = run_folder / "modules"
+    preinstalled = PREINSTALLED_ON_SPARK if kind is JobKind.SPARK else ()
+    link_modules([*_words(arguments.get(EXTRA_MODULES, "")), *preinstalled], modules)
     if kind is JobKind.SPARK:
         return [*files, modules]
-    installed = here / "installed"
+    installed = run_folder / "installed"
     if files:
         _pip_install(files, installed)
     return [installed, modules]
 
 
 def _pip_install(wheels: Sequence[Path], target: Path) -> None:
-    """As Glue's Python shell does it, which takes no file whose name is not a wheel's."""
+    """Install wheels as Glue's Python shell does; pip rejects files with other names."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
     done = subprocess.run([*pip, *map(str, wheels)], capture_output=True, text=True, check=False)
     if done.returncode:
-        why = done.stderr.strip().rstrip(".")
-        message = f"pip cannot install {', '.join(wheel.name for wheel in wheels)}: {why}"
-        raise ConfigurationError(message, remedy=f"Correct what {EXTRA_FILES} names")
+        reason = done.stderr.strip().rstrip(".")
+        message = f"pip cannot install {', '.join(wheel.name for wheel in wheels)}: {reason}"
+        raise ConfigurationError(message, remedy=f"Correct {EXTRA_FILES}")
 
 
 def _words(text: str) -> list[str]:
@@ -178,7 +180,7 @@ def _tail(log: Path) -> str:
 
 
 def main() -> None:
-    """Answer one request."""
+    """Execute the job run on standard input; print the result."""
     region, folder = sys.argv[1:]
     try:
         state, error = run(Request(**json.load(sys.stdin)), region, Path(folder))

@@ -1,4 +1,4 @@
-"""Puts installed Python modules, and what they need, in a folder of their own: a path with these and nothing else."""
+"""Links installed Python modules and their dependencies into a folder, so that a path can contain only these."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ if TYPE_CHECKING:
 
 
 def link_modules(requirements: Iterable[str], folder: Path) -> None:
-    """Link what pip would install.
+    """Link the modules that pip would install.
 
     Args:
-        requirements: As pip takes them, e.g. `boto3==1.42.97`.
-        folder: Where the links go; made.
+        requirements: In pip's format, e.g. `boto3==1.42.97`.
+        folder: Folder for the links; must not exist.
 
     Raises:
-        ConfigurationError: One cannot be read, or is not what is installed here.
+        ConfigurationError: A requirement is invalid, or another version is installed here.
     """
     folder.mkdir()
-    for found in _with_needs(requirements):
-        for top in {file.parts[0] for file in found.files or [] if ".." not in file.parts}:
-            source = Path(str(found.locate_file(top)))
-            if source.exists() and not (folder / top).exists():  # no compiled file of a module that is left out
+    for module in _with_dependencies(requirements):
+        for top in {file.parts[0] for file in module.files or [] if ".." not in file.parts}:
+            source = Path(str(module.locate_file(top)))
+            if source.exists() and not (folder / top).exists():  # RECORD may list missing .pyc files
                 (folder / top).symlink_to(source)
 
 
-def _with_needs(requirements: Iterable[str]) -> list[Distribution]:
-    found: dict[str, Distribution] = {}
-    waiting = [_read(text) for text in requirements]
-    while waiting:
-        wanted = waiting.pop()
-        if wanted.name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+def _with_dependencies(requirements: Iterable[str]) -> list[Distribution]:
+    modules: dict[str, Distribution] = {}
+    queue = [_requirement(text) for text in requirements]
+    while queue:
+        required = queue.pop()
+        if required.name in modules or (required.marker and not required.marker.evaluate({"extra": ""})):
             continue
-        found[wanted.name] = _installed(wanted)
-        waiting += [Requirement(text) for text in found[wanted.name].requires or []]
-    return list(found.values())
+        modules[required.name] = _installed(required)
+        queue += [Requirement(text) for text in modules[required.name].requires or []]
+    return list(modules.values())
 
 
-def _read(text: str) -> Requirement:
+def _requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except InvalidRequirement as error:
-        message = f"'{text}' is not a module as pip takes it"
+        message = f"'{text}' is not a valid pip requirement"
         raise ConfigurationError(message, remedy="Correct --additional-python-modules") from error
 
 
-def _installed(wanted: Requirement) -> Distribution:
+def _installed(required: Requirement) -> Distribution:
     try:
-        found = distribution(wanted.name)
+        module = distribution(required.name)
     except PackageNotFoundError as error:
-        message = f"The job wants {wanted}, and that is not what the tests run with"
+        message = f"The job requires {required}, which is not installed"
         raise ConfigurationError(message, remedy="Add it to pyproject.toml, and run `make lock`") from error
-    if found.version not in wanted.specifier:
-        message = f"The job wants {wanted}, and the tests run with {found.version}"
-        raise ConfigurationError(message, remedy="Pin both alike")
-    return found
+    if module.version not in required.specifier:
+        message = f"The job requires {required}, but the tests use {module.version}"
+        raise ConfigurationError(message, remedy="Pin the same version")
+    return module

@@ -1,4 +1,4 @@
-"""Throws away the stack that may be thrown away, and builds it anew: the data must be there all the time."""
+"""Deletes the pipeline stack and deploys it again; the data must survive."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError, WaiterError
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import IntegrityError
 from cdclake_infra.build import PIPELINE, STORAGE
-from deploy_local.deployed import Deployed
-from deploy_local.deployment import POLL, deploy
+from deploy_local.deploy import POLL, deploy
+from deploy_local.deployment import Deployment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,44 +20,45 @@ if TYPE_CHECKING:
 
 
 def rebuild(emulator: Emulator, stacks: Sequence[StackToDeploy]) -> str:
-    """Delete the pipeline, deploy it again, and compare.
+    """Delete the pipeline stack, deploy it again, and compare.
 
     Args:
-        emulator: Where all is deployed.
-        stacks: What is deployed.
+        emulator: The emulator with the deployment.
+        stacks: The deployed stacks.
 
     Raises:
-        IntegrityError: The storage could be deleted, the pipeline could not, or data went with it.
-        ConfigurationError: The pipeline could not be deployed again.
+        IntegrityError: The storage stack could be deleted, the pipeline stack could not, or data was lost.
+        ConfigurationError: The pipeline stack could not be deployed again.
     """
-    _refuses_to_go(emulator, STORAGE)
-    deployed = Deployed(emulator)
-    raw, before = deployed.raw_bucket, _data(emulator, deployed)
-    notified = _notified(emulator, raw)
+    _require_protection(emulator, STORAGE)
+    deployment = Deployment(emulator)
+    raw, before = deployment.raw_bucket, _data(emulator, deployment)
+    notifications = _notifications(emulator, raw)
     _delete(emulator, PIPELINE)
-    if _notified(emulator, raw):
-        raise IntegrityError("The raw bucket still tells the function that is gone", remedy="See on_raw_file.py")
+    if _notifications(emulator, raw):
+        raise IntegrityError("The raw bucket still notifies the deleted function", remedy="See on_raw_file.py")
     (pipeline,) = [stack for stack in stacks if stack.name == PIPELINE]
     deploy(emulator, pipeline)
-    again = Deployed(emulator)
+    again = Deployment(emulator)
     if _data(emulator, again) != before:
-        raise IntegrityError("Data went with the pipeline", remedy="See what its stack holds")
-    if _notified(emulator, raw) != notified:
-        raise IntegrityError("The raw bucket tells the function otherwise than before", remedy="See on_raw_file.py")
+        raise IntegrityError("Data was deleted with the pipeline stack", remedy="See the stack's resources")
+    if _notifications(emulator, raw) != notifications:
+        raise IntegrityError("The raw bucket's notifications have changed", remedy="See on_raw_file.py")
     files, tables = before
     return (
-        f"{STORAGE} refused to go; {PIPELINE} went and came back, and {len(files)} objects and {tables} tables stayed"
+        f"{STORAGE} is protected; {PIPELINE} was deleted and deployed again; {len(files)} objects and {tables} tables"
+        " survived"
     )
 
 
-def _refuses_to_go(emulator: Emulator, stack: str) -> None:
+def _require_protection(emulator: Emulator, stack: str) -> None:
     try:
         emulator.client("cloudformation").delete_stack(StackName=stack)
     except ClientError as error:
         if "protection" in str(error).lower():
             return
         raise
-    message = f"{stack} let itself be deleted"
+    message = f"{stack} could be deleted"
     raise IntegrityError(message, remedy="Set its termination protection")
 
 
@@ -71,15 +72,15 @@ def _delete(emulator: Emulator, stack: str) -> None:
         raise IntegrityError(message, remedy="See its constructs") from error
 
 
-def _data(emulator: Emulator, deployed: Deployed) -> tuple[frozenset[str], int]:
-    """Keys in the lake bucket, and how many tables the state table has."""
-    keys = frozenset(found.key for found in S3Store(emulator.client("s3"), deployed.lake_bucket).list(""))
-    pages = emulator.client("dynamodb").get_paginator("scan").paginate(TableName=deployed.state_table)
+def _data(emulator: Emulator, deployment: Deployment) -> tuple[frozenset[str], int]:
+    """Keys in the lake bucket, and the number of tables in the state table."""
+    keys = frozenset(entry.key for entry in S3Store(emulator.client("s3"), deployment.lake_bucket).list(""))
+    pages = emulator.client("dynamodb").get_paginator("scan").paginate(TableName=deployment.state_table)
     return keys, sum(page["Count"] for page in pages)
 
 
-def _notified(emulator: Emulator, bucket: str) -> list[dict[str, Any]]:
-    """What a bucket tells functions, without the ids, which CloudFormation makes up."""
-    found = emulator.client("s3").get_bucket_notification_configuration(Bucket=bucket)
-    told: list[dict[str, Any]] = found.get("LambdaFunctionConfigurations", [])
-    return [{name: value for name, value in one.items() if name != "Id"} for one in told]
+def _notifications(emulator: Emulator, bucket: str) -> list[dict[str, Any]]:
+    """A bucket's notifications to functions, without the ids that CloudFormation generates."""
+    response = emulator.client("s3").get_bucket_notification_configuration(Bucket=bucket)
+    targets: list[dict[str, Any]] = response.get("LambdaFunctionConfigurations", [])
+    return [{name: value for name, value in target.items() if name != "Id"} for target in targets]

@@ -1,4 +1,4 @@
-"""Makes the deployment work: raw files of a sample shop go in, by the clock and by the file, and lake rows come out."""
+"""Runs the deployment on a sample shop: raw files go in, schedule and file events start runs, lake rows come out."""
 
 from __future__ import annotations
 
@@ -31,64 +31,64 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from cdclake.devkit.dms.names import DmsFile
-    from deploy_local.deployed import Deployed
+    from deploy_local.deployment import Deployment
 
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 NO_QUIET_TIME = {Attribute.FULL_LOAD_QUIET_MINUTES: "0"}
-"""The full load was put there as a whole; nobody needs to wait until DMS has been quiet for a while."""
-STRANGER = "elsewhere/stranger/LOAD00000001.parquet"
-"""A file that lies where a table's would, but outside the raw prefix."""
+"""The full load is complete, so there is no need to wait for further files."""
+FOREIGN_KEY = "elsewhere/stranger/LOAD00000001.parquet"
+"""Key of a file that looks like a table's, but lies outside the raw prefix."""
 BROKEN, FAILURE_ALARM = "product", "cdclake-TableFailed"
-EQUAL = "Lake and catalog are as the source is"
+EQUAL = "Lake and catalog equal the source"
 _EVENT_SECONDS, _JOB_SECONDS = 120, 480
 _POLL_SECONDS = 0.5
 
 
 class Scenario:
-    """Works with what is deployed, as DMS, the schedule and a person do.
+    """Plays the roles of DMS, the schedule and an operator.
 
     Args:
-        deployed: What is deployed.
-        raw_prefix: Prefix of the schemas' folders in the raw bucket.
-        lake_prefix: The same in the lake bucket.
+        deployment: The deployment.
+        raw_prefix: Prefix of the schema folders in the raw bucket.
+        lake_prefix: Prefix of the schema folders in the lake bucket.
     """
 
-    def __init__(self, deployed: Deployed, raw_prefix: str, lake_prefix: str) -> None:
-        self._deployed = deployed
+    def __init__(self, deployment: Deployment, raw_prefix: str, lake_prefix: str) -> None:
+        self._deployment = deployment
         self._raw_prefix, self._lake_prefix = raw_prefix, lake_prefix
         self._shop = Shop(_now, orders=MIN_ORDERS)
         self._times = ChangeFileTimes(_now)
-        self._s3, self._glue = deployed.client("s3"), deployed.client("glue")
-        self._state = DynamoState(deployed.client("dynamodb"), deployed.state_table)
-        self._lake = S3Store(self._s3, deployed.lake_bucket)
-        self._catalog = GlueCatalog(self._glue, deployed.catalog_database)
+        self._s3, self._glue = deployment.client("s3"), deployment.client("glue")
+        self._state = DynamoState(deployment.client("dynamodb"), deployment.state_table)
+        self._lake = S3Store(self._s3, deployment.lake_bucket)
+        self._catalog = GlueCatalog(self._glue, deployment.catalog_database)
         self._may_fail = False
 
     def register(self) -> str:
-        """A full load arrives: the events of its files register its tables, inactive, and no file elsewhere does."""
-        self._s3.put_object(Bucket=self._deployed.raw_bucket, Key=STRANGER, Body=b"")
+        """A full load arrives: events of its files register its tables as inactive; other files register nothing."""
+        self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=FOREIGN_KEY, Body=b"")
         self._upload(self._shop.full_load())
-        wanted = {self._path(table) for table in TABLES}
-        self._wait(lambda: {state.path for state in self._state.all()} >= wanted, "tables to register", _EVENT_SECONDS)
-        self._wait(self._quiet, "the events of the full load to be worked off", _EVENT_SECONDS)
-        found = {state.path: state.active for state in self._state.all()}
-        if found != dict.fromkeys(wanted, False):
-            message = f"Registered should be {', '.join(sorted(wanted))}, all inactive, and the table holds {found}"
+        paths = {self._path(table) for table in TABLES}
+        self._wait(lambda: {state.path for state in self._state.all()} >= paths, "tables to register", _EVENT_SECONDS)
+        self._wait(self._is_idle, "the events of the full load to be processed", _EVENT_SECONDS)
+        registered = {state.path: state.active for state in self._state.all()}
+        if registered != dict.fromkeys(paths, False):
+            message = f"Expected {', '.join(sorted(paths))}, all inactive, but the state table contains {registered}"
             raise IntegrityError(message, remedy="Compare the raw prefix of function and notification")
-        return f"{len(wanted)} tables registered by the events of their files, inactive; a file elsewhere woke nobody"
+        return f"file events registered {len(paths)} tables as inactive; a file outside the prefix registered nothing"
 
     def load(self) -> str:
-        """A person turns the tables on, and the schedule's job loads them."""
+        """An operator activates the tables, and the scheduled job loads them."""
         for table in TABLES:
             self._state.set_attributes(self._path(table), {**settings_of(table), **NO_QUIET_TIME})
-        job = self._deployed.scheduled_job()
+        job = self._deployment.scheduled_job()
         self._glue.start_job_run(JobName=job)
-        self._wait(self._quiet, f"{job} and what it starts to end", _JOB_SECONDS)
-        rows = self._prove("the full load")
-        return f"{job}, which the schedule starts: {rows} rows; runs: {self._runs_text()}. {EQUAL}"
+        self._wait(self._is_idle, f"{job} and its runs to end", _JOB_SECONDS)
+        rows = self._compare("the full load")
+        return f"{job} loaded {rows} rows; runs: {self._runs_text()}. {EQUAL}"
 
     def change(self) -> str:
-        """Change files arrive: the events of each start the work for its table, without the Controller."""
+        """Change files arrive: their events start runs, without the Controller."""
         before = len(self._runs(JOB_CONTROLLER))
         files = self._shop.round_one()
         self._upload(files)
@@ -96,84 +96,84 @@ class Scenario:
 
         def done() -> bool:
             last = {state.item.get(Attribute.LAST_INCREMENTAL_FILE, "") for state in self._state.all()}
-            return {file.rpartition("/")[2] for file in last} == applied and self._quiet()
+            return {file.rpartition("/")[2] for file in last} == applied and self._is_idle()
 
         self._wait(done, "the change files to be applied", _JOB_SECONDS)
         if len(self._runs(JOB_CONTROLLER)) != before:
-            raise IntegrityError("The Controller ran, which nobody started", remedy="Look for a trigger of its own")
-        rows = self._prove("the changes")
-        return f"the events of {len(files)} change files, without the Controller: {rows} rows. {EQUAL}"
+            raise IntegrityError("The Controller ran unexpectedly", remedy="Check its triggers")
+        rows = self._compare("the changes")
+        return f"{len(files)} change files applied without the Controller: {rows} rows. {EQUAL}"
 
     def fail(self) -> str:
-        """A file that nobody can read arrives: its table fails and says why, an alarm goes off, somebody is told."""
-        mailbox = self._deployed.listen_to_alarms()
+        """An unreadable file arrives: the state table shows the error, and an alarm notifies the operator."""
+        mailbox = self._deployment.subscribe_to_alarms()
         name, path = self._shop.name_of(BROKEN), self._path(BROKEN)
         settings = TABLES[BROKEN].change_settings
         file = change_path(settings, self._times.next())
         key = f"{self._raw_prefix}{table_folder(settings, name)}{file}"
         self._may_fail = True
-        self._s3.put_object(Bucket=self._deployed.raw_bucket, Key=key, Body=b"this is no Parquet file")
-        self._wait(lambda: self._last_error(path) != "" and self._quiet(), f"{name} to fail", _JOB_SECONDS)
+        self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=key, Body=b"not a Parquet file")
+        self._wait(lambda: self._last_error(path) != "" and self._is_idle(), f"{name} to fail", _JOB_SECONDS)
         if file not in self._last_error(path):
-            message = f"The item of {name} should name {file}, and says: {self._last_error(path)}"
-            raise IntegrityError(message, remedy="Look at the log of LoadIncremental")
-        told: list[str] = []
+            message = f"The error of {name} should contain {file}, but is: {self._last_error(path)}"
+            raise IntegrityError(message, remedy="See the log of LoadIncremental")
+        received: list[str] = []
 
-        def rang() -> bool:
-            told.extend(self._deployed.alarms_heard(mailbox))
-            return FAILURE_ALARM in told
+        def alarm_received() -> bool:
+            received.extend(self._deployment.received_alarms(mailbox))
+            return FAILURE_ALARM in received
 
-        self._wait(rang, f"{FAILURE_ALARM} to go off", _EVENT_SECONDS)
-        return f"{name} failed, and its item names the file; the alarm {FAILURE_ALARM} went off, and its topic told so"
+        self._wait(alarm_received, f"{FAILURE_ALARM} to go off", _EVENT_SECONDS)
+        return f"{name} failed, and its error contains the file; {FAILURE_ALARM} went off and notified its topic"
 
     def undeliverable(self) -> str:
-        """An event that the function cannot take ends in the queue of such events."""
-        waiting = self._deployed.undelivered()
-        if waiting:
-            message = f"{waiting} events were not delivered: {self._deployed.function_error()}"
-            raise IntegrityError(message, remedy="Look at the function's environment and role")
+        """An event that the function cannot process ends in the dead-letter queue."""
+        failed = self._deployment.undelivered()
+        if failed:
+            message = f"{failed} events failed: {self._deployment.function_error()}"
+            raise IntegrityError(message, remedy="Check the function's environment and role")
         broken = b'{"Records": [{"eventName": "ObjectCreated:Put"}]}'
-        client = self._deployed.client("lambda")
-        client.invoke(FunctionName=self._deployed.function, InvocationType="Event", Payload=broken)
-        self._wait(lambda: self._deployed.undelivered() == 1, "the queue to get what cannot be taken", _EVENT_SECONDS)
-        return "empty until now; an event that the function cannot take came there"
+        client = self._deployment.client("lambda")
+        client.invoke(FunctionName=self._deployment.function, InvocationType="Event", Payload=broken)
+        self._wait(lambda: self._deployment.undelivered() == 1, "the invalid event in the queue", _EVENT_SECONDS)
+        return "no event had failed; an invalid event ended in the queue"
 
     def _upload(self, files: Iterable[DmsFile]) -> None:
         for file in files:
-            self._s3.put_object(Bucket=self._deployed.raw_bucket, Key=self._raw_prefix + file.key, Body=file.data)
+            self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=self._raw_prefix + file.key, Body=file.data)
 
     def _wait(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
-        """Wait until something is so; a run that failed, or an event that could not be taken, ends the waiting.
+        """Wait for a condition.
 
         Raises:
-            JobRunError: A run failed, or it took too long.
+            JobRunError: A run failed, or the time is over.
         """
         deadline = time.monotonic() + seconds
         while not self._no_run_failed() or not condition():
             if time.monotonic() > deadline:
-                message = f"Waited {seconds:g} seconds for {what}; {self._undelivered_text()}"
-                raise JobRunError(message, remedy=f"See the logs in {self._deployed.logs}")
+                message = f"Timeout after {seconds:g} seconds, waiting for {what}; {self._undelivered_text()}"
+                raise JobRunError(message, remedy=f"See the logs in {self._deployment.logs}")
             time.sleep(_POLL_SECONDS)
 
     def _no_run_failed(self) -> bool:
-        """True; a run may have failed if one is meant to.
+        """Always true: otherwise it raises, unless a failure is expected.
 
         Raises:
-            JobRunError: One failed.
+            JobRunError: A run failed.
         """
         for run in self._all_runs():
             state = RunState(run["JobRunState"])
             if state.ended and state is not RunState.SUCCEEDED and not self._may_fail:
                 message = f"{run['JobName']} ended {state.value}: {run.get('ErrorMessage', '')}"
-                raise JobRunError(message, remedy="Look at the job's arguments, code and role")
+                raise JobRunError(message, remedy="Check the job's arguments, code and role")
         return True
 
     def _undelivered_text(self) -> str:
-        count = self._deployed.undelivered()
-        return f"{count} events could not be taken: {self._deployed.function_error()}" if count else "no event failed"
+        count = self._deployment.undelivered()
+        return f"{count} events failed: {self._deployment.function_error()}" if count else "no event failed"
 
-    def _quiet(self) -> bool:
-        """Whether no run is under way. Events reach the function at once, and it starts runs before it answers."""
+    def _is_idle(self) -> bool:
+        """Whether no run is active. The function receives events at once, and starts runs before it returns."""
         return all(RunState(run["JobRunState"]).ended for run in self._all_runs())
 
     def _all_runs(self) -> Iterator[dict[str, Any]]:
@@ -187,24 +187,24 @@ class Scenario:
     def _runs_text(self) -> str:
         return ", ".join(f"{len(runs)} of {job.partition('_')[2]}" for job in JOBS if (runs := self._runs(job)))
 
-    def _prove(self, what: str) -> int:
-        """Hold every table against its source; returns the rows of all.
+    def _compare(self, step: str) -> int:
+        """Compare every table with its source; returns the total number of rows.
 
         Raises:
-            IntegrityError: One is not equal.
+            IntegrityError: A table differs.
         """
         rows = 0
         for table in TABLES:
             name = self._shop.name_of(table)
             state = self._state.get(self._path(table))
             if state is None or state.item.get(Attribute.LAST_RUN_STATE) != LastRun.SUCCEEDED:
-                message = f"After {what} the item of {name} does not say that its last run succeeded"
-                raise IntegrityError(message, remedy=f"See the logs in {self._deployed.logs}")
-            log = ChangeLog(self._lake, LakeLayout(self._deployed.lake_bucket, self._lake_prefix, name))
+                message = f"After {step} the state of {name} does not show a successful run"
+                raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
+            log = ChangeLog(self._lake, LakeLayout(self._deployment.lake_bucket, self._lake_prefix, name))
             proof = prove(log, self._lake, self._catalog, self._shop.expected(table))
             if not proof.equal:
-                message = f"After {what} the lake table {name} is not as its source: {'; '.join(proof.differences)}"
-                raise IntegrityError(message, remedy=f"See the logs in {self._deployed.logs}")
+                message = f"After {step} the lake table {name} differs from its source: {'; '.join(proof.differences)}"
+                raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
             rows += proof.rows
         return rows
 
@@ -214,7 +214,7 @@ class Scenario:
 
     def _path(self, table: str) -> str:
         name = self._shop.name_of(table)
-        return TableState.new(self._deployed.raw_bucket, f"{self._raw_prefix}{name.schema}/", f"{name.table}/").path
+        return TableState.new(self._deployment.raw_bucket, f"{self._raw_prefix}{name.schema}/", f"{name.table}/").path
 
 
 def _now() -> datetime:

@@ -13,7 +13,7 @@ sys.path.append(str(ROOT / "infra"))
 
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import KEY, Deployed
+from tests.infra.stacks import KEY, ResolvedStacks
 
 if TYPE_CHECKING:
     from cdclake_infra.gate import CheckedStacks
@@ -49,9 +49,9 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
 
 
 @pytest.fixture(scope="session")
-def default(checked: CheckedStacks) -> Deployed:
+def default(checked: CheckedStacks) -> ResolvedStacks:
     """The stacks with default settings, with references resolved."""
-    return Deployed(checked)
+    return ResolvedStacks(checked)
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +61,6 @@ def checked_tailored(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
 
 
 @pytest.fixture(scope="session")
-def tailored(checked_tailored: CheckedStacks) -> Deployed:
+def tailored(checked_tailored: CheckedStacks) -> ResolvedStacks:
     """The stacks with other settings, with references resolved."""
-    return Deployed(checked_tailored)
+    return ResolvedStacks(checked_tailored)

@@ -1,12 +1,12 @@
-"""Makes ministack's Glue job runs real.
+"""Makes ministack execute Glue job runs.
 
-Ministack 1.5.33 keeps Glue jobs and their runs, but without Docker it calls every Spark run a success, and runs a
-Python shell job without its arguments, its library and its role. So what would run a script is replaced here, and
-nothing else: the runs, their states and who may start them stay ministack's. Stopping a run does not end its process.
+Without Docker, ministack 1.5.33 reports success for every Spark run, and runs Python shell jobs without their
+arguments, library and role. This patch replaces only the execution of scripts; ministack still manages runs, their
+states and permissions. Stopping a run does not end its process.
 
-The environment says what is run for each job run: `CDCLAKE_JOB_COMMAND`, a JSON list of program and arguments, with
-`CDCLAKE_JOB_PATH` as its PYTHONPATH. The command gets one JSON object on its input: the job as Glue's API shows it, the
-run's id and arguments, credentials of the job's role, the endpoint. It answers `{"state", "error"}` on its output.
+For each job run, the command in `CDCLAKE_JOB_COMMAND` (a JSON list of program and arguments) is executed with
+`CDCLAKE_JOB_PATH` as its PYTHONPATH. It reads a JSON object: the job as in Glue's API, the run's id and arguments,
+credentials of the job's role, the endpoint. It writes `{"state", "error"}`.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from ministack.services import glue, sts
 
 
 def run_jobs(endpoint: str) -> None:
-    """Run jobs by the command of the environment from now on.
+    """Install the patch.
 
     Args:
         endpoint: URL of this server.
     """
-    glue._resolve_script = _where_it_is
-    glue._is_spark_job = lambda _job: False  # all jobs take the way of a Python shell job, which is replaced
+    glue._resolve_script = _script_location
+    glue._is_spark_job = lambda _job: False  # all jobs take the code path of Python shell jobs, which is replaced
     glue._execute_subprocess = partial(_run_job, endpoint)
 
 
-def _where_it_is(script_location: str) -> str:
-    """Ministack would call a run whose script it does not find a success; here it is fetched by the run."""
+def _script_location(script_location: str) -> str:
+    """The unchanged location: the command fetches the script. Ministack would report success for a missing script."""
     return script_location
 
 
 def _run_job(endpoint: str, run: dict[str, Any], job: dict[str, Any], arguments: dict[str, str], _script: str) -> None:
-    """Run the command in place of the script, and write down how that ended."""
+    """Execute the command instead of the script, and record the result."""
     request = {
         "endpoint": endpoint,
         "job": job,
@@ -56,14 +56,14 @@ def _run_job(endpoint: str, run: dict[str, Any], job: dict[str, Any], arguments:
         check=False,
     )
     try:
-        answer = json.loads(done.stdout)
+        result = json.loads(done.stdout)
     except ValueError:
-        answer = {"state": "FAILED", "error": f"The runner of jobs ended with exit code {done.returncode}"}
-    run["ErrorMessage"], run["JobRunState"] = answer["error"], answer["state"]
+        result = {"state": "FAILED", "error": f"The job runner ended with exit code {done.returncode}"}
+    run["ErrorMessage"], run["JobRunState"] = result["error"], result["state"]
 
 
 def _credentials(role: str, run: dict[str, Any]) -> dict[str, str]:
-    """A session of the job's role, whose policies ministack holds every request against."""
+    """A session of the job's role; ministack checks every request against the role's policies."""
     name = role.rpartition("/")[2]
     key = f"ASIA{secrets.token_hex(8).upper()}"
     secret, token = secrets.token_hex(20), secrets.token_hex(32)

@@ -1,8 +1,8 @@
-"""Two things that ministack 1.5.33 reads out of a request otherwise than IAM does, put right.
+"""Corrects two authorization details in which ministack 1.5.33 differs from IAM.
 
-* `GetDatabase` names its database `Name`, and ministack takes that for a table's name.
+* In `GetDatabase`, ministack reads the database's `Name` as the name of a table.
   https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
-* The condition key `cloudwatch:namespace` of `PutMetricData` is not there at all.
+* Ministack lacks the condition key `cloudwatch:namespace` of `PutMetricData`.
   https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/iam-cw-condition-keys-namespace.html
 """
 
@@ -17,8 +17,8 @@ _resource_arn = iam_actions.extract_resource_arn
 _request_context = iam_actions.request_tag_context
 
 
-def read_requests_as_iam_does() -> None:
-    """Put both right."""
+def correct_authorization() -> None:
+    """Install both corrections."""
     iam_actions.extract_resource_arn = _with_databases
     iam_actions.request_tag_context = _with_namespaces
 
