@@ -13,8 +13,8 @@ from cdclake.commit.log import ChangeLog
 from cdclake.devkit.dms.names import ChangeFileTimes, change_path, table_folder
 from cdclake.devkit.local.jobs import RunState
 from cdclake.devkit.shop.data import TABLES
-from cdclake.devkit.shop.lake import prove, settings_of
-from cdclake.devkit.shop.source import MIN_ORDERS, Shop
+from cdclake.devkit.shop.lake_tables import attributes_of, compare_with_source
+from cdclake.devkit.shop.sample_shop import MIN_ORDERS, SampleShop
 from cdclake.errors import IntegrityError, JobRunError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import (
@@ -56,7 +56,7 @@ class Scenario:
     def __init__(self, deployment: Deployment, raw_prefix: str, lake_prefix: str) -> None:
         self._deployment = deployment
         self._raw_prefix, self._lake_prefix = raw_prefix, lake_prefix
-        self._shop = Shop(_now, orders=MIN_ORDERS)
+        self._shop = SampleShop(_now, orders=MIN_ORDERS)
         self._times = ChangeFileTimes(_now)
         self._s3, self._glue = deployment.client("s3"), deployment.client("glue")
         self._state = DynamoState(deployment.client("dynamodb"), deployment.state_table)
@@ -80,7 +80,7 @@ class Scenario:
     def load(self) -> str:
         """An operator activates the tables, and the scheduled job loads them."""
         for table in TABLES:
-            self._state.set_attributes(self._path(table), {**settings_of(table), **NO_QUIET_TIME})
+            self._state.set_attributes(self._path(table), {**attributes_of(table), **NO_QUIET_TIME})
         job = self._deployment.scheduled_job()
         self._glue.start_job_run(JobName=job)
         self._wait(self._is_idle, f"{job} and its runs to end", _JOB_SECONDS)
@@ -201,11 +201,13 @@ class Scenario:
                 message = f"After {step} the state of {name} does not show a successful run"
                 raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
             log = ChangeLog(self._lake, LakeLayout(self._deployment.lake_bucket, self._lake_prefix, name))
-            proof = prove(log, self._lake, self._catalog, self._shop.expected(table))
-            if not proof.equal:
-                message = f"After {step} the lake table {name} differs from its source: {'; '.join(proof.differences)}"
+            comparison = compare_with_source(log, self._lake, self._catalog, self._shop.expected(table))
+            if not comparison.equal:
+                message = (
+                    f"After {step} the lake table {name} differs from its source: {'; '.join(comparison.differences)}"
+                )
                 raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
-            rows += proof.rows
+            rows += comparison.rows
         return rows
 
     def _last_error(self, path: str) -> str:

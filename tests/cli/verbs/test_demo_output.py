@@ -7,13 +7,13 @@ import pytest
 from cdclake.cli.output import OutputFormat
 from cdclake.cli.verbs.demo import show
 from cdclake.commit.report import ChangeSummary
-from cdclake.devkit.shop.check import Comparison
+from cdclake.devkit.shop.check import ChecksumComparison
 from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
 
 
 def step(table, name, started_by, *differences):
     change = ChangeSummary(1, "incremental", 1, 10, 301_265, 1, 2, 3, 0, 0, 0, 4, 9, 5, 900, 800, 0.5, {})
-    proof = Comparison(301_265, 301_265, "a" * 32, "b" * 32 if differences else "a" * 32, differences)
+    proof = ChecksumComparison(301_265, 301_265, "a" * 32, "b" * 32 if differences else "a" * 32, differences)
     return TableStep(table, name, started_by, (change,), proof)
 
 

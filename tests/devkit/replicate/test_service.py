@@ -269,10 +269,10 @@ def test_a_table_whose_name_cannot_be_a_folder_is_refused(source: SourceDatabase
     source.run(TABLE)
     source.replicate()
     source.run(f"create table `{name}` (id int primary key)", f"insert into `{name}` values (1)")
-    with pytest.raises(ConfigurationError, match=r"cannot be a folder.s name"):
+    with pytest.raises(ConfigurationError, match="cannot be a folder"):
         source.replicate()
     source.raw = MemoryStore()
-    with pytest.raises(ConfigurationError, match=r"cannot be a folder.s name"):
+    with pytest.raises(ConfigurationError, match="cannot be a folder"):
         source.replicate()
     assert list(source.raw.list("")) == []
     source.replicate(only=("t",))

@@ -1,4 +1,4 @@
-"""`cdclake demo`, end to end: real jobs, real events, and a proof after every step."""
+"""`cdclake demo` end to end: real jobs, real events, and a comparison after every step."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cdclake.commit.report import ChangeSummary
-from cdclake.devkit.shop.check import Comparison
+from cdclake.devkit.shop.check import ChecksumComparison
 from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
 
 ORDERS = 5_000
@@ -23,7 +23,7 @@ def demo():
 
 @pytest.mark.spark
 @pytest.mark.aws
-def test_demo_ends_well_with_one_json_object(demo):
+def test_demo_succeeds_with_one_json_object(demo):
     assert demo.returncode == 0, demo.stderr
     (line,) = demo.stdout.splitlines()
     assert json.loads(line)["equal"] is True
@@ -31,7 +31,7 @@ def test_demo_ends_well_with_one_json_object(demo):
 
 @pytest.mark.spark
 @pytest.mark.aws
-def test_demo_applies_rounds_the_hourly_way_and_by_events_and_proves_each(demo):
+def test_demo_applies_and_compares_each_round(demo):
     report = json.loads(demo.stdout)
     assert sorted(report["registered_inactive"]) == TABLES
     assert sorted(report["tables"]) == TABLES
@@ -45,11 +45,11 @@ def test_demo_applies_rounds_the_hourly_way_and_by_events_and_proves_each(demo):
 
 @pytest.mark.spark
 @pytest.mark.aws
-def test_demo_reports_what_the_rounds_did(demo):
+def test_demo_reports_the_figures_of_each_round(demo):
     full, one, two = json.loads(demo.stdout)["tables"]["shop.productorder"]["steps"]
     assert (full["rows"], full["inserted"]) == (ORDERS, ORDERS)
     assert (one["inserted"], one["updated"], one["deleted"], one["files_rewritten"]) == (1_345, 0, 0, 0)
-    # 240 corrections, 40 moves and 20 deleted and inserted again; 80 deletes and 20 after an update
+    # Updates: 240 corrections, 40 moves, 20 deletes with a new insert. Deletes: 80, and 20 after an update.
     assert (two["inserted"], two["updated"], two["deleted"]) == (20, 300, 100)
     assert two["files_rewritten"] == two["files_before"] == 91
     assert two["rows"] == ORDERS + 1_345 + 20 - 100
@@ -60,21 +60,21 @@ def change(number, **figures):
     return replace(start, **figures)
 
 
-def proof(*differences):
-    return Comparison(100, 100, "aa", "aa" if not differences else "bb", differences)
+def comparison(*differences):
+    return ChecksumComparison(100, 100, "aa", "aa" if not differences else "bb", differences)
 
 
-def test_figures_of_a_step_are_those_of_all_its_changes():
-    step = TableStep("shop.store", "round two", EVENT, (change(2), change(3, files_before=10)), proof())
+def test_figures_of_a_step_sum_up_all_its_changes():
+    step = TableStep("shop.store", "round two", EVENT, (change(2), change(3, files_before=10)), comparison())
     figures = step.to_json()
     assert (figures["changes"], figures["inserted"], figures["updated"], figures["deleted"]) == (2, 2, 4, 6)
     assert (figures["files_rewritten"], figures["files_before"], figures["seconds"]) == (8, 9, 1.0)
 
 
-def test_a_difference_in_any_step_is_a_difference_in_the_end():
+def test_a_difference_in_any_step_makes_the_report_unequal():
     steps = (
-        TableStep("shop.store", "round one", HOURLY, (change(2),), proof("checksums differ")),
-        TableStep("shop.store", "round two", EVENT, (change(3),), proof()),
+        TableStep("shop.store", "round one", HOURLY, (change(2),), comparison("checksums differ")),
+        TableStep("shop.store", "round two", EVENT, (change(3),), comparison()),
     )
     report = DemoReport(("shop.store",), steps, 1.0)
     assert not report.equal

@@ -1,4 +1,4 @@
-"""A failure of the demonstration names the log of the job at fault, and shows its end."""
+"""Failed job runs are found, with their logs."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE
 
 
 @pytest.mark.aws
-def test_failed_runs_are_found_with_the_end_of_their_logs(tmp_path):
+def test_failed_runs_have_the_last_lines_of_their_logs(tmp_path):
     with EmbeddedAws(0, tmp_path) as aws:
         deploy(aws, Deployment())
         assert failed_runs(aws) == []

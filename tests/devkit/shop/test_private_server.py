@@ -1,4 +1,4 @@
-"""The private MariaDB: there while it is needed, out of others' reach, and gone with its data whatever happens."""
+"""The private MariaDB server accepts only its own user, and always ends with its data deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.database
 
-_STARTS_ONE = """
+_START_SERVER = """
 from cdclake.devkit.shop.mariadb import PrivateMariadb
 with PrivateMariadb() as server:
     print(server.connection_options.socket, flush=True)
@@ -31,12 +31,9 @@ with PrivateMariadb() as server:
 """
 
 
-def test_it_answers_on_its_socket_and_on_a_port_of_the_loopback_device(mariadb: PrivateMariadb):
+def test_the_server_accepts_connections_on_its_socket_and_on_a_loopback_port(mariadb: PrivateMariadb):
     options = mariadb.connection_options
-    for settings in (
-        {"unix_socket": options.socket},
-        {"host": "127.0.0.1", "port": options.port},
-    ):
+    for settings in ({"unix_socket": options.socket}, {"host": "127.0.0.1", "port": options.port}):
         with closing(pymysql.connect(user=options.user, password=options.password, **settings)) as connection:
             assert "MariaDB" in connection.get_server_info()
     with closing(connect(options)) as connection, connection.cursor() as cursor:
@@ -45,28 +42,28 @@ def test_it_answers_on_its_socket_and_on_a_port_of_the_loopback_device(mariadb: 
 
 
 @pytest.mark.parametrize("user", ["root", "mysql", "mariadb.sys", ""])
-def test_nobody_gets_in_without_the_password(mariadb: PrivateMariadb, user: str):
+def test_a_connection_without_the_password_is_refused(mariadb: PrivateMariadb, user: str):
     with pytest.raises(pymysql.OperationalError, match="Access denied"):
         pymysql.connect(host="127.0.0.1", port=mariadb.connection_options.port, user=user)
 
 
-def test_nothing_of_it_is_left_when_the_block_is_left_by_an_error(mariadb: PrivateMariadb):
+def test_an_error_in_the_block_stops_the_server_and_deletes_its_data(mariadb: PrivateMariadb):
     def fail_inside() -> None:
         with PrivateMariadb() as server:
-            accounts.append(server.connection_options)
+            used.append(server.connection_options)
             raise KeyboardInterrupt
 
-    accounts: list[ConnectionOptions] = []
+    used: list[ConnectionOptions] = []
     with pytest.raises(KeyboardInterrupt):
         fail_inside()
-    assert not Path(accounts[0].socket).parent.exists()
-    assert accounts[0].port != mariadb.connection_options.port
+    assert not Path(used[0].socket).parent.exists()
+    assert used[0].port != mariadb.connection_options.port
     with pytest.raises(pymysql.OperationalError):
-        pymysql.connect(host="127.0.0.1", port=accounts[0].port, user="x")
+        pymysql.connect(host="127.0.0.1", port=used[0].port, user="x")
 
 
-def test_a_server_that_starts_leaves_the_temporary_tables_of_another_alone(mariadb: PrivateMariadb):
-    # A starting server removes every temporary table from its folder for them, as left by a server that died.
+def test_a_starting_server_keeps_the_temporary_tables_of_another(mariadb: PrivateMariadb):
+    # A server deletes all temporary tables in its temporary folder at start, as leftovers of a crash.
     with closing(connect(mariadb.connection_options, database="mysql")) as connection, connection.cursor() as cursor:
         cursor.execute("create temporary table kept (number int) engine=aria")
         cursor.execute("insert into kept values (7)")
@@ -75,9 +72,9 @@ def test_a_server_that_starts_leaves_the_temporary_tables_of_another_alone(maria
 
 
 @pytest.mark.usefixtures("mariadb")
-def test_the_server_dies_with_the_process_that_started_it():
+def test_the_server_ends_with_the_process_that_started_it():
     with subprocess.Popen(
-        [sys.executable, "-c", _STARTS_ONE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _START_SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         folder = Path(process.stdout.readline().strip()).parent
@@ -90,7 +87,9 @@ def test_the_server_dies_with_the_process_that_started_it():
     shutil.rmtree(folder)
 
 
-def test_a_machine_without_a_server_is_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_error_without_an_installed_server_shows_how_to_install_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match="apt-get install"), PrivateMariadb():

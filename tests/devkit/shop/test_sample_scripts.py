@@ -1,4 +1,4 @@
-"""The sample database's scripts, on a real server: what they make, and that their raw files say all of it."""
+"""The sample database's scripts run on a real server, and their raw files contain all changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def counts(source: SourceDatabase) -> list[int]:
     return [int(source.query(f"select count(*) from {table}")[0][0]) for table in TABLES]
 
 
-def test_the_raw_files_of_all_scripts_say_what_the_database_holds(shop: SourceDatabase):
+def test_the_raw_files_of_all_scripts_reproduce_the_database(shop: SourceDatabase):
     execute(shop, "rows.sql")
     assert counts(shop) == [1000, 900, 300, 8]
     shop.replicate()
@@ -60,7 +60,7 @@ def test_the_raw_files_of_all_scripts_say_what_the_database_holds(shop: SourceDa
     ]
 
 
-def test_the_walkthroughs_changes_are_those_of_the_walkthrough(shop: SourceDatabase):
+def test_the_changes_script_makes_the_changes_of_the_walkthrough(shop: SourceDatabase):
     execute(shop, "rows.sql")
     shop.replicate()
     execute(shop, "changes.sql")
@@ -77,12 +77,12 @@ def test_the_walkthroughs_changes_are_those_of_the_walkthrough(shop: SourceDatab
     assert {row["orderdate"] for row in orders} == {today}
 
 
-def test_the_same_number_of_orders_makes_the_same_rows(shop: SourceDatabase):
+def test_the_same_number_of_orders_produces_the_same_rows(shop: SourceDatabase):
     def rows() -> dict[str, list[object]]:
         shop.run(*(f"delete from {table}" for table in TABLES))
         execute(shop, "rows.sql", "set @orders = 2500;")
         with snapshot(shop.connection_options, DATABASE) as now:
-            return {table.name.table: [piece.to_pylist() for piece in now.rows(table)] for table in now.tables}
+            return {table.name.table: [batch.to_pylist() for batch in now.rows(table)] for table in now.tables}
 
     first = rows()
     assert first == rows()
@@ -91,7 +91,7 @@ def test_the_same_number_of_orders_makes_the_same_rows(shop: SourceDatabase):
     assert (len(days), min(days), max(days)) == (90, (27,), (28,))
 
 
-def test_the_procedure_makes_as_many_orders_as_asked_for_behind_those_that_are_there(shop: SourceDatabase):
+def test_the_procedure_appends_the_requested_number_of_orders(shop: SourceDatabase):
     shop.run(
         "call loadorders(1, '2024-01-01')", "call loadorders(0, '2024-01-01')", "call loadorders(2001, '2024-01-02')"
     )

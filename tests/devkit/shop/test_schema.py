@@ -1,4 +1,4 @@
-"""The shop's SQL and the shop in memory are one schema."""
+"""The shop's SQL and the shop in memory have the same schema."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def test_the_sql_has_the_columns_of_the_shop_in_memory(table: str, schema: pa.Sc
 
 
 @pytest.mark.parametrize("table", ["store", "product", "productorder"])
-def test_every_table_has_a_primary_key_as_dms_needs_it(table: str) -> None:
+def test_every_table_has_the_primary_key_that_dms_requires(table: str) -> None:
     assert re.search(rf"create table {table} \(\n  id \w+ not null primary key,", SQL)

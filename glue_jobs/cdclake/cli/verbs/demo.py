@@ -16,14 +16,14 @@ from cdclake.errors import CdclakeError, IntegrityError
 if TYPE_CHECKING:
     from cdclake.cli.output import ProgressBar
     from cdclake.devkit.local import EmbeddedAws
-    from cdclake.devkit.shop.check import Comparison
+    from cdclake.devkit.shop.check import ChecksumComparison
     from cdclake.devkit.shop.demo import DemoReport
 
 _DEFAULT_ORDERS = 300_000
 _MIN_ORDERS = 1_000
 
 _STEP_COLUMNS = (Column("table", "Table"), *STEP_COLUMNS, Column("equal", "Equal"))
-_PROOF_COLUMNS = (
+_COMPARISON_COLUMNS = (
     Column("table", "Table"),
     Column("side", "Side"),
     Column("rows", "Rows", number=True),
@@ -58,9 +58,9 @@ def demo(
 
 def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
     differences = [
-        f"{step.table} after {step.step}: {', '.join(step.proof.differences)}"
+        f"{step.table} after {step.step}: {', '.join(step.comparison.differences)}"
         for step in report.steps
-        if not step.proof.equal
+        if not step.comparison.equal
     ]
     return IntegrityError(
         f"The lake is not equal to the source: {'; '.join(differences)}", remedy=f"Check the logs in {aws.logs_dir}"
@@ -70,12 +70,12 @@ def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
 def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> DemoReport:
     from cdclake.devkit.local import Deployment, deploy
     from cdclake.devkit.shop.demo import STAGES, Demo
-    from cdclake.devkit.shop.source import Shop
+    from cdclake.devkit.shop.sample_shop import SampleShop
 
     deployment = Deployment()
     deploy(aws, deployment)
     bar.expect(STAGES)
-    shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
+    shop = SampleShop(lambda: datetime.now(timezone.utc), orders=orders)
     return Demo(aws, deployment, shop, hourly_run(aws, deployment), bar.stage).run()
 
 
@@ -90,13 +90,14 @@ def show(report: DemoReport, output: OutputFormat) -> None:
     for (name, started_by), steps in groupby(report.steps, key=lambda step: (step.step, step.started_by)):
         records = [{"table": step.table, **step_record(step.to_json())} for step in steps]
         out.records(f"{name.capitalize()}, started by: {started_by}", _STEP_COLUMNS, records)
-    proofs = [record for table, proof in report.last_proofs().items() for record in _proof_records(table, proof)]
-    out.records("Lake and source after the last step", _PROOF_COLUMNS, proofs)
+    comparisons = report.last_comparisons().items()
+    records = [record for table, last in comparisons for record in _comparison_records(table, last)]
+    out.records("Lake and source after the last step", _COMPARISON_COLUMNS, records)
     out.remark(f"Equal to the source: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
 
 
-def _proof_records(table: str, proof: Comparison) -> list[dict[str, object]]:
+def _comparison_records(table: str, last: ChecksumComparison) -> list[dict[str, object]]:
     return [
-        {"table": table, "side": "lake", "rows": proof.rows, "checksum": proof.checksum, "equal": proof.equal},
-        {"side": "source", "rows": proof.source_rows, "checksum": proof.source_checksum},
+        {"table": table, "side": "lake", "rows": last.rows, "checksum": last.checksum, "equal": last.equal},
+        {"side": "source", "rows": last.source_rows, "checksum": last.source_checksum},
     ]

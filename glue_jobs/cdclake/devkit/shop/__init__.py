@@ -1,1 +1,1 @@
-"""The sample shop, its source databases and the demonstrations."""
+"""The sample shop: a source in memory and in MariaDB, and the demos that run it through the whole pipeline."""

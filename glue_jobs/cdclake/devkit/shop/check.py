@@ -1,11 +1,12 @@
-"""Proof that a lake table equals its source: rows counted, keys unique, and one checksum over every value.
+"""Compares a lake table with its source: row count, unique keys, and one checksum over all values.
 
-The checksum does not depend on the order of rows. Each value becomes text (`_canonical`), each row the values' texts,
-each with its length before it (so that no two rows give one text) or `-` for NULL, and each row's text its SHA-256;
-the checksum is the sum of the first 128 bits of these, modulo 2^128. A sum, and not an exclusive or, so that a row that
-is there twice does not cancel out.
+The checksum does not depend on row order. Each value becomes text (`_canonical`). A row's text joins its values, each
+after its length, so that different rows have different texts, or `-` for NULL. The checksum is the sum of the first 128
+bits of the rows' SHA-256 hashes, modulo 2^128. It is a sum, not an exclusive or, so that a duplicate row does not
+cancel out.
 
-The lake is read as any reader would: every object in the table's folder, partition columns from the folder names.
+The lake is read as any reader would read it: every object in the table's folder, with partition columns from the folder
+names.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectReader, ObjectStore
 
 ADDED_COLUMNS = frozenset({OP_COLUMN, TIMESTAMP_COLUMN, position.COLUMN})
-"""Columns of a lake table that the source does not have."""
+"""Columns of a lake table that are not in the source."""
 
 _CHECKSUM_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A lake table beside its source.
+class ChecksumComparison:
+    """Result of comparing a lake table with its source.
 
     Attributes:
-        differences: What is not the same, in words; empty if the tables are equal.
+        differences: All differences, in words; empty if the tables are equal.
     """
 
     rows: int
@@ -61,16 +62,16 @@ class Comparison:
 
 
 def checksum(rows: pa.Table) -> str:
-    """The checksum of the module's docstring, as 32 hex digits. Columns count in their order, rows in none."""
-    pieces = [_framed(_canonical(column)) for column in rows.columns]
-    texts = pc.binary_join_element_wise(*pieces, "")
+    """The checksum of the module docstring, as 32 hex digits. It depends on the order of columns, not of rows."""
+    values = [_framed(_canonical(column)) for column in rows.columns]
+    texts = pc.binary_join_element_wise(*values, "")
     hashes = (sha256(text.encode()).digest()[:_CHECKSUM_BYTES] for text in texts.to_pylist())
     total = sum(int.from_bytes(digest, "big") for digest in hashes)
     return f"{total % (1 << 8 * _CHECKSUM_BYTES):0{2 * _CHECKSUM_BYTES}x}"
 
 
 def _canonical(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values as text: times as microseconds since 1970, all else as Arrow spells it (numbers in shortest form)."""
+    """Values as text: times as microseconds since 1970, others as Arrow formats them (numbers in shortest form)."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
     return column.cast(pa.string())
@@ -81,11 +82,11 @@ def _framed(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.binary_join_element_wise(lengths, texts, ":"), "-")
 
 
-def compare(lake: pa.Table, source: pa.Table, key: str) -> Comparison:
-    """Set a lake table beside its source.
+def compare(lake: pa.Table, source: pa.Table, key: str) -> ChecksumComparison:
+    """Compare a lake table with its source.
 
     Args:
-        lake: All rows of the lake table, `ADDED_COLUMNS` among its columns or not.
+        lake: All rows of the lake table, with or without `ADDED_COLUMNS`.
         source: All rows of the source table.
         key: Key column.
     """
@@ -98,47 +99,47 @@ def compare(lake: pa.Table, source: pa.Table, key: str) -> Comparison:
     if comparable is not None:
         repeated = lake.num_rows - pc.count_distinct(lake[key], mode="all").as_py()
         if repeated:
-            differences.append(f"{repeated} rows too many for the number of keys")
+            differences.append(f"{repeated} rows repeat a key")
     if lake_sum != source_sum:
         differences.append("checksums differ")
-    return Comparison(lake.num_rows, source.num_rows, lake_sum, source_sum, tuple(differences))
+    return ChecksumComparison(lake.num_rows, source.num_rows, lake_sum, source_sum, tuple(differences))
 
 
 def _column_differences(lake: pa.Schema, source: pa.Schema) -> list[str]:
     differences = [f"column {name} is missing" for name in source.names if name not in lake.names]
     surplus = [name for name in lake.names if name not in source.names and name not in ADDED_COLUMNS]
-    differences += [f"column {name} is not the source's" for name in surplus]
-    for wanted in source:
-        if wanted.name in lake.names:
-            found = _plain_type(lake.field(wanted.name).type)
-            if found != _plain_type(wanted.type):
-                differences.append(f"column {wanted.name} is {found} in the lake, {wanted.type} in the source")
+    differences += [f"column {name} is not in the source" for name in surplus]
+    for field in source:
+        if field.name in lake.names:
+            lake_type = _plain_type(lake.field(field.name).type)
+            if lake_type != _plain_type(field.type):
+                differences.append(f"column {field.name} is {lake_type} in the lake, {field.type} in the source")
     return differences
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type without the choices that are no part of the value: time zone label, offset width."""
+    """The type without details that do not affect values: time zone label, offset width."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp(kind.unit)
     return pa.string() if pa.types.is_large_string(kind) else kind
 
 
 def read_lake(store: ObjectStore, layout: LakeLayout, columns: pa.Schema) -> pa.Table:
-    """All rows of a lake table, from what a listing of its folder shows.
+    """All rows of a lake table, from a listing of its folder.
 
     Args:
         store: The lake bucket.
-        layout: The table.
-        columns: The source's columns; give the partition columns their types, which folder names do not tell.
+        layout: The table's layout.
+        columns: The source's columns, for the types of partition columns.
 
     Raises:
-        IntegrityError: The folder holds something that is not a data file of the table.
+        IntegrityError: The folder contains an object that is not a data file.
     """
     parts = []
     for key in lake_files(store, layout):
         data = store.get(key)
         if data is None:
-            raise IntegrityError("A data file vanished while it was read", remedy="Run the check again", file=key)
+            raise IntegrityError("A data file vanished during the check", remedy="Run the check again", file=key)
         table = pq.read_table(pa.BufferReader(data), partitioning=None)
         for name, value in partition_values(key[len(layout.table_prefix) :]):
             kind = columns.field(name).type if name in columns.names else pa.string()
@@ -152,18 +153,18 @@ def lake_files(store: ObjectReader, layout: LakeLayout) -> list[str]:
     """Keys of a lake table's data files.
 
     Raises:
-        IntegrityError: There is something else in the folder.
+        IntegrityError: The folder contains an object that is not a data file.
     """
-    keys = [found.key for found in store.list(layout.table_prefix)]
-    strangers = [key for key in keys if not key.endswith(".parquet")]
-    if strangers:
-        message = f"The lake table's folder holds {len(strangers)} objects that are not data files"
-        raise IntegrityError(message, remedy="Find out who put them there", table=layout.name, file=strangers[0])
+    keys = [stored.key for stored in store.list(layout.table_prefix)]
+    foreign = [key for key in keys if not key.endswith(".parquet")]
+    if foreign:
+        message = f"The lake table's folder contains {len(foreign)} objects that are not data files"
+        raise IntegrityError(message, remedy="Find out who wrote them", table=layout.name, file=foreign[0])
     return keys
 
 
 def partition_values(path: str) -> Iterable[tuple[str, str | None]]:
-    """Partition columns and their values, from a data file's path relative to the table's folder.
+    """Partition columns and values in a data file's path, which is relative to the table's folder.
 
     Example:
         >>> list(partition_values("day=2024-03-05/shop=a%2Fb/000000000001-00000.parquet"))

@@ -1,7 +1,7 @@
-"""The sample shop's tables as they stand before the first change: columns, and rows made from a seed.
+"""The sample shop's tables before the first change: columns, and rows generated from a seed.
 
-The tables and their names are those of AWS's walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue";
-the columns are widened so that each type, and each kind of text that tends to break a pipeline, occurs.
+The tables are those of AWS's walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue", with more columns,
+so that every type and every kind of text that tends to break a pipeline occurs.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ PRODUCTORDER = pa.schema(
 
 @dataclass(frozen=True)
 class ShopTable:
-    """One table of the shop, and how it is to be kept in the lake.
+    """A table of the shop, its DMS settings and its lake table.
 
     Attributes:
-        name: Table name in schema `shop`.
+        name: Table name in the schema `shop`.
         columns: Source columns in order.
         partition_key: Partition columns of the lake table.
-        csv: Whether DMS writes it as CSV without a header line, and not as Parquet.
+        csv: Whether DMS writes CSV without a header line instead of Parquet.
         full_load_files: Number of `LOAD*` files.
     """
 
@@ -89,12 +89,12 @@ class ShopTable:
 
     @property
     def full_load_settings(self) -> DmsSettings:
-        """How DMS writes the `LOAD*` files."""
+        """DMS settings of the `LOAD*` files."""
         return replace(_CSV if self.csv else _PARQUET, timestamp_column_name=TIMESTAMP_COLUMN)
 
     @property
     def change_settings(self) -> DmsSettings:
-        """How DMS writes change files."""
+        """DMS settings of change files."""
         return replace(self.full_load_settings, compression_type=Compression.GZIP)
 
 
@@ -160,29 +160,29 @@ def products(seed: int) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=PRODUCT)
 
 
-def orders(count: int, seed: int, catalogue: pa.Table) -> pa.Table:
-    """The orders 1 to `count`, by id, spread evenly over `DAYS` days from `FIRST_DAY`; later ids have later days.
+def orders(count: int, seed: int, catalog: pa.Table) -> pa.Table:
+    """The orders 1 to `count`, ordered by id and spread evenly over `DAYS` days from `FIRST_DAY`.
 
     Args:
         count: Number of orders.
-        seed: The same seed gives the same orders.
-        catalogue: The products, which give the prices.
+        seed: The same seed produces the same orders.
+        catalog: The products, with their prices.
     """
     days = np.arange(count) * DAYS // count
-    return _orders(np.arange(1, count + 1), days, np.random.default_rng([seed, 2]), catalogue)
+    return _orders(np.arange(1, count + 1), days, np.random.default_rng([seed, 2]), catalog)
 
 
-def orders_of_a_day(first_id: int, count: int, day: date, seed: int, catalogue: pa.Table) -> pa.Table:
+def orders_of_a_day(first_id: int, count: int, day: date, seed: int, catalog: pa.Table) -> pa.Table:
     """`count` orders of one day, with ids from `first_id` on."""
     days = np.full(count, (day - FIRST_DAY).days)
-    return _orders(np.arange(first_id, first_id + count), days, np.random.default_rng([seed, first_id]), catalogue)
+    return _orders(np.arange(first_id, first_id + count), days, np.random.default_rng([seed, first_id]), catalog)
 
 
 def _orders(
-    ids: NDArray[np.int64], days: NDArray[np.int64], random: np.random.Generator, catalogue: pa.Table
+    ids: NDArray[np.int64], days: NDArray[np.int64], random: np.random.Generator, catalog: pa.Table
 ) -> pa.Table:
     count = len(ids)
-    bought = random.integers(0, catalogue.num_rows, count)
+    bought = random.integers(0, catalog.num_rows, count)
     first_day = np.datetime64(FIRST_DAY, "D")
     dates = first_day + days.astype("timedelta64[D]")
     in_day_us = random.integers(0, _SECONDS_A_DAY * 1_000_000, count)
@@ -192,10 +192,10 @@ def _orders(
     )
     columns = [
         pa.array(ids, pa.int64()),
-        catalogue["id"].combine_chunks().take(pa.array(bought)),
+        catalog["id"].combine_chunks().take(pa.array(bought)),
         pa.array(random.integers(FIRST_ID, FIRST_ID + len(_STORES), count), pa.int32()),
         pa.array(random.integers(1, 10, count), pa.int32()),
-        catalogue["price"].combine_chunks().take(pa.array(bought)),
+        catalog["price"].combine_chunks().take(pa.array(bought)),
         pa.array(dates),
         pa.array(moments, pa.int64()).cast(_MOMENT),
         pa.array(random.random(count) < 0.3, mask=random.random(count) < 0.05),
@@ -213,11 +213,11 @@ def money(cents: NDArray[np.int64]) -> pa.Array:
 
 
 def price(cents: int) -> Decimal:
-    """A price as a row holds it."""
+    """A price, as in a row."""
     return Decimal(cents).scaleb(-2)
 
 
 def at(day: date, seconds: int) -> datetime:
-    """A moment of a day, in UTC."""
+    """A time of day in UTC."""
     hours, rest = divmod(seconds, 3600)
     return datetime(day.year, day.month, day.day, hours, rest // 60, rest % 60, tzinfo=timezone.utc)

@@ -1,7 +1,7 @@
-"""The demonstration: the sample shop through the whole pipeline on the embedded AWS, proved after every step.
+"""The demo: runs the sample shop through the whole pipeline on the embedded AWS, and checks the lake after every step.
 
-Full load and round one come into the lake the hourly way: the Controller finds them. Round two comes by the event of
-each new raw file, with no Controller in it. To keep the two apart, the raw bucket's notification is off until then.
+Hourly runs of the Controller apply the full load and round one. Events of new raw files apply round two, without the
+Controller. To keep the two apart, the raw bucket's notification is off until round two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import ChangeSummary, change_summaries
 from cdclake.devkit.shop.data import TABLES
-from cdclake.devkit.shop.lake import prove, settings_of
+from cdclake.devkit.shop.lake_tables import attributes_of, compare_with_source
 from cdclake.errors import IntegrityError, JobRunError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Attribute
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from cdclake.devkit.dms.names import DmsFile
     from cdclake.devkit.local.deploy import Deployment
     from cdclake.devkit.local.server import EmbeddedAws
-    from cdclake.devkit.shop.check import Comparison
-    from cdclake.devkit.shop.source import Shop
+    from cdclake.devkit.shop.check import ChecksumComparison
+    from cdclake.devkit.shop.sample_shop import SampleShop
 
 STAGES = 8
-"""How often `Demo` says that a stage begins."""
+"""Number of stages that `Demo` reports."""
 
 EVENT_TIMEOUT_SECONDS = 240
 HOURLY, EVENT = "hourly run", "file event"
@@ -40,29 +40,29 @@ HOURLY, EVENT = "hourly run", "file event"
 
 @dataclass(frozen=True)
 class TableStep:
-    """What one step did to one table, and whether the lake equalled the source after it.
+    """What a step did to a table, and whether the lake equaled the source after it.
 
     Attributes:
         step: `full load`, `round one` or `round two`.
         started_by: `hourly run` or `file event`.
-        changes: The changes committed by it, at least one.
-        proof: The lake table beside the source's, and the catalog beside the lake table.
+        changes: The changes that the step committed, at least one.
+        comparison: The lake table compared with the source, and the catalog with the lake table.
     """
 
     table: str
     step: str
     started_by: str
     changes: tuple[ChangeSummary, ...]
-    proof: Comparison
+    comparison: ChecksumComparison
 
     def to_json(self) -> dict[str, Any]:
-        """The figures of all changes of the step together."""
+        """The totals of all changes of the step."""
         totals = ("raw_files", "rows_read", "inserted", "updated", "deleted", "files_rewritten", "files_added")
         return {
             "step": self.step,
             "started_by": self.started_by,
-            "equal": self.proof.equal,
-            "rows": self.proof.rows,
+            "equal": self.comparison.equal,
+            "rows": self.comparison.rows,
             "changes": len(self.changes),
             **{name: sum(getattr(change, name) for change in self.changes) for name in totals},
             "files_before": self.changes[0].files_before,
@@ -72,12 +72,12 @@ class TableStep:
 
 @dataclass(frozen=True)
 class DemoReport:
-    """What the demonstration showed.
+    """Result of the demo.
 
     Attributes:
-        registered: Tables that the Controller found and registered as inactive.
-        steps: In the order they were done, the tables of each by name.
-        seconds: From start to end.
+        registered: Tables that the Controller registered as inactive.
+        steps: Steps in the order of execution; within a step, one entry per table, ordered by name.
+        seconds: Total duration.
     """
 
     registered: tuple[str, ...]
@@ -86,88 +86,88 @@ class DemoReport:
 
     @property
     def equal(self) -> bool:
-        """Whether every table equalled its source after every step."""
-        return all(step.proof.equal for step in self.steps)
+        """Whether every table equaled its source after every step."""
+        return all(step.comparison.equal for step in self.steps)
 
-    def last_proofs(self) -> dict[str, Comparison]:
-        """Each table's proof after the last step."""
-        return {step.table: step.proof for step in self.steps}
+    def last_comparisons(self) -> dict[str, ChecksumComparison]:
+        """Each table's comparison after the last step."""
+        return {step.table: step.comparison for step in self.steps}
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, by table."""
+        """The whole result, by table."""
         tables = {
             table: {
-                **proof.to_json(),
-                "equal": all(step.proof.equal for step in self.steps if step.table == table),
+                **comparison.to_json(),
+                "equal": all(step.comparison.equal for step in self.steps if step.table == table),
                 "steps": [step.to_json() for step in self.steps if step.table == table],
             }
-            for table, proof in self.last_proofs().items()
+            for table, comparison in self.last_comparisons().items()
         }
         registered = list(self.registered)
         return {"equal": self.equal, "registered_inactive": registered, "tables": tables, "seconds": self.seconds}
 
 
 class Demo:
-    """The demonstration on an embedded AWS that cdclake is deployed in.
+    """The demo on an embedded AWS with cdclake deployed.
 
     Args:
         aws: The embedded AWS.
-        deployment: What is deployed in it.
-        shop: The source database.
-        run_hourly: Does what the hourly workflow does and waits for the end of it; raises if anything fails.
-        stage: Told of each stage as it begins, `STAGES` times.
+        deployment: The deployment in it.
+        shop: The source.
+        run_hourly: Runs the hourly workflow and waits for its end; raises if a job fails.
+        report_stage: Called with a text at the start of each of the `STAGES` stages.
     """
 
     def __init__(
         self,
         aws: EmbeddedAws,
         deployment: Deployment,
-        shop: Shop,
+        shop: SampleShop,
         run_hourly: Callable[[], None],
-        stage: Callable[[str], None],
+        report_stage: Callable[[str], None],
     ) -> None:
         self._aws = aws
         self._deployment = deployment
         self._shop = shop
         self._run_hourly = run_hourly
-        self._stage = stage
+        self._report_stage = report_stage
         self._state = DynamoState(aws.client("dynamodb"), deployment.state_table)
         self._lake = S3Store(aws.client("s3"), deployment.lake_bucket)
         self._catalog = GlueCatalog(aws.client("glue"), deployment.catalog_database)
         self._heads = dict.fromkeys(TABLES, 0)
 
     def run(self) -> DemoReport:
-        """Do it all.
+        """Run all stages.
 
         Raises:
-            JobRunError: A job failed, or events were not worked off in time.
-            IntegrityError: A table was not registered as it should be, or a step left one without a change.
+            JobRunError: A job failed, or events were not handled in time.
+            IntegrityError: A table was not registered correctly, or a step committed no change to a table.
         """
         started = time.monotonic()
-        notification = self._notification_off()
-        self._stage("Uploading the full load")
+        notification = self._turn_notification_off()
+        self._report_stage("Uploading the full load")
         self._upload(self._shop.full_load())
-        self._stage("Controller registers the tables")
+        self._report_stage("Registering the tables")
         self._run_hourly()
         registered = self._registered_inactive()
         self._activate()
-        self._stage("Full load of every table")
+        self._report_stage("Applying the full load")
         self._run_hourly()
-        steps = self._prove("full load", HOURLY)
+        steps = self._check("full load", HOURLY)
 
-        self._stage("Round one: uploading changes")
+        self._report_stage("Round one: uploading changes")
         self._upload(self._shop.round_one())
-        self._stage("Round one: applied by the hourly run")
+        self._report_stage("Round one: applying changes in the hourly run")
         self._run_hourly()
-        steps += self._prove("round one", HOURLY)
+        steps += self._check("round one", HOURLY)
 
-        self._notification_on(notification)
-        self._stage("Round two: uploading late corrections")
+        self._turn_notification_on(notification)
+        self._report_stage("Round two: uploading late corrections")
         self._upload(self._shop.round_two())
-        self._stage("Round two: applied by the event of each file")
+        self._report_stage("Round two: applying corrections after file events")
         self._aws.wait_until_idle(EVENT_TIMEOUT_SECONDS)
         self._check_last_runs()
-        steps += self._prove("round two", EVENT)
+        steps += self._check("round two", EVENT)
         return DemoReport(registered, tuple(steps), round(time.monotonic() - started, 1))
 
     def _upload(self, files: Iterable[DmsFile]) -> None:
@@ -175,14 +175,14 @@ class Demo:
             key = self._deployment.raw_prefix + file.key
             self._aws.client("s3").put_object(Bucket=self._deployment.raw_bucket, Key=key, Body=file.data)
 
-    def _notification_off(self) -> Mapping[str, Any]:
+    def _turn_notification_off(self) -> Mapping[str, Any]:
         s3, bucket = self._aws.client("s3"), self._deployment.raw_bucket
         configuration: dict[str, Any] = s3.get_bucket_notification_configuration(Bucket=bucket)
         configuration.pop("ResponseMetadata")
         s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={})
         return configuration
 
-    def _notification_on(self, configuration: Mapping[str, Any]) -> None:
+    def _turn_notification_on(self, configuration: Mapping[str, Any]) -> None:
         self._aws.client("s3").put_bucket_notification_configuration(
             Bucket=self._deployment.raw_bucket, NotificationConfiguration=configuration
         )
@@ -192,39 +192,37 @@ class Demo:
         for table in TABLES:
             state = self._state.get(self._path(table))
             if state is None or state.active:
-                found = "is not there" if state is None else "is active"
-                message = (
-                    f"The Controller should have registered {self._shop.name_of(table)} as inactive, and it {found}"
-                )
-                raise IntegrityError(message, remedy="Look at the Controller's log")
+                actual = "is not registered" if state is None else "is active"
+                message = f"The Controller must register {self._shop.name_of(table)} as inactive, but it {actual}"
+                raise IntegrityError(message, remedy="Check the Controller's log")
             names.append(str(state.name))
         return tuple(names)
 
     def _activate(self) -> None:
-        """What a person does: look at each table, set its keys, turn it on."""
+        """Set each table's attributes and turn it on, as an operator does."""
         for table in TABLES:
-            self._state.set_attributes(self._path(table), settings_of(table))
+            self._state.set_attributes(self._path(table), attributes_of(table))
 
     def _check_last_runs(self) -> None:
         for table in TABLES:
             state = self._state.get(self._path(table))
-            error = state.item.get(Attribute.LAST_ERROR) if state else "it is not registered any more"
+            error = state.item.get(Attribute.LAST_ERROR) if state else "it is no longer registered"
             if error:
                 message = f"The last run of {self._shop.name_of(table)} failed: {error}"
                 raise JobRunError(message)
 
-    def _prove(self, step: str, started_by: str) -> list[TableStep]:
-        return [self._prove_table(table, step, started_by) for table in TABLES]
+    def _check(self, step: str, started_by: str) -> list[TableStep]:
+        return [self._check_table(table, step, started_by) for table in TABLES]
 
-    def _prove_table(self, table: str, step: str, started_by: str) -> TableStep:
+    def _check_table(self, table: str, step: str, started_by: str) -> TableStep:
         log = ChangeLog(self._lake, self._layout(table))
         changes = tuple(change_summaries(log, self._heads[table]))
         if not changes:
-            message = f"Nothing was applied to {log.layout.name} in the step '{step}'"
-            raise IntegrityError(message, remedy="Look at the logs of the jobs")
+            message = f"No change of {log.layout.name} was committed in the step '{step}'"
+            raise IntegrityError(message, remedy="Check the logs of the jobs")
         self._heads[table] = changes[-1].change
-        proof = prove(log, self._lake, self._catalog, self._shop.expected(table))
-        return TableStep(str(log.layout.name), step, started_by, changes, proof)
+        comparison = compare_with_source(log, self._lake, self._catalog, self._shop.expected(table))
+        return TableStep(str(log.layout.name), step, started_by, changes, comparison)
 
     def _layout(self, table: str) -> LakeLayout:
         return LakeLayout(self._deployment.lake_bucket, self._deployment.lake_prefix, self._shop.name_of(table))

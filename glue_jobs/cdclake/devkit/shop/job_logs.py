@@ -1,4 +1,4 @@
-"""Finds what the failed job runs of an embedded AWS wrote."""
+"""Finds the logs of failed job runs on an embedded AWS."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
     from cdclake.devkit.local.server import EmbeddedAws
 
-_NEAREST_TO_THE_CAUSE = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_PROCESS_TABLE, JOB_CONTROLLER)
-_BAD_ENDS = frozenset({"FAILED", "TIMEOUT", "ERROR"})
+_INNERMOST_FIRST = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_PROCESS_TABLE, JOB_CONTROLLER)
+_FAILED_STATES = frozenset({"FAILED", "TIMEOUT", "ERROR"})
 
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A job run that did not end well.
+    """A failed job run.
 
     Attributes:
-        error: What Glue says of it.
-        log: File with everything it wrote.
-        last_lines: The end of that.
+        error: Glue's error message.
+        log: File with all output of the run.
+        last_lines: Last lines of the log.
     """
 
     job: str
@@ -34,19 +34,19 @@ class FailedRun:
 
 
 def failed_runs(aws: EmbeddedAws, lines: int = 20) -> list[FailedRun]:
-    """The failed runs; those nearest to the cause (the Spark jobs) first, and of each job the oldest first.
+    """The failed runs. Spark jobs come first, because they are closest to the cause; then the oldest run of each job.
 
     Args:
-        aws: Where they ran.
-        lines: How many of the last lines of each log to give.
+        aws: The embedded AWS.
+        lines: Number of log lines per run.
     """
-    found = []
-    for job in _NEAREST_TO_THE_CAUSE:
+    failed = []
+    for job in _INNERMOST_FIRST:
         pages = aws.client("glue").get_paginator("get_job_runs").paginate(JobName=job)
-        runs = [run for page in pages for run in page["JobRuns"] if run["JobRunState"] in _BAD_ENDS]
+        runs = [run for page in pages for run in page["JobRuns"] if run["JobRunState"] in _FAILED_STATES]
         for run in sorted(runs, key=lambda run: run["StartedOn"]):
             log = aws.logs_dir / job / f"{run['Id']}.log"
             text = log.read_text(errors="replace") if log.exists() else ""
             last_lines = tuple(text.splitlines()[-lines:])
-            found.append(FailedRun(job, run["Id"], run.get("ErrorMessage", ""), log, last_lines))
-    return found
+            failed.append(FailedRun(job, run["Id"], run.get("ErrorMessage", ""), log, last_lines))
+    return failed

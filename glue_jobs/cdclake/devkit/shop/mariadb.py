@@ -1,7 +1,7 @@
-"""A MariaDB of one's own, as a source to try things with: private, on this machine, gone at the end.
+"""A private, temporary MariaDB server on this machine, as a source to try cdclake with.
 
-It writes the binlog that DMS asks of a source (`log-bin`, `binlog_format=ROW`, `binlog_row_image=FULL`) and one thing
-more that makes a binlog readable without the database beside it: the names of columns (`binlog_row_metadata=FULL`).
+It writes the binlog that DMS requires (`log-bin`, `binlog_format=ROW`, `binlog_row_image=FULL`), with column names
+(`binlog_row_metadata=FULL`), so that the binlog is readable without the database.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SERVER, INSTALLER = "mariadbd", "mariadb-install-db"
 HOW_TO_INSTALL = "Install it (Debian, Ubuntu: apt-get install -y --no-install-recommends mariadb-server)"
 
 _FOLDERS = ("/usr/sbin", "/usr/local/sbin")
-"""Where servers lie, which is not on every user's path."""
+"""Folders of server programs, which are not on every user's PATH."""
 _USER = "cdclake"
 _START_TIMEOUT_SECONDS = 60
 _POLL_SECONDS = 0.05
@@ -46,7 +46,7 @@ _SETTINGS = (
     "--binlog-row-image=FULL",
     "--binlog-row-metadata=FULL",
     f"--bind-address={HOST}",
-    # Nothing here has to outlive a crash of the machine.
+    # The data need not survive a crash of the machine.
     "--sync-binlog=0",
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-buffer-pool-size=64M",
@@ -55,14 +55,15 @@ _SETTINGS = (
 
 
 def server_is_installed() -> bool:
-    """Whether this machine has a MariaDB server to start."""
+    """Whether a MariaDB server is installed on this machine."""
     return all(_program(name) for name in (SERVER, INSTALLER))
 
 
 class PrivateMariadb:
-    """A MariaDB server for as long as the `with` block lasts; its data, temporary tables, socket and port are its own.
+    """A MariaDB server for the duration of the `with` block, with private data, temporary tables, socket and port.
 
-    Only this user's processes reach its socket, and its port is on the loopback device. It dies with this process.
+    Only this user's processes can reach the socket, and the port is on the loopback device. The server ends with this
+    process.
 
     Args:
         port: Loopback port; 0 for any free one.
@@ -75,21 +76,21 @@ class PrivateMariadb:
         self._folder = Path()
 
     def __enter__(self) -> PrivateMariadb:
-        """Make the data folder, start the server, and wait until it answers.
+        """Create the data folder, start the server, and wait until it accepts connections.
 
         Raises:
             ConfigurationError: No server is installed.
-            JobRunError: It does not start.
+            JobRunError: The server does not start.
         """
         if not server_is_installed():
             message = "There is no MariaDB server on this machine"
             raise ConfigurationError(message, remedy=HOW_TO_INSTALL)
         with ExitStack() as stack:
-            # The path of a socket has 107 bytes at most, so this is right under the temporary folder.
+            # A socket's path has at most 107 bytes, so the folder is directly below the temporary folder.
             self._folder = Path(tempfile.mkdtemp(prefix="cdclake-db-"))
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._temporary.mkdir()
-            self._run([*self._command(INSTALLER), "--skip-test-db", f"--auth-root-socket-user={_own_name()}"])
+            self._run([*self._command(INSTALLER), "--skip-test-db", f"--auth-root-socket-user={_user_name()}"])
             self._start(stack)
             self._create_user()
             self._stack = stack.pop_all()
@@ -98,12 +99,12 @@ class PrivateMariadb:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop the server and remove its data."""
+        """Stop the server and delete its data."""
         self._stack.close()
 
     @property
     def connection_options(self) -> ConnectionOptions:
-        """How to reach it, with every right."""
+        """How to connect, as a user with all privileges."""
         return ConnectionOptions(user=_USER, password=self._password, host=HOST, port=self._port, socket=self._socket)
 
     @property
@@ -119,29 +120,28 @@ class PrivateMariadb:
         return self._folder / "error.log"
 
     def _command(self, program: str) -> list[str]:
-        found = _program(program)
-        # The server refuses to run as root unless told so.
-        user = [f"--user={_own_name()}"] if os.geteuid() == 0 else []
-        # A server that starts removes all temporary tables from its folder for them, those of other servers too.
+        # The server refuses to run as root without this option.
+        user = [f"--user={_user_name()}"] if os.geteuid() == 0 else []
+        # At start, a server deletes all temporary tables in its temporary folder, even those of other servers.
         folders = [f"--datadir={self._folder / 'data'}", f"--tmpdir={self._temporary}"]
-        return [str(found), "--no-defaults", *folders, *user]
+        return [str(_program(program)), "--no-defaults", *folders, *user]
 
     def _start(self, stack: ExitStack) -> None:
-        # Asked for as late as can be: until the server has it, anybody may take it.
+        # Chosen as late as possible: another process may take the port until the server opens it.
         self._port = self._port or _free_port()
-        places = [f"--socket={self._socket}", f"--port={self._port}", f"--pid-file={self._folder / 'pid'}"]
+        addresses = [f"--socket={self._socket}", f"--port={self._port}", f"--pid-file={self._folder / 'pid'}"]
         with self._log.open("wb") as log:
-            command = [*self._command(SERVER), *_SETTINGS, *places]
+            command = [*self._command(SERVER), *_SETTINGS, *addresses]
             server = Child(command, cwd=self._folder, env=_environment(), stdout=log, stderr=log)
-        stack.callback(_end, server)
+        stack.callback(_stop, server)
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
-        while not self._answers():
-            if time.monotonic() > deadline or _ended(server):
+        while not self._accepts_connections():
+            if time.monotonic() > deadline or _has_ended(server):
                 message = f"MariaDB did not start: {_last_lines(self._log)}"
-                raise JobRunError(message, remedy="Run the server by hand to see more")
+                raise JobRunError(message, remedy="Start the server by hand to see more")
             time.sleep(_POLL_SECONDS)
 
-    def _answers(self) -> bool:
+    def _accepts_connections(self) -> bool:
         try:
             self._as_root().close()
         except pymysql.OperationalError:
@@ -149,8 +149,8 @@ class PrivateMariadb:
         return True
 
     def _as_root(self) -> pymysql.Connection:
-        """A connection that the server trusts because the socket tells it who runs this process."""
-        return pymysql.connect(unix_socket=self._socket, user=_own_name(), autocommit=True)
+        """A connection without password: the socket authenticates the user of this process."""
+        return pymysql.connect(unix_socket=self._socket, user=_user_name(), autocommit=True)
 
     def _create_user(self) -> None:
         with closing(self._as_root()) as connection, connection.cursor() as cursor:
@@ -158,12 +158,12 @@ class PrivateMariadb:
             cursor.execute(f"grant all privileges on *.* to {_USER}")
 
     def _run(self, command: Sequence[str]) -> None:
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=self._folder, env=_environment(), capture_output=True, text=True, check=False
         )
-        if done.returncode != 0:
-            message = f"{Path(command[0]).name} failed: {(done.stderr or done.stdout).strip()}"
-            raise JobRunError(message, remedy="Look whether there is room in the temporary folder")
+        if result.returncode != 0:
+            message = f"{Path(command[0]).name} failed: {(result.stderr or result.stdout).strip()}"
+            raise JobRunError(message, remedy="Check that the temporary folder has free space")
 
 
 def _program(name: str) -> str | None:
@@ -171,12 +171,12 @@ def _program(name: str) -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    """What the server gets to see of this process's environment."""
+    """The server's environment."""
     return {"PATH": os.environ.get("PATH", os.defpath), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 
 
-def _own_name() -> str:
-    """The user who runs this process, as the server gets told of him by the socket; the environment may say another."""
+def _user_name() -> str:
+    """The user of this process as the socket reports it, which may differ from the environment's."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
@@ -187,7 +187,7 @@ def _free_port() -> int:
         return port
 
 
-def _ended(server: Child) -> bool:
+def _has_ended(server: Child) -> bool:
     try:
         server.wait(0)
     except TimeoutError:
@@ -195,8 +195,8 @@ def _ended(server: Child) -> bool:
     return True
 
 
-def _end(server: Child) -> None:
-    """Kill it: its data goes with it, so an orderly shutdown would be time lost."""
+def _stop(server: Child) -> None:
+    """Kill the server: its data is deleted anyway, so an orderly shutdown would waste time."""
     server.kill()
     server.wait()
 

@@ -1,4 +1,4 @@
-"""What stands in for DMS, as a process beside the embedded AWS: it can be killed and started again."""
+"""Runs the stand-in for DMS as a process, which can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReplicationCommand:
 
     Attributes:
         arguments: Program and arguments.
-        environment: The whole environment; the password is in it.
+        environment: The complete environment, including the password.
     """
 
     arguments: Sequence[str]
@@ -34,12 +34,12 @@ class ReplicationCommand:
 
 
 class Replicator:
-    """Runs a replication for as long as the `with` block lasts.
+    """Runs a replication for the duration of the `with` block.
 
     Args:
-        command: Starts it.
-        progress: Where it says how far it is.
-        log: File that takes what it writes to stderr.
+        command: Starts the replication.
+        progress: The replication's saved progress.
+        log: File for its output.
     """
 
     def __init__(self, command: ReplicationCommand, progress: ProgressFile, log: Path) -> None:
@@ -49,53 +49,53 @@ class Replicator:
         self._child: Child | None = None
 
     def __enter__(self) -> Replicator:
-        """Start it."""
+        """Start the process."""
         self._start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Kill it."""
+        """Kill the process."""
         self._kill()
 
     def kill_and_restart(self) -> None:
-        """Kill it (SIGKILL) wherever it is, and start another one."""
+        """Kill the process with SIGKILL, whatever it is doing, and start a new one."""
         self._kill()
         self._start()
 
     def position(self) -> BinlogPosition | None:
-        """Up to where the binlog's changes are in the raw bucket; None before the end of the full load."""
+        """Position up to which the binlog's changes are in the raw bucket; None before the end of the full load."""
         progress = self._progress.read()
         return progress.binlog if progress else None
 
     def wait_for_full_load(self, timeout_seconds: float) -> None:
-        """Wait until all `LOAD` files are there.
+        """Wait until all `LOAD` files are written.
 
         Raises:
-            JobRunError: They are not after this time, or the process has ended.
+            JobRunError: The time is over, or the process has ended.
         """
         self._wait(lambda: self.position() is not None, "the full load", timeout_seconds)
 
     def wait_for(self, end: BinlogPosition, timeout_seconds: float) -> None:
-        """Wait until the changes up to a place of the binlog are in the raw bucket.
+        """Wait until the changes up to a binlog position are in the raw bucket.
 
         Raises:
-            JobRunError: They are not after this time, or the process has ended.
+            JobRunError: The time is over, or the process has ended.
         """
 
-        def has_come() -> bool:
+        def has_arrived() -> bool:
             position = self.position()
             return position is not None and not position.is_before(end)
 
-        self._wait(has_come, f"{end.file}:{end.offset_bytes}", timeout_seconds)
+        self._wait(has_arrived, f"{end.file}:{end.offset_bytes}", timeout_seconds)
 
-    def _wait(self, is_so: Callable[[], bool], what: str, timeout_seconds: float) -> None:
+    def _wait(self, condition: Callable[[], bool], goal: str, timeout_seconds: float) -> None:
         deadline = time.monotonic() + timeout_seconds
-        while not is_so():
+        while not condition():
             if self._has_ended() or time.monotonic() > deadline:
                 lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-                message = f"The replication did not come to {what}: {' | '.join(lines)}"
+                message = f"The replication did not reach {goal}: {' | '.join(lines)}"
                 raise JobRunError(message, remedy=f"Its log is {self._log}")
             time.sleep(_POLL_SECONDS)
 

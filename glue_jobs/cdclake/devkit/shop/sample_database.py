@@ -1,8 +1,8 @@
-"""The sample shop in a real database, through the whole pipeline on the embedded AWS, and the lake held against it.
+"""Runs the sample shop in a real database through the whole pipeline on the embedded AWS, and compares every row.
 
-A private MariaDB holds the shop, a process of its own replicates it, and the events of raw files start the work from
-the beginning; the hourly run comes on top. The walkthrough's changes get to the lake by events alone. While the untidy
-ones are made, the hourly run goes round and round, and the replication is killed whenever it has sent some.
+The shop is in a private MariaDB server, and a separate process replicates it. File events and hourly runs both start
+jobs. The walkthrough's changes reach the lake by events alone. During the untidy changes, hourly runs repeat, and the
+replication is killed each time that it has written changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cdclake.devkit.replicate.connection import connect
 from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.replicate.snapshot import end_of_binlog, snapshot
 from cdclake.devkit.shop.check import read_lake
-from cdclake.devkit.shop.lake import catalog_differences
+from cdclake.devkit.shop.lake_tables import catalog_differences
 from cdclake.devkit.shop.replicator import Replicator
 from cdclake.errors import ConfigurationError, IntegrityError, JobRunError
 from cdclake.model.layout import LakeLayout
@@ -49,7 +49,7 @@ DATABASE = "shop"
 PARTITION_KEYS = {"productorder": "orderdate"}
 TIMESTAMP_COLUMN = "dms_timestamp"
 STAGES = 7
-"""How often `SampleDatabase` says that a stage begins."""
+"""Number of stages that `SampleDatabaseRun` reports."""
 
 _ADDED = (TIMESTAMP_COLUMN, "AR_H_CHANGE_SEQ")
 _REPLICATION_TIMEOUT_SECONDS = 120
@@ -59,14 +59,14 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class TableCheck:
-    """A lake table held against its source at one moment.
+    """A comparison of a lake table with its source.
 
     Attributes:
-        step: After what.
-        changes: ChangeRows that were committed since the check before.
-        rows_read: Change rows in these.
-        comparison: All rows of both.
-        catalog: What the catalog says otherwise than the lake table is.
+        step: The step before the check.
+        changes: Number of changes that were committed since the previous check.
+        rows_read: Number of change rows in them.
+        comparison: Comparison of all rows.
+        catalog: Differences between the catalog and the lake table.
     """
 
     step: str
@@ -78,12 +78,12 @@ class TableCheck:
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """All that is not as it should be, in words."""
+        """All differences, in words."""
         return (*self.comparison.differences, *self.catalog)
 
     @property
     def equal(self) -> bool:
-        """Whether the lake is as the source, and the catalog as the lake."""
+        """Whether the lake equals the source, and the catalog the lake."""
         return not self.differences
 
     def to_json(self) -> dict[str, Any]:
@@ -93,13 +93,13 @@ class TableCheck:
 
 @dataclass(frozen=True)
 class SampleReport:
-    """What came of it.
+    """Result of a run.
 
     Attributes:
-        checks: In the order they were made.
-        kills: How often the replication was killed.
-        hourly_runs: How many hourly runs there were.
-        seconds: From start to end.
+        checks: All checks, in order.
+        kills: Number of times that the replication was killed.
+        hourly_runs: Number of hourly runs.
+        seconds: Total duration.
     """
 
     checks: tuple[TableCheck, ...]
@@ -117,7 +117,7 @@ def sql_files() -> Path:
     """Folder of the sample database's scripts.
 
     Raises:
-        ConfigurationError: They are not there, as in an installation without the checkout.
+        ConfigurationError: The scripts are missing, as in an installation without a checkout.
     """
     folder = Path(cdclake.__file__).resolve().parents[2] / "sample_db"
     if not (folder / "schema.sql").is_file():
@@ -126,16 +126,16 @@ def sql_files() -> Path:
     return folder
 
 
-class SampleDatabase:
-    """The run, on an embedded AWS that cdclake is deployed in.
+class SampleDatabaseRun:
+    """A run on an embedded AWS with cdclake deployed.
 
     Args:
         aws: The embedded AWS.
-        deployment: What is deployed in it.
+        deployment: The deployment in it.
         server: The source.
-        command: Replicates it to the raw bucket.
-        run_hourly: Does what the hourly workflow does and waits for the end of it; raises if anything fails.
-        stage: Told of each stage as it begins, `STAGES` times.
+        command: Replicates the source to the raw bucket.
+        run_hourly: Runs the hourly workflow and waits for its end; raises if a job fails.
+        report_stage: Called with a text at the start of each of the `STAGES` stages.
     """
 
     def __init__(
@@ -145,13 +145,13 @@ class SampleDatabase:
         server: PrivateMariadb,
         command: ReplicationCommand,
         run_hourly: Callable[[], None],
-        stage: Callable[[str], None],
+        report_stage: Callable[[str], None],
     ) -> None:
         self._aws = aws
         self._deployment = deployment
         self._connection_options = server.connection_options
         self._run_hourly_once = run_hourly
-        self._stage = stage
+        self._report_stage = report_stage
         raw = S3Store(aws.client("s3"), deployment.raw_bucket)
         progress = ProgressFile(raw, deployment.raw_prefix, DATABASE)
         self._replicator = Replicator(command, progress, aws.logs_dir / "replication.log")
@@ -163,42 +163,42 @@ class SampleDatabase:
         self._kills = self._hourly_runs = 0
 
     def run(self, orders: int) -> SampleReport:
-        """Do it all.
+        """Run all stages.
 
         Args:
-            orders: Orders in the database at the beginning.
+            orders: Number of orders in the database at the start.
 
         Raises:
-            JobRunError: A job or the replication failed, or did not come to an end in time.
-            IntegrityError: A table was not registered as it should be.
+            JobRunError: A job or the replication failed, or did not finish in time.
+            IntegrityError: A table was not registered correctly.
         """
         started = time.monotonic()
-        self._stage("Filling the database")
+        self._report_stage("Filling the database")
         self._execute("schema.sql")
         self._execute("rows.sql", f"set @orders = {orders:d};")
         with self._replicator:
-            self._stage("Full load to the raw bucket")
+            self._report_stage("Replicating the full load to the raw bucket")
             self._replicator.wait_for_full_load(_REPLICATION_TIMEOUT_SECONDS)
-            self._stage("Tables are registered")
+            self._report_stage("Registering the tables")
             self._aws.wait_until_idle(_EVENT_TIMEOUT_SECONDS)
             self._run_hourly()
             self._activate()
-            self._stage("Full load to the lake, by the hourly run")
+            self._report_stage("Applying the full load in the hourly run")
             self._run_hourly()
             self._check("full load")
-            self._stage("The walkthrough's changes, by the events of files")
+            self._report_stage("Applying the walkthrough's changes after file events")
             self._execute("changes.sql")
             self._check("walkthrough's changes")
-            self._stage("Untidy changes, hourly runs and events; the replication is killed")
+            self._report_stage("Applying untidy changes while the replication is killed")
             self._make_untidy_changes()
             self._check("untidy changes")
-            self._stage("Another hourly run, which finds nothing to do")
+            self._report_stage("Running the hourly run again, which has nothing to do")
             self._run_hourly()
             self._check("another hourly run")
         return SampleReport(tuple(self._checks), self._kills, self._hourly_runs, round(time.monotonic() - started, 1))
 
     def _execute(self, script: str, before: str = "") -> None:
-        """Run a script of the sample database, as the `mysql` program does."""
+        """Run a script of the sample database, like the `mysql` program."""
         text = (sql_files() / script).read_text(encoding="utf-8")
         use = "" if script == "schema.sql" else f"use {DATABASE};"
         connection = connect(self._connection_options, client_flag=CLIENT.MULTI_STATEMENTS)
@@ -217,7 +217,7 @@ class SampleDatabase:
         def make() -> None:
             try:
                 self._execute("untidy.sql")
-            except Exception as error:  # noqa: BLE001 - raised again where somebody sees it
+            except Exception as error:  # noqa: BLE001 - raised again in the main thread
                 failures.append(error)
 
         changes = threading.Thread(target=make, daemon=True)
@@ -235,14 +235,14 @@ class SampleDatabase:
             raise failures[0]
 
     def _check(self, step: str) -> None:
-        """Wait until the lake has what the database has, and hold every table against it."""
+        """Wait until all changes of the database are applied, and compare every table."""
         with closing(connect(self._connection_options)) as connection:
             end = end_of_binlog(connection)
         self._replicator.wait_for(end, _REPLICATION_TIMEOUT_SECONDS)
         self._aws.wait_until_idle(_EVENT_TIMEOUT_SECONDS)
         with snapshot(self._connection_options, DATABASE) as now:
             for table in now.tables:
-                self._require_good_run(table)
+                self._check_last_run(table)
                 self._checks.append(self._check_table(step, table, pa.concat_tables(now.rows(table))))
 
     def _check_table(self, step: str, table: SourceTable, source: pa.Table) -> TableCheck:
@@ -262,25 +262,25 @@ class SampleDatabase:
         )
 
     def _activate(self) -> None:
-        """What a person does: look at each table that was registered, set its keys, turn it on."""
+        """Set each table's attributes and turn it on, as an operator does."""
         with snapshot(self._connection_options, DATABASE) as now:
             tables = now.tables
         for table in tables:
             state = self._state.get(self._path(table))
             if state is None or state.active:
-                found = "is not there" if state is None else "is active"
-                message = f"{table.name} should have been registered as inactive, and it {found}"
-                raise IntegrityError(message, remedy="Look at the logs of the Controller and of the function")
-            settings = {
+                actual = "is not registered" if state is None else "is active"
+                message = f"{table.name} must be registered as inactive, but it {actual}"
+                raise IntegrityError(message, remedy="Check the logs of the Controller and of the Lambda function")
+            attributes = {
                 Attribute.PRIMARY_KEY: ",".join(table.key),
                 Attribute.PARTITION_KEY: PARTITION_KEYS.get(table.name.table, Sentinel.NONE),
                 Attribute.ACTIVE_FLAG: Sentinel.ACTIVE,
             }
-            self._state.set_attributes(self._path(table), settings)
+            self._state.set_attributes(self._path(table), attributes)
 
-    def _require_good_run(self, table: SourceTable) -> None:
+    def _check_last_run(self, table: SourceTable) -> None:
         state = self._state.get(self._path(table))
-        error = state.item.get(Attribute.LAST_ERROR) if state else "it is not registered any more"
+        error = state.item.get(Attribute.LAST_ERROR) if state else "it is no longer registered"
         if error:
             message = f"The last run of {table.name} failed: {error}"
             raise JobRunError(message)

@@ -23,9 +23,9 @@ def sample(
 
     Example: cdclake local sample sample-files --orders 10000
     """
-    from cdclake.devkit.shop.source import Shop  # slow to import, and --help does not need it
+    from cdclake.devkit.shop.sample_shop import SampleShop  # slow to import, and --help does not need it
 
-    shop = Shop(lambda: datetime.now(timezone.utc), orders=orders)
+    shop = SampleShop(lambda: datetime.now(timezone.utc), orders=orders)
     written = []
     for name, make in (("full-load", shop.full_load), ("round-one", shop.round_one), ("round-two", shop.round_two)):
         files = make()

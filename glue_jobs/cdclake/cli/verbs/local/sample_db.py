@@ -26,7 +26,7 @@ _LOAD_FILE_KILOBYTES = 1_000
 _MAIN = "from cdclake.cli.main import main; main()"
 
 _COLUMNS = (
-    Column("step", "After"),
+    Column("step", "Step"),
     Column("table", "Table"),
     Column("changes", "Changes", number=True),
     Column("rows_read", "Change\nrows", number=True),
@@ -68,13 +68,13 @@ def sample_db(
 
 def _run(aws: EmbeddedAws, server: PrivateMariadb, orders: int, bar: ProgressBar) -> SampleReport:
     from cdclake.devkit.local import Deployment, deploy
-    from cdclake.devkit.shop.sample_database import STAGES, SampleDatabase
+    from cdclake.devkit.shop.sample_database import STAGES, SampleDatabaseRun
 
     deployment = Deployment()
     deploy(aws, deployment)
     bar.expect(STAGES)
     command = _replication(aws, deployment, server)
-    return SampleDatabase(aws, deployment, server, command, hourly_run(aws, deployment), bar.stage).run(orders)
+    return SampleDatabaseRun(aws, deployment, server, command, hourly_run(aws, deployment), bar.stage).run(orders)
 
 
 def _replication(aws: EmbeddedAws, deployment: Deployment, server: PrivateMariadb) -> ReplicationCommand:

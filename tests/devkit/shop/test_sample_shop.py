@@ -1,4 +1,4 @@
-"""The sample shop: the same seed gives the same files, and they have the shape that DMS gives them."""
+"""The sample shop produces the same files for the same seed, in the format of DMS."""
 
 import csv
 import gzip
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.devkit.shop.data import TIMESTAMP_COLUMN
-from cdclake.devkit.shop.source import ROUND_ONE_ORDERS, STORE_SCHEMA, Shop
+from cdclake.devkit.shop.sample_shop import ROUND_ONE_ORDERS, STORE_SCHEMA, SampleShop
 from cdclake.model.rawfiles import ListedObject, RawKind, raw_files, split_raw_key
 from cdclake.model.schema import parse_columns
 
@@ -20,7 +20,7 @@ START = datetime(2024, 4, 1, 9, tzinfo=timezone.utc)
 
 
 class TickingClock:
-    """Moves on by a millisecond and a bit whenever it is asked."""
+    """Advances by more than a millisecond with each call."""
 
     def __init__(self):
         self.now = START
@@ -32,7 +32,7 @@ class TickingClock:
 
 @pytest.fixture
 def shop():
-    return Shop(TickingClock(), orders=ORDERS)
+    return SampleShop(TickingClock(), orders=ORDERS)
 
 
 def parquet(file):
@@ -48,18 +48,18 @@ def one(files, table):
     return file
 
 
-def test_same_seed_and_clock_give_the_same_files():
-    first, second = (Shop(TickingClock(), orders=ORDERS) for _ in range(2))
-    for make in (Shop.full_load, Shop.round_one, Shop.round_two):
+def test_the_same_seed_and_clock_produce_the_same_files():
+    first, second = (SampleShop(TickingClock(), orders=ORDERS) for _ in range(2))
+    for make in (SampleShop.full_load, SampleShop.round_one, SampleShop.round_two):
         assert make(first) == make(second)
 
 
-def test_another_seed_gives_other_orders():
-    other = Shop(TickingClock(), orders=ORDERS, seed=8)
-    assert not other.expected("productorder").equals(Shop(TickingClock(), orders=ORDERS).expected("productorder"))
+def test_another_seed_produces_other_orders():
+    other = SampleShop(TickingClock(), orders=ORDERS, seed=8)
+    assert not other.expected("productorder").equals(SampleShop(TickingClock(), orders=ORDERS).expected("productorder"))
 
 
-def test_every_file_is_recognised_as_raw_data_of_its_table(shop):
+def test_every_file_is_recognized_as_raw_data_of_its_table(shop):
     files = [*shop.full_load(), *shop.round_one(), *shop.round_two()]
     assert all(split_raw_key(f"dms/{file.key}", "dms/") for file in files)
     objects = [ListedObject(f.key, len(f.data), START) for f in files if f.key.startswith("shop/productorder/")]
@@ -69,7 +69,7 @@ def test_every_file_is_recognised_as_raw_data_of_its_table(shop):
     assert len(changes) == 3
 
 
-def test_full_load_files_hold_the_source_by_key_with_the_timestamp_first_and_no_op(shop):
+def test_full_load_files_have_the_source_rows_by_key_with_a_timestamp_and_no_op(shop):
     files = [f for f in shop.full_load() if f.key.startswith("shop/productorder/")]
     rows = pa.concat_tables(parquet(file) for file in files)
     assert rows.column_names == [TIMESTAMP_COLUMN, *shop.expected("productorder").column_names]
@@ -78,7 +78,7 @@ def test_full_load_files_hold_the_source_by_key_with_the_timestamp_first_and_no_
     assert rows.drop_columns([TIMESTAMP_COLUMN]).cast(source.schema).equals(source)
 
 
-def test_timestamp_column_is_required_text_and_the_rest_optional(shop):
+def test_the_timestamp_column_is_required_text_and_the_others_are_optional(shop):
     file = pq.ParquetFile(pa.BufferReader(one(shop.round_one(), "product").data))
     assert file.metadata.num_row_groups == 1
     assert file.metadata.metadata is None
@@ -90,7 +90,7 @@ def test_timestamp_column_is_required_text_and_the_rest_optional(shop):
     assert len(stamp) == len("2024-04-01 09:00:00.000000")
 
 
-def test_store_comes_as_csv_without_header_that_the_schema_attribute_describes(shop):
+def test_store_is_csv_without_header_as_the_schema_attribute_declares(shop):
     rows = csv_rows(one(shop.full_load(), "store").data)
     assert {len(row) for row in rows} == {len(parse_columns(STORE_SCHEMA))}
     assert [row[1] for row in rows] == [str(number) for number in range(1001, 1009)]
@@ -115,13 +115,13 @@ def test_round_one_is_the_walkthroughs_script(shop):
     assert shop.expected("product").num_rows == 999
 
 
-def test_a_delete_carries_the_row_as_it_was(shop):
-    was = next(row for row in shop.expected("product").to_pylist() if row["id"] == 1002)
+def test_a_delete_has_the_row_before_the_delete(shop):
+    before = next(row for row in shop.expected("product").to_pylist() if row["id"] == 1002)
     deleted = parquet(one(shop.round_one(), "product")).to_pylist()[1]
-    assert {name: deleted[name] for name in was} == was
+    assert {name: deleted[name] for name in before} == before
 
 
-def test_round_two_touches_every_day_and_holds_every_sequence_of_one_key_in_one_file(shop):
+def test_round_two_changes_every_day_and_has_every_sequence_of_one_key_in_one_file(shop):
     days = set(shop.expected("productorder")["orderdate"].to_pylist())
     shop.round_one()
     before = {row["id"]: row for row in shop.expected("productorder").to_pylist()}
@@ -134,7 +134,7 @@ def test_round_two_touches_every_day_and_holds_every_sequence_of_one_key_in_one_
     assert set(Counter("".join(ops) for ops in operations.values())) == {"IU", "ID", "UD", "DI"}
 
 
-def test_applying_the_change_files_to_the_full_load_gives_what_the_source_expects(shop):
+def test_applying_the_change_files_to_the_full_load_reproduces_the_source(shop):
     rows = {row["id"]: row for row in shop.expected("productorder").to_pylist()}
     for file in [*shop.round_one(), *shop.round_two()]:
         if file.key.startswith("shop/productorder/"):
@@ -147,9 +147,9 @@ def test_applying_the_change_files_to_the_full_load_gives_what_the_source_expect
     assert rows == expected
 
 
-def test_statements_on_rows_that_do_not_fit_are_refused(shop):
+def test_statements_that_contradict_the_rows_are_refused(shop):
     product = shop.tables["product"]
-    for wrong in (lambda: product.insert(product.row(1001)), lambda: product.delete(1), lambda: product.update(1)):
+    for invalid in (lambda: product.insert(product.row(1001)), lambda: product.delete(1), lambda: product.update(1)):
         with pytest.raises(KeyError):
-            wrong()
+            invalid()
     assert product.take_changes() == []

@@ -1,7 +1,7 @@
-"""The sample shop: a source database in memory whose changes come out as AWS DMS files, and who knows the truth.
+"""The sample shop in memory: a source database that produces AWS DMS files and knows the expected rows.
 
-The first round of changes is the script of AWS's walkthrough in our words; the second is the untidy kind that a real
-source sends late.
+The first round of changes follows the script of AWS's walkthrough. The second has late corrections, as real sources
+send them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from cdclake.devkit.dms.files import ChangeRows, change_bytes, full_load_bytes
 from cdclake.devkit.dms.names import ChangeFileTimes, DmsFile, change_path, full_load_path, table_folder
 from cdclake.devkit.shop import data
 from cdclake.devkit.shop.data import TIMESTAMP_COLUMN
-from cdclake.devkit.shop.source_table import KEY, Row, SourceTable
+from cdclake.devkit.shop.memory_table import KEY, MemoryTable, Row
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from cdclake.devkit.shop.source_table import ChangeRow
+    from cdclake.devkit.shop.memory_table import ChangeRow
     from cdclake.ports import Clock
 
 DEFAULT_ORDERS = 300_000
@@ -37,13 +37,13 @@ STORE_SCHEMA = (
 """`Schema` attribute of the store table, whose CSV files have no header line."""
 
 
-class Shop:
+class SampleShop:
     """A database with the tables `store`, `product` and `productorder`.
 
     Args:
-        clock: Commit times and file names come from it.
-        orders: Orders in the full load, at least `MIN_ORDERS`.
-        seed: The same seed, orders and clock give the same files.
+        clock: Returns commit times and the times in file names.
+        orders: Number of orders in the full load, at least `MIN_ORDERS`.
+        seed: The same seed, orders and clock produce the same files.
     """
 
     def __init__(self, clock: Clock, *, orders: int = DEFAULT_ORDERS, seed: int = 7) -> None:
@@ -53,14 +53,14 @@ class Shop:
         self._clock = clock
         self._seed = seed
         self._times = ChangeFileTimes(clock)
-        self._catalogue = data.products(seed)
+        self._catalog = data.products(seed)
         self._next_order = orders + 1
         starting_rows = {
             "store": data.stores(),
-            "product": self._catalogue,
-            "productorder": data.orders(orders, seed, self._catalogue),
+            "product": self._catalog,
+            "productorder": data.orders(orders, seed, self._catalog),
         }
-        self.tables = {name: SourceTable(rows, clock) for name, rows in starting_rows.items()}
+        self.tables = {name: MemoryTable(rows, clock) for name, rows in starting_rows.items()}
 
     @staticmethod
     def name_of(table: str) -> TableName:
@@ -68,11 +68,11 @@ class Shop:
         return TableName(data.SCHEMA_NAME, table)
 
     def expected(self, table: str) -> pa.Table:
-        """The source's rows now, in no order, in the source's columns."""
+        """The current rows of a table, in no order, with the source's columns."""
         return self.tables[table].rows()
 
     def full_load(self) -> list[DmsFile]:
-        """The `LOAD*` files of all tables as they are now, each file's rows by key."""
+        """The `LOAD*` files of the current rows of all tables, each ordered by key."""
         files = []
         written_utc = self._clock()
         for spec in data.TABLES.values():
@@ -96,7 +96,7 @@ class Shop:
         return files
 
     def round_one(self) -> list[DmsFile]:
-        """The walkthrough's script: rename a product, delete one, a day's orders, a new store."""
+        """The walkthrough's script: rename a product, delete one, insert a day of orders and a store."""
         product, store = self.tables["product"], self.tables["store"]
         product.update(1001, name="Sample Product", dept="Sample Dept", category="Sample Category")
         product.delete(1002)
@@ -107,18 +107,18 @@ class Shop:
         return self.change_files()
 
     def round_two(self) -> list[DmsFile]:
-        """Late corrections, in two change files of orders: see `_correct_late` and `_several_changes_of_one_key`."""
+        """Late corrections, in two change files of orders; see `_correct_late` and `_change_keys_repeatedly`."""
         self.tables["store"].update(1003, address1='7 Rue de l\u2019Église, "B"\n2e étage', zip=None)
         self.tables["product"].update(1003, price=data.price(1), weightkg=None, discontinued=True)
         late = LATE_UPDATES + LATE_DELETES + LATE_MOVES + 2 * LATE_TWICE
         keys = self._spread_keys(late)
         self._correct_late(keys[: late - 2 * LATE_TWICE])
         files = self.change_files()
-        self._several_changes_of_one_key(keys[late - 2 * LATE_TWICE :])
+        self._change_keys_repeatedly(keys[late - 2 * LATE_TWICE :])
         return files + self.change_files()
 
     def _correct_late(self, keys: list[int]) -> None:
-        """Updates, deletes, and orders that move to another day and so to another partition."""
+        """Updates, deletes, and orders that move to another day and thus to another partition."""
         orders = self.tables["productorder"]
         for key in keys[:LATE_UPDATES]:
             orders.update(key, quantity=key % 7, note=data.NOTES[key % len(data.NOTES)], gift=None)
@@ -128,8 +128,8 @@ class Shop:
             day = orders.row(key)["orderdate"] - timedelta(days=1 + key % 5)
             orders.update(key, orderdate=day, createdat=data.at(day, key % 86_400))
 
-    def _several_changes_of_one_key(self, keys: list[int]) -> None:
-        """In one file: insert and update, insert and delete, update and delete, delete and insert of the same key."""
+    def _change_keys_repeatedly(self, keys: list[int]) -> None:
+        """Changes of the same key in one file: insert and update or delete, update and delete, delete and insert."""
         orders = self.tables["productorder"]
         for number, row in enumerate(self._new_orders(2 * LATE_TWICE)):
             orders.insert(row)
@@ -146,15 +146,15 @@ class Shop:
             orders.insert({**row, "note": "again"})
 
     def _new_orders(self, count: int) -> list[Row]:
-        """Rows of the day after the full load's last, with new ids."""
+        """Orders with new ids, of the day after the last day of the full load."""
         first = self._next_order
         self._next_order += count
         day = data.FIRST_DAY + timedelta(days=data.DAYS)
-        rows: list[Row] = data.orders_of_a_day(first, count, day, self._seed, self._catalogue).to_pylist()
+        rows: list[Row] = data.orders_of_a_day(first, count, day, self._seed, self._catalog).to_pylist()
         return rows
 
     def _spread_keys(self, count: int) -> list[int]:
-        """`count` ids of orders from all days, shuffled."""
+        """Ids of `count` orders from all days, shuffled."""
         ids = np.sort(self.expected("productorder")[KEY].to_numpy())
         chosen = ids[np.linspace(0, len(ids) - 1, count).astype(int)]
         return [int(key) for key in np.random.default_rng([self._seed, 3]).permutation(chosen)]

@@ -1,4 +1,4 @@
-"""One table of the source database, in memory: statements change it, and it remembers them as DMS would see them."""
+"""A source table in memory that records its changes, as DMS would read them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ KEY = "id"
 
 
 class ChangeRow(NamedTuple):
-    """One change as DMS reads it from the source's log: a delete carries the row as it was."""
+    """One change as DMS reads it from the source's log; a delete has the row before the delete."""
 
     op: str
     committed_utc: datetime
     row: Row
 
 
-class SourceTable:
-    """Rows by `id`, as they are now, and the changes nobody has taken yet.
+class MemoryTable:
+    """The current rows by `id`, and the changes since the last `take_changes`.
 
-    Most rows never change, so they stay in the Arrow table they came in; changed ones are kept beside it.
+    Most rows never change and stay in the initial Arrow table; changed rows are stored separately.
 
     Args:
-        rows: Starting rows, by `id`, which is unique.
-        clock: Gives each change its commit time.
+        rows: Initial rows, ordered by `id`, which is unique.
+        clock: Returns the commit time of each change.
     """
 
     def __init__(self, rows: pa.Table, clock: Clock) -> None:
@@ -49,31 +49,31 @@ class SourceTable:
         return self._start.schema
 
     def row(self, key: int) -> Row:
-        """The row of an id.
+        """The row with this id.
 
         Raises:
-            KeyError: There is none.
+            KeyError: The row does not exist.
         """
         row = self._find(key)
         if row is None:
-            message = f"no row of id {key}"
+            message = f"no row with id {key}"
             raise KeyError(message)
         return row
 
     def _find(self, key: int) -> Row | None:
         if key in self._changed:
             return self._changed[key]
-        place = int(np.searchsorted(self._start_ids, key))
-        if place == len(self._start_ids) or self._start_ids[place] != key:
+        index = int(np.searchsorted(self._start_ids, key))
+        if index == len(self._start_ids) or self._start_ids[index] != key:
             return None
-        found: Row = self._start.slice(place, 1).to_pylist()[0]
-        return found
+        row: Row = self._start.slice(index, 1).to_pylist()[0]
+        return row
 
     def insert(self, row: Row) -> None:
-        """Add a row.
+        """Insert a row.
 
         Raises:
-            KeyError: There is one of that id.
+            KeyError: A row with this id exists.
         """
         if self._find(row[KEY]) is not None:
             message = f"duplicate id {row[KEY]}"
@@ -84,28 +84,28 @@ class SourceTable:
         """Set columns of a row.
 
         Raises:
-            KeyError: There is no such row.
+            KeyError: The row does not exist.
         """
         self._write("U", {**self.row(key), **values})
 
     def delete(self, key: int) -> None:
-        """Take a row away.
+        """Delete a row.
 
         Raises:
-            KeyError: There is no such row.
+            KeyError: The row does not exist.
         """
         row = self.row(key)
         self._changed[key] = None
         self._log.append(ChangeRow("D", self._clock(), row))
 
     def rows(self) -> pa.Table:
-        """The rows as they are now, in no order."""
-        same = self._start.filter(~np.isin(self._start_ids, list(self._changed)))
+        """The current rows, in no order."""
+        unchanged = self._start.filter(~np.isin(self._start_ids, list(self._changed)))
         written = [row for row in self._changed.values() if row is not None]
-        return pa.concat_tables([same, pa.Table.from_pylist(written, self.columns)])
+        return pa.concat_tables([unchanged, pa.Table.from_pylist(written, self.columns)])
 
     def take_changes(self) -> list[ChangeRow]:
-        """The changes since the last call, in the order of the statements."""
+        """The changes since the last call, in statement order."""
         taken, self._log = self._log, []
         return taken
 

@@ -1,0 +1,54 @@
+"""The sample shop's lake tables: their attributes, and whether they and the catalog equal the source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cdclake.control.catalog.plan import catalog_entry, table_name
+from cdclake.devkit.shop.check import ChecksumComparison, compare, read_lake
+from cdclake.devkit.shop.data import TABLES
+from cdclake.devkit.shop.memory_table import KEY
+from cdclake.devkit.shop.sample_shop import STORE_SCHEMA
+from cdclake.model.names import Attribute, Sentinel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from cdclake.commit.log import ChangeLog
+    from cdclake.ports import Catalog, ObjectStore
+
+
+def attributes_of(table: str) -> dict[str, str]:
+    """The attributes with which an operator activates a table."""
+    spec = TABLES[table]
+    attributes = {
+        Attribute.PRIMARY_KEY: KEY,
+        Attribute.PARTITION_KEY: ",".join(spec.partition_key) or Sentinel.NONE,
+        Attribute.ACTIVE_FLAG: Sentinel.ACTIVE,
+    }
+    return {**attributes, Attribute.SCHEMA: STORE_SCHEMA} if spec.csv else attributes
+
+
+def compare_with_source(log: ChangeLog, lake: ObjectStore, catalog: Catalog, source: pa.Table) -> ChecksumComparison:
+    """Compare a lake table with its source, and the catalog with the lake table.
+
+    Args:
+        log: The table's change log, with at least one change.
+        lake: The lake bucket.
+        catalog: The catalog.
+        source: The current rows of the source.
+    """
+    comparison = compare(read_lake(lake, log.layout, source.schema), source, KEY)
+    return replace(comparison, differences=(*comparison.differences, *catalog_differences(log, catalog)))
+
+
+def catalog_differences(log: ChangeLog, catalog: Catalog) -> Iterator[str]:
+    """Differences between the catalog and the lake table, in words."""
+    name, expected = table_name(log.layout.name), catalog_entry(log.snapshot(log.head()), log.layout)
+    if catalog.table(name) != expected.table:
+        yield f"the catalog's table {name} differs from the lake table"
+    elif set(catalog.partitions(name)) != set(expected.partitions):
+        yield f"the partitions of the catalog's table {name} differ from those of the lake table"
