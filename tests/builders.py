@@ -1,29 +1,49 @@
-"""Builds change records and lake tables for tests, without an engine."""
+"""Builds what tests work on: change records, lake tables without an engine, and whole installations on folders."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
+from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import KeepAlive, no_lease, publish, roll_forward
 from cdclake.commit.undo import UndoPlan, apply_undo, plan_reapply, plan_rollback
+from cdclake.control.controller import PlanInputs, execute, plan
+from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.jobs.entry import error_line
+from cdclake.control.run.process_table import Ports, process_tables
+from cdclake.control.run.spark_batch import run_batch
+from cdclake.errors import CdclakeError
+from cdclake.lake.operations.job import relative_file
+from cdclake.lake.operations.load import load_incremental, load_initial
+from cdclake.lake.operations.table_run import TableRun
+from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import LakeLayout
+from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute, Sentinel
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
-from cdclake.model.table import TableName
+from cdclake.model.table import TableName, TableSettings
+from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
+    from cdclake.model.table import TableState
     from cdclake.ports import Clock, ObjectStore
 
 FIRST_CHANGE_UTC = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 LAYOUT = LakeLayout("lake", "", TableName("shop", "orders"))
 SCHEMA = Schema((Column("id", "bigint"),))
+RAW, LAKE = "raw", "lake"
+"""Buckets of a `FolderInstallation`."""
+SPARK = InProcessSpark()
 
 
 def change_record(change: int = 1, **fields: Any) -> ChangeRecord:
@@ -181,3 +201,149 @@ class LakeBuilder:
     def control_keys(self, folder: str = "") -> list[str]:
         """Keys below a folder of the control area."""
         return [entry.key for entry in self.store.list(self.layout.control_prefix + folder)]
+
+
+def table_run(
+    raw: Path, lake: Path, raw_prefix: str, layout: LakeLayout, item: Mapping[str, str], **fields: Any
+) -> TableRun:
+    """A run of one table whose buckets are folders.
+
+    Args:
+        raw: Folder of the raw bucket.
+        lake: Folder of the lake bucket.
+        raw_prefix: The table's folder in the raw bucket.
+        layout: Where the lake table lies.
+        item: The table's item.
+        fields: Fields of the run that are not as for the first run of all.
+    """
+    defaults = {
+        "raw": store(raw.as_uri()),
+        "raw_fs": lake_filesystem(raw.as_uri()),
+        "raw_prefix": raw_prefix,
+        "log": ChangeLog(store(lake.as_uri()), layout),
+        "lake_fs": lake_filesystem(lake.as_uri()),
+        "settings": TableSettings.from_item(item),
+        "run_id": "run-1",
+        "fencing_token": 1,
+        "clock": _now,
+    }
+    return TableRun(**{**defaults, **fields})
+
+
+def run_load_job(job: str, run: TableRun, arguments: Mapping[str, str]) -> dict[str, Any]:
+    """What a Spark job does for one table, in this process; returns its summary."""
+    if job == JOB_LOAD_INITIAL:
+        return load_initial(run, SPARK, int(arguments[Argument.BASE_CHANGE]))
+    names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
+    last, new = (relative_file(arguments[name], arguments[Argument.BUCKET], run.raw_prefix) for name in names)
+    return load_incremental(run, SPARK, last, new, int(arguments[Argument.NEW_INCREMENTAL_FILES]))
+
+
+class FolderInstallation:
+    """The pipeline with its buckets in folders: the Controller, ProcessTable and Spark jobs run in this process.
+
+    Args:
+        root: Empty folder, in which the folders `raw` and `lake` are created.
+        prefix: Raw prefix of all tables.
+        clock: Returns the time.
+    """
+
+    def __init__(self, root: Path, prefix: str = "", clock: Clock | None = None) -> None:
+        self.root, self.prefix, self.clock = root, prefix, clock or _now
+        for bucket in (RAW, LAKE):
+            (root / bucket).mkdir()
+        self.states, self.metrics = MemoryState(), MemoryMetrics()
+        self.jobs = MemoryJobs(self.run_job)
+        self._runs = 0
+
+    def bucket(self, name: str) -> ObjectStore:
+        return store((self.root / name).as_uri())
+
+    def state(self, path: str) -> TableState:
+        state = self.states.get(path)
+        assert state is not None
+        return state
+
+    def log(self, path: str) -> ChangeLog:
+        return ChangeLog(self.bucket(LAKE), LakeLayout(LAKE, "", self.state(path).name))
+
+    def activate(self, path: str, **attributes: str) -> None:
+        """Set attributes and turn a table on, as an operator does."""
+        self.states.set_attributes(path, {**attributes, Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
+
+    def run_controller(self) -> None:
+        inputs = PlanInputs(self.bucket(RAW), self.states, RAW, self.prefix)
+        execute(plan(inputs, self.clock()), self.states, self.jobs, self.clock())
+
+    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+        """What the job runner does when a run is started; returns how the run ended."""
+        self._runs += 1
+        run = self.process if job == JOB_PROCESS_TABLE else self.run_spark_job
+        try:
+            error = run(job, arguments, f"run-{self._runs}")
+        except CdclakeError as problem:
+            error = error_line(problem)
+        return JobRun("", JobState.FAILED if error else JobState.SUCCEEDED, "FAILED" if error else "SUCCEEDED", error)
+
+    def process(
+        self,
+        _job: str,
+        arguments: Mapping[str, str],
+        run_id: str,
+        through: Callable[[object], object] = lambda port: port,
+    ) -> str:
+        """Run ProcessTable; returns nothing, or its error.
+
+        Args:
+            arguments: Arguments of the run.
+            run_id: Its id.
+            through: What lies between the run and each of its ports.
+        """
+        if Argument.PATHS in arguments:
+            paths = parse_paths(arguments[Argument.PATHS])
+        else:
+            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+        ports = Ports(
+            states=cast("MemoryState", through(self.states)),
+            jobs=cast("MemoryJobs", through(self.jobs)),
+            open_bucket=lambda name: cast("ObjectStore", through(self.bucket(name))),
+            clock=self.clock,
+            sleep=lambda _: None,
+            metrics=self.metrics,
+        )
+        return str(process_tables(paths, LAKE, "", run_id, ports).to_json()["error"] or "")
+
+    def run_spark_job(
+        self,
+        job: str,
+        arguments: Mapping[str, str],
+        run_id: str,
+        through: Callable[[object], object] = lambda port: port,
+    ) -> str:
+        """Run a Spark job for one table or a batch; returns what the run of a batch failed of, or nothing."""
+        lake = cast("ObjectStore", through(self.bucket(LAKE)))
+
+        def load(table: Mapping[str, str]) -> dict[str, Any]:
+            layout = LakeLayout.from_arguments(table[Argument.OUT_PATH], table[Argument.FOLDER])
+            run = table_run(
+                self.root / RAW,
+                self.root / LAKE,
+                table[Argument.PREFIX],
+                layout,
+                parse_item(table[Argument.ITEM]),
+                log=ChangeLog(lake, layout),
+                run_id=run_id,
+                fencing_token=int(table[Argument.FENCING_TOKEN]),
+                clock=self.clock,
+            )
+            return run_load_job(job, run, table)
+
+        if Argument.BATCH in arguments:
+            key = arguments[Argument.BATCH].removeprefix(f"s3://{LAKE}/")
+            return str(run_batch(lake, key, load, lambda: True)["error"])
+        load(arguments)
+        return ""
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)

@@ -17,16 +17,15 @@ from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.operations.direct.input_tables import input_keys
 from cdclake.lake.operations.erase.erase import Erasure, ErasureResult, erase
 from cdclake.lake.operations.erase.progress import Progress
-from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_filter import RowKeys
-from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INITIAL, Argument
+from cdclake.model.names import Argument
 from cdclake.model.table import TableSettings
 from cdclake.ports import JobRun, JobState
+from tests.builders import SPARK, run_load_job
 from tests.crash.faults import Injector
 from tests.crash.places import LAKE, RAW
 from tests.lake.table import NAME, RAW_PREFIX
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 PATH = f"{RAW}/{RAW_PREFIX}"
 LAYOUT = LakeLayout(LAKE, "", NAME)
-SPARK = InProcessSpark()
 FOR_EVER = timedelta(days=36500)
 
 
@@ -191,12 +189,7 @@ class Actor:
         item, token = parse_item(arguments[Argument.ITEM]), int(arguments[Argument.FENCING_TOKEN])
         run = self._table_run(item, token, f"{self._task.run_id}-job-{self._jobs}")
         try:
-            if job == JOB_LOAD_INITIAL:
-                load_initial(run, SPARK, int(arguments[Argument.BASE_CHANGE]))
-            else:
-                names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
-                last, new = (relative_file(arguments[name], RAW, RAW_PREFIX) for name in names)
-                load_incremental(run, SPARK, last, new)
+            run_load_job(job, run, arguments)
         except (CdclakeError, OSError) as error:
             return JobRun("", JobState.FAILED, JobState.FAILED.value, error_line(error))
         return JobRun("", JobState.SUCCEEDED, JobState.SUCCEEDED.value)

@@ -24,28 +24,30 @@ def test_in_the_end_47_tables_equal_the_oracle_and_3_say_what_is_wrong(tmp_path:
     town = Town(tmp_path, TABLES, SEED)
     for table in town.tables:
         town.write_load(table)
-    town.hour()  # it registers them, inactive
+    town.run_hourly()  # it registers them, inactive
     town.come_to_rest()
     for number, table in enumerate(town.tables):
-        town.turn_on(table, primary_key="no_such_column" if number == WRONG_KEY else "id")
+        town.activate(
+            table.path, PrimaryKey="no_such_column" if number == WRONG_KEY else "id", FullLoadQuietMinutes="0"
+        )
     for number in range(ROUNDS):
         chaotic_round(town, number)
     town.deadly = False
     for _ in range(CALM_ROUNDS):
-        town.hour()
+        town.run_hourly()
         town.come_to_rest()
         town.pass_time()
     town.close()
 
     for number, table in enumerate(town.tables):
-        item = town.state(table).item
+        item = town.state(table.path).item
         assert Attribute.LEASE_HOLDER not in item, table.path
         if number in (TRUNCATED, WRONG_KEY, STRANGER):
             assert item[Attribute.LAST_RUN_STATE] == "FAILED", table.path
         else:
             assert (item[Attribute.LAST_RUN_STATE], item[Attribute.LAST_ERROR]) == ("SUCCEEDED", ""), table.path
             assert town.rows(table) == table.expected(), table.path
-    told = {number: town.state(town.tables[number]).item[Attribute.LAST_ERROR] for number in BROKEN_SAYS}
+    told = {number: town.state(town.tables[number].path).item[Attribute.LAST_ERROR] for number in BROKEN_SAYS}
     assert all(word in told[number] for number, words in BROKEN_SAYS.items() for word in words), told
     kept = town.lake_folder(town.tables[STRANGER]).glob("0*.parquet")
     assert any(kept)  # readers keep what there was
@@ -81,11 +83,11 @@ def chaotic_round(town: Town, number: int) -> None:
         (town.lake_folder(town.tables[STRANGER]) / "stranger.parquet").write_bytes(b"who put this here?")
     events = keys + dice.sample(keys, len(keys) // 4)
     dice.shuffle(events)
-    town.hour()
+    town.run_hourly()
     for first in range(0, len(events), 3):
         town.event(events[first : first + 3])
         if first == 12:
-            town.hour()
+            town.run_hourly()
     town.come_to_rest()
     town.pass_time()
 

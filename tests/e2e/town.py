@@ -12,34 +12,23 @@ from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState
-from cdclake.adapters.stores import store
-from cdclake.commit.log import ChangeLog
-from cdclake.control.controller import PlanInputs, execute, plan
-from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.adapters.memory import ManualClock
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.process_table import Ports, process_tables
-from cdclake.control.run.spark_batch import run_batch
 from cdclake.errors import CdclakeError
-from cdclake.lake.operations.job import relative_file
-from cdclake.lake.operations.load import load_incremental, load_initial
-from cdclake.lake.operations.table_run import TableRun
-from cdclake.lake.spark.in_process import InProcessSpark
-from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.position import position
-from cdclake.model.table import TableSettings, TableState
 from cdclake.oracle import ChangeRow, LakeRow, merge
 from cdclake.ports import JobRun, JobState
 from on_raw_file.handler import Dependencies, handle
+from tests.builders import LAKE, RAW, FolderInstallation
 from tests.lake.table import by_key, rows_of
 
 if TYPE_CHECKING:
@@ -47,12 +36,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.model.change import ChangeRecord
-    from cdclake.ports import ObjectStore
 
-RAW, LAKE, PREFIX = "raw", "lake", "dms/"
+PREFIX = "dms/"
 KEY = ("id",)
 COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int64())])
-SPARK = InProcessSpark()
 
 
 class KilledError(BaseException):
@@ -100,7 +87,7 @@ class SourceTable:
         return merge(KEY, self.loads, self.changes)
 
 
-class Town:
+class Town(FolderInstallation):
     """The tables and what works on them.
 
     Attributes:
@@ -108,16 +95,13 @@ class Town:
         happened: Counts what the town has seen.
     """
 
+    clock: ManualClock
+
     def __init__(self, root: Path, tables: int, seed: int) -> None:
+        super().__init__(root, PREFIX, ManualClock())
         self.dice = random.Random(seed)
-        self.clock = ManualClock()
-        self.states, self.metrics = MemoryState(), MemoryMetrics()
-        self.jobs = MemoryJobs(self._job)
         self.deadly = True
         self.happened: Counter[str] = Counter()
-        self._root = root
-        for bucket in (RAW, LAKE):
-            (root / bucket).mkdir()
         self._pool = ThreadPoolExecutor(6)
         self._futures: list[Future[object]] = []
         self._lock = Lock()
@@ -143,7 +127,7 @@ class Town:
 
     def _write(self, table: SourceTable, name: str, rows: pa.Table) -> str:
         table.folder.mkdir(parents=True, exist_ok=True)
-        hidden = self._root / f"{uuid4().hex}.parquet"
+        hidden = self.root / f"{uuid4().hex}.parquet"
         pq.write_table(rows, hidden)
         moment = self.clock().timestamp()
         os.utime(hidden, (moment, moment))
@@ -166,10 +150,9 @@ class Town:
         dependencies = Dependencies(self.states, self.jobs, PREFIX, JOB_PROCESS_TABLE)
         self._go(lambda: handle({"Records": records}, dependencies, self.clock()))
 
-    def hour(self) -> None:
+    def run_hourly(self) -> None:
         """The workflow starts the Controller."""
-        inputs = PlanInputs(store((self._root / RAW).as_uri()), self.states, RAW, PREFIX)
-        self._go(lambda: execute(plan(inputs, self.clock()), self.states, self.jobs, self.clock()))
+        self._go(self.run_controller)
 
     def come_to_rest(self) -> None:
         """Wait until nothing runs any more. What a run died of otherwise than by being killed is raised."""
@@ -195,45 +178,18 @@ class Town:
 
     # --- jobs ---
 
-    def _job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         with self._lock:
             may_die = self.deadly and self.dice.random() < 0.2
             # A Spark job makes fewer calls than ProcessTable.
             life = Life(self.dice.randint(1, 120 if job == JOB_PROCESS_TABLE else 40) if may_die else 10**9)
+        run_id = uuid4().hex
         if job == JOB_PROCESS_TABLE:
-            self._go(lambda: self._process(arguments, life))
+            self.happened["packs"] += Argument.PATHS in arguments
+            self._go(lambda: self.process(job, arguments, run_id, partial(Mortal, life=life)))
             return [JobState.ACTIVE]
-        return self._spark_job(job, arguments, life)
-
-    def _process(self, arguments: Mapping[str, str], life: Life) -> None:
-        if Argument.PATHS in arguments:
-            paths = parse_paths(arguments[Argument.PATHS])
-            self.happened["packs"] += 1
-        else:
-            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
-        ports = Ports(
-            states=cast("MemoryState", Mortal(self.states, life)),
-            jobs=cast("MemoryJobs", Mortal(self.jobs, life)),
-            open_bucket=lambda bucket: self._store(bucket, life),
-            clock=self.clock,
-            sleep=lambda _: None,
-            metrics=self.metrics,
-        )
-        process_tables(paths, LAKE, "", f"run-{uuid4().hex}", ports)
-
-    def _spark_job(self, job: str, arguments: Mapping[str, str], life: Life) -> JobRun:
-        run_id = f"jr-{uuid4().hex}"
-
-        def load(table: Mapping[str, str]) -> dict[str, Any]:
-            return self._load(job, table, run_id, life)
-
         try:
-            if Argument.BATCH in arguments:
-                key = arguments[Argument.BATCH].removeprefix(f"s3://{LAKE}/")
-                error = str(run_batch(self._store(LAKE, life), key, load, lambda: True)["error"])
-            else:
-                load(arguments)
-                error = ""
+            error = self.run_spark_job(job, arguments, run_id, partial(Mortal, life=life))
         except KilledError:
             self.happened["Spark job killed"] += 1
             error = "The driver was killed"
@@ -241,61 +197,22 @@ class Town:
             error = error_line(problem)
         return JobRun("", JobState.FAILED if error else JobState.SUCCEEDED, "FAILED" if error else "SUCCEEDED", error)
 
-    def _load(self, job: str, arguments: Mapping[str, str], run_id: str, life: Life) -> dict[str, Any]:
-        layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
-        raw, lake = ((self._root / bucket).as_uri() for bucket in (RAW, LAKE))
-        run = TableRun(
-            raw=store(raw),
-            raw_fs=lake_filesystem(raw),
-            raw_prefix=arguments[Argument.PREFIX],
-            log=ChangeLog(self._store(LAKE, life), layout),
-            lake_fs=lake_filesystem(lake),
-            settings=TableSettings.from_item(parse_item(arguments[Argument.ITEM])),
-            run_id=run_id,
-            fencing_token=int(arguments[Argument.FENCING_TOKEN]),
-            clock=self.clock,
-        )
-        if job == JOB_LOAD_INITIAL:
-            return load_initial(run, SPARK, int(arguments[Argument.BASE_CHANGE]))
-        names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
-        last, new = (relative_file(arguments[name], RAW, run.raw_prefix) for name in names)
-        return load_incremental(run, SPARK, last, new, int(arguments[Argument.NEW_INCREMENTAL_FILES]))
-
-    def _store(self, bucket: str, life: Life) -> ObjectStore:
-        return cast("ObjectStore", Mortal(store((self._root / bucket).as_uri()), life))
-
-    # --- what a person sees and does ---
-
-    def state(self, table: SourceTable) -> TableState:
-        state = self.states.get(table.path)
-        assert state
-        return state
+    # --- what an operator sees ---
 
     def lake_folder(self, table: SourceTable) -> Path:
-        return self._root / LAKE / "shop" / table.folder.name
+        return self.root / LAKE / "shop" / table.folder.name
 
     def rows(self, table: SourceTable) -> list[LakeRow]:
         folder = self.lake_folder(table)
         files = sorted(folder.glob("*.parquet"))
         return by_key([row for file in files for row in rows_of(file.name, pq.read_table(file), COLUMNS)], KEY)
 
-    def turn_on(self, table: SourceTable, primary_key: str = "id") -> None:
-        self.states.set_attributes(
-            table.path,
-            {
-                Attribute.PRIMARY_KEY: primary_key,
-                Attribute.FULL_LOAD_QUIET_MINUTES: "0",
-                Attribute.ACTIVE_FLAG: "true",
-            },
-        )
-
     def change_records(self, table: SourceTable) -> list[ChangeRecord]:
-        layout = LakeLayout(LAKE, "", self.state(table).name)
-        log = ChangeLog(store((self._root / LAKE).as_uri()), layout)
+        log = self.log(table.path)
         return list(log.newest_first(log.head()))
 
     def left_over_batches(self) -> int:
-        return len(list((self._root / LAKE / "_cdclake").glob("batch-*")))
+        return len(list((self.root / LAKE / "_cdclake").glob("batch-*")))
 
     def pass_time(self, minutes: int = 20) -> None:
         self.clock.now += timedelta(minutes=minutes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
@@ -16,7 +16,6 @@ from cdclake.adapters.stores import store
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.operations.load import load_incremental, load_initial
-from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.raw.reader import inspect, read
 from cdclake.lake.raw.rows import ReadBatch
@@ -29,6 +28,7 @@ from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import HIVE_NULL_PARTITION
 from cdclake.model.table import TableName, TableSettings
 from cdclake.oracle import ChangeRow, LakeRow
+from tests.builders import table_run
 from tests.lake.dying_store import Death, DyingStore
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.direct.apply import DirectResult
     from cdclake.lake.operations.direct.input_tables import InputRows
+    from cdclake.lake.operations.table_run import TableRun
     from cdclake.model.rawfiles import RawFile
     from cdclake.ports import ObjectStore
 
@@ -142,21 +143,20 @@ class Table:
 
     def run(self) -> TableRun:
         self.runs += 1
-        log = self.log
-        if self.death:
-            log = ChangeLog(cast("ObjectStore", DyingStore(log.store, self.death)), self.layout)
-        raw, lake = self.raw.as_uri(), self.lake.as_uri()
-        return TableRun(
-            raw=store(raw),
-            raw_fs=lake_filesystem(raw),
-            raw_prefix=RAW_PREFIX,
-            log=log,
-            lake_fs=lake_filesystem(lake),
-            settings=TableSettings.from_item(self.item),
+        run = table_run(
+            self.raw,
+            self.lake,
+            RAW_PREFIX,
+            self.layout,
+            self.item,
             run_id=f"run-{self.runs}",
             fencing_token=self.runs,
             clock=lambda: self.now,
         )
+        if self.death:
+            dying = cast("ObjectStore", DyingStore(run.log.store, self.death))
+            run = replace(run, log=ChangeLog(dying, self.layout))
+        return run
 
     def load_initial(self) -> dict[str, Any]:
         return load_initial(self.run(), self.spark)
