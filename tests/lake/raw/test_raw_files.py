@@ -273,7 +273,7 @@ def test_a_key_that_comes_twice_in_a_full_load_is_refused(tmp_path: Path) -> Non
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     row = {"id": 1, "fullname": "a", "city": "x"}
     table.write_load([row, row])
-    with pytest.raises(BadRowError, match="comes again in a later one"):
+    with pytest.raises(BadRowError, match="later full-load row has the same key"):
         table.load_initial()
     assert table.files() == []
 

@@ -1,1 +1,1 @@
-"""Merges change rows into the lake's data files: find, resolve, rewrite."""
+"""Merges change rows into data files: find existing rows, resolve, rewrite."""

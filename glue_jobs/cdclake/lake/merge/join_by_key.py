@@ -1,4 +1,4 @@
-"""Brings the rows of a change together with what the lake holds of their keys, a range of keys in each task."""
+"""Co-groups the rows of a change with the lake's rows of the same keys, one key range per task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, KeyValue
 
 ROWS_PER_KEY_RANGE = 250_000
-PROBES_PER_CORE = 2
+PROBE_TASKS_PER_CORE = 2
 
 
 def cogroup_by_key(
@@ -32,35 +32,35 @@ def cogroup_by_key(
     shape: TableShape,
     locations: tasks.Locations,
 ) -> DistributedRows:
-    """Rows, and the lake's rows of the same keys, partitioned by range of key.
+    """Group rows of a change and the lake's rows of the same keys by key range.
 
     Args:
-        batches: Pairs of anything and a blob of rows sorted by route. Of an `InProcessRdd` the result is one too, and
-            only the look at the data files is Spark's.
-        rows: How many rows they are.
-        samples: Some of their routes, sorted.
+        batches: Pairs of any value and rows sorted by leading key. If they are an `InProcessRdd`, so is the result, and
+            Spark only reads the data files.
+        rows: Number of rows in the batches.
+        samples: Some of their leading keys, sorted.
         files: Live data files.
 
     Returns:
-        `(bucket, (whether these are the lake's rows, blob))`.
+        `(key range, (whether the rows are the lake's, rows))`.
     """
     bounds = key_range_bounds(rows, samples)
-    buckets = len(bounds) + 1
-    to_bucket = partial(tasks.rows_by_key_range, bounds=bounds)
-    entries = batches.flatMap(to_bucket).mapValues(_of_change).partitionBy(buckets, int)
+    key_ranges = len(bounds) + 1
+    split = partial(tasks.rows_by_key_range, bounds=bounds)
+    entries = batches.flatMap(split).mapValues(_from_change).partitionBy(key_ranges, int)
     if not files:
         return entries
-    probe = partial(tasks.find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds)
-    located = probe_files(spark, batches, files, probe).mapValues(_of_lake)
-    # Both are partitioned alike, so the union shuffles nothing again.
-    return entries.union(located.partitionBy(buckets, int))
+    find = partial(tasks.find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds)
+    existing_rows = probe_files(spark, batches, files, find).mapValues(_from_lake)
+    # Both have the same partitioner, so the union needs no further shuffle.
+    return entries.union(existing_rows.partitionBy(key_ranges, int))
 
 
 def key_range_bounds(rows: int, samples: Sequence[KeyValue]) -> list[KeyValue]:
-    """Bounds of the ranges of key that so many rows are resolved in.
+    """Bounds of the key ranges for a number of rows.
 
     Args:
-        samples: Some of their routes, sorted.
+        samples: Some of their leading keys, sorted.
     """
     return quantiles(samples, ceil(rows / ROWS_PER_KEY_RANGE) or 1)
 
@@ -68,42 +68,42 @@ def key_range_bounds(rows: int, samples: Sequence[KeyValue]) -> list[KeyValue]:
 def probe_files(
     spark: Backend, batches: DistributedRows, files: Sequence[DataFile], find: Callable[..., Iterator[Any]]
 ) -> DistributedRows:
-    """What data files hold of the keys of some rows.
+    """Look up the keys of some rows in data files.
 
     Args:
         batches: As for `cogroup_by_key`; so is the result.
-        files: The data files, one or more.
-        find: A task, given pairs of the index of a file and a blob of routes and keys.
+        files: The data files, at least one.
+        find: The task, given pairs of a file's index and the keys to look up in it.
     """
-    wanted = batches.flatMap(partial(tasks.keys_by_file, files=files)).partitionBy(probe_task_count(spark, files), int)
-    found = to_spark(spark, wanted).mapPartitions(SparkTask(find))
-    return InProcessRdd([found.collect()]) if isinstance(wanted, InProcessRdd) else found
+    keys = batches.flatMap(partial(tasks.keys_by_file, files=files)).partitionBy(probe_task_count(spark, files), int)
+    found = to_spark(spark, keys).mapPartitions(SparkTask(find))
+    return InProcessRdd([found.collect()]) if isinstance(keys, InProcessRdd) else found
 
 
 def probe_task_count(spark: Backend, files: Sequence[Any]) -> int:
-    """How many tasks look into so many files."""
-    return min(len(files), spark.defaultParallelism * PROBES_PER_CORE)
+    """Number of tasks that look up keys in these files."""
+    return min(len(files), spark.defaultParallelism * PROBE_TASKS_PER_CORE)
 
 
 def to_spark(spark: Backend, rows: DistributedRows) -> DistributedRows:
-    """Rows that the driver holds, in tasks as they are partitioned; others as they are."""
+    """Send rows on the driver to tasks, keeping their partitions; rows already in tasks stay as they are."""
     if not isinstance(rows, InProcessRdd):
         return rows
     return spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
 
 
 def sum_values(values: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
-    """Sum of values, of which each task adds up its own."""
+    """Sum values; each task sums its own."""
     return reduce(add, values.mapPartitions(partial(_sum_partition, zero=zero)).collect(), zero)
 
 
 def sum_stats(batches: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
-    """Sum of what batches tell of their rows: the first of each pair."""
+    """Sum the statistics of batches: the first of each pair."""
     return sum_values(batches.map(_first), zero)
 
 
 def union_all(parts: Sequence[DistributedRows]) -> DistributedRows:
-    """All rows of one or more parts. Parts that are partitioned alike are not shuffled again."""
+    """All rows of one or more parts. Parts with the same partitioner need no further shuffle."""
     return reduce(_union, parts)
 
 
@@ -111,8 +111,8 @@ def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: 
     yield reduce(add, values, zero)
 
 
-def _union(one: DistributedRows, other: DistributedRows) -> DistributedRows:
-    return one.union(other)
+def _union(left: DistributedRows, right: DistributedRows) -> DistributedRows:
+    return left.union(right)
 
 
 def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
@@ -123,9 +123,9 @@ def _items(partition: list[Any]) -> list[Any]:
     return partition
 
 
-def _of_change(blob: bytes) -> tuple[bool, bytes]:
-    return False, blob
+def _from_change(rows: bytes) -> tuple[bool, bytes]:
+    return False, rows
 
 
-def _of_lake(blob: bytes) -> tuple[bool, bytes]:
-    return True, blob
+def _from_lake(rows: bytes) -> tuple[bool, bytes]:
+    return True, rows

@@ -1,4 +1,4 @@
-"""The kernel: data files (one, several or none) plus their changes give the files that take their place."""
+"""The kernel: merges base files (several, one or none) and their changes into new data files."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class MergeSpec:
     """What to merge.
 
     Attributes:
-        base_keys: Keys of the data files to replace, in the order their rows are to have; none if all rows are new.
-        base_rows: How many rows they hold.
-        partition: Partition of the files and of every row added.
-        pieces: How many files to make.
-        staged_keys: Keys to write to, at least `pieces`.
-        full_load: Whether the added rows are a full load's, which are older than every change: their position, which
-            so far holds file and row, is written as the empty one.
-        purge_soft_deleted: Whether rows that were deleted softly leave the base files.
+        base_keys: Object keys of the data files to replace, in the order of their rows; none if all rows are new.
+        base_rows: Number of rows in them.
+        partition: Partition of these files and of every added row.
+        file_count: Number of files to write.
+        staged_keys: Object keys to write to, at least `file_count`.
+        full_load: Whether the added rows are a full load's, which are older than every change. They are written with
+            the empty position, in place of the one that contains file and row.
+        purge_soft_deleted: Whether to drop soft-deleted rows of the base files.
     """
 
     base_keys: tuple[str, ...]
     base_rows: int
     partition: Partition
-    pieces: int
+    file_count: int
     staged_keys: tuple[str, ...]
     full_load: bool = False
     purge_soft_deleted: bool = False
@@ -55,101 +55,102 @@ class MergeSpec:
 
 @dataclass(frozen=True)
 class MergeResult:
-    """What came of a merge.
+    """Outcome of a merge.
 
     Attributes:
         files: The files written, `path` being the staged key; none if no row is left.
-        repeated: Rows of a full load whose key a later row of it has too; they were left out.
+        duplicates: Full-load rows that were left out because a later row has the same key.
     """
 
     files: tuple[DataFile, ...]
-    repeated: tuple[BadRow, ...] = ()
+    duplicates: tuple[BadRow, ...] = ()
 
 
 def merge(
     fs: FileSystem,
-    job: MergeSpec,
+    spec: MergeSpec,
     shape: TableShape,
     removals: pa.ChunkedArray | None,
     additions: pa.Table,
-    deletes: pa.ChunkedArray | None = None,
+    soft_deletes: pa.ChunkedArray | None = None,
 ) -> MergeResult:
-    """Write the base files without some rows and with others.
+    """Write the base files without removed rows and with added ones.
 
-    Rows that stay keep their order; added rows follow, by key. Only when the result is cut into several files is all of
-    it sorted by key, so that the files' key ranges stay apart.
+    Remaining rows keep their order; added rows follow, by key. Only if the result is split into several files are all
+    rows sorted by key, so that the files' key ranges do not overlap.
 
     Args:
         fs: Lake file system.
-        removals: Keys of rows that leave the base files, each in them exactly once; None for none.
-        additions: Rows in flight, all of the job's partition, any order.
-        deletes: Keys of rows that stay as deleted ones, likewise.
+        removals: Keys of rows to remove from the base files, which contain each exactly once; None for none.
+        additions: Rows in flight, all of the spec's partition, any order.
+        soft_deletes: Keys of rows to mark as deleted, likewise.
 
     Raises:
-        IntegrityError: The base files do not hold exactly the rows that were to be removed or deleted.
+        IntegrityError: The base files do not contain exactly the rows to remove or to mark.
     """
-    added, repeated = _one_of_each_key(additions, shape)
-    if job.full_load:
+    added, duplicates = _without_duplicates(additions, shape)
+    if spec.full_load:
         added = _with_position(added, FULL_LOAD_POSITION)
-    kept_rows = job.base_rows - (len(removals) if removals is not None else 0)
-    rows_per_file = ceil((kept_rows + added.num_rows) / job.pieces)
-    writer = DataFileWriter(fs, job.staged_keys[: job.pieces], shape, job.partition, rows_per_file)
-    leaving, dying = (None if keys is None else keys.combine_chunks() for keys in (removals, deletes))
-    batches = _kept(fs, job, shape, leaving, dying)
-    if job.pieces > 1:
+    remaining_rows = spec.base_rows - (len(removals) if removals is not None else 0)
+    rows_per_file = ceil((remaining_rows + added.num_rows) / spec.file_count)
+    writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file)
+    remove, mark = (None if keys is None else keys.combine_chunks() for keys in (removals, soft_deletes))
+    batches = _remaining_rows(fs, spec, shape, remove, mark)
+    if spec.file_count > 1:
         rows = pa.concat_tables([*batches, conform(added, shape.stored)])
-        writer.write(_sorted_by_route(rows, shape, job.partition))
+        writer.write(_sorted_by_key(rows, shape, spec.partition))
     else:
         for batch in batches:
             writer.write(batch)
         writer.write(added)
     writer.close()
-    return MergeResult(tuple(writer.written), repeated)
+    return MergeResult(tuple(writer.written), duplicates)
 
 
-def _kept(
-    fs: FileSystem, job: MergeSpec, shape: TableShape, removals: pa.Array | None, deletes: pa.Array | None
+def _remaining_rows(
+    fs: FileSystem, spec: MergeSpec, shape: TableShape, remove: pa.Array | None, mark: pa.Array | None
 ) -> Iterator[pa.Table]:
-    wanted, met = sum(len(keys) for keys in (removals, deletes) if keys is not None), 0
-    for base in job.base_keys:
-        for batch in read_batches(fs, base, shape, encoded=job.pieces == 1):
+    expected, found = sum(len(keys) for keys in (remove, mark) if keys is not None), 0
+    for base in spec.base_keys:
+        for batch in read_batches(fs, base, shape, encoded=spec.file_count == 1):
             rows = batch
-            if wanted:
-                keys = shape.keys_of(rows, job.partition)[1]
-                gone, dead = (_among(keys, few) for few in (removals, deletes))
-                met += gone.true_count + dead.true_count
-                rows = _marked(rows, dead) if dead.true_count else rows
-                rows = rows.filter(pc.invert(gone)) if gone.true_count else rows
-            yield rows.filter(pc.invert(is_deleted(rows))) if job.purge_soft_deleted else rows
-    if met != wanted:
-        message = f"Of the rows that were to leave data files or be deleted there, {met} of {wanted} are there"
-        raise IntegrityError(message, remedy="Reload the table with a full load", file=", ".join(job.base_keys))
+            if expected:
+                keys = shape.keys_of(rows, spec.partition)[1]
+                removed, marked = (_is_among(keys, wanted) for wanted in (remove, mark))
+                found += removed.true_count + marked.true_count
+                rows = _mark_deleted(rows, marked) if marked.true_count else rows
+                rows = rows.filter(pc.invert(removed)) if removed.true_count else rows
+            yield rows.filter(pc.invert(is_deleted(rows))) if spec.purge_soft_deleted else rows
+    if found != expected:
+        message = f"Data files contain {found} of {expected} rows that a change removes or deletes"
+        raise IntegrityError(message, remedy="Reload the table with a full load", file=", ".join(spec.base_keys))
 
 
-def _among(keys: pa.Array, wanted: pa.Array | None) -> pa.Array:
+def _is_among(keys: pa.Array, wanted: pa.Array | None) -> pa.Array:
     return pa.repeat(False, len(keys)) if wanted is None else matches(keys, wanted)
 
 
-def _marked(rows: pa.Table, dead: pa.Array) -> pa.Table:
-    """Rows of a data file, some of them as deleted ones."""
-    operations = pc.if_else(dead, DELETE, rows[OP_COLUMN].cast(pa.string()))
+def _mark_deleted(rows: pa.Table, marked: pa.Array) -> pa.Table:
+    """Set the operation of some rows of a data file to `D`."""
+    operations = pc.if_else(marked, DELETE, rows[OP_COLUMN].cast(pa.string()))
     return rows.set_column(rows.schema.get_field_index(OP_COLUMN), OP_COLUMN, operations)
 
 
-def _one_of_each_key(additions: pa.Table, shape: TableShape) -> tuple[pa.Table, tuple[BadRow, ...]]:
-    """Rows by key, of one key the last by position; and the others."""
+def _without_duplicates(additions: pa.Table, shape: TableShape) -> tuple[pa.Table, tuple[BadRow, ...]]:
+    """The last row of each key by position, sorted by key; and the other rows."""
     if not shape.primary_key:
         return additions, ()
     ordered = in_order(additions)
-    last = is_last_of_key(ordered[KEY].combine_chunks())
-    if last.true_count == len(last):
+    is_last = is_last_of_key(ordered[KEY].combine_chunks())
+    if is_last.true_count == len(is_last):
         return ordered, ()
-    return ordered.filter(last), tuple(_repeated(row, shape) for row in ordered.filter(pc.invert(last)).to_pylist())
+    duplicates = ordered.filter(pc.invert(is_last)).to_pylist()
+    return ordered.filter(is_last), tuple(_duplicate(row, shape) for row in duplicates)
 
 
-def _repeated(row: dict[str, Any], shape: TableShape) -> BadRow:
+def _duplicate(row: dict[str, Any], shape: TableShape) -> BadRow:
     file, _, number = row[POSITION].rpartition("|")
-    reason = f"The key ({', '.join(shape.primary_key)}) of a full-load row comes again in a later one"
+    reason = f"A later full-load row has the same key ({', '.join(shape.primary_key)})"
     return BadRow(file, int(number), reason, {name: str(row[name]) for name in shape.schema.names})
 
 
@@ -158,7 +159,7 @@ def _with_position(rows: pa.Table, position: str) -> pa.Table:
     return rows.set_column(index, rows.schema.field(index), pa.repeat(position, rows.num_rows))
 
 
-def _sorted_by_route(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
+def _sorted_by_key(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
     if not shape.primary_key:
         return rows
     return rows.take(pc.array_sort_indices(shape.leading_key_of(rows, partition)))

@@ -1,4 +1,4 @@
-"""What becomes of each change row: the last change of a key wins, and only if it is later than what the lake holds."""
+"""Resolves change rows: the last change of a key wins, and only if it is later than what the lake has."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
 
 FILE_INDEX = "_file"
-"""Index of the data file in the snapshot that holds a key."""
+"""Index, in the snapshot, of the data file that contains a row."""
 PARTITION_ID = "_partition"
 SOFT_DELETED = "_dead"
-"""Whether a row of the lake was deleted softly."""
+"""Whether a row of the lake is soft-deleted."""
 KEPT_AS_DELETED = "_stays"
-"""Whether a row that was deleted stays in its file, with the operation `D`."""
+"""Whether a deleted row stays in its file, with the operation `D`."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows of one task by what became of them; add them up for the books."""
+    """Rows of one task by outcome; the books add them up."""
 
     applied: int = 0
     superseded: int = 0
@@ -50,15 +50,15 @@ class Counts:
 
 @dataclass(frozen=True)
 class ResolvedBatch:
-    """Outcome for the keys of one task.
+    """Outcome of a batch of change rows.
 
     Attributes:
-        removals: Index of a data file to the route and key of rows that leave it, because they are deleted, replaced in
+        removals: By index of a data file, leading key and key of rows that leave it: rows that are deleted, replaced in
             the same file, or moved to another partition. If the table deletes softly, `KEPT_AS_DELETED` marks those
-            that stay in it as deleted rows.
-        replacements: Index of a data file to the rows that take the place of removed ones in the same file.
-        inserts: Partition to rows that are new in it, sorted by route if there is one.
-        tombstones: Route, key and position of each delete that counts; None for a table without a key.
+            that stay in the file as deleted rows.
+        replacements: By index of a data file, rows that replace removed ones in the same file.
+        inserts: By partition, rows that are new in it, sorted by leading key if there is one.
+        tombstones: Leading key, key and position of each delete that applies; None for a table without a key.
     """
 
     counts: Counts
@@ -68,163 +68,166 @@ class ResolvedBatch:
     tombstones: pa.Table | None = None
 
 
-def resolve(rows: pa.Table, found: pa.Table, buried: pa.Table, shape: TableShape) -> ResolvedBatch:
-    """Decide for all rows of some keys.
+def resolve(rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table, shape: TableShape) -> ResolvedBatch:
+    """Resolve all change rows of some keys.
 
     Args:
-        rows: Rows in flight; all rows of each key, any order.
-        found: The lake's rows of those keys: key, file index, position, partition id, whether they are dead, and if
-            changes may leave columns out, all source columns; one for a key at most.
-        buried: Tombstones of those keys: key and position; several for a key are possible.
+        rows: Rows in flight: all rows of each key, any order.
+        existing_rows: The lake's rows of these keys, at most one per key, see `tasks.existing_rows_schema`.
+        tombstones: Tombstones of these keys: key and position; a key may have several.
         shape: Shape of the table.
 
     Raises:
-        IntegrityError: The lake holds a key twice.
+        IntegrityError: The lake contains a key twice.
     """
-    if len(pc.unique(found[KEY])) != found.num_rows:
-        raise IntegrityError("The lake table holds a key more than once", remedy="Reload the table with a full load")
-    rows, live = in_order(rows), found.filter(pc.invert(found[SOFT_DELETED]))
-    known, buried = _not_after(rows, found), _not_after(rows, _last_graves(buried))
-    winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(known, buried))), live, shape)
-    present, deletes = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
+    if len(pc.unique(existing_rows[KEY])) != existing_rows.num_rows:
+        message = "The lake table contains a key more than once"
+        raise IntegrityError(message, remedy="Reload the table with a full load")
+    rows, live = in_order(rows), existing_rows.filter(pc.invert(existing_rows[SOFT_DELETED]))
+    is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
+    winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(is_known, has_tombstone))), live, shape)
+    is_present, is_delete = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
     counts = Counts(
         applied=winners.num_rows,
         superseded=rows.num_rows - winners.num_rows,
-        inserted=_count(pc.invert(pc.or_(present, deletes))),
-        updated=_count(pc.and_(present, pc.invert(deletes))),
-        deleted=_count(pc.and_(present, deletes)),
-        absent=_count(pc.and_(pc.invert(present), deletes)),
+        inserted=_count(pc.invert(pc.or_(is_present, is_delete))),
+        updated=_count(pc.and_(is_present, pc.invert(is_delete))),
+        deleted=_count(pc.and_(is_present, is_delete)),
+        absent=_count(pc.and_(pc.invert(is_present), is_delete)),
     )
-    stored, deleted = winners.filter(pc.invert(deletes)), winners.filter(deletes)
+    stored, deleted = winners.filter(pc.invert(is_delete)), winners.filter(is_delete)
     if shape.soft_delete:
-        news = pc.invert(pc.or_(known, matches(rows[KEY], stored[KEY])))
-        dead = _last_known(rows.filter(news), buried.filter(news), found, shape)
-        stored = in_order(pa.concat_tables([stored, dead]))
-    place = _matching(found, stored[KEY])
-    same_partition = pc.equal(partition_ids(stored, shape.partition_key), place[PARTITION_ID])
+        is_new = pc.invert(pc.or_(is_known, matches(rows[KEY], stored[KEY])))
+        soft_deleted = _soft_deleted_rows(rows.filter(is_new), has_tombstone.filter(is_new), existing_rows, shape)
+        stored = in_order(pa.concat_tables([stored, soft_deleted]))
+    before = _matching(existing_rows, stored[KEY])
+    same_partition = pc.equal(partition_ids(stored, shape.partition_key), before[PARTITION_ID])
     in_place = pc.fill_null(same_partition, False)
     return ResolvedBatch(
         counts,
-        removals=_by_file(_leaving(found, stored, deleted, shape)),
-        replacements=_by_file(stored.append_column(FILE_INDEX, place[FILE_INDEX]).filter(in_place)),
+        removals=_by_file(_removed_rows(existing_rows, stored, deleted, shape)),
+        replacements=_by_file(stored.append_column(FILE_INDEX, before[FILE_INDEX]).filter(in_place)),
         inserts=dict(by_partition(stored.filter(pc.invert(in_place)), shape.partition_key)),
         tombstones=deleted.select([LEADING_KEY, KEY, POSITION]),
     )
 
 
-def _leaving(found: pa.Table, stored: pa.Table, deleted: pa.Table, shape: TableShape) -> pa.Table:
-    """The lake's rows that others take the place of, and those that are deleted; see `ResolvedBatch.removals`."""
-    replaced = matches(found[KEY], stored[KEY])
-    gone = pc.and_(matches(found[KEY], deleted[KEY]), pc.invert(replaced))
+def _removed_rows(existing_rows: pa.Table, stored: pa.Table, deleted: pa.Table, shape: TableShape) -> pa.Table:
+    """Existing rows that are replaced or deleted, see `ResolvedBatch.removals`."""
+    is_replaced = matches(existing_rows[KEY], stored[KEY])
+    is_deleted = pc.and_(matches(existing_rows[KEY], deleted[KEY]), pc.invert(is_replaced))
     if not shape.soft_delete:
-        return found.filter(pc.or_(replaced, gone)).select([FILE_INDEX, LEADING_KEY, KEY])
-    gone = pc.and_(gone, pc.invert(found[SOFT_DELETED]))
-    leaving = found.append_column(KEPT_AS_DELETED, gone).filter(pc.or_(replaced, gone))
-    return leaving.select([FILE_INDEX, LEADING_KEY, KEY, KEPT_AS_DELETED])
+        return existing_rows.filter(pc.or_(is_replaced, is_deleted)).select([FILE_INDEX, LEADING_KEY, KEY])
+    is_deleted = pc.and_(is_deleted, pc.invert(existing_rows[SOFT_DELETED]))
+    removed = existing_rows.append_column(KEPT_AS_DELETED, is_deleted).filter(pc.or_(is_replaced, is_deleted))
+    return removed.select([FILE_INDEX, LEADING_KEY, KEY, KEPT_AS_DELETED])
 
 
-def _last_known(rows: pa.Table, buried: pa.ChunkedArray, found: pa.Table, shape: TableShape) -> pa.Table:
-    """Rows that are stored as deleted ones: the last that inserts and updates hold of keys that are deleted now.
+def _soft_deleted_rows(
+    rows: pa.Table, has_tombstone: pa.ChunkedArray, existing_rows: pa.Table, shape: TableShape
+) -> pa.Table:
+    """Soft-deleted rows to store: the last insert or update of each key that is deleted after the change.
 
     Args:
-        rows: Rows later than the lake's of keys that are not live after the change, in order.
-        buried: Whether each is not later than a remembered delete.
-        found: The lake's rows.
+        rows: Rows in order, of keys that are not live after the change, and later than the lake's.
+        has_tombstone: Whether each is not later than a tombstone of its key.
+        existing_rows: The lake's rows.
     """
-    held = _up_to_last_told(rows)
-    rows, buried = rows.filter(held), buried.filter(held)
-    if shape.partial:  # what was inserted again after a delete does not go on from the row before it
-        late = rows.filter(pc.and_(buried, is_last_of_key(_one(rows[KEY]))))
-        found = found.filter(pc.or_(pc.invert(found[SOFT_DELETED]), matches(found[KEY], late[KEY])))
-    last = _last_of_each_key(rows, found, shape)
+    has_values = _until_last_upsert(rows)
+    rows, has_tombstone = rows.filter(has_values), has_tombstone.filter(has_values)
+    if shape.partial:  # a row inserted after a delete does not inherit from the deleted one
+        late = rows.filter(pc.and_(has_tombstone, is_last_of_key(_one_chunk(rows[KEY]))))
+        is_live = pc.invert(existing_rows[SOFT_DELETED])
+        existing_rows = existing_rows.filter(pc.or_(is_live, matches(existing_rows[KEY], late[KEY])))
+    last = _last_of_each_key(rows, existing_rows, shape)
     index = last.schema.get_field_index(OP_COLUMN)
     return last.set_column(index, last.schema.field(index), pa.repeat(DELETE, last.num_rows))
 
 
-def _up_to_last_told(rows: pa.Table) -> pa.Array:
-    """Of rows in order, which are not among the deletes that come last of their key."""
+def _until_last_upsert(rows: pa.Table) -> pa.Array:
+    """Whether each row is not one of the deletes at the end of its key's rows, which are in order."""
     if not rows.num_rows:
         return pa.array([], pa.bool_())
-    starts, ends = _spans(is_last_of_key(_one(rows[KEY])))
-    locations = np.arange(rows.num_rows)
-    deletes = pc.equal(rows[OP_COLUMN], DELETE).to_numpy()
-    last = np.maximum.reduceat(np.where(deletes, -1, locations), starts)
-    return pa.array(locations <= np.repeat(last, ends - starts + 1))
+    starts, ends = _spans(is_last_of_key(_one_chunk(rows[KEY])))
+    indices = np.arange(rows.num_rows)
+    is_delete = pc.equal(rows[OP_COLUMN], DELETE).to_numpy()
+    last = np.maximum.reduceat(np.where(is_delete, -1, indices), starts)
+    return pa.array(indices <= np.repeat(last, ends - starts + 1))
 
 
 def resolve_without_key(rows: pa.Table, partition_key: Sequence[str]) -> ResolvedBatch:
-    """Outcome for a table without a key: inserts are taken, everything else is ignored."""
+    """Resolve change rows of a table without a key: inserts are applied, updates and deletes are ignored."""
     inserts = rows.filter(pc.equal(rows[OP_COLUMN], INSERT))
     counts = Counts(applied=inserts.num_rows, inserted=inserts.num_rows, ignored=rows.num_rows - inserts.num_rows)
     return ResolvedBatch(counts, inserts=dict(by_partition(inserts, partition_key)))
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def in_order(rows: pa.Table, columns: Sequence[str] = (LEADING_KEY, KEY, POSITION)) -> pa.Table:
-    """Rows sorted by these columns."""
-    if rows.num_rows and _ascends(_one(rows[columns[0]])):
+    """Sort rows by these columns."""
+    if rows.num_rows and _is_ascending(_one_chunk(rows[columns[0]])):
         return rows
     return rows.take(pc.sort_indices(rows, [(name, "ascending") for name in columns]))
 
 
-def _ascends(values: pa.Array) -> bool:
-    """Whether each value is greater than the one before: then there is nothing to sort, which takes time."""
+def _is_ascending(values: pa.Array) -> bool:
+    """Whether each value is greater than the one before, which saves the sort."""
     return bool(pc.all(pc.less(values.slice(0, len(values) - 1), values.slice(1))).as_py() is not False)
 
 
 def is_last_of_key(keys: pa.Array) -> pa.Array:
-    """Of sorted keys, which are the last of their kind."""
+    """Whether each of some sorted keys is the last of equal ones."""
     if not len(keys):
         return pa.array([], pa.bool_())
     changes = pc.not_equal(keys.slice(0, len(keys) - 1), keys.slice(1))
     return pa.concat_arrays([changes, pa.array([True])])
 
 
-def _last_graves(buried: pa.Table) -> pa.Table:
+def _last_tombstones(tombstones: pa.Table) -> pa.Table:
     """The last tombstone of each key."""
-    buried = in_order(buried, (KEY, POSITION))
-    return buried.filter(is_last_of_key(_one(buried[KEY])))
+    tombstones = in_order(tombstones, (KEY, POSITION))
+    return tombstones.filter(is_last_of_key(_one_chunk(tombstones[KEY])))
 
 
 def _not_after(rows: pa.Table, known: pa.Table) -> pa.ChunkedArray:
-    """Whether each row is not later than what is known of its key; false if nothing is."""
+    """Whether each row is not later than the known row of its key; false if there is none."""
     return pc.fill_null(pc.less_equal(rows[POSITION], _matching(known, rows[KEY])[POSITION]), False)
 
 
 def _matching(known: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
-    """The row of `known` for each key; all null where there is none."""
-    return known.take(pc.index_in(keys, value_set=_one(known[KEY])))
+    """The known row of each key; all null where there is none."""
+    return known.take(pc.index_in(keys, value_set=_one_chunk(known[KEY])))
 
 
-def _last_of_each_key(live: pa.Table, found: pa.Table, shape: TableShape) -> pa.Table:
-    """The last row of each key; columns that were not sent are completed from earlier rows, else from the lake's."""
-    last = is_last_of_key(_one(live[KEY]))
-    winners = live.filter(last)
+def _last_of_each_key(rows: pa.Table, existing_rows: pa.Table, shape: TableShape) -> pa.Table:
+    """The last row of each key. Columns that it did not send come from earlier rows, else from the lake's row."""
+    is_last = is_last_of_key(_one_chunk(rows[KEY]))
+    winners = rows.filter(is_last)
     if not shape.partial or not winners.num_rows:
         return winners
-    starts, ends = _spans(last)
-    unsent = _unsent_matrix(live, len(shape.schema))
-    deletes = pc.equal(live[OP_COLUMN], DELETE)
-    unsent[deletes.to_numpy()] = False  # what was deleted has no values left to keep
-    lake = _matching(found, winners[KEY])
+    starts, ends = _spans(is_last)
+    unsent = _unsent_matrix(rows, len(shape.schema))
+    is_delete = pc.equal(rows[OP_COLUMN], DELETE)
+    unsent[is_delete.to_numpy()] = False  # a deleted row has no values to inherit
+    before = _matching(existing_rows, winners[KEY])
     for i, column in enumerate(shape.schema):
         if not unsent[:, i].any():
             continue
-        sent_at = np.maximum.accumulate(np.where(unsent[:, i], -1, np.arange(live.num_rows)))[ends]
-        known = sent_at >= starts
-        values = pc.if_else(deletes, pa.scalar(None, live[column.name].type), live[column.name])
-        picked = values.take(pa.array(sent_at, mask=~known))
-        completed = pc.if_else(pa.array(known), picked, lake[column.name])
+        sent_at = np.maximum.accumulate(np.where(unsent[:, i], -1, np.arange(rows.num_rows)))[ends]
+        was_sent = sent_at >= starts
+        values = pc.if_else(is_delete, pa.scalar(None, rows[column.name].type), rows[column.name])
+        picked = values.take(pa.array(sent_at, mask=~was_sent))
+        completed = pc.if_else(pa.array(was_sent), picked, before[column.name])
         winners = winners.set_column(winners.schema.get_field_index(column.name), column.name, completed)
     return winners
 
 
-def _spans(last: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """First and last place of each key, given which rows are the last of theirs; there is one at least."""
-    ends = np.flatnonzero(last.to_numpy(zero_copy_only=False))
+def _spans(is_last: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First and last index of each key's rows, given which row is the last of its key; there is at least one row."""
+    ends = np.flatnonzero(is_last.to_numpy(zero_copy_only=False))
     return np.concatenate([[0], ends[:-1] + 1]), ends
 
 

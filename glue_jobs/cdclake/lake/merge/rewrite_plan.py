@@ -1,4 +1,4 @@
-"""Which data files a change writes: resolved on the driver from counts alone, executed by tasks."""
+"""Plans which data files a change writes. The driver plans from counts alone, tasks execute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, KeyValue
 
 PARQUET_SHARE_OF_MEMORY = 0.4
-"""Rough size of rows in Parquet against the same rows in Arrow, for a table that has no files yet to learn from."""
+"""Estimated size of rows in Parquet relative to Arrow, for a table without files to measure."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class InsertStats:
     """New rows of one partition.
 
     Attributes:
-        rows: How many.
+        rows: Number of rows.
         memory_bytes: Their size in Arrow.
-        samples: Routes of some of them, ascending; empty if the table has no key.
+        samples: Leading keys of some of them, ascending; empty if the table has no key.
     """
 
     rows: int
@@ -43,23 +43,23 @@ class WriteTask:
     """One task of the rewrite.
 
     Attributes:
-        number: 0, 1, 2, ...
-        bases: Indices of the data files it replaces; empty if its rows are all new.
-        partition: Partition of everything it writes.
-        pieces: How many files to cut the result into.
+        number: Index of the task.
+        bases: Indices of the data files it replaces; empty if all its rows are new.
+        partition: Partition that it writes.
+        file_count: Number of files to split the result into.
     """
 
     number: int
     bases: tuple[int, ...]
     partition: Partition
-    pieces: int = 1
+    file_count: int = 1
 
 
 @dataclass(frozen=True)
 class InsertTargets:
-    """Where the inserts of a partition go: piece `i` of `routing.cut(bounds)` to `tasks[i]`.
+    """The tasks for the inserts of a partition: key range `i`, as split at `bounds`, goes to `tasks[i]`.
 
-    For a table without a key `bounds` is empty, and batches go to the tasks in turn.
+    For a table without a key, `bounds` is empty and batches go to the tasks in turn.
     """
 
     bounds: tuple[KeyValue, ...]
@@ -68,11 +68,11 @@ class InsertTargets:
 
 @dataclass(frozen=True)
 class RewritePlan:
-    """The tasks of a rewrite, and the way of each row to its task."""
+    """The tasks of a rewrite, and which rows go to which task."""
 
     tasks: tuple[WriteTask, ...]
     task_of_file: Mapping[int, int]
-    inserts: Mapping[Partition, InsertTargets]
+    insert_targets: Mapping[Partition, InsertTargets]
 
 
 def plan_rewrite(
@@ -83,18 +83,17 @@ def plan_rewrite(
 ) -> RewritePlan:
     """Plan which files to write.
 
-    Every touched file is rewritten. New rows go into touched files of their partition, by key, so that ranges stay
-    apart; if none is touched, into the partition's smallest file while that is under the target size; else into new
-    files. A file that is rewritten takes in its neighbours by key, touched or not, as far as the target size reaches.
-    So of two neighbours that were written since, both together are over the target: there are never much more than
-    twice as many files as need be, and nothing has to compact a table.
-    Nothing here depends on the order of the mappings.
+    Every touched file is rewritten. New rows go into touched files of their partition, by key, so that key ranges do
+    not overlap. If none is touched, they go into the partition's smallest file if it is below the target size, else
+    into new files. A rewritten file absorbs its neighbors by key, touched or not, up to the target size. So two
+    rewritten neighbors together exceed the target size: there are never many more than twice the necessary files, and
+    tables need no compaction. The result does not depend on the order of the mappings.
 
     Args:
         files: Live data files.
-        touched: Indices of those that lose or replace rows.
+        touched: Indices of files that lose or replace rows.
         inserts: New rows of each partition.
-        target_file_bytes: Size that data files grow to; one of more than twice that is cut.
+        target_file_bytes: Size that data files grow to; a file of more than twice this size is split.
     """
     in_partition: dict[Partition, list[int]] = defaultdict(list)
     for i, file in enumerate(files):
@@ -102,12 +101,12 @@ def plan_rewrite(
     row_bytes = mean_row_bytes(files)
     tasks: list[WriteTask] = []
     task_of_file: dict[int, int] = {}
-    routes: dict[Partition, InsertTargets] = {}
+    targets: dict[Partition, InsertTargets] = {}
 
     def add(bases: Sequence[int], partition: Partition, new_bytes: float) -> int:
         all_bytes = sum(files[i].bytes for i in bases) + new_bytes
-        pieces = ceil(all_bytes / target_file_bytes) if all_bytes > 2 * target_file_bytes else 1
-        tasks.append(WriteTask(len(tasks), tuple(bases), partition, pieces))
+        file_count = ceil(all_bytes / target_file_bytes) if all_bytes > 2 * target_file_bytes else 1
+        tasks.append(WriteTask(len(tasks), tuple(bases), partition, file_count))
         task_of_file.update(dict.fromkeys(bases, tasks[-1].number))
         return tasks[-1].number
 
@@ -117,41 +116,41 @@ def plan_rewrite(
         by_key = sorted(in_partition[partition], key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
         bases = {i for i in by_key if i in touched}
         if not bases and stats.rows:
-            bases = _smallest_open(by_key, files, target_file_bytes)
+            bases = _smallest_below_target(by_key, files, target_file_bytes)
         if bases:
-            groups = _with_neighbours(bases, by_key, files, target_file_bytes)
+            groups = _with_neighbors(bases, by_key, files, target_file_bytes)
             numbers = tuple(add(group, partition, new_bytes / len(groups)) for group in groups)
             bounds = tuple(files[group[0]].key_min for group in groups[1:])
-            routes[partition] = _distinct(InsertTargets(bounds, numbers))
+            targets[partition] = _with_distinct_bounds(InsertTargets(bounds, numbers))
         elif stats.rows:
-            wanted = max(1, round(new_bytes / target_file_bytes))
-            bounds = tuple(quantiles(stats.samples, wanted))
-            count = len(bounds) + 1 if stats.samples else wanted
-            routes[partition] = InsertTargets(
+            count = max(1, round(new_bytes / target_file_bytes))
+            bounds = tuple(quantiles(stats.samples, count))
+            count = len(bounds) + 1 if stats.samples else count
+            targets[partition] = InsertTargets(
                 bounds, tuple(add((), partition, new_bytes / count) for _ in range(count))
             )
-    return RewritePlan(tuple(tasks), task_of_file, routes)
+    return RewritePlan(tuple(tasks), task_of_file, targets)
 
 
 def unchanged_files(files: Sequence[DataFile], rewritten: Collection[int]) -> tuple[DataFile, ...]:
     """Data files that a rewrite leaves as they are.
 
     Args:
-        rewritten: Indices of the others.
+        rewritten: Indices of the rewritten files.
     """
-    gone = set(rewritten)
-    return tuple(file for i, file in enumerate(files) if i not in gone)
+    excluded = set(rewritten)
+    return tuple(file for i, file in enumerate(files) if i not in excluded)
 
 
-def _smallest_open(indices: Sequence[int], files: Sequence[DataFile], target_file_bytes: int) -> set[int]:
-    under = [i for i in indices if files[i].bytes < target_file_bytes]
-    return {min(under, key=lambda i: (files[i].bytes, i))} if under else set()
+def _smallest_below_target(indices: Sequence[int], files: Sequence[DataFile], target_file_bytes: int) -> set[int]:
+    small = [i for i in indices if files[i].bytes < target_file_bytes]
+    return {min(small, key=lambda i: (files[i].bytes, i))} if small else set()
 
 
-def _with_neighbours(
+def _with_neighbors(
     bases: Collection[int], by_key: Sequence[int], files: Sequence[DataFile], target_file_bytes: int
 ) -> list[list[int]]:
-    """Files to rewrite, in groups of neighbours, each to become one file; groups and their files are in key order.
+    """Groups of neighboring files, each to become one file; groups and their files are in key order.
 
     Args:
         bases: Files that must be rewritten.
@@ -159,10 +158,10 @@ def _with_neighbours(
     """
     groups: list[list[int]] = []
     end = 0  # of the last group, in `by_key`
-    for place, i in enumerate(by_key):
-        if place < end or i not in bases:
+    for index, i in enumerate(by_key):
+        if index < end or i not in bases:
             continue
-        first, least, end = place, end, place + 1
+        first, least, end = index, end, index + 1
         room = target_file_bytes - files[i].bytes
         while end < len(by_key) and files[by_key[end]].bytes <= room:
             room -= files[by_key[end]].bytes
@@ -174,11 +173,11 @@ def _with_neighbours(
     return groups
 
 
-def _distinct(route: InsertTargets) -> InsertTargets:
-    """Bounds must ascend; of files with one lower bound, or none known, the first takes the rows."""
+def _with_distinct_bounds(targets: InsertTargets) -> InsertTargets:
+    """Make bounds ascend: of files with equal or unknown lower bounds, the first takes the rows."""
     bounds: list[KeyValue] = []
-    tasks = [route.tasks[0]]
-    for bound, task in zip(route.bounds, route.tasks[1:], strict=True):
+    tasks = [targets.tasks[0]]
+    for bound, task in zip(targets.bounds, targets.tasks[1:], strict=True):
         if bound is not None and (not bounds or bound != bounds[-1]):
             bounds.append(bound)
             tasks.append(task)
@@ -186,16 +185,16 @@ def _distinct(route: InsertTargets) -> InsertTargets:
 
 
 def expected_bytes(stats: InsertStats, row_bytes: float) -> float:
-    """Size of new rows in Parquet, given that of a row; 0 if it is not known."""
+    """Expected size of new rows in Parquet, given the size of a row, or 0 if unknown."""
     return stats.rows * row_bytes if row_bytes else stats.memory_bytes * PARQUET_SHARE_OF_MEMORY
 
 
 def mean_row_bytes(files: Sequence[DataFile]) -> float:
-    """Size of a row in some data files; 0 if they have none."""
+    """Mean size of a row in data files; 0 if they have no rows."""
     rows = sum(file.rows for file in files)
     return sum(file.bytes for file in files) / rows if rows else 0.0
 
 
 def partition_sort_key(partition: Partition) -> list[tuple[bool, str]]:
-    """What partitions are sorted by."""
+    """Sort key of a partition."""
     return [(value is not None, value or "") for value in partition]

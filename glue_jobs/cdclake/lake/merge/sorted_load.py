@@ -1,7 +1,7 @@
 """Loads a full load whose raw files are sorted by key, without a shuffle.
 
-DMS unloads a table by its primary key, so that as a rule the rows of one slice of a raw file all come before those of
-the next. Then a task can make data files of a few neighbouring slices by itself, with key ranges as tight as can be.
+DMS unloads a table by its primary key. So all rows of one slice of a raw file usually come before those of the next,
+and a task can turn a few neighboring slices into data files by itself, with the tightest possible key ranges.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 MIN_BYTES_PER_TASK = 8 << 20
 MAX_TARGETS_PER_TASK = 2
-"""A task holds its rows in memory; one that would get more raw data than so many data files' is too much."""
+"""A task keeps its rows in memory, so it takes no more raw data than this many data files."""
 
 
 def sorted_groups(
     slices: Sequence[Slice], *, has_key: bool, partitioned: bool, target_file_bytes: int, parallelism: int
 ) -> list[list[Slice]] | None:
-    """Group slices so that each group's rows come before the next one's, as far as the raw files' footers tell.
+    """Group slices so that, by the raw files' footers, each group's rows come before the next group's.
 
     Args:
         slices: All slices of a full load, in file order.
-        has_key: Whether the table has a key; if not, every order is right.
-        partitioned: Whether the table has partitions: then one group at most is right, as each writes to partitions of
-            its own accord, and several would leave several small files in each.
+        has_key: Whether the table has a key; if not, any order is valid.
+        partitioned: Whether the table has partitions. Then there is at most one group: several groups would each write
+            a small file to every partition.
         target_file_bytes: Size that data files grow to.
-        parallelism: How many tasks Spark runs side by side.
+        parallelism: Number of tasks that Spark runs at once.
 
     Returns:
-        The groups, or None if a shuffle has to bring the rows in order.
+        The groups, or None if the rows need a shuffle.
     """
     most_bytes = MAX_TARGETS_PER_TASK * target_file_bytes
     total = sum(part.size_bytes for part in slices)
@@ -57,29 +57,29 @@ def sorted_groups(
     runs = _runs(slices) if has_key else [[part] for part in slices]
     if runs is None or any(_bytes(run) > most_bytes for run in runs):
         return None
-    wanted = _task_count(total, target_file_bytes, parallelism)
+    count = _task_count(total, target_file_bytes, parallelism)
     groups: dict[int, list[Slice]] = {}
     done = 0
     for run in runs:
         middle = done + _bytes(run) // 2
-        groups.setdefault(min(middle * wanted // max(total, 1), wanted - 1), []).extend(run)
+        groups.setdefault(min(middle * count // max(total, 1), count - 1), []).extend(run)
         done += _bytes(run)
     return list(groups.values()) if all(_bytes(group) <= most_bytes for group in groups.values()) else None
 
 
-def key_ranges_are_disjoint(ranges: Sequence[Sequence[DataFile]]) -> bool:
-    """Whether what tasks wrote proves that no key of one is also another's.
+def key_ranges_are_disjoint(files_by_task: Sequence[Sequence[DataFile]]) -> bool:
+    """Whether no two tasks wrote overlapping key ranges, so that none wrote a key of another.
 
     Args:
-        ranges: The data files that each task wrote.
+        files_by_task: The data files that each task wrote.
     """
-    spans = [_span(files) for files in ranges if files]
-    known = [(low, high) for low, high in spans if low is not None and high is not None]
+    ranges = [_key_range(files) for files in files_by_task if files]
+    known = [(low, high) for low, high in ranges if low is not None and high is not None]
     known.sort()
     return (
-        len(known) == len(spans)
+        len(known) == len(ranges)
         and all(
-            before[1] < after[0]  # type: ignore[operator]  # likewise
+            before[1] < after[0]  # type: ignore[operator]  # one kind in a table
             for before, after in zip(known, known[1:])
         )
     )
@@ -87,7 +87,7 @@ def key_ranges_are_disjoint(ranges: Sequence[Sequence[DataFile]]) -> bool:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What one task read and wrote."""
+    """What a task read and wrote."""
 
     read: ReadStats
     written: WriteResult
@@ -103,33 +103,33 @@ def load_slices(
     table: TableName,
     attempt: str,
 ) -> Iterator[LoadResult]:
-    """Write the rows of some slices of a full load, one data file for each partition."""
+    """Write the rows of some slices of a full load, one data file per partition."""
     raw, lake = locations.raw.open(), locations.lake.open()
     batches: list[pa.Table] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
-    most = settings.max_quarantined_rows
-    aside = bad_rows.write(lake, f"{locations.quarantine}read-{task:05d}.jsonl")
+    quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task:05d}.jsonl")
     rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()
-    stats = ReadStats(inserts=rows.num_rows, quarantine=aside)
-    if aside.rows > most:  # the change will be refused
+    stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine)
+    if quarantine.rows > settings.max_quarantined_rows:  # the change will be refused
         yield LoadResult(stats, WriteResult())
         return
     files: list[DataFile] = []
-    repeated: list[BadRow] = []
+    duplicates: list[BadRow] = []
     for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
         key = f"{locations.staging}{task:05d}-{number:05d}-{attempt}.parquet"
         merged = merge(lake, MergeSpec((), 0, partition, 1, (key,), full_load=True), shape, None, part_rows)
         files += merged.files
-        repeated += merged.repeated
-    left_out = quarantine_rows(lake, f"{locations.quarantine}write-{task:05d}.jsonl", repeated, most)
-    yield LoadResult(stats, WriteResult(tuple(files), quarantine=left_out))
+        duplicates += merged.duplicates
+    quarantine_key = f"{locations.quarantine}write-{task:05d}.jsonl"
+    quarantine = quarantine_rows(lake, quarantine_key, duplicates, settings.max_quarantined_rows)
+    yield LoadResult(stats, WriteResult(tuple(files), quarantine=quarantine))
 
 
 def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:
-    """Slices by key, those that overlap or touch together; None if not all tell their range."""
+    """Slices by key, overlapping and touching ones together; None if a key range is unknown."""
     if any(part.bounds[0] is None or part.bounds[1] is None for part in slices):
         return None
     runs: list[list[Slice]] = []
@@ -144,7 +144,7 @@ def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:
 
 
 def _task_count(total_bytes: int, target_file_bytes: int, parallelism: int) -> int:
-    """As many tasks as there are data files to write, but enough for all cores, which should end together."""
+    """One task per data file to write, but enough to keep all cores busy to the end."""
     count = max(ceil(total_bytes / target_file_bytes), min(parallelism, total_bytes // MIN_BYTES_PER_TASK), 1)
     return ceil(count / parallelism) * parallelism if count > 1 else 1
 
@@ -153,7 +153,7 @@ def _bytes(slices: Sequence[Slice]) -> int:
     return sum(part.size_bytes for part in slices)
 
 
-def _span(files: Sequence[DataFile]) -> tuple[KeyValue, KeyValue]:
+def _key_range(files: Sequence[DataFile]) -> tuple[KeyValue, KeyValue]:
     if any(file.key_min is None or file.key_max is None for file in files):
         return None, None
     return min(file.key_min for file in files), max(file.key_max for file in files)  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""What runs inside Spark's tasks. Each function takes and gives plain values and blobs, and knows nothing of Spark."""
+"""The functions that Spark tasks run. They take and return plain values and Arrow IPC, and do not know Spark."""
 
 from __future__ import annotations
 
@@ -52,12 +52,14 @@ SAMPLES_PER_BATCH = 64
 
 @dataclass(frozen=True)
 class ReadStats:
-    """What one batch of rows held.
+    """Statistics of one batch of rows, or the sum of several.
 
     Attributes:
-        inserts: Well-formed rows of that operation; likewise updates and deletes.
-        derived: How many of the deletes no raw row asked for: they stand for the old keys of updates.
-        quarantine: Rows that are not well-formed.
+        inserts: Number of good rows with this operation; likewise updates and deletes.
+        derived: Number of deletes that are not in the raw files: those of the old keys of updates.
+        memory_bytes: Size of the rows in Arrow.
+        samples: Some leading keys, ascending.
+        quarantine: Bad rows.
     """
 
     inserts: int = 0
@@ -70,7 +72,7 @@ class ReadStats:
 
     @property
     def rows(self) -> int:
-        """Rows to resolve."""
+        """Number of rows to resolve."""
         return self.inserts + self.updates + self.deletes
 
     def __add__(self, other: ReadStats) -> ReadStats:
@@ -93,9 +95,9 @@ class Locations:
     Attributes:
         raw: The raw bucket.
         lake: The lake bucket.
-        table_prefix: Folder of the table's data files in it.
-        staging: Folder for the new ones.
-        tombstones: Key of the new tombstones, without its ending.
+        table_prefix: Folder of the table's data files in the lake bucket.
+        staging: Folder for new data files.
+        tombstones: Object key of the new tombstone file, without its suffix.
         quarantine: Folder for bad rows.
     """
 
@@ -116,24 +118,24 @@ def read_slices(
     settings: TableSettings,
     table: TableName,
 ) -> Iterator[tuple[ReadStats, bytes]]:
-    """Read raw files into batches of rows, each sorted by route; bad rows are put aside."""
+    """Read raw files into batches of rows, each sorted by leading key, and quarantine bad rows."""
     raw = locations.raw.open()
-    waiting: list[ReadBatch] = []
+    pending: list[ReadBatch] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
         bad_rows.add(batch.bad_rows)
-        waiting.append(batch)
-        if sum(one.rows.num_rows for one in waiting) >= BATCH_ROWS:
-            yield _batch(waiting, shape)
-            waiting = []
-    if any(batch.rows.num_rows for batch in waiting):
-        yield _batch(waiting, shape)
-    aside = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task:05d}.jsonl")
-    if aside.rows:
-        yield ReadStats(quarantine=aside), to_ipc(shape.in_flight.empty_table())
+        pending.append(batch)
+        if sum(read.rows.num_rows for read in pending) >= BATCH_ROWS:
+            yield _combine(pending, shape)
+            pending = []
+    if any(batch.rows.num_rows for batch in pending):
+        yield _combine(pending, shape)
+    quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task:05d}.jsonl")
+    if quarantine.rows:
+        yield ReadStats(quarantine=quarantine), to_ipc(shape.in_flight.empty_table())
 
 
-def _batch(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, bytes]:
+def _combine(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, bytes]:
     rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
     if shape.primary_key:
         rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
@@ -151,19 +153,19 @@ def _batch(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, byte
 
 
 def keys_by_file(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -> Iterator[tuple[int, bytes]]:
-    """The keys of a batch for each data file that might hold them."""
+    """The keys of a batch by index of each data file that may contain them."""
     rows = from_ipc(batch[1]).select([LEADING_KEY, KEY])
     for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
         yield i, to_ipc(rows.slice(start, end - start))
 
 
 def rows_by_key_range(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyValue]) -> Iterator[tuple[int, bytes]]:
-    """The rows of a batch by range of route, so that all rows of a key meet in one task."""
+    """The rows of a batch by key range, so that one task gets all rows of a key."""
     if not bounds:
         yield 0, batch[1]
         return
-    for bucket, rows in split_at_bounds(from_ipc(batch[1]), bounds):
-        yield bucket, to_ipc(rows)
+    for key_range, rows in split_at_bounds(from_ipc(batch[1]), bounds):
+        yield key_range, to_ipc(rows)
 
 
 def find_existing_rows(
@@ -174,39 +176,44 @@ def find_existing_rows(
     files: Sequence[DataFile],
     bounds: Sequence[KeyValue],
 ) -> Iterator[tuple[int, bytes]]:
-    """Look wanted keys up in the data files, reading their key columns alone if every change sends all columns.
+    """Look up keys in data files. If every change sends all columns, only key columns and positions are read.
 
-    Where files span the same keys, and few are wanted, files that cannot hold one are skipped by their Bloom filters.
+    Where the key ranges of files overlap and the keys are few, Bloom filters rule out files.
+
+    Args:
+        wanted: Index of a data file, and the leading keys and keys to look up in it.
 
     Yields:
-        Bucket of `rows_by_key_range`, and the lake's rows of these keys, see `existing_rows_schema`.
+        Key range, as in `rows_by_key_range`, and the existing rows, see `existing_rows_schema`.
     """
     fs = locations.lake.open()
     by_file: dict[int, list[bytes]] = defaultdict(list)
-    for i, blob in wanted:
-        by_file[i].append(blob)
+    for i, data in wanted:
+        by_file[i].append(data)
     columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
-    doubtful = overlapping_files(files) if filtered_column(shape) else frozenset()
-    for i, blobs in by_file.items():
-        asked = concat_ipc(blobs, pa.schema([]))
-        keys = pc.unique(asked[KEY])
-        chosen = row_group_filter(shape, keys, asked[LEADING_KEY]) if i in doubtful else None
-        wanted_columns = [*columns, OP_COLUMN] if columns and files[i].deleted else columns
-        batches = read_batches(fs, locations.table_prefix + files[i].path, shape, wanted_columns, row_groups=chosen)
-        hits = [_found(batch, i, files[i], shape, keys) for batch in batches]
-        found = pa.concat_tables([existing_rows_schema(shape).empty_table(), *hits])  # a file may have no row groups
+    overlapping = overlapping_files(files) if filtered_column(shape) else frozenset()
+    for i, batches in by_file.items():
+        wanted_rows = concat_ipc(batches, pa.schema([]))
+        keys = pc.unique(wanted_rows[KEY])
+        row_groups = row_group_filter(shape, keys, wanted_rows[LEADING_KEY]) if i in overlapping else None
+        file_columns = [*columns, OP_COLUMN] if columns and files[i].deleted else columns
+        path = locations.table_prefix + files[i].path
+        stored = read_batches(fs, path, shape, file_columns, row_groups=row_groups)
+        matching = [_existing_rows(batch, i, files[i], shape, keys) for batch in stored]
+        # A file may have no row groups.
+        found = pa.concat_tables([existing_rows_schema(shape).empty_table(), *matching])
         rows = found.take(pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
-        for bucket, piece in split_at_bounds(rows, bounds):
-            yield bucket, to_ipc(piece)
+        for key_range, part in split_at_bounds(rows, bounds):
+            yield key_range, to_ipc(part)
 
 
-def _found(batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array) -> pa.Table:
-    route, key = shape.keys_of(batch, file.partition)
-    hit = matches(key, keys)
-    rows = batch.filter(hit)
+def _existing_rows(batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array) -> pa.Table:
+    leading_key, key = shape.keys_of(batch, file.partition)
+    is_wanted = matches(key, keys)
+    rows = batch.filter(is_wanted)
     columns = {
-        LEADING_KEY: route.filter(hit),
-        KEY: key.filter(hit),
+        LEADING_KEY: leading_key.filter(is_wanted),
+        KEY: key.filter(is_wanted),
         POSITION: rows[POSITION],
         FILE_INDEX: pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows),
         PARTITION_ID: pa.repeat(partition_id(file.partition), rows.num_rows),
@@ -218,34 +225,33 @@ def _found(batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.
 
 
 def existing_rows_schema(shape: TableShape) -> pa.Schema:
-    """Schema of what `find_existing_rows` yields.
+    """Schema of rows that the lake already has.
 
-    Route, key, position, file index, partition id, whether the row is dead, and if changes may leave columns out, all
-    source columns.
+    Leading key, key, position, file index, partition id, whether the row is soft-deleted, and all source columns if
+    changes may omit columns.
     """
-    flight = shape.in_flight
-    own = [flight.field(LEADING_KEY), flight.field(KEY), flight.field(POSITION)]
+    in_flight = [shape.in_flight.field(name) for name in (LEADING_KEY, KEY, POSITION)]
     added = [pa.field(FILE_INDEX, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(SOFT_DELETED, pa.bool_())]
-    return pa.schema([*own, *added, *(arrow_schema(shape.schema) if shape.partial else [])])
+    return pa.schema([*in_flight, *added, *(arrow_schema(shape.schema) if shape.partial else [])])
 
 
 def tombstone_schema(shape: TableShape) -> pa.Schema:
-    """Schema of tombstones: route, key, position."""
+    """Schema of tombstones: leading key, key, position."""
     return pa.schema([shape.in_flight.field(name) for name in (LEADING_KEY, KEY, POSITION)])
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """Outcome of one resolve task: counts for the driver, rows for the writers.
+    """A `ResolvedBatch` as it travels between tasks: counts for the driver, rows for the writers.
 
     Attributes:
-        touched: Data files that lose rows.
-        inserts: New rows of each partition, in numbers.
-        removals: `(file index, keys)`; see `ResolvedBatch.removals`.
+        touched: Indices of the data files that lose rows.
+        inserts: Statistics of the new rows of each partition.
+        deletes: Number of tombstones.
+        removals: `(file index, keys)`, see `ResolvedBatch.removals`.
         replacements: `(file index, rows)`.
         additions: `(partition, rows)`.
-        deletes: Number of tombstones.
-        tombstones: Them.
+        tombstones: Deletes to remember, as Arrow IPC.
     """
 
     counts: Counts
@@ -262,7 +268,7 @@ class Resolution:
         return Resolution(self.counts, self.touched, self.inserts, self.deletes)
 
     def __add__(self, other: Resolution) -> Resolution:
-        """Two summaries in one."""
+        """Add two summaries."""
         inserts = dict(self.inserts)
         for partition, stats in other.inserts.items():
             inserts[partition] = inserts[partition] + stats if partition in inserts else stats
@@ -277,25 +283,27 @@ def resolve_key_range(
     shape: TableShape,
     tombstones: Sequence[TombstoneFile],
 ) -> Iterator[Resolution]:
-    """Decide what becomes of all rows of one bucket.
+    """Resolve all rows of one key range.
 
     Args:
-        entries: `(bucket, (whether these are the lake's rows, blob))`.
-        tombstones: All tombstones of the table.
+        entries: `(key range, (whether the rows are the lake's, rows))`.
+        tombstones: All tombstone files of the table.
     """
-    blobs: dict[bool, list[bytes]] = {True: [], False: []}
-    for _, (from_lake, blob) in entries:
-        blobs[from_lake].append(blob)
-    if not blobs[False]:
+    batches: dict[bool, list[bytes]] = {True: [], False: []}
+    for _, (from_lake, data) in entries:
+        batches[from_lake].append(data)
+    if not batches[False]:
         return
-    rows = concat_ipc(blobs[False], shape.in_flight)
-    buried = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], tombstone_schema(shape))
-    yield to_resolution(resolve(rows, concat_ipc(blobs[True], existing_rows_schema(shape)), buried, shape))
+    rows = concat_ipc(batches[False], shape.in_flight)
+    existing_rows = concat_ipc(batches[True], existing_rows_schema(shape))
+    schema = tombstone_schema(shape)
+    remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], schema)
+    yield to_resolution(resolve(rows, existing_rows, remembered, shape))
 
 
-def resolve_inserts(blob: bytes, *, shape: TableShape, full_load: bool) -> Resolution:
-    """Outcome of rows that need no look at the lake: a full load's, or changes of a table without a key."""
-    rows = from_ipc(blob)
+def resolve_inserts(data: bytes, *, shape: TableShape, full_load: bool) -> Resolution:
+    """Resolve rows without reading the lake: those of a full load, or changes of a table without a key."""
+    rows = from_ipc(data)
     if not full_load:
         return to_resolution(resolve_without_key(rows, shape.partition_key))
     counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
@@ -303,60 +311,61 @@ def resolve_inserts(blob: bytes, *, shape: TableShape, full_load: bool) -> Resol
 
 
 def to_resolution(resolved: ResolvedBatch) -> Resolution:
-    """An outcome with its rows as blobs."""
-    buried = resolved.tombstones
+    """Serialize the rows of a resolved batch."""
+    tombstones = resolved.tombstones
     return Resolution(
         resolved.counts,
         frozenset(resolved.removals),
         {partition: _insert_stats(rows) for partition, rows in resolved.inserts.items()},
-        buried.num_rows if buried else 0,
+        tombstones.num_rows if tombstones else 0,
         tuple((i, to_ipc(rows)) for i, rows in resolved.removals.items()),
         tuple((i, to_ipc(rows)) for i, rows in resolved.replacements.items()),
         tuple((partition, to_ipc(rows)) for partition, rows in resolved.inserts.items()),
-        to_ipc(buried) if buried else b"",
+        to_ipc(tombstones) if tombstones else b"",
     )
 
 
 def _insert_stats(rows: pa.Table) -> InsertStats:
-    routes = sample(rows[LEADING_KEY].combine_chunks(), SAMPLES_PER_BATCH) if LEADING_KEY in rows.column_names else ()
-    return InsertStats(rows.num_rows, rows.nbytes, tuple(routes))
+    has_key = LEADING_KEY in rows.column_names
+    samples = sample(rows[LEADING_KEY].combine_chunks(), SAMPLES_PER_BATCH) if has_key else ()
+    return InsertStats(rows.num_rows, rows.nbytes, tuple(samples))
 
 
 def rows_by_write_task(resolution: Resolution, *, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
     """Send rows to the tasks that write them.
 
     Yields:
-        `(task number, (whether these are keys to remove, blob))`; tombstones go to the task after the plan's last.
+        `(task number, (whether these are keys to remove, rows))`; tombstones go to the task after the plan's last.
     """
-    for i, blob in resolution.removals:
-        yield plan.task_of_file[i], (True, blob)
-    for i, blob in resolution.replacements:
-        yield plan.task_of_file[i], (False, blob)
-    for ordinal, (partition, blob) in enumerate(resolution.additions):
-        route = plan.inserts[partition]
-        yield from ((task, (False, piece)) for task, piece in _split(blob, route, ordinal))
+    for i, data in resolution.removals:
+        yield plan.task_of_file[i], (True, data)
+    for i, data in resolution.replacements:
+        yield plan.task_of_file[i], (False, data)
+    for ordinal, (partition, data) in enumerate(resolution.additions):
+        targets = plan.insert_targets[partition]
+        yield from ((task, (False, part)) for task, part in _split(data, targets, ordinal))
     if resolution.tombstones:
         yield len(plan.tasks), (False, resolution.tombstones)
 
 
-def _split(blob: bytes, route: InsertTargets, ordinal: int) -> Iterator[tuple[int, bytes]]:
-    if len(route.tasks) == 1:
-        yield route.tasks[0], blob
-    elif route.bounds:
-        for piece, rows in split_at_bounds(from_ipc(blob), route.bounds):
-            yield route.tasks[piece], to_ipc(rows)
+def _split(data: bytes, targets: InsertTargets, ordinal: int) -> Iterator[tuple[int, bytes]]:
+    if len(targets.tasks) == 1:
+        yield targets.tasks[0], data
+    elif targets.bounds:
+        for key_range, rows in split_at_bounds(from_ipc(data), targets.bounds):
+            yield targets.tasks[key_range], to_ipc(rows)
     else:
-        rows = from_ipc(blob)
-        size = -(-rows.num_rows // len(route.tasks))
-        for i in range(len(route.tasks)):
-            piece = rows.slice(i * size, size)
-            if piece.num_rows:
-                yield route.tasks[(i + ordinal) % len(route.tasks)], to_ipc(piece)
+        rows = from_ipc(data)
+        size = -(-rows.num_rows // len(targets.tasks))
+        for i in range(len(targets.tasks)):
+            part = rows.slice(i * size, size)
+            if part.num_rows:
+                yield targets.tasks[(i + ordinal) % len(targets.tasks)], to_ipc(part)
 
 
 @dataclass(frozen=True)
 class WriteResult:
-    """What one task wrote: data files (`path` is the staged key), a file of tombstones, and rows put aside."""
+    """What a task wrote: data files (`path` is the staged key), a tombstone file, and bad rows."""
 
     files: tuple[DataFile, ...] = ()
     tombstones: tuple[TombstoneFile, ...] = ()
@@ -365,14 +374,14 @@ class WriteResult:
 
 @dataclass(frozen=True)
 class WriteContext:
-    """What all tasks of a rewrite go by.
+    """What all tasks of a rewrite share.
 
     Attributes:
         plan: The rewrite's tasks.
-        tombstone_plan: What becomes of the tombstones; they are written by the task after the plan's last.
+        tombstone_plan: The plan for the tombstone files; the task after the plan's last executes it.
         files: Live data files.
         full_load: Whether the rows are a full load's.
-        most_bad_rows: How many bad rows the change may put aside.
+        max_bad_rows: Number of bad rows that the change may quarantine.
     """
 
     plan: RewritePlan
@@ -381,44 +390,45 @@ class WriteContext:
     shape: TableShape
     locations: Locations
     full_load: bool
-    most_bad_rows: int
+    max_bad_rows: int
 
 
 def write_files(
-    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, writing: WriteContext, attempt: str
+    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, context: WriteContext, attempt: str
 ) -> WriteResult:
-    """Write what one task of the rewrite writes."""
+    """Write the files of one task of the rewrite."""
     removals: list[bytes] = []
     additions: list[bytes] = []
-    for _, (is_removal, blob) in entries:
-        (removals if is_removal else additions).append(blob)
-    locations, shape = writing.locations, writing.shape
+    for _, (is_removal, data) in entries:
+        (removals if is_removal else additions).append(data)
+    locations, shape = context.locations, context.shape
     fs = locations.lake.open()
-    if task == len(writing.plan.tasks):
+    if task == len(context.plan.tasks):
         key = f"{locations.tombstones}-{attempt}.parquet"
         new = concat_ipc(additions, tombstone_schema(shape))
-        return WriteResult(tombstones=(write_tombstones(fs, key, writing.tombstone_plan, new),))
-    target = writing.plan.tasks[task]
-    bases = [writing.files[i] for i in target.bases]
-    job = MergeSpec(
+        return WriteResult(tombstones=(write_tombstones(fs, key, context.tombstone_plan, new),))
+    target = context.plan.tasks[task]
+    bases = [context.files[i] for i in target.bases]
+    spec = MergeSpec(
         base_keys=tuple(locations.table_prefix + base.path for base in bases),
         base_rows=sum(base.rows for base in bases),
         partition=target.partition,
-        pieces=target.pieces,
+        file_count=target.file_count,
         staged_keys=tuple(
-            f"{locations.staging}{task:05d}-{piece:03d}-{attempt}.parquet" for piece in range(target.pieces)
+            f"{locations.staging}{task:05d}-{file:03d}-{attempt}.parquet" for file in range(target.file_count)
         ),
-        full_load=writing.full_load,
+        full_load=context.full_load,
         purge_soft_deleted=not shape.soft_delete and any(base.deleted for base in bases),
     )
-    gone, deleted = removed_keys(removals, shape)
-    merged = merge(fs, job, shape, gone, concat_ipc(additions, shape.in_flight), deleted)
-    aside_key = f"{locations.quarantine}write-{task:05d}.jsonl"
-    return WriteResult(merged.files, quarantine=quarantine_rows(fs, aside_key, merged.repeated, writing.most_bad_rows))
+    removed, soft_deleted = removed_keys(removals, shape)
+    merged = merge(fs, spec, shape, removed, concat_ipc(additions, shape.in_flight), soft_deleted)
+    quarantine_key = f"{locations.quarantine}write-{task:05d}.jsonl"
+    quarantine = quarantine_rows(fs, quarantine_key, merged.duplicates, context.max_bad_rows)
+    return WriteResult(merged.files, quarantine=quarantine)
 
 
 def removed_keys(removals: Sequence[bytes], shape: TableShape) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
-    """Keys of the rows that leave their files, and of those that are deleted there; see `ResolvedBatch.removals`."""
+    """Keys of rows to remove from their files, and of rows to soft-delete there, see `ResolvedBatch.removals`."""
     if not removals:
         return None, None
     keys = concat_ipc(removals, pa.schema([]))

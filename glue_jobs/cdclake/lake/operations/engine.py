@@ -189,7 +189,7 @@ class Engine:
 
     def _run(self, request: Request) -> Result:
         seconds: dict[str, float] = {}
-        most_bad_rows = request.settings.max_quarantined_rows
+        max_bad_rows = request.settings.max_quarantined_rows
         takes_all = request.full_load or not request.shape.primary_key
         taken = _task(tasks.resolve_inserts, shape=request.shape, full_load=request.full_load)
         with _timed(seconds, "read"):
@@ -198,7 +198,7 @@ class Engine:
                 batches = batches.mapValues(taken)
             batches = keep_on_disk(batches)
             read: tasks.ReadStats = sum_stats(batches, tasks.ReadStats())
-            read.quarantine.require_at_most(most_bad_rows)
+            read.quarantine.require_at_most(max_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
                 batches = keep_on_disk(to_spark(self._spark, batches.one_per_partition()))
         with _timed(seconds, "route"):
@@ -217,12 +217,12 @@ class Engine:
         with _timed(seconds, "rewrite"):
             written, *of_versions = self._write(sides)
             quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
-            quarantine.require_at_most(most_bad_rows)
+            quarantine.require_at_most(max_bad_rows)
         for rows in persisted:
             rows.unpersist()
         table, *versions = (
-            Rewrite(tuple(file for one in parts for file in one.files), tuple(sorted(writing.plan.task_of_file)))
-            for (_, writing), parts in zip(sides, [written, *of_versions], strict=True)
+            Rewrite(tuple(file for one in parts for file in one.files), tuple(sorted(context.plan.task_of_file)))
+            for (_, context), parts in zip(sides, [written, *of_versions], strict=True)
         )
         kept = sides[0][1].tombstone_plan.kept
         return Result(
@@ -276,16 +276,16 @@ class Engine:
 
     def _write(self, sides: Sequence[tuple[DistributedRows, tasks.WriteContext]]) -> list[list[tasks.WriteResult]]:
         """Write what is to be written of each side, all in one stage."""
-        counts = [len(writing.plan.tasks) + writing.tombstone_plan.needed for _, writing in sides]
+        counts = [len(context.plan.tasks) + context.tombstone_plan.needed for _, context in sides]
         if not sum(counts):
             return [[] for _ in sides]
         firsts = [sum(counts[:side]) for side in range(len(sides))]
         routed = [
-            resolutions.flatMap(partial(_route, first=first, plan=writing.plan))
-            for (resolutions, writing), first in zip(sides, firsts, strict=True)
+            resolutions.flatMap(partial(_route, first=first, plan=context.plan))
+            for (resolutions, context), first in zip(sides, firsts, strict=True)
         ]
         rows = union_all(routed).partitionBy(sum(counts), int)
-        write = _task(_write_partition, firsts=firsts, writings=[writing for _, writing in sides])
+        write = _task(_write_partition, firsts=firsts, contexts=[context for _, context in sides])
         written: list[tuple[int, tasks.WriteResult]]
         written = to_spark(self._spark, rows).mapPartitionsWithIndex(write).collect()
         return [[one for side, one in written if side == wanted] for wanted in range(len(sides))]
@@ -298,7 +298,7 @@ def _is_small(request: Request) -> bool:
     one for a key.
     """
     work = request.history
-    if request.shape.partial or (work and work.compares and (work.open_files or request.files)):
+    if request.shape.partial or (work and work.compare_all and (work.open_files or request.files)):
         return False
     return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES
 
@@ -324,7 +324,7 @@ def _plan(request: Request, resolution: tasks.Resolution) -> tasks.WriteContext:
         shape=request.shape,
         locations=request.locations,
         full_load=request.full_load,
-        most_bad_rows=settings.max_quarantined_rows,
+        max_bad_rows=settings.max_quarantined_rows,
     )
 
 
@@ -345,7 +345,7 @@ def _plan_versions(
         shape=file_shape(request.shape),
         locations=replace(work.locations, staging=work.locations.staging + kind),
         full_load=False,
-        most_bad_rows=0,
+        max_bad_rows=0,
     )
 
 
@@ -358,11 +358,11 @@ def _write_partition(
     entries: Iterable[tuple[int, tuple[bool, bytes]]],
     *,
     firsts: Sequence[int],
-    writings: Sequence[tasks.WriteContext],
+    contexts: Sequence[tasks.WriteContext],
 ) -> Iterator[tuple[int, tasks.WriteResult]]:
     """Write what one task writes, of the side whose tasks begin with the last number up to this task's."""
     side = bisect_right(firsts, task) - 1
-    written = tasks.write_files(task - firsts[side], entries, writing=writings[side], attempt=attempt_id())
+    written = tasks.write_files(task - firsts[side], entries, context=contexts[side], attempt=attempt_id())
     yield side, written
 
 

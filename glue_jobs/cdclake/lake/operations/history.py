@@ -77,7 +77,7 @@ def plan_history(
         open_files=opened,
         closed_files=closed,
         loads=loads,
-        compares=compares,
+        compare_all=compares,
         tombstones=before.tombstones if has_gap and not full_load else (),
         time_column=run.settings.history_time_column,
         change_time_column=run.settings.history_time_column if sets_history_time else "",
@@ -115,7 +115,7 @@ def history_after(
         open=_after(now.open if now else (), opened),
         closed=_after(now.closed if now else (), closed),
         loads=work.loads,
-        since=work.change if work.compares or not now else now.since,
+        since=work.change if work.compare_all or not now else now.since,
     )
 
 

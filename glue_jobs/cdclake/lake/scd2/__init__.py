@@ -1,1 +1,1 @@
-"""Keeps the history of a table: its row versions (SCD type 2)."""
+"""Keeps the history of a table: the versions of its rows (SCD type 2)."""

@@ -1,4 +1,4 @@
-"""Brings the rows of a change together with the versions that the history holds, a range of keys in each task."""
+"""Co-groups the rows of a change with the existing versions of the same keys, one key range per task."""
 
 from __future__ import annotations
 
@@ -25,43 +25,44 @@ def merge_into_history(
     spark: Backend,
     batches: DistributedRows,
     read: tasks.ReadStats,
-    work: HistoryPlan,
+    plan: HistoryPlan,
     shape: TableShape,
     locations: tasks.Locations,
     live_files: Sequence[DataFile],
     *,
     full_load: bool,
 ) -> DistributedRows:
-    """Decide what a change does to the history.
+    """Compute what a change does to the history.
 
     Args:
-        batches: `(stats, blob)` of rows in flight, each sorted by route. Of an `InProcessRdd` the result is one too.
-        read: Sum of their stats.
-        work: What is to be done.
+        batches: `(stats, rows)` of rows in flight, each sorted by leading key. If they are an `InProcessRdd`, so is the
+            result.
+        read: Sum of their statistics.
+        plan: What the change does to the history.
         shape: Shape of the table.
-        locations: Where the table's own files lie.
-        live_files: Data files of the table before the change; with a full load none of them counts.
+        locations: Where the table's own files are.
+        live_files: Data files of the table before the change; ignored for a full load.
         full_load: Whether the rows are all rows of the table.
 
     Returns:
-        `VersionMerge`s, whose rows are to be written.
+        `VersionMerge`s with the rows to write.
     """
-    sources = [(Source.LIVE if full_load else Source.CHANGE, batches)]
-    if work.compares:
+    sources = [(Source.TABLE if full_load else Source.CHANGE, batches)]
+    if plan.compare_all:
         reads = (
-            (Source.LIVE, [] if full_load else live_files, partial(read_table_rows, locations=locations, shape=shape)),
-            (Source.KNOWN, list(enumerate(work.open_files)), partial(read_open_versions, work=work, shape=shape)),
+            (Source.TABLE, [] if full_load else live_files, partial(read_table_rows, locations=locations, shape=shape)),
+            (Source.HISTORY, list(enumerate(plan.open_files)), partial(read_open_versions, plan=plan, shape=shape)),
         )
         sources += [(source, _in_tasks(spark, files, function)) for source, files, function in reads if files]
         read = reduce(add, (sum_stats(rows, tasks.ReadStats()) for _, rows in sources[1:]), read)
     bounds = key_range_bounds(read.rows, read.samples)
-    buckets = len(bounds) + 1
-    to_bucket = partial(tasks.rows_by_key_range, bounds=bounds)
-    entries = [_from(source, rows.flatMap(to_bucket), buckets) for source, rows in sources]
-    if work.open_files and not work.compares:
-        find = partial(find_open_versions, work=work, shape=shape, bounds=bounds)
-        entries.append(_from(Source.KNOWN, probe_files(spark, batches, work.open_files, find), buckets))
-    merge = SparkTask(partial(merge_key_range, work=work, shape=shape, full_load=full_load))
+    key_ranges = len(bounds) + 1
+    split = partial(tasks.rows_by_key_range, bounds=bounds)
+    entries = [_from(source, rows.flatMap(split), key_ranges) for source, rows in sources]
+    if plan.open_files and not plan.compare_all:
+        find = partial(find_open_versions, plan=plan, shape=shape, bounds=bounds)
+        entries.append(_from(Source.HISTORY, probe_files(spark, batches, plan.open_files, find), key_ranges))
+    merge = SparkTask(partial(merge_key_range, plan=plan, shape=shape, full_load=full_load))
     return union_all(entries).mapPartitions(merge)
 
 
@@ -69,9 +70,9 @@ def _in_tasks(spark: Backend, files: Sequence[Any], function: Any) -> Distribute
     return keep_on_disk(spark.parallelize(files, probe_task_count(spark, files)).mapPartitions(SparkTask(function)))
 
 
-def _from(source: Source, rows: DistributedRows, buckets: int) -> DistributedRows:
-    return rows.mapValues(partial(_marked, source)).partitionBy(buckets, int)
+def _from(source: Source, rows: DistributedRows, key_ranges: int) -> DistributedRows:
+    return rows.mapValues(partial(_with_source, source)).partitionBy(key_ranges, int)
 
 
-def _marked(source: Source, blob: bytes) -> tuple[Source, bytes]:
-    return source, blob
+def _with_source(source: Source, rows: bytes) -> tuple[Source, bytes]:
+    return source, rows

@@ -1,4 +1,4 @@
-"""Which files of closed versions a change writes. They are added to; what is in a full one stays as it is."""
+"""Plans which files of closed versions a change writes. A file that has grown to the target size stays as it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile
 
 MAX_SMALL_FILES = 16
-"""With so many files under half the target size in one month, the next change that adds to it makes one of some."""
+"""If a month has this many files below half the target size, the next change that adds versions merges some."""
 
 
 def plan_closed(
@@ -35,13 +35,13 @@ def plan_closed(
 ) -> RewritePlan:
     """Plan which files of closed versions to write.
 
-    New versions of a month make a file of their own. Once a month has `MAX_SMALL_FILES`, they take in the smallest of
-    them, as many as make a file of the target size. So each version is written a few times at most, and a month that
-    gets no version stays as it is.
+    New versions of a month go into a new file. Once a month has `MAX_SMALL_FILES`, the new file absorbs the smallest of
+    them, up to the target size. So each version is written a few times at most, and a month without new versions stays
+    as it is.
 
     Args:
         files: Data files of closed versions.
-        touched: Indices of those with versions that change, because one came late between them; each is written anew.
+        touched: Indices of files to rewrite, because a late version changes versions in them.
         inserts: New versions of each month.
         target_file_bytes: Size that data files grow to.
     """
@@ -52,24 +52,24 @@ def plan_closed(
             small[file.partition].append(i)
     tasks: list[WriteTask] = []
     task_of_file: dict[int, int] = {}
-    routes: dict[Partition, InsertTargets] = {}
+    targets: dict[Partition, InsertTargets] = {}
     for i in sorted(touched):
         task_of_file[i] = len(tasks)
         tasks.append(WriteTask(len(tasks), (i,), files[i].partition))
     for partition in sorted(inserts, key=partition_sort_key):
         new_bytes = expected_bytes(inserts[partition], row_bytes)
-        bases = _taken_in(small[partition], files, target_file_bytes - new_bytes)
-        wanted = 1 if bases else max(1, round(new_bytes / target_file_bytes))
-        bounds = tuple(quantiles(inserts[partition].samples, wanted))
+        bases = _absorbed(small[partition], files, target_file_bytes - new_bytes)
+        count = 1 if bases else max(1, round(new_bytes / target_file_bytes))
+        bounds = tuple(quantiles(inserts[partition].samples, count))
         numbers = tuple(range(len(tasks), len(tasks) + len(bounds) + 1))
         tasks += [WriteTask(number, bases, partition) for number in numbers]
         task_of_file.update(dict.fromkeys(bases, numbers[0]))
-        routes[partition] = InsertTargets(bounds, numbers)
-    return RewritePlan(tuple(tasks), task_of_file, routes)
+        targets[partition] = InsertTargets(bounds, numbers)
+    return RewritePlan(tuple(tasks), task_of_file, targets)
 
 
-def _taken_in(small: Sequence[int], files: Sequence[DataFile], room_bytes: float) -> tuple[int, ...]:
-    """The smallest files of a month as far as there is room; none while it has few."""
+def _absorbed(small: Sequence[int], files: Sequence[DataFile], room_bytes: float) -> tuple[int, ...]:
+    """The smallest files of a month that fit into the room; none while the month has few small files."""
     if len(small) < MAX_SMALL_FILES:
         return ()
     by_size = sorted(small, key=lambda i: (files[i].bytes, i))
