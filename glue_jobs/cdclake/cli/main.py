@@ -39,7 +39,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Keep a data lake on S3 equal to its source databases, from AWS DMS files. Example: cdclake demo",
+    help="Keep a data lake on S3 equal to its source databases, from AWS DMS files.\n\nExample: cdclake demo",
     epilog="Exit status: 0 success, 2 wrong setting, 3 bad raw file, 4 run again, 5 check first, 6 action needed.",
 )
 

@@ -130,11 +130,17 @@ class TextOutput:
         """See `Output.records`."""
         heading = Text(printable(title), style="table.title")
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for column in columns:
-            header = Text(printable(column.header))
-            table.add_column(header, justify="right" if column.number else "left", overflow="fold")
-        for record in records:
-            table.add_row(*(Text(printable(column.text(record))) for column in columns))
+        rows = [[printable(column.text(record)) for column in columns] for record in records]
+        for i, column in enumerate(columns):
+            one_word = not any(" " in row[i] for row in rows)  # other columns can wrap between words
+            table.add_column(
+                Text(printable(column.header)),
+                justify="right" if column.number else "left",
+                overflow="fold",
+                no_wrap=one_word,
+            )
+        for row in rows:
+            table.add_row(*map(Text, row))
         unbroken = self._console.measure(table, options=self._console.options.update(width=_UNLIMITED_WIDTH)).minimum
         if unbroken <= self._console.width:
             self._console.print(table)

@@ -40,10 +40,14 @@ class Target:
         ),
     ] = None
     raw_bucket: Annotated[str, _location("raw_bucket", "Bucket that DMS writes to.")] = Installation.raw_bucket
-    raw_prefix: Annotated[str, _location("raw_prefix", "Folder of the schemas in it.")] = Installation.raw_prefix
+    raw_prefix: Annotated[str, _location("raw_prefix", "Prefix of the schemas in the raw bucket.")] = (
+        Installation.raw_prefix
+    )
     lake_bucket: Annotated[str, _location("lake_bucket", "Bucket of the lake tables.")] = Installation.lake_bucket
-    lake_prefix: Annotated[str, _location("lake_prefix", "Folder of the schemas in it.")] = Installation.lake_prefix
-    state_table: Annotated[str, _location("state_table", "State table, in DynamoDB.")] = Installation.state_table
+    lake_prefix: Annotated[str, _location("lake_prefix", "Prefix of the schemas in the lake bucket.")] = (
+        Installation.lake_prefix
+    )
+    state_table: Annotated[str, _location("state_table", "State table in DynamoDB.")] = Installation.state_table
 
     @property
     def installation(self) -> Installation:

@@ -1,17 +1,23 @@
-"""`cdclake status` tells how tables stand, and by its exit status whether something needs a person."""
+"""`cdclake status` shows the health of every table; exit status 6 means that action is needed."""
 
+import io
 import json
 from datetime import datetime, timedelta, timezone
 
 import boto3
 import pytest
+from rich.console import Console
+
+from cdclake.cli.output import TextOutput
+from cdclake.cli.verbs.status import show
+from cdclake.control.status import Health, TableStatus
 
 STORE, PRODUCT = "cdclake-raw/shop/store/", "cdclake-raw/shop/product/"
 
 
 @pytest.fixture
 def lake(store, state):
-    """A lake table with three changes, and another table that a person has turned off; both have raw files."""
+    """A lake table with three changes, and a table that is turned off; both have raw files."""
     for table in ("store", "product"):
         boto3.client("s3").put_object(Bucket="cdclake-raw", Key=f"shop/{table}/LOAD00000001.csv", Body=b"x")
     state.set_attributes(PRODUCT, {"PrimaryKey": "id"})
@@ -20,25 +26,25 @@ def lake(store, state):
     return state
 
 
-def told(result):
+def records(result):
     return {record["table"]: record for record in map(json.loads, result.stdout.splitlines())}
 
 
-def test_status_of_tables_that_go_on_by_themselves_is_good(cdclake, lake):
+def health(result):
+    return {table: record["standing"] for table, record in records(result).items()}
+
+
+def test_tables_without_problems_need_no_action(cdclake, lake):
     result = cdclake("status", "--output", "json")
     assert result.exit_code == 0, result.output
-    tables = told(result)
-    assert {table: record["standing"] for table, record in tables.items()} == {
-        "shop.store": "up to date",
-        "shop.product": "inactive",
-    }
-    store = tables["shop.store"]
+    assert health(result) == {"shop.store": "up to date", "shop.product": "inactive"}
+    store = records(result)["shop.store"]
     assert (store["change"], store["change_kind"], store["run_id"]) == (3, "incremental", "jr-7")
     assert datetime.fromisoformat(store["change_utc"])
     assert (store["lag_seconds"], store["lag_files"]) == (0, 0)
 
 
-def test_status_of_a_failed_table_needs_a_person_and_tells_the_error(cdclake, lake):
+def test_a_failed_table_needs_action_and_shows_its_error(cdclake, lake):
     lake.record_run(STORE, {"LastRunState": "FAILED", "LastError": "BadRowError: Op is X. Correct the file"})
     result = cdclake("status")
     assert result.exit_code == 6
@@ -47,33 +53,30 @@ def test_status_of_a_failed_table_needs_a_person_and_tells_the_error(cdclake, la
     assert cdclake("status", "--table", "shop.product").exit_code == 0
 
 
-def test_status_of_a_late_table_needs_a_person(cdclake, lake):
+def test_a_table_that_is_behind_needs_no_action(cdclake, lake):
     lake.record_run(STORE, {"LastFullLoadDate": "1900-01-01 00:00:00"})
     lake.set_attributes(STORE, {"FullLoadQuietMinutes": "0"})
     result = cdclake("status", "--output", "json")
     assert result.exit_code == 0, result.output
-    assert (told(result)["shop.store"]["standing"], told(result)["shop.store"]["lag_files"]) == ("behind", 1)
+    assert (health(result)["shop.store"], records(result)["shop.store"]["lag_files"]) == ("behind", 1)
     assert cdclake("status", "--late-after-minutes", "0").exit_code == 2
 
 
-def test_status_of_a_new_table_needs_a_person_unless_new_tables_are_ignored(cdclake, lake):
+def test_a_new_table_needs_action_unless_new_tables_are_ignored(cdclake, lake):
     boto3.client("s3").put_object(Bucket="cdclake-raw", Key="shop/orders/LOAD00000001.csv", Body=b"x")
     result = cdclake("status", "--output", "json")
     assert result.exit_code == 6
-    assert told(result)["shop.orders"]["standing"] == "new"
+    assert health(result)["shop.orders"] == "new"
     assert "cdclake tables activate shop.orders" in result.stderr
     assert cdclake("status", "--ignore-new").exit_code == 0
 
 
-def test_a_change_that_the_lake_lacks_is_told_as_its_tables_own_trouble(cdclake, lake):
+def test_a_change_missing_from_the_lake_affects_its_table_only(cdclake, lake):
     lake.record_run(STORE, {"LastChangeId": "9"})
     result = cdclake("status", "--output", "json")
     assert result.exit_code == 6
-    assert {table: record["standing"] for table, record in told(result).items()} == {
-        "shop.store": "broken",
-        "shop.product": "inactive",
-    }
-    assert "is missing" in told(result)["shop.store"]["to_do"]
+    assert health(result) == {"shop.store": "broken", "shop.product": "inactive"}
+    assert "is missing" in records(result)["shop.store"]["to_do"]
 
 
 def test_status_changes_nothing(cdclake, lake):
@@ -82,9 +85,7 @@ def test_status_changes_nothing(cdclake, lake):
     assert {table.path: dict(table.item) for table in lake.all()} == before
 
 
-def test_a_table_for_people_shows_those_first_that_need_one_and_no_more_than_can_be_read(
-    cdclake, lake, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_long_table_is_cut_after_the_tables_that_need_action(cdclake, lake, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("cdclake.cli.verbs.status.MOST_ROWS", 1)
     lake.record_run(STORE, {"LastRunState": "FAILED", "LastError": "BadRowError: Op is X. Correct the file"})
     result = cdclake("status")
@@ -92,4 +93,41 @@ def test_a_table_for_people_shows_those_first_that_need_one_and_no_more_than_can
     assert "shop.store" in result.stdout
     assert "shop.product" not in result.stdout
     assert "2 tables, 1 inactive, 1 failed. 1 are not shown; --output json lists all" in result.stdout
-    assert list(told(cdclake("status", "--output", "json"))) == ["shop.store", "shop.product"]
+    assert list(records(cdclake("status", "--output", "json"))) == ["shop.store", "shop.product"]
+
+
+def test_long_names_fit_a_table_of_100_columns():
+    name = "customer_relationship.subscription_invoice_item"
+    status = TableStatus(
+        table=name,
+        path=f"raw/{name.replace('.', '/')}/",
+        health=Health.STALE_CATALOG,
+        reason="",
+        to_do="ConfigurationError: The catalog has no database lake. Create the database lake",
+        lag_seconds=86_400.4,
+        lag_files=1_234,
+        change=10_234,
+        change_kind="incremental",
+        change_utc="2026-11-22T10:15:00+00:00",
+        rows=5,
+        run_state="SUCCEEDED",
+        run_id="jr_7",
+        run_utc="2026-11-22T10:17:00Z",
+        error="",
+        leased_by=f"jr_{'0123456789abcdef' * 4}",
+        leased_until_utc="2026-11-22T11:00:00Z",
+        catalog_table="",
+        catalog_error="",
+    )
+    written = io.StringIO()
+    show([status], TextOutput(Console(file=written, width=100, force_terminal=True, color_system=None)))
+    lines = written.getvalue().splitlines()
+    assert max(map(len, lines)) <= 100
+    assert [line.split()[0] for line in lines if name in line] == [name, f"{name}:", f"{name}:"]
+    text = " ".join(written.getvalue().split())
+    for part in (
+        "Table Health Lag Last change Last run",
+        "leased by jr_0123456789abcdef",
+        "until 2026-11-22 11:00:00 UTC",
+    ):
+        assert part in text

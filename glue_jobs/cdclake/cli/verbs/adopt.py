@@ -32,10 +32,10 @@ def adopt(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Adopt the Parquet files in a table's folder as they are, instead of loading the table again.
+    """Make existing Parquet files a lake table, without rewriting them.
 
-    The walkthrough's jobs, or any other program, may have written them. The next run continues from the item's
-    watermark.
+    The files are in the table's folder. The walkthrough's jobs, or any other program, may have written them. The next
+    run continues from the item's watermark.
 
     First make sure that no other job writes there. Adoption cannot be undone.
 

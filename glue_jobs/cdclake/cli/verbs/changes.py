@@ -49,7 +49,7 @@ class _ListByDefault(TyperGroup):
 app = typer.Typer(
     cls=_ListByDefault,
     no_args_is_help=True,
-    help="List the changes of a lake table, or show one in full. Example: cdclake changes shop.orders",
+    help="List the changes of a lake table, or show one in full.\n\nExample: cdclake changes shop.orders",
 )
 
 

@@ -37,7 +37,9 @@ def demo(
     orders: Annotated[int, typer.Option(min=_MIN_ORDERS, help="Orders in the sample shop.")] = _DEFAULT_ORDERS,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Run the whole pipeline on this machine: a sample shop, full load, changes, and a comparison with the source.
+    """Run the whole pipeline on this machine, with a sample shop.
+
+    Applies a full load and changes, and compares the lake with the source after each step.
 
     Uses nothing outside this machine, and no AWS account.
 

@@ -27,7 +27,9 @@ def diff(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show the rows inserted, updated (before and after) and deleted between two changes of a table.
+    """Show the rows that differ between two changes of a table.
+
+    These are the inserted, updated (before and after) and deleted rows.
 
     Runs Spark on this machine, and reads only files that are not in both states.
 

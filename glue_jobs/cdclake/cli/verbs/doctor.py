@@ -62,10 +62,10 @@ def doctor(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Check a table's raw files: the likely DMS settings, what is unsafe, and the setting that fixes it.
+    """Check a table's raw files for problems, and show how to fix them.
 
-    Reads listings, the oldest and newest files, and some between. Changes nothing. Also works before a table is
-    registered. Exit status 6 if there are errors.
+    Also infers the DMS settings. Reads listings, the oldest and newest files, and some between, and changes nothing.
+    Works before a table is registered, too. Exit status 6 if there are errors.
 
     Example: cdclake doctor shop.orders --primary-key id
     """

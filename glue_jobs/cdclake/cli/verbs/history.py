@@ -15,7 +15,9 @@ def history(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show every version of a row: its values, when it was valid, and which change made it.
+    """Show every version of a row.
+
+    A version has its values, when they were valid, and the change that made it.
 
     For tables that keep their history. To keep it: cdclake tables set SCHEMA.TABLE --history
 

@@ -22,7 +22,9 @@ _COLUMNS = (
 
 @with_target
 def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Show what a run would do now for each table, why, and what action is needed. Changes nothing.
+    """Show what a run would do now: work, reason and action needed for each table.
+
+    Changes nothing.
 
     Example: cdclake plan --table shop.orders
     """

@@ -41,7 +41,7 @@ _NONE = "There are no quarantined rows."
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List, show and release quarantined rows. Example: cdclake quarantine list",
+    help="List, show and release quarantined rows.\n\nExample: cdclake quarantine list",
 )
 
 FileOption = Annotated[

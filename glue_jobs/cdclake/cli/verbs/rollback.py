@@ -27,9 +27,9 @@ def rollback(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Undo the last change of a table, or roll back to an earlier one, and turn the table off.
+    """Undo the last change of a table, or roll back to an earlier one.
 
-    Restores the same data files, byte for byte.
+    Restores the same data files, byte for byte, and turns the table off.
 
     The watermark moves back too, so the next run would apply the same raw files again. The table stays off until you
     activate it.

@@ -31,7 +31,9 @@ _COST_COLUMNS = (
 
 @with_target
 def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Apply new raw files now, like the hourly workflow, and wait for the result.
+    """Apply new raw files now and wait for the result.
+
+    Does the same as the hourly workflow.
 
     Example: cdclake run --table shop.orders
     """

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdclake.cli.options import LateAfterOption, TablesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, time_text
 from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES, Health
 from cdclake.errors import AttentionError
 
 if TYPE_CHECKING:
+    from cdclake.cli.output import Output
     from cdclake.control.status import TableStatus
 
 MOST_NAMES = 3
 MOST_ROWS = 200
-"""Longer tables take long to lay out, and are too long to read. Tables that need action come first."""
+"""Longer tables are slow to lay out and hard to read. Tables that need action come first."""
 
 _COLUMNS = (
     Column("table", "Table"),
-    Column("standing", "Health"),
-    Column("lag_seconds", "Lag\nseconds", number=True),
-    Column("lag_files", "Lag\nfiles", number=True),
-    Column("change", "Change", number=True),
-    Column("change_kind", "Kind"),
-    Column("change_utc", "Committed", time=True),
-    Column("run_state", "Last run"),
-    Column("run_utc", "Ended", time=True),
-    Column("leased_by", "Leased by"),
-    Column("to_do", "Action needed"),
+    Column("health", "Health"),
+    Column("lag", "Lag"),
+    Column("change", "Last change"),
+    Column("run", "Last run"),
 )
 
 
@@ -45,7 +40,9 @@ def status(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show the health of every table: lag, last change, last run. Exit status 6 if action is needed.
+    """Show the health of every table: lag, last change, last run, action needed.
+
+    Exit status 6 if action is needed.
 
     Example: cdclake status --late-after-minutes 60
     """
@@ -57,15 +54,40 @@ def status(
     planned = controller.plan(services.plan_inputs, now, table)
     statuses = table_statuses(planned.tables, services.log, now, late_after_minutes)
     out = output_for(output)
-    shown = statuses[:MOST_ROWS] if output is OutputFormat.TABLE else statuses
-    out.records("Status", _COLUMNS, [one.to_json() for one in shown])
-    if output is OutputFormat.TABLE:
-        out.remark(_summary(statuses, omitted=len(statuses) - len(shown)))
+    if output is OutputFormat.JSON:
+        out.records("Status", (), [one.to_json() for one in statuses])
+    else:
+        show(statuses, out)
     for error in planned.errors:
         out.remark(f"A folder of the raw bucket cannot be read: {error}")
     urgent = [one for one in statuses if one.needs_action and not (ignore_new and one.health is Health.NEW)]
     if urgent or planned.errors:
         raise AttentionError(_message(urgent, len(planned.errors)), remedy=_first_remedy(urgent))
+
+
+def show(statuses: list[TableStatus], out: Output) -> None:
+    """Print a table that fits 100 columns. Run ids and actions are long, so they follow it."""
+    shown = statuses[:MOST_ROWS]
+    out.records("Status", _COLUMNS, [_record(one) for one in shown])
+    for one in shown:
+        if one.leased_by:
+            out.remark(f"{one.table}: leased by {one.leased_by} until {time_text(one.leased_until_utc)}")
+        if one.to_do:
+            out.remark(f"{one.table}: {one.to_do}")
+    out.remark(_summary(statuses, omitted=len(statuses) - len(shown)))
+
+
+def _record(status: TableStatus) -> dict[str, object]:
+    lag = ""
+    if status.lag_files and status.lag_seconds is not None:
+        lag = f"{status.lag_files:,} files for {timedelta(seconds=round(status.lag_seconds))}"
+    return {
+        "table": status.table,
+        "health": status.health.value,
+        "lag": lag,
+        "change": f"{status.change:,} {status.change_kind} {time_text(status.change_utc)}" if status.change else "",
+        "run": f"{status.run_state} {time_text(status.run_utc)}".strip(),
+    }
 
 
 def _summary(statuses: list[TableStatus], omitted: int) -> str:

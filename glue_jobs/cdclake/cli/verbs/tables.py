@@ -42,7 +42,9 @@ _PAIR = (Column("name", ""), Column("value", ""))
 @app.callback(invoke_without_command=True)
 @with_target
 def tables(context: typer.Context, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """List, show and configure tables, and turn them on and off. Without a verb, list them.
+    """List, show and configure tables; turn them on and off.
+
+    Without a verb, lists them.
 
     Example: cdclake tables set shop.orders --primary-key id
     """

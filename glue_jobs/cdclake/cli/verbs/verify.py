@@ -59,9 +59,10 @@ def verify(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Compare lake tables with their source, every value of every row. Exit status 6 if they differ.
+    """Compare lake tables with their source, every value of every row.
 
     Changes that the lake has not applied yet count as differences. First wait until cdclake status shows no lag.
+    Exit status 6 if a table differs.
 
     The temporary folder must have room for a table and its source, compressed. --count reads no rows.
 

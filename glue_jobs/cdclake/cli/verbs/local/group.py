@@ -8,7 +8,7 @@ from cdclake.cli.verbs.local import feed, replicate, sample, sample_db, serve
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Start a local AWS, and generate or replicate data to try it with. Example: cdclake local serve",
+    help="Start a local AWS, and generate or replicate data for it.\n\nExample: cdclake local serve",
 )
 app.command()(serve.serve)
 app.command()(sample.sample)
