@@ -1,4 +1,4 @@
-"""The page of the `cdclake` command: every verb and option, written from what `--help` shows."""
+"""Generates the reference page of the `cdclake` command from its verbs, options and help texts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HEAD = """\
 Every verb of `cdclake` and its options; `--help` shows the same. See also
 [`--output json`](../configuration.md#the-command) and [exit statuses](../operations.md#errors-by-exit-status).
 """
-SHARED = """\
-## Where it works
+LOCATION_HEAD = """\
+## Location options
 
-Every verb that works on an account has these options too.
+Verbs that use the lake, the raw files or the state table have these options too.
 """
-PLACES = tuple(Target.__dataclass_fields__)
-"""Parameters that all verbs that work on an account share."""
+LOCATIONS = tuple(Target.__dataclass_fields__)
+"""Names of the options that all these verbs share."""
 
 
 def verbs() -> Iterator[tuple[str, Any]]:
@@ -35,7 +35,7 @@ def verbs() -> Iterator[tuple[str, Any]]:
     yield from _below("cdclake", typer.main.get_command(app))
 
 
-def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer's own, which it does not export
+def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer does not export the type
     for name, one in getattr(command, "commands", {}).items():
         if not getattr(one, "hidden", False):
             yield f"{path} {name}", one
@@ -43,25 +43,25 @@ def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN40
 
 
 def page() -> str:
-    """The page in Markdown."""
+    """The page, as Markdown."""
     lines = [HEAD]
     shared: dict[str, Any] = {}
     for path, command in verbs():
         lines += [f"## {path}", "", *_help(command.help or ""), ""]
         own = [parameter for parameter in command.params if not parameter.hidden]
-        places = [parameter for parameter in own if parameter.name in PLACES]
-        shared.update({parameter.name: parameter for parameter in places})
-        lines += _table([parameter for parameter in own if parameter not in places])
-        if places:
-            lines += ["Works [where these options say](#where-it-works).", ""]
-    lines += [SHARED, *_table(list(shared.values()))]
+        locations = [parameter for parameter in own if parameter.name in LOCATIONS]
+        shared.update({parameter.name: parameter for parameter in locations})
+        lines += _table([parameter for parameter in own if parameter not in locations])
+        if locations:
+            lines += ["Also has the [location options](#location-options).", ""]
+    lines += [LOCATION_HEAD, *_table(list(shared.values()))]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _help(text: str) -> list[str]:
-    """Paragraphs, with the example as a block."""
-    told, _, example = text.partition("Example:")
-    paragraphs = [" ".join(part.split()) for part in told.split("\n\n")]
+    """The paragraphs of a help text; the example becomes a code block."""
+    description, _, example = text.partition("Example:")
+    paragraphs = [" ".join(part.split()) for part in description.split("\n\n")]
     lines = "\n\n".join(filter(None, paragraphs)).split("\n")
     return [*lines, "", "```bash", " ".join(example.split()), "```"] if example else lines
 
@@ -73,7 +73,7 @@ def _table(parameters: list[Any]) -> list[str]:
     return [*lines, *map(_line, parameters), ""]
 
 
-def _line(parameter: Any) -> str:  # noqa: ANN401 - Typer's own, which it does not export
+def _line(parameter: Any) -> str:  # noqa: ANN401 - Typer does not export the type
     if parameter.param_type_name == "argument":
         name = f"`{parameter.metavar or parameter.name.upper()}`"
     else:
@@ -84,7 +84,7 @@ def _line(parameter: Any) -> str:  # noqa: ANN401 - Typer's own, which it does n
     return f"| {name} | {_default(parameter)} | {meaning.replace('|', chr(92) + '|')} |"
 
 
-def _default(parameter: Any) -> str:  # noqa: ANN401 - Typer's own, which it does not export
+def _default(parameter: Any) -> str:  # noqa: ANN401 - Typer does not export the type
     value = parameter.default
     if parameter.required:
         return "required"

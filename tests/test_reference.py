@@ -44,6 +44,6 @@ def test_every_verb_has_a_heading_and_its_own_options() -> None:
     page = command.page()
     assert {"cdclake tables set", "cdclake clean-up", "cdclake local serve"} <= {path for path, _ in command.verbs()}
     assert [path for path, _ in command.verbs() if f"\n## {path}\n" not in page] == []
-    _, _, shared = page.partition("## Where it works")
+    _, _, shared = page.partition("## Location options")
     assert "| `--lake-bucket` | `cdclake-lake` | Bucket of the lake tables. Also `CDCLAKE_LAKE_BUCKET`. |" in shared
     assert page.count("`--lake-bucket`") == 1

@@ -29,7 +29,7 @@ from cdclake.cli.output import printable
 from cdclake.errors import CdclakeError, ConfigurationError
 
 if TYPE_CHECKING:
-    from typer._click import Context  # what the method overridden below takes; Typer's own Context is one of it
+    from typer._click import Context  # the type in TyperGroup's signatures
 
 _LOCAL_HINT = "for the embedded AWS, set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to any value"
 _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
@@ -67,7 +67,7 @@ def _explain_aws(error: BaseException) -> ConfigurationError | None:
         )
     if isinstance(error, _NO_CREDENTIALS):
         remedy = f"Set AWS_PROFILE, --profile or access keys; {_LOCAL_HINT}"
-        return ConfigurationError("There are no AWS credentials", remedy=remedy)
+        return ConfigurationError("No AWS credentials were found", remedy=remedy)
     if isinstance(error, _LOGIN_EXPIRED):
         remedy = "Log in again, for example with: aws sso login"
         return ConfigurationError("The AWS login has expired", remedy=remedy, reason=error)

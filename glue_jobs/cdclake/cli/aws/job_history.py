@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StartedRun(NamedTuple):
-    """A ProcessTable run: the path of its table, and its id."""
+    """A table's path and the id of its ProcessTable run. A run of several tables appears once per table."""
 
     path: str
     run_id: str

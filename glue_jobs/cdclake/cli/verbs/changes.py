@@ -22,7 +22,7 @@ from cdclake.model.times import display_utc
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from typer._click import Context  # what the method overridden below takes; Typer's own Context is one of it
+    from typer._click import Context  # the type in TyperGroup's signatures
 
     from cdclake.cli.output import Output
     from cdclake.commit.log import ChangeLog

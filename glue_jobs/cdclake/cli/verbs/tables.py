@@ -102,7 +102,7 @@ def set_table(
     partition_key: Annotated[
         str | None, typer.Option(help="Partition columns, comma-separated; null for none.")
     ] = None,
-    schema: Annotated[str | None, typer.Option(help='Columns of CSV files, e.g. "id int, name string".')] = None,
+    schema: Annotated[str | None, typer.Option(help='Columns of CSV files, such as "id int, name string".')] = None,
     history: Annotated[bool | None, typer.Option(help="Keep every version of each row, in a second folder.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting. Repeatable.")
