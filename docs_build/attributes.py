@@ -1,4 +1,4 @@
-"""The page of a table's attributes, written from the docstrings of `Attribute` and the defaults of the code."""
+"""Writes the page of a table's attributes from the docstrings of `Attribute` and the defaults in the code."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def rows() -> list[Row]:
 
 
 def defaults() -> dict[str, str]:
-    """What holds of a setting that nobody has set; empty if there is no value that says so."""
+    """The value of each unset setting; empty if there is none."""
     settings = TableSettings()
     registered = TableState.new("bucket", "schema/", "table/").item
     special = {

@@ -1,4 +1,4 @@
-"""Links between the pages of the site, some of which lie outside of `docs/` in the repository."""
+"""Adapts links between pages of the site, some of which are outside `docs/` in the repository."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 
 DOCS = "docs/"
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "sample_db/README.md")
-"""Pages that lie outside of `docs/`: their paths in the repository, and on the site as well."""
+"""Pages outside `docs/`: their paths in the repository and on the site."""
 
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
 
 
 def with_site_links(markdown: str, page: str) -> str:
-    """Markdown with its links as they have to be on the site.
+    """Markdown with links adapted to the site.
 
     Args:
         markdown: Text of a page, with links relative to its place in the repository.

@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
 
 def pages() -> dict[str, str]:
-    """Each page's name and its text, as it ought to be."""
+    """Each page's name and expected text."""
     return {"attributes.md": attributes.page(), "command.md": command.page()}
 
 

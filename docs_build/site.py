@@ -1,7 +1,7 @@
-"""The MkDocs hooks of the site: pages of the repository that lie outside of `docs/` are shown too.
+"""MkDocs hooks of the site: add pages from outside `docs/`.
 
-People read CHANGELOG.md and its like at the root of the repository, where their links have to work as well. So they
-stay there, and on the site each becomes a page of the same name, with its links set right.
+CHANGELOG.md and its like belong at the root of the repository, where their links must work too. On the site each
+becomes a page of the same name, with adapted links.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that lie outside of `docs/`."""
+    """Add the pages outside `docs/`."""
     for path in ROOT_PAGES:
         files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - MkDocs's
-    """Let links between pages inside and outside of `docs/` lead where they lead in the repository."""
+    """Let links between pages inside and outside `docs/` lead where they lead in the repository."""
     return with_site_links(markdown, page.file.src_uri)

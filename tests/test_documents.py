@@ -1,4 +1,4 @@
-"""The documents name files and targets that exist."""
+"""The documents name files, links, make targets, functions and figures that exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_files_make_targets_and_links_in_a_document_exist(document: Path) -> Non
     text = document.read_text(encoding="utf-8")
     paths = re.findall(r"`((?:tests|docs|benchmarks|infra|sample_db|glue_jobs|lambdas)/[\w./-]+)`", text)
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
-    targets = re.findall(r"`make ([a-z0-9-]+)`", text)
+    targets = re.findall(r"(?:`|^)make ([a-z0-9-]+)", text, re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert [link for link in links if not (document.parent / link).exists()] == []
@@ -64,6 +64,6 @@ def functions_of(module: Path) -> set[str]:
 
 
 def rows_of(document: Path) -> list[list[str]]:
-    """The cells of every row of every table, but for the lines below their headings."""
+    """The cells of every table row, without the separator lines."""
     lines = [line for line in document.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if not line.startswith("| ---")]

@@ -1,4 +1,4 @@
-"""The documents as a site: its menu, and the links between pages inside and outside of `docs/`."""
+"""The documents as a site: its menu, pictures and links between pages inside and outside `docs/`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_picture_is_shown_or_linked_with_a_text() -> None:
         assert re.search(rf"\[[^\]]+\]\(images/{re.escape(picture.name)}\)", shown), picture.name
 
 
-def test_drawings_tell_what_they_show_and_fetch_nothing() -> None:
+def test_drawings_have_a_title_and_a_description_and_fetch_nothing() -> None:
     drawings = sorted((DOCS / "images").glob("*.svg"))
     assert drawings
     for picture in drawings:

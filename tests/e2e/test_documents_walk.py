@@ -1,6 +1,6 @@
-"""The commands of README and tutorial, typed as they stand there, in order, in a fresh folder.
+"""Runs the commands of README and tutorial as written, in order, in a fresh folder.
 
-Left as they are but for two things: the port, which may be in use, and `make` targets, each of which CI runs by itself.
+Only two things differ: the port, which may be in use, and `make` targets, which CI runs separately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.timeout(600)]
 
 PORT = "5555"
 END_SECONDS, WALK_SECONDS = 30, 540
-AWS_CLI_IS_THERE = shutil.which("aws") is not None
+HAS_AWS_CLI = shutil.which("aws") is not None
 
 
 class Block(NamedTuple):
@@ -50,7 +50,7 @@ class Block(NamedTuple):
 
     @property
     def script(self) -> str:
-        """As typed at a shell."""
+        """The shell script."""
         return f"python - <<'END_OF_BLOCK'\n{self.text}END_OF_BLOCK\n" if self.language == "python" else self.text
 
 
@@ -60,7 +60,7 @@ def blocks(document: str) -> list[Block]:
 
 
 class Walk:
-    """A reader with two terminals in a fresh folder, who has set up `.venv`."""
+    """A reader with two terminals in a fresh folder, with `.venv` set up."""
 
     def __init__(self, folder: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -77,7 +77,7 @@ class Walk:
 
     @contextmanager
     def first_terminal(self, script: str) -> Iterator[None]:
-        """Let a script serve until the end, and see that Ctrl-C ends it."""
+        """Run a script that serves, and stop it with Ctrl-C at the end."""
         with subprocess.Popen(
             ["bash", "-euc", self._on_free_port(script)],
             cwd=self._folder,
@@ -95,7 +95,7 @@ class Walk:
                 process.wait(END_SECONDS)
 
     def second_terminal(self, script: str) -> str:
-        """Type it; returns what is shown."""
+        """Run a script; returns its output."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self._on_free_port(script)],
             cwd=self._folder,
@@ -115,19 +115,19 @@ class Walk:
 
 
 def walk(document: str, folder: Path, *afterwards: str) -> list[dict[str, object]]:
-    """Type every block of a document, then some more commands; returns the JSON that these print."""
+    """Run every block of a document, then more commands; returns the JSON lines that these print."""
     reader = Walk(folder)
-    typed = [block for block in blocks(document) if not block.make_targets]
-    (serving,) = [block for block in typed if block.serves]
-    others = [block for block in typed if block is not serving]
-    if not AWS_CLI_IS_THERE:
-        print("passed over, as there is no AWS CLI:", *(block.text for block in others if block.needs_the_aws_cli))
+    blocks_to_run = [block for block in blocks(document) if not block.make_targets]
+    (serving,) = [block for block in blocks_to_run if block.serves]
+    others = [block for block in blocks_to_run if block is not serving]
+    if not HAS_AWS_CLI:
+        print("skipped without an AWS CLI:", *(block.text for block in others if block.needs_the_aws_cli))
         others = [block for block in others if not block.needs_the_aws_cli]
     assert len(others) > 3
     with reader.first_terminal(serving.script):
         script = "\n".join([*(block.script for block in others), "echo afterwards", *afterwards])
-        shown = reader.second_terminal(script)
-    return [json.loads(line) for line in shown.rpartition("afterwards\n")[2].splitlines() if line.startswith("{")]
+        output = reader.second_terminal(script)
+    return [json.loads(line) for line in output.rpartition("afterwards\n")[2].splitlines() if line.startswith("{")]
 
 
 def test_the_readme_brings_the_sample_orders_to_the_lake(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_the_readme_brings_the_sample_orders_to_the_lake(tmp_path: Path) -> None
     assert (loaded["kind"], loaded["inserted"]) == ("full load", 10_000)
 
 
-def test_the_tutorial_goes_through_changes_undo_a_look_back_history_and_a_bad_row(tmp_path: Path) -> None:
+def test_the_tutorial_covers_changes_undo_time_travel_history_and_a_bad_row(tmp_path: Path) -> None:
     printed = walk(
         "docs/tutorial.md",
         tmp_path,
@@ -143,8 +143,8 @@ def test_the_tutorial_goes_through_changes_undo_a_look_back_history_and_a_bad_ro
         "cdclake changes shop.store --output json",
         "cdclake status --output json",
     )
-    told = [(one["kind"], one["rows"]) for one in printed if "kind" in one]
-    products, stores = told[:4], told[4:]
+    changes = [(one["kind"], one["rows"]) for one in printed if "kind" in one]
+    products, stores = changes[:4], changes[4:]
     assert [kind for kind, _ in products] == ["full load", "incremental", "rollback", "reapply"]
     assert products[2][1] == products[0][1]
     assert products[3][1] == products[1][1]
