@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load(argv: Sequence[str]) -> dict[str, Any]:
-    """Read a table's arguments, connect, apply."""
+    """Apply the change files of one table; returns its summary."""
     names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
     run, arguments = table_run(argv, required=names, optional={Argument.NEW_INCREMENTAL_FILES: "0"})
     last, new = (relative_file(arguments[name], arguments[Argument.BUCKET], run.raw_prefix) for name in names)

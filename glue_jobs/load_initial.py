@@ -1,4 +1,4 @@
-"""Glue job DMSCDC_LoadInitial (PySpark): replaces lake tables by the full loads in their raw folders."""
+"""Glue job DMSCDC_LoadInitial (PySpark): replaces lake tables with the full loads in their raw folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load(argv: Sequence[str]) -> dict[str, Any]:
-    """Read a table's arguments, connect, load."""
+    """Load one table; returns its summary."""
     run, arguments = table_run(argv, optional={Argument.BASE_CHANGE: ""})
     base = arguments[Argument.BASE_CHANGE]
     return load_initial(run, SparkContext.getOrCreate(), int(base) if base else None)

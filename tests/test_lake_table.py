@@ -14,7 +14,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.installation import Installation
 from cdclake.errors import ConfigurationError
-from cdclake.lake_table import LakeTable, Undone
+from cdclake.lake_table import LakeTable, UndoResult
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableName
 from tests.builders import LakeBuilder
@@ -51,9 +51,9 @@ def test_the_table_is_where_the_command_would_find_it(aws: None) -> None:
     item = DynamoState(boto3.client("dynamodb"), STATE_TABLE).get("cdclake-raw/shop/store/")
     assert item
     assert (item.settings.primary_key, item.settings.partition_key, item.active) == (("id",), ("day",), False)
-    assert store.rollback(reason="wrong") == Undone(3, 1)
+    assert store.rollback(reason="wrong") == UndoResult(3, 1)
     assert (table.log.record(3).reason, table.log.record(3).made_by[:12]) == ("wrong", "arn:aws:sts:")
-    assert store.reapply() == Undone(4, 2)
+    assert store.reapply() == UndoResult(4, 2)
 
 
 def test_environment_and_arguments_name_other_places(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:

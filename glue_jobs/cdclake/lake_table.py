@@ -1,6 +1,6 @@
-"""Lake tables for people and notebooks: insert, update and delete rows, look back, undo.
+"""The Python API of lake tables: insert, update and delete rows, read earlier states, undo changes.
 
-Each change is one committed step of the table like any other, made under the table's lease by the same engine. See
+Each call that changes a table commits one change, under the table's lease and with the same engine as the jobs. See
 docs/direct-changes.md.
 """
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Catalog, Clock, StateStore
 
-__all__ = ["DirectResult", "LakeTable", "Undone"]
+__all__ = ["DirectResult", "LakeTable", "UndoResult"]
 
 _CHANGES = (
     "change bigint, committed timestamp, kind string, made_by string, reason string, inserted bigint, updated bigint,"
@@ -55,44 +55,44 @@ _CHANGES = (
 
 
 @dataclass(frozen=True)
-class Undone:
-    """What a rollback or reapply did.
+class UndoResult:
+    """The result of a rollback or reapply.
 
     Attributes:
-        change: Number of the change that it is.
-        shows: Number of the change whose table is shown now; 0: the table before any.
+        change: Number of its change.
+        content_change: Number of the change whose content the table has now; 0 for the table before its first change.
     """
 
     change: int
-    shows: int
+    content_change: int
 
 
 def now_utc() -> datetime:
-    """The time."""
+    """The current time in UTC."""
     return datetime.now(timezone.utc)
 
 
 class LakeTable:
     """One table of the lake.
 
-    The AWS account is the one that the AWS SDKs find (`AWS_PROFILE`, `AWS_REGION`, ...). Buckets and state table are
-    found as the `cdclake` command finds them: as given here, else by `CDCLAKE_LAKE_BUCKET` and the like, else by the
-    same defaults. Nothing is asked of AWS before a method is called.
+    The AWS SDKs choose the AWS account (`AWS_PROFILE`, `AWS_REGION`, ...). Buckets and the state table come from the
+    arguments, else from `CDCLAKE_LAKE_BUCKET` and similar variables, else from the defaults of the `cdclake` command.
+    The constructor does not call AWS.
 
     Args:
         name: `schema.table`.
         lake: `bucket`, `s3://bucket` or `file:///folder`.
         lake_prefix: Folder of the lake in the bucket.
-        raw_bucket: Bucket that DMS writes to; it is not read, but is part of the table's key in the state table.
-        raw_prefix: Folder of the schemas in it; likewise.
-        state_table: DynamoDB table of the state.
-        spark: The session to work in; the active one, or a new one, if not given.
-        user: Who makes changes, for the change records; also `CDCLAKE_USER`. Else it is asked of AWS.
-        states: Where the state is, in place of a DynamoDB table.
-        clock: Gives the time in UTC.
+        raw_bucket: Bucket that DMS writes to. It is not read, but is part of the table's key in the state table.
+        raw_prefix: Folder of the schemas in that bucket, which is also part of the key.
+        state_table: DynamoDB table that contains the state.
+        spark: The Spark session; by default the active one, or a new one.
+        user: Author of changes, for the change records; by default `CDCLAKE_USER`, else the identity that AWS reports.
+        states: State store to use instead of a DynamoDB table.
+        clock: Returns the current time in UTC.
 
     Raises:
-        ConfigurationError: Not a table name, or not a place of a lake.
+        ConfigurationError: The table name or the lake is not valid.
     """
 
     def __init__(
@@ -118,19 +118,19 @@ class LakeTable:
             raw_prefix=raw_prefix,
             state_table=state_table,
         )
-        self._place = TableLocation.at(self._installation.lake_bucket, name, self._installation.lake_prefix)
-        self._given_spark, self._given_user, self._given_states = spark, user, states
+        self._location = TableLocation.at(self._installation.lake_bucket, name, self._installation.lake_prefix)
+        self._spark_argument, self._user_argument, self._states_argument = spark, user, states
         self._clock = clock
 
     def register(self, primary_key: Sequence[str] = (), partition_key: Sequence[str] = ()) -> bool:
-        """Register a table that no source feeds, so that rows can be inserted in it. It is not turned on.
+        """Register a table that has no source, so that rows can be inserted. The table stays inactive.
 
         Args:
-            primary_key: Key columns; without any, rows can only be inserted.
+            primary_key: Key columns; if empty, rows can only be inserted.
             partition_key: Partition columns.
 
         Returns:
-            False if it is registered already; then nothing was changed.
+            False if the table is registered already; then nothing was changed.
 
         Raises:
             ConfigurationError: A key names a column twice.
@@ -138,34 +138,35 @@ class LakeTable:
         keys = {Attribute.PRIMARY_KEY: primary_key, Attribute.PARTITION_KEY: partition_key}
         texts = {attribute: ",".join(columns) or Sentinel.NONE for attribute, columns in keys.items()}
         state = self._installation.new_state(self._name).with_attributes(**texts)
-        TableSettings.from_item(state.item)  # what the jobs would refuse is refused here already
+        TableSettings.from_item(state.item)  # refuses settings that the jobs would refuse later
         return self._states.register(state)
 
     def insert(self, rows: object, reason: str = "") -> DirectResult:
-        """Insert rows. Columns that are not given are null. The first rows of a table make it.
+        """Insert rows. Missing columns are null. The first insert creates the lake table.
 
         Args:
-            rows: A Spark or pandas DataFrame, an Arrow table, or a list of dicts. `Op` and `_cdc_position`, which reads
-                of lake tables give, are left out.
+            rows: A Spark or pandas DataFrame, an Arrow table, or a list of dicts. The columns `Op` and `_cdc_position`,
+                which reads of lake tables return, are ignored.
             reason: Why, for the change record.
 
         Raises:
-            RefusedChangeError: Nothing was changed: a key is in the table already or comes twice, the table has no such
-                column, a value does not fit its column's type, or a later change of a key is known.
+            RefusedChangeError: Nothing was changed, because a key is in the table already or occurs twice, the table
+                has no such column, a value does not fit its column's type, or a later change of a key is applied.
             LeaseHeldError: A run is working on the table.
         """
         return self._change(INSERT, lambda _: input_rows(rows), reason)
 
     def update(self, changes: object, reason: str = "") -> DirectResult:
-        """Set columns of rows; their other columns stay. The key cannot be changed; the partition can.
+        """Set columns of existing rows. Other columns stay the same. Updates can change the partition, but not the key.
 
         Args:
-            changes: `{id: {column: value}}`, where the id of a key of several columns is a tuple; or rows, as for
-                `insert`, of the key columns and those to set.
+            changes: `{key: {column: value}}`, where the key is a tuple if it has several columns; or rows, as for
+                `insert`, that consist of the key columns and the columns to set.
             reason: Why, for the change record.
 
         Raises:
-            RefusedChangeError: Nothing was changed: a key is not in the table or comes twice, or else as for `insert`.
+            RefusedChangeError: Nothing was changed, because a key is not in the table or occurs twice, or as for
+                `insert`.
             ConfigurationError: The table has no key.
             LeaseHeldError: A run is working on the table.
         """
@@ -175,13 +176,14 @@ class LakeTable:
         """Delete rows.
 
         Args:
-            what: A condition, as SQL text or a Spark column; or ids: a list, set or the like, an Arrow array, a pandas
-                Series (of a key of several columns each is a tuple), or rows of which the key columns count. Ids that
-                the table does not have are counted.
+            what: A condition, as SQL text or a Spark column; or keys: an iterable, an Arrow array or a pandas Series
+                (of tuples if the key has several columns), or rows, of which only the key columns are used. The result
+                counts the keys that the table does not have.
             reason: Why, for the change record.
 
         Raises:
-            RefusedChangeError: Nothing was changed: an id does not fit the key's type, or a later change is known.
+            RefusedChangeError: Nothing was changed, because a key does not fit the type of its column, or a later
+                change of it is applied.
             ConfigurationError: The table has no key.
             LeaseHeldError: A run is working on the table.
         """
@@ -190,15 +192,15 @@ class LakeTable:
         return self._change(DELETE, lambda before: input_keys(what, before.primary_key), reason)
 
     def as_of(self, when: int | date | str | None = None, *, with_deleted: bool = False) -> DataFrame:
-        """The table as it was after a change or at a time, or as it is now; see `cdclake.lake.read.dataframe`.
+        """Read the table as of a change or a time, or as it is now; see `cdclake.lake.read.dataframe.read_table`.
 
         Args:
-            when: Number of a change; or a time, also as ISO 8601 text: without a zone it is UTC, a date is midnight.
-            with_deleted: Whether rows that were deleted softly are given too; their `Op` is `D`.
+            when: Number of a change, or a time, or its ISO 8601 text. Without a zone it is UTC; a date means midnight.
+            with_deleted: Whether to include soft-deleted rows; their `Op` is `D`.
 
         Raises:
             ConfigurationError: There is no such change.
-            PastRetentionError: What the table was then is no longer kept.
+            PastRetentionError: The state after that change is no longer kept.
         """
         change, at = (int(when), None) if isinstance(when, (int, Integral)) else (None, when)
         lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
@@ -206,63 +208,67 @@ class LakeTable:
         return read_table(self._spark, lake, name, prefix, change=change, at=at, with_deleted=with_deleted)
 
     def history(self, key: object = None) -> DataFrame:
-        """The versions of the table's rows, or of one key: oldest first. See `cdclake.lake.read.history_dataframe`.
+        """Read the versions of all rows, or of one row, oldest first; see `cdclake.lake.read.history_dataframe`.
 
         Args:
-            key: The id of a row, a tuple of a key of several columns; None: the versions of all rows.
+            key: Key of one row, a tuple if it has several columns; None for all rows, in no order.
 
         Raises:
-            ConfigurationError: The table keeps no history, or its key has more or fewer columns.
+            ConfigurationError: The table keeps no history, or the key has the wrong number of columns.
         """
         lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
         return read_history(self._spark, lake, str(self._name), prefix, key=key)
 
     def changes(self) -> DataFrame:
-        """Every change of the table by number: what made it, who, why, and how many rows it inserted and so on.
+        """List the table's changes by number: kind, author, reason, and counts of rows.
 
-        `shown` is true of the change whose table is shown now, `undone` of those that a rollback undid, `retained` of
-        those that one can go back to.
+        `shown` marks the change whose content the table has now, `undone` the changes that a rollback undid, and
+        `retained` the changes that you can roll back to.
         """
-        log = self._place.log()
+        log = self._location.log()
         report = newest_changes(log, log.head())
         rows = [(*_facts(entry.record), entry.current, entry.undone, entry.retained) for entry in report.entries]
         return self._spark.createDataFrame(rows, _CHANGES)
 
-    def rollback(self, to: int | None = None, reason: str = "") -> Undone:
-        """Undo the last change, or go back to an earlier one, and turn the table off: the jobs leave it alone then.
+    def rollback(self, to: int | None = None, reason: str = "") -> UndoResult:
+        """Undo the last change, or roll back to an earlier one. The table becomes inactive, so jobs do not change it.
 
         Args:
-            to: Number of the change to go back to, 0 for the table before any; None: undo the last change.
+            to: Number of the change to roll back to, 0 for the table before its first change; None undoes the last
+                change.
             reason: Why, for the change record.
 
         Raises:
             ConfigurationError: There is nothing to undo, or no such change.
-            PastRetentionError: Files to bring back are no longer kept.
+            PastRetentionError: Files to restore are no longer kept.
             LeaseHeldError: A run is working on the table.
         """
-        return _undone(self._open().rollback(to, reason))
+        return _undo_result(self._open().rollback(to, reason))
 
-    def reapply(self, reason: str = "") -> Undone:
-        """Do again what the last rollback undid, a change at a time.
+    def reapply(self, reason: str = "") -> UndoResult:
+        """Reapply the changes that the last rollback undid, one per call.
+
+        Args:
+            reason: Why, for the change record.
 
         Raises:
             As `rollback`.
         """
-        return _undone(self._open().reapply(reason))
+        return _undo_result(self._open().reapply(reason))
 
     @cached_property
     def _spark(self) -> SparkSession:
-        return self._given_spark or SparkSession.builder.getOrCreate()
+        return self._spark_argument or SparkSession.builder.getOrCreate()
 
     @cached_property
     def _states(self) -> StateStore:
-        return self._given_states or DynamoState(aws.client("dynamodb"), self._installation.state_table)
+        return self._states_argument or DynamoState(aws.client("dynamodb"), self._installation.state_table)
 
     @cached_property
     def user(self) -> str:
-        """Who makes changes, for the change records."""
-        given = self._given_user or configured_user()
-        return given or (aws_caller_arn() if self._is_on_s3 else os_user())
+        """Author of changes, for the change records."""
+        user = self._user_argument or configured_user()
+        return user or (aws_caller_arn() if self._is_on_s3 else os_user())
 
     @property
     def _is_on_s3(self) -> bool:
@@ -273,7 +279,7 @@ class LakeTable:
         return RegisteredTable(
             self._states,
             state,
-            self._place.log(),
+            self._location.log(),
             f"by-hand-{uuid4().hex}",
             self._clock,
             _catalog if self._is_on_s3 else None,
@@ -292,7 +298,7 @@ class LakeTable:
         return table.change(make)
 
     def _run(self, table: RegisteredTable, fencing_token: int) -> TableRun:
-        fs = self._place.fs
+        fs = self._location.fs
         return TableRun(
             raw=table.log.store,
             raw_fs=fs,
@@ -307,7 +313,7 @@ class LakeTable:
 
     def _keys_where(self, condition: str | Column, before: Snapshot) -> DataFrame:
         shape = TableShape(before.schema, before.primary_key, before.partition_key)
-        rows = frame(self._spark, self._place, shape, [RetainedFile(file) for file in before.files])
+        rows = frame(self._spark, self._location, shape, [RetainedFile(file) for file in before.files])
         return rows.where(condition).select(*(F.col(quoted(name)) for name in before.primary_key))
 
 
@@ -322,5 +328,5 @@ def _facts(record: ChangeRecord) -> tuple[Any, ...]:
     return (record.change, committed, record.kind.value, record.made_by, record.reason, *counts)
 
 
-def _undone(record: ChangeRecord) -> Undone:
-    return Undone(record.change, record.content_change)
+def _undo_result(record: ChangeRecord) -> UndoResult:
+    return UndoResult(record.change, record.content_change)

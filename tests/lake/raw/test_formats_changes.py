@@ -57,7 +57,7 @@ def test_a_full_load_may_lie_in_segments_and_partition_folders(tmp_path: Path) -
 def test_a_full_load_that_lost_a_file_is_not_loaded(tmp_path: Path) -> None:
     table = persons(tmp_path)
     table.put("LOAD00000002.csv", b"1,n\n")
-    with pytest.raises(InputError, match="missing before another"):
+    with pytest.raises(InputError, match="is missing, but a later one exists"):
         table.load_initial()
 
 

@@ -321,7 +321,7 @@ def test_a_vanished_file_of_the_history_stops_a_reload_as_well(table: Table) -> 
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({"PrimaryKey": "null"}, "has no primary key"),
+        ({"PrimaryKey": "null"}, "needs a primary key"),
         ({"CsvNoSupValue": "?"}, "CsvNoSupValue"),
         ({"HistoryTimeColumn": "name"}, "no timestamp column name"),
         ({"HistoryTimeColumn": "nowhere"}, "no timestamp column nowhere"),
@@ -344,7 +344,7 @@ def test_a_column_named_as_one_of_the_history_is_refused(tmp_path: Path) -> None
 def test_another_key_is_refused_while_there_is_a_history(table: Table) -> None:
     load(table, JANUARY, [row(1, "a")])
     table.item["PrimaryKey"] = "name"
-    with pytest.raises(ConfigurationError, match="was made with PrimaryKey 'id'"):
+    with pytest.raises(ConfigurationError, match="was created with PrimaryKey 'id'"):
         load(table, FEBRUARY, [row(1, "a")])
     table.item["History"] = "false"
     load(table, FEBRUARY, [row(1, "a")])
@@ -358,7 +358,7 @@ def test_two_tables_never_share_the_folder_of_a_history(table: Table) -> None:
     neighbour = LakeLayout("lake", "", TableName("shop", other))
     log.store.put(neighbour.change_key(1), log.store.get(table.layout.change_key(1)) or b"")
     table.item["History"] = "true"
-    with pytest.raises(ConfigurationError, match=r"would lie in the folder of shop\.orders_history"):
+    with pytest.raises(ConfigurationError, match=r"needs a folder that the table shop\.orders_history uses"):
         change(table, FEBRUARY, ("I", row(2, "b")))
     log.store.delete([neighbour.change_key(1)])
     (table.lake / neighbour.table_prefix).mkdir()

@@ -65,17 +65,17 @@ def _plan(target: Target, lake_table: RegisteredTable, describe: Callable[[str],
     from cdclake.adapters.filesystem import lake_filesystem  # slow to import, and --help does not need it
     from cdclake.cli.aws.environment import aws_environment
     from cdclake.cli.aws.services import connect
-    from cdclake.lake.operations.adopt.adopt import Places, plan_adoption
+    from cdclake.lake.operations.adopt.adopt import AdoptionSource, plan_adoption
 
     with aws_environment(target):
-        places = Places(
+        source = AdoptionSource(
             state=lake_table.state,
             log=lake_table.log,
             lake_fs=lake_filesystem(target.lake_bucket).open(),
             raw=connect(target).raw,
             raw_fs=lake_filesystem(target.raw_bucket).open(),
         )
-        return plan_adoption(places, describe)
+        return plan_adoption(source, describe)
 
 
 def _show(lake_table: RegisteredTable, adoption: Adoption, out: Output) -> None:

@@ -1,1 +1,1 @@
-"""What is done to a lake table, one module for each operation. `load` is what the Spark jobs run."""
+"""Operations on a lake table, one module each. The Spark jobs run `load`."""

@@ -1,4 +1,4 @@
-"""From staged files to a committed, visible change."""
+"""Commits a staged change and makes it visible."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 def snapshot_after(
     run: TableRun, before: Snapshot, shape: TableShape, result: Result, kept: tuple[DataFile, ...]
 ) -> Snapshot:
-    """The table after a change that is staged.
+    """The table after a staged change.
 
     Args:
-        before: The table before it, with watermark and the like as they are to be.
-        shape: Its rows.
-        result: What was staged; new files still carry their staged key as path.
-        kept: Live files that stay.
+        before: The table before the change, but with the new watermark and late-window state.
+        shape: Columns and keys after the change.
+        result: The staged change. Paths of new files are still their staged keys.
+        kept: Live files that the change does not replace.
     """
     return replace(
         before,
@@ -57,30 +57,33 @@ def commit(
     reason: str = "",
     made_by: str = "",
 ) -> dict[str, Any]:
-    """Commit a staged change, make it visible, and sum it up for a log or a program.
+    """Commit a staged change and make it visible.
 
     Args:
-        before: The table before it.
-        after: The table to be, of `snapshot_after`.
-        result: What was staged.
-        kind: What made the change.
-        raw: The raw files read.
-        too_late: Change files left out.
-        reason: Why, if a person made it.
-        made_by: Who, likewise.
+        before: The table before the change.
+        after: The table after it, from `snapshot_after`.
+        result: The staged change.
+        kind: Kind of the change.
+        raw: The raw files that were read.
+        too_late: Change files that were left out because they arrived behind the late window.
+        reason: Why, if a user requested the change.
+        made_by: Who requested it, if a user did.
+
+    Returns:
+        Summary of the change, for logs and programs.
 
     Raises:
-        BooksError: The rows do not add up; nothing was committed.
-        LeaseLostError: Another run took the table over; nothing was committed.
-        CommitConflictError: Another run committed first; nothing of this one is visible.
+        BooksError: The row counts do not balance; nothing was committed.
+        LeaseLostError: Another run took over the table; nothing was committed.
+        CommitConflictError: Another run committed first; nothing of this change is visible.
     """
     started = time.perf_counter()
-    names = _Names(run, after.change, result)
-    after = replace(after, files=names.given(after.files, after.partition_key))
+    paths = _FinalPaths(run, after.change, result)
+    after = replace(after, files=paths.assign(after.files, after.partition_key))
     if after.history:
-        after = replace(after, history=names.given_to_versions(after.history))
-    still = {file.path for file in after.all_files}
-    replaced = [file for file in before.all_files if file.path not in still]
+        after = replace(after, history=paths.assign_to_history(after.history))
+    remaining = {file.path for file in after.all_files}
+    replaced = [file for file in before.all_files if file.path not in remaining]
     left_out = tuple(file.relative for file in too_late)
     record = ChangeRecord(
         change=after.change,
@@ -90,7 +93,7 @@ def commit(
         fencing_token=run.fencing_token or run.log.fencing_token(before.change),
         raw_files=tuple(file.relative for file in raw),
         books=_books(before, after, result, kind),
-        added=tuple(names.added),
+        added=tuple(paths.added),
         retired=tuple(file.path for file in replaced),
         snapshot_key=run.log.write_snapshot(after, run.run_id),
         reason=reason,
@@ -119,34 +122,36 @@ def commit(
     }
 
 
-class _Names:
-    """Gives staged files their final names, counted through from 1."""
+class _FinalPaths:
+    """Assigns final paths to staged files, numbered from 1."""
 
     def __init__(self, run: TableRun, change: int, result: Result) -> None:
         self._layout, self._change = run.layout, change
         self._staged = {file.path for file in result.all_written}
         self.added: list[StagedFile] = []
 
-    def given(self, files: Sequence[DataFile], partition_key: tuple[str, ...], place: str = "") -> tuple[DataFile, ...]:
-        """The same files, those that were staged with the path that they are published as.
+    def assign(
+        self, files: Sequence[DataFile], partition_key: tuple[str, ...], prefix: str = ""
+    ) -> tuple[DataFile, ...]:
+        """The same files, but staged files with the path that they will be published as.
 
         Args:
-            place: What these paths begin with.
+            prefix: Prefix of these paths.
         """
         named = []
         for file in files:
             if file.path in self._staged:
                 number = len(self.added) + 1
-                path = place + self._layout.data_path(self._change, number, partition_key, file.partition)
+                path = prefix + self._layout.data_path(self._change, number, partition_key, file.partition)
                 self.added.append(StagedFile(file.path, path))
                 named.append(replace(file, path=path))
             else:
                 named.append(file)
         return tuple(named)
 
-    def given_to_versions(self, history: History) -> History:
-        """The same history, likewise."""
-        opened, closed = (self.given(files, (YEAR, MONTH), HISTORY) for files in (history.open, history.closed))
+    def assign_to_history(self, history: History) -> History:
+        """The same history, but staged files with the path that they will be published as."""
+        opened, closed = (self.assign(files, (YEAR, MONTH), HISTORY) for files in (history.open, history.closed))
         return replace(history, open=opened, closed=closed)
 
 

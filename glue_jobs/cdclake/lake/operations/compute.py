@@ -1,7 +1,8 @@
-"""What every change of a table computes with: the shape of its rows, and the engine."""
+"""Prepares and runs the engine for a change of any kind: checks keys, and gathers columns, locations and history."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.merge.tasks import Locations
 from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, plan_history
+from cdclake.lake.raw.reader import inspect
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.schema import merge_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +22,40 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.engine import Result
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.reader import Inspection, Slice
     from cdclake.lake.spark.backend import Backend
+    from cdclake.model.rawfiles import RawFile
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import Snapshot
 
 
+CONCURRENT_INSPECTIONS = 16
+
+
+def inspect_raw_files(run: TableRun, files: Sequence[RawFile]) -> list[Inspection]:
+    """Inspect raw files in parallel; the result is in their order.
+
+    Raises:
+        InputError: A file cannot be read.
+    """
+    fs = run.raw_fs.open()
+    with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
+        return list(pool.map(lambda file: inspect(fs, file, run.settings), files))
+
+
+def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> Schema:
+    """A schema, extended with the columns of raw files.
+
+    Raises:
+        SchemaMismatchError: A file's column has a type that cannot be merged.
+    """
+    for file, inspection in zip(files, inspections, strict=True):
+        schema = merge_schemas(schema, inspection.schema, file.relative)
+    return schema
+
+
 def table_shape(run: TableRun, schema: Schema) -> TableShape:
-    """Shape of a table with these columns and the keys that a person has set.
+    """Shape of a table with these columns and the keys in its settings.
 
     Raises:
         ConfigurationError: A key column is not among them.
@@ -47,7 +76,7 @@ def table_shape(run: TableRun, schema: Schema) -> TableShape:
 
 
 def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> None:
-    """Refuse to go on from a table that was made with other keys, or another order of changes.
+    """Refuse to change a lake table that was created with other keys or another ordering column.
 
     Raises:
         ConfigurationError: Names the attribute that was changed.
@@ -61,15 +90,13 @@ def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> Non
         (Attribute.ORDER_COLUMN, before.order_column, settings.order_column),
     ):
         if was != now:
-            message = f"The lake table was made with {attribute} '{was}', and the settings say '{now}'"
-            remedy = (
-                f"Set it back, or load the table anew: set {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
-            )
+            message = f"The lake table was created with {attribute} '{was}', but the settings now have '{now}'"
+            remedy = f"Set it back, or reload the table: set {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
             raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
 
 
 def locations_of(run: TableRun, before: Snapshot) -> Locations:
-    """Where the change that comes after a table's newest reads and writes."""
+    """Where a table's next change reads and writes."""
     layout, change = run.layout, before.change + 1
     return Locations(
         raw=run.raw_fs,
@@ -91,19 +118,22 @@ def compute(
     loaded_utc: datetime | None = None,
     sets_history_time: bool = True,
 ) -> Result:
-    """Compute the change that comes after a table's newest, and stage its files.
+    """Compute a table's next change and stage its files.
 
     Args:
-        before: The table before it.
-        shape: Its rows after it.
-        parts: What to read, in the place that the run has its raw files in.
-        loaded_utc: For a full load, which replaces the table, since when its rows are as they are; None for changes.
-        sets_history_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
+        spark: What runs the tasks.
+        before: The table before the change.
+        shape: Columns and keys after it.
+        parts: Slices of raw files to read.
+        loaded_utc: For a full load, which replaces the table, the time since when its rows are valid; None for other
+            changes.
+        sets_history_time: Whether the change's rows contain, in the table's `HistoryTimeColumn`, since when they are
+            valid.
 
     Raises:
-        InputError: A raw file or row cannot be taken.
-        IntegrityError: The lake's files are not what the snapshot says.
-        ConfigurationError: The table is to have a history and cannot.
+        InputError: A raw file cannot be read, or too many of its rows are bad.
+        IntegrityError: The lake's files differ from the snapshot.
+        ConfigurationError: The settings require a history, but the table cannot have one.
     """
     full_load, change = loaded_utc is not None, before.change + 1
     files = () if full_load else before.files
@@ -111,7 +141,7 @@ def compute(
     if rewrite_all:
         files = without_key_ranges(files)
     locations = locations_of(run, before)
-    work = plan_history(run, before, shape, locations, loaded_utc=loaded_utc, sets_history_time=sets_history_time)
+    history = plan_history(run, before, shape, locations, loaded_utc=loaded_utc, sets_history_time=sets_history_time)
     request = Request(
         table=run.layout.name,
         parts=tuple(parts),
@@ -123,8 +153,8 @@ def compute(
         locations=locations,
         full_load=full_load,
         rewrite_all=rewrite_all,
-        history=work,
+        history=history,
     )
     result = Engine(spark).run(request)
     load = change if full_load else None
-    return replace(result, history=history_after(before, shape, work, result.versions, load))
+    return replace(result, history=history_after(before, shape, history, result.versions, load))

@@ -1,9 +1,9 @@
-"""Runs a change of one table on Spark: read, locate, resolve, rewrite.
+"""Computes one change of one table on Spark: read, look up existing rows, resolve, rewrite.
 
-Only counts, key samples and file statistics come to the driver; rows stay in tasks and shuffles. Of a change of few
-megabytes the driver does itself what needs no data file: it reads the rows, gathers what tasks found of them in the
-lake, decides, and hands them out to the tasks that write. That saves most of the stages, which take longer than the
-work.
+The driver receives only counts, key samples and file statistics; rows stay in tasks and shuffles. A change of a few
+megabytes is different: the driver itself does every step that needs no data file. It reads the rows, collects the
+existing rows that tasks find, resolves them, and sends the result to the tasks that write. This saves most of the
+stages, whose overhead exceeds the work.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 MIN_BYTES_PER_READ_TASK = 4 << 20
 SMALL_CHANGE_BYTES = 16 << 20
-"""Raw files of so many bytes are read by the driver itself."""
+"""The driver itself reads up to this many bytes of raw files."""
 SMALL_CHANGE_MEMORY_BYTES = 64 << 20
-"""It hands their rows to tasks all the same if they turn out to be more than this."""
+"""If their rows need more memory than this, the driver sends them to tasks after all."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,14 @@ class Request:
         table: The source table.
         parts: Slices of raw files to read.
         files: Live data files that the change applies to; none for a full load.
-        tombstones: Remembered deletes; none for a full load.
-        oldest: Least `file_order` of change files whose deletes are worth remembering.
+        tombstones: Files of tombstones; none for a full load.
+        oldest: Smallest `file_order` of change files whose deletes must be kept as tombstones.
         shape: Columns and keys after the change.
+        settings: The table's settings.
         locations: Where to read and write.
-        rewrite_all: Whether every data file must be written anew, as the type of a column changes.
-        history: What becomes of the history; None if it is not kept.
+        full_load: Whether the change replaces the table.
+        rewrite_all: Whether to rewrite every data file, because a column's type changes.
+        history: How the history changes; None if the table keeps none.
     """
 
     table: TableName
@@ -81,11 +83,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What is staged of the data files of one kind.
+    """Staged data files, and the data files that they replace.
 
     Attributes:
         written: New data files; `path` is the staged key.
-        rewritten: Indices of those that they replace.
+        rewritten: Indices of the replaced files.
     """
 
     written: tuple[DataFile, ...]
@@ -94,18 +96,18 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Result:
-    """A computed change, staged and not committed.
+    """A change that is computed and staged, but not committed.
 
     Attributes:
-        read: Rows read by operation.
-        resolution: What became of them.
+        read: Numbers of rows read, by operation.
+        resolution: What happened to them.
         written: New data files; `path` is the staged key.
-        rewritten: Indices in the request's files of those that the new ones replace.
-        tombstones: All remembered deletes after the change.
-        repeated: Rows of a full load left out because their key came again.
-        quarantine_keys: Files of rows put aside.
-        versions: Files of the history's open versions, and of closed ones; None if it is not kept.
-        history: The history after the change; None if there never was one.
+        rewritten: Indices, in the request's files, of the files that the new ones replace.
+        tombstones: Files of all tombstones after the change.
+        repeated: Number of rows of a full load that were quarantined because they repeat a key.
+        quarantine_keys: Keys of the files of quarantined rows.
+        versions: Files of the history's open versions and of its closed versions; None if the table keeps no history.
+        history: The history after the change; None if the table never had one.
         seconds: Duration of each phase.
     """
 
@@ -123,15 +125,15 @@ class Result:
     @property
     def all_written(self) -> tuple[DataFile, ...]:
         """New data files of the table and of its history."""
-        return (*self.written, *(file for one in self.versions or () for file in one.written))
+        return (*self.written, *(file for rewrite in self.versions or () for file in rewrite.written))
 
     def after_listing(self, seconds: float) -> Result:
-        """The same, with the time that was spent before on finding out what to do."""
+        """The same result, with the time spent on finding the raw files as its first phase."""
         return replace(self, seconds={"list": round(seconds, 3), **self.seconds})
 
 
 class Engine:
-    """Computes changes on a Spark context."""
+    """Computes changes on a backend: Spark, or this process."""
 
     def __init__(self, spark: Backend) -> None:
         self._spark = spark
@@ -140,16 +142,16 @@ class Engine:
         """Compute a change and stage its files.
 
         Raises:
-            InputError: A raw file or row cannot be taken.
-            IntegrityError: The lake's files are not what the snapshot says.
+            InputError: A raw file cannot be read, or too many of its rows are bad.
+            IntegrityError: The lake's files differ from the snapshot.
         """
         with raising_task_errors():
-            return self._load_in_order(request) or self._run(request)
+            return self._load_sorted(request) or self._run(request)
 
-    def _load_in_order(self, request: Request) -> Result | None:
-        """Do a full load whose raw files lie in the order of the key; None if it is no such.
+    def _load_sorted(self, request: Request) -> Result | None:
+        """Compute a full load without a shuffle if its raw files are sorted by key; otherwise return None.
 
-        Versions of the history are made where all rows of a range of keys meet, so that a shuffle is needed anyway.
+        A table with history needs a shuffle anyway, because its versions are built per range of keys.
         """
         groups = (
             request.full_load
@@ -173,7 +175,7 @@ class Engine:
         read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
         read.quarantine.require_at_most(request.settings.max_quarantined_rows)
         if request.shape.primary_key and not key_ranges_are_disjoint([one.written.files for one in loaded]):
-            return None  # the footers were wrong; what was staged goes with the change that is
+            return None  # the footers were wrong; the clean-up of this change deletes what was staged
         quarantine = reduce(add, (one.written.quarantine for one in loaded), read.quarantine)
         quarantine.require_at_most(request.settings.max_quarantined_rows)
         return Result(
@@ -190,20 +192,20 @@ class Engine:
     def _run(self, request: Request) -> Result:
         seconds: dict[str, float] = {}
         max_bad_rows = request.settings.max_quarantined_rows
-        takes_all = request.full_load or not request.shape.primary_key
-        taken = _task(tasks.resolve_inserts, shape=request.shape, full_load=request.full_load)
+        inserts_all = request.full_load or not request.shape.primary_key
+        resolve_inserts = _task(tasks.resolve_inserts, shape=request.shape, full_load=request.full_load)
         with _timed(seconds, "read"):
             batches = self._read(request)
-            if takes_all and not request.history:
-                batches = batches.mapValues(taken)
+            if inserts_all and not request.history:
+                batches = batches.mapValues(resolve_inserts)
             batches = keep_on_disk(batches)
             read: tasks.ReadStats = sum_stats(batches, tasks.ReadStats())
             read.quarantine.require_at_most(max_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
                 batches = keep_on_disk(to_spark(self._spark, batches.one_per_partition()))
         with _timed(seconds, "route"):
-            if takes_all:
-                resolutions = (batches.mapValues(taken) if request.history else batches).map(_second)
+            if inserts_all:
+                resolutions = (batches.mapValues(resolve_inserts) if request.history else batches).map(_second)
             else:
                 resolutions = keep_on_disk(self._resolve(request, batches, read))
             resolution: tasks.Resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
@@ -240,8 +242,8 @@ class Engine:
     def _read(self, request: Request) -> DistributedRows:
         groups = _balanced(request.parts, self._spark.defaultParallelism * 2)
         read = _reading(tasks.read_slices, request)
-        place = InProcessSpark() if _is_small(request) else self._spark
-        return place.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
+        backend = InProcessSpark() if _is_small(request) else self._spark
+        return backend.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
     def _resolve(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
         shape, locations = request.shape, request.locations
@@ -252,10 +254,10 @@ class Engine:
     def _merge_versions(
         self, request: Request, work: HistoryPlan, batches: DistributedRows, read: tasks.ReadStats
     ) -> tuple[DistributedRows, list[tuple[DistributedRows, tasks.WriteContext]]]:
-        """Decide what becomes of the history.
+        """Merge the change into the history.
 
         Returns:
-            What was resolved, and what of it is to be written: of open versions, and of closed ones.
+            The merged versions, and what to write: first open versions, then closed ones.
         """
         shape, files = request.shape, request.files
         merged_versions = keep_on_disk(
@@ -275,7 +277,7 @@ class Engine:
         ]
 
     def _write(self, sides: Sequence[tuple[DistributedRows, tasks.WriteContext]]) -> list[list[tasks.WriteResult]]:
-        """Write what is to be written of each side, all in one stage."""
+        """Write the rows of all sides (the table, open versions, closed versions) in one stage."""
         counts = [len(context.plan.tasks) + context.tombstone_plan.needed for _, context in sides]
         if not sum(counts):
             return [[] for _ in sides]
@@ -288,14 +290,14 @@ class Engine:
         write = _task(_write_partition, firsts=firsts, contexts=[context for _, context in sides])
         written: list[tuple[int, tasks.WriteResult]]
         written = to_spark(self._spark, rows).mapPartitionsWithIndex(write).collect()
-        return [[one for side, one in written if side == wanted] for wanted in range(len(sides))]
+        return [[result for side, result in written if side == number] for number in range(len(sides))]
 
 
 def _is_small(request: Request) -> bool:
-    """Whether the driver may hold the change's rows, and those that they meet in the lake.
+    """Whether the change's rows and the lake's rows of the same keys fit in the driver's memory.
 
-    Of these only keys and positions are read, unless changes leave columns out; and open versions, of which there is
-    one for a key.
+    The lake's rows are then only keys, positions and open versions (one per key). A change that leaves columns out
+    needs complete rows, so it is never small.
     """
     work = request.history
     if request.shape.partial or (work and work.compare_all and (work.open_files or request.files)):
@@ -308,7 +310,7 @@ def _task(function: Callable[..., Any], **arguments: Any) -> SparkTask:  # noqa:
 
 
 def _reading(function: Callable[..., Any], request: Request) -> SparkTask:
-    """A task that begins with slices of raw files."""
+    """A task that reads slices of raw files."""
     return _task(
         function, locations=request.locations, shape=request.shape, settings=request.settings, table=request.table
     )
@@ -329,7 +331,7 @@ def _plan(request: Request, resolution: tasks.Resolution) -> tasks.WriteContext:
 
 
 def _to_purge(request: Request) -> frozenset[int]:
-    """Data files with rows that were deleted softly, once the table does not do that any more."""
+    """Data files with soft-deleted rows, if the table no longer uses soft deletes."""
     if request.shape.soft_delete:
         return frozenset()
     return frozenset(i for i, file in enumerate(request.files) if file.deleted)
@@ -360,7 +362,7 @@ def _write_partition(
     firsts: Sequence[int],
     contexts: Sequence[tasks.WriteContext],
 ) -> Iterator[tuple[int, tasks.WriteResult]]:
-    """Write what one task writes, of the side whose tasks begin with the last number up to this task's."""
+    """Write one task's rows. Each side has a contiguous range of task numbers, and `firsts` has their first numbers."""
     side = bisect_right(firsts, task) - 1
     written = tasks.write_files(task - firsts[side], entries, context=contexts[side], attempt=attempt_id())
     yield side, written
@@ -386,10 +388,10 @@ def _closed(merged: VersionMerge) -> tasks.Resolution:
     return merged.closed
 
 
-def _balanced(parts: Sequence[Slice], wanted: int) -> list[list[Slice]]:
-    """Neighbouring slices in groups of about equal bytes: at most `wanted`, fewer if the files are small."""
+def _balanced(parts: Sequence[Slice], target: int) -> list[list[Slice]]:
+    """Adjacent slices in at most `target` groups of about equal bytes; fewer if the files are small."""
     total = sum(part.size_bytes for part in parts)
-    count = max(1, min(wanted, ceil(total / MIN_BYTES_PER_READ_TASK), len(parts)))
+    count = max(1, min(target, ceil(total / MIN_BYTES_PER_READ_TASK), len(parts)))
     groups: list[list[Slice]] = [[] for _ in range(count)]
     done = 0
     for part in parts:

@@ -1,7 +1,6 @@
-"""Copies of a lake table as of a change: its Parquet files in their partition folders. No Spark.
+"""Copies a lake table as of a change: its Parquet files in their partition folders. No Spark.
 
-They are copied byte for byte, but for those that hold rows which were deleted softly: these rows are left out, unless
-they are asked for.
+Files are copied byte for byte, except that soft-deleted rows are left out by default.
 """
 
 from __future__ import annotations
@@ -34,21 +33,23 @@ if TYPE_CHECKING:
 
     from cdclake.lake.read.as_of import RetainedFile
 
-Progress = Callable[[int, int], None]
-"""Called with the number of files copied so far, and of all."""
+OnProgress = Callable[[int, int], None]
+"""Called with the number of files copied so far, and their total number."""
 _CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
 class ExportResult:
-    """What was exported.
+    """A completed export.
 
     Attributes:
-        change: Number of the change whose table it is.
-        committed_utc: When that was committed, ISO 8601.
+        table: `schema.table`.
+        change: Number of the change whose state was exported.
+        committed_utc: Its commit time, ISO 8601.
         to: Where the files are.
-        rows: Rows in them.
-        bytes: Size of all files.
+        files: Number of files.
+        rows: Number of rows in them.
+        bytes: Total size of the files.
     """
 
     table: str
@@ -69,25 +70,25 @@ def export_table(
     change: int | None = None,
     at: datetime | str | None = None,
     with_deleted: bool = False,
-    progress: Progress = lambda done, count: None,  # noqa: ARG005 - named as callers see them
+    progress: OnProgress = lambda done, count: None,  # noqa: ARG005 - names document the arguments
 ) -> ExportResult:
-    """Copy the files of a lake table as it was after a change or at a time, or as it is now.
+    """Copy the files of a lake table as of a change or a time; as it is now if neither is given.
 
-    A folder appears whole or not at all. In a bucket each object does, and those of an export that fails are deleted.
+    A target folder appears complete or not at all. In a bucket, a failed export deletes the objects that it wrote.
 
     Args:
         lake: `s3://bucket` or `file:///folder`.
         table: `schema.table`.
-        to: A folder on this machine, or `s3://bucket/folder`. It must not be there, or be empty.
+        to: A local folder, or `s3://bucket/folder`. It must not exist, or be empty.
         prefix: Folder of the lake in the bucket.
         change: Number of a change; `cdclake changes` lists them.
-        at: A time, also as ISO 8601 text; without a zone it is UTC. The newest change committed by then counts.
-        with_deleted: Whether rows that were deleted softly are copied too; their `Op` is `D`.
-        progress: Is told how far it is.
+        at: A time, or its ISO 8601 text, which selects the newest change committed by then. Without a zone it is UTC.
+        with_deleted: Whether to copy soft-deleted rows too; their `Op` is `D`.
+        progress: Called after each file.
 
     Raises:
-        ConfigurationError: There is no such table or change, or the target cannot be taken.
-        PastRetentionError: What the table was then is no longer kept.
+        ConfigurationError: There is no such table or change, or the target cannot be used.
+        PastRetentionError: The state after that change is no longer kept.
         LakeFilesError: A file of the table vanished from its folder or was overwritten.
         RetryableError: A file could not be read.
     """
@@ -96,14 +97,14 @@ def export_table(
     target = _Bucket.at(to) if to.startswith(f"{S3}://") else _Folder.at(to)
     target.check_apart_from(source)
     target.check_empty()
-    files = [kept for kept in as_of.files if with_deleted or kept.file.live_rows]
-    kept_files, sizes = RetainedFileReader(source), dict[str, int]()
+    files = [retained for retained in as_of.files if with_deleted or retained.file.live_rows]
+    reader, sizes = RetainedFileReader(source), dict[str, int]()
 
     with target.filling() as put:
 
-        def copy(kept: RetainedFile) -> None:
-            whole = with_deleted or not kept.file.deleted
-            sizes[kept.file.path] = put(kept_files.fetch if whole else kept_files.fetch_live, kept)
+        def copy(retained: RetainedFile) -> None:
+            whole = with_deleted or not retained.file.deleted
+            sizes[retained.file.path] = put(reader.fetch if whole else reader.fetch_live, retained)
 
         done = iter(range(1, len(files) + 1))
         in_parallel(copy, files, lambda: progress(next(done), len(files)))
@@ -119,14 +120,14 @@ def export_table(
 
 
 Fetch = Callable[["RetainedFile", Path], None]
-"""Copies a file to a new one on this machine."""
+"""Copies a retained file to a new local file."""
 Put = Callable[[Fetch, "RetainedFile"], int]
-"""Has a file fetched to where it belongs in the target; tells its size in bytes."""
+"""Stores a file in the target, using the fetch function, and returns its size in bytes."""
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder on this machine as the target of an export."""
+    """A local folder as the target of an export."""
 
     path: Path
 
@@ -148,7 +149,7 @@ class _Folder:
 
     @contextmanager
     def filling(self) -> Iterator[Put]:
-        """Collect the files in a folder beside, which takes the target's name when all are there."""
+        """Collect the files in a temporary sibling folder, and rename it to the target when it is complete."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_name(f".{self.path.name}-{uuid.uuid4().hex}")
         partial.mkdir()
@@ -164,10 +165,10 @@ class _Folder:
             try:
                 partial.rename(self.path)
             except OSError as error:
-                message = f"The exported files cannot become {self.path}: {error.strerror}"
-                raise ConfigurationError(message, remedy="Name a folder that is not there yet") from error
+                message = f"The exported files cannot be moved to {self.path}: {error.strerror}"
+                raise ConfigurationError(message, remedy="Name a folder that does not exist yet") from error
         finally:
-            shutil.rmtree(partial, ignore_errors=True)  # it is not there any more if all went well
+            shutil.rmtree(partial, ignore_errors=True)  # gone already unless something failed
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class _Bucket:
 
     Attributes:
         location: `s3://bucket`.
-        prefix: Empty, or with a trailing slash.
+        prefix: Key prefix, empty or with a trailing slash.
     """
 
     location: str
@@ -197,7 +198,7 @@ class _Bucket:
 
     @contextmanager
     def filling(self) -> Iterator[Put]:
-        """Put each file as one object, once it is whole on this machine; if anything fails, delete them all."""
+        """Fetch each file completely, then upload it as one object. If anything fails, delete all uploaded objects."""
         filesystem = lake_filesystem(self.location).open()
         sizes: dict[str, int] = {}
 
@@ -220,16 +221,16 @@ class _Bucket:
                 raise
 
     def _check_sizes(self, filesystem: FileSystem, sizes: dict[str, int]) -> None:
-        found = filesystem.get_file_info(FileSelector(self.prefix, allow_not_found=True, recursive=True))
-        there = {info.path: info.size for info in found if info.type == FileType.File}
-        wrong = sorted(key for key, size_bytes in sizes.items() if there.get(key) != size_bytes)
+        infos = filesystem.get_file_info(FileSelector(self.prefix, allow_not_found=True, recursive=True))
+        stored = {info.path: info.size for info in infos if info.type == FileType.File}
+        wrong = sorted(key for key, size_bytes in sizes.items() if stored.get(key) != size_bytes)
         if wrong:
-            message = f"{len(wrong)} exported objects are not of the size that was sent"
+            message = f"{len(wrong)} exported objects do not have the size that was uploaded"
             raise IntegrityError(message, remedy="Export to another folder", bucket=self.location, file=wrong[0])
 
 
 def _check_apart(source: TableLocation, target: str | None) -> None:
-    """Refuse to put files among those of the table, where its readers would see them, or into the control area.
+    """Refuse a target in the table's folder, where its readers would see the files, or in the control area.
 
     Args:
         target: Key of the target in the lake, without a trailing slash; None if it is not in the lake.
@@ -237,10 +238,10 @@ def _check_apart(source: TableLocation, target: str | None) -> None:
     layout = source.layout
     if target is None:
         return
-    for taken in (layout.table_prefix, f"{layout.prefix}{CONTROL_FOLDER}/"):
-        if f"{target}/".startswith(taken):
-            message = f"The target lies in {taken} of the lake itself"
-            raise ConfigurationError(message, remedy="Export to a folder of its own")
+    for folder in (layout.table_prefix, f"{layout.prefix}{CONTROL_FOLDER}/"):
+        if f"{target}/".startswith(folder):
+            message = f"The target is in the lake's own folder {folder}"
+            raise ConfigurationError(message, remedy="Export to a separate folder")
 
 
 def _not_empty(target: str) -> ConfigurationError:

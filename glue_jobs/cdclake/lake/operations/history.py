@@ -1,4 +1,4 @@
-"""Whether a change keeps the history of a table, from where it goes on, and what the history is after it."""
+"""Plans how a change affects the history of its table, and builds the history after it."""
 
 from __future__ import annotations
 
@@ -40,49 +40,51 @@ def plan_history(
     loaded_utc: datetime | None,
     sets_history_time: bool,
 ) -> HistoryPlan | None:
-    """What the next change of a table does to its history; None if none is kept.
+    """Plan how a table's next change affects its history; None if the table keeps none.
 
     Args:
         before: The table before the change.
-        shape: Its rows after it.
-        locations: Where the table's own files lie.
-        loaded_utc: Since when the rows of a full load are as they are; None if the change is no full load.
-        sets_history_time: Whether rows of the change tell in the table's `HistoryTimeColumn` since when they are so.
+        shape: Columns and keys after it.
+        locations: Where the change reads and writes the table's own files.
+        loaded_utc: For a full load, the time since when its rows are valid; None for other changes.
+        sets_history_time: See `cdclake.lake.operations.compute.compute`.
 
     Raises:
         ConfigurationError: The table cannot have a history, or not with these settings.
-        LakeFilesError: There are files of others where the history is to be.
+        LakeFilesError: The history's folder contains files of another program.
     """
-    now = before.history
+    existing = before.history
     if not run.settings.history:
-        if now and now.since is not None:
-            log.warning("the history is no longer kept: its files stay as they are after change %d", before.change)
+        if existing and existing.since is not None:
+            log.warning("history is turned off; its files stay as they were after change %d", before.change)
         return None
-    _require_possible(run, shape, now)
+    _require_possible(run, shape, existing)
     _require_own_folder(run)
-    if not now and visible_history(run.log):
-        message = f"The folder of the history of {run.layout.name} holds files that cdclake did not write"
+    if not existing and visible_history(run.log):
+        message = f"The history folder of {run.layout.name} contains files that cdclake did not write"
         remedy = f"Empty it, or set {Attribute.HISTORY} to false"
         raise LakeFilesError(message, remedy=remedy, folder=run.layout.history_prefix)
     full_load, change = loaded_utc is not None, before.change + 1
-    loads = (*(now.loads if now else ()), *((change,) if full_load or not before.exists else ()))
-    compares = full_load or not now or now.since is None
-    since = change if compares or not now else now.since
+    loads = (*(existing.loads if existing else ()), *((change,) if full_load or not before.exists else ()))
+    compare_all = full_load or not existing or existing.since is None
+    since = change if compare_all or not existing else existing.since
     has_gap = since is not None and since > max(loads, default=0)
-    clock = run.clock()
-    rewrite_all = now is not None and has_type_change(now.schema, shape.schema)
-    opened, closed = (_relative(files, rewrite_all) for files in ((now.open, now.closed) if now else ((), ())))
+    now_utc = run.clock()
+    rewrite_all = existing is not None and has_type_change(existing.schema, shape.schema)
+    opened, closed = (
+        _relative(files, rewrite_all) for files in ((existing.open, existing.closed) if existing else ((), ()))
+    )
     return HistoryPlan(
         change=change,
         open_files=opened,
         closed_files=closed,
         loads=loads,
-        compare_all=compares,
+        compare_all=compare_all,
         tombstones=before.tombstones if has_gap and not full_load else (),
         time_column=run.settings.history_time_column,
         change_time_column=run.settings.history_time_column if sets_history_time else "",
-        loaded_utc=loaded_utc or _last_load(before) or clock,
-        now_utc=clock,
+        loaded_utc=loaded_utc or _last_load(before) or now_utc,
+        now_utc=now_utc,
         rewrite_all=rewrite_all,
         locations=replace(locations, table_prefix=run.layout.history_prefix, staging=locations.staging + "history-"),
     )
@@ -91,44 +93,46 @@ def plan_history(
 def history_after(
     before: Snapshot,
     shape: TableShape,
-    work: HistoryPlan | None,
+    plan: HistoryPlan | None,
     staged: tuple[Rewrite, Rewrite] | None,
     load: int | None,
 ) -> History | None:
     """The history after a change.
 
     Args:
-        before: The table before it.
-        shape: Its rows after it.
-        work: What the change does to the history; None if it is not kept.
-        staged: What was staged of open and closed versions; new files still carry their staged key as path.
-        load: Number of the change, if it is a full load.
+        before: The table before the change.
+        shape: Columns and keys after it.
+        plan: How the change affects the history; None if the table keeps none.
+        staged: Staged files of open and of closed versions. Paths of new files are still their staged keys.
+        load: Number of the change if it is a full load; else None.
     """
-    now = before.history
-    if not (work and staged):
-        # What comes after a load is ordered anew, whether or not the history is kept meanwhile.
-        return now and replace(now, since=None, loads=(*now.loads, *([load] if load else [])))
+    existing = before.history
+    if not (plan and staged):
+        # Positions start over after a full load, even if the table keeps no history at the time.
+        return existing and replace(existing, since=None, loads=(*existing.loads, *([load] if load else [])))
     opened, closed = staged
     return History(
         schema=shape.schema,
         primary_key=shape.primary_key,
-        open=_after(now.open if now else (), opened),
-        closed=_after(now.closed if now else (), closed),
-        loads=work.loads,
-        since=work.change if work.compare_all or not now else now.since,
+        open=_after(existing.open if existing else (), opened),
+        closed=_after(existing.closed if existing else (), closed),
+        loads=plan.loads,
+        since=plan.change if plan.compare_all or not existing else existing.since,
     )
 
 
 def base_schema(run: TableRun, before: Snapshot, *, reloads: bool) -> Schema:
-    """Columns that the table has after a change, whatever comes with it.
+    """Columns that the table must have after a change, with at least these types.
 
-    A table that keeps its history keeps every column of it in a type as wide, a full load or not: both have the same.
+    They include the columns of a history that the table keeps, because both must have the same columns. This applies to
+    full loads too.
 
     Args:
+        before: The table before the change.
         reloads: Whether the change is a full load.
 
     Raises:
-        SchemaMismatchError: The table had a full load with another type while its history was not kept.
+        SchemaMismatchError: A full load changed a type while history was turned off.
     """
     columns = Schema() if reloads else before.schema
     if run.settings.history and before.history:
@@ -137,7 +141,7 @@ def base_schema(run: TableRun, before: Snapshot, *, reloads: bool) -> Schema:
 
 
 def has_type_change(before: Schema, after: Schema) -> bool:
-    """Whether a column there was has another type now: readers want one type in all files of a table."""
+    """Whether the type of an existing column changes. Readers require one type in all files of a table."""
     return any((now := after.find(was.name)) is not None and now.type != was.type for was in before)
 
 
@@ -150,7 +154,7 @@ def _after(files: tuple[DataFile, ...], staged: Rewrite) -> tuple[DataFile, ...]
 
 
 def _relative(files: Sequence[DataFile], rewrite_all: bool) -> tuple[DataFile, ...]:
-    """Data files with their paths in the history's folder."""
+    """Data files with their paths relative to the history's folder."""
     inside = tuple(replace(file, path=file.path[len(HISTORY) :]) for file in files)
     return without_key_ranges(inside) if rewrite_all else inside
 
@@ -162,35 +166,35 @@ def _last_load(before: Snapshot) -> datetime | None:
 
 
 def _require_own_folder(run: TableRun) -> None:
-    """Refuse a history where another table lies; that one is refused where a history is, see `table_files.compare`."""
+    """Refuse a history in the folder of another table. `table_files.compare` refuses the opposite case."""
     name = run.layout.name
     other = log_of_sibling(run.log, f"{name.table}{HISTORY_SUFFIX}")
     if other.head():
-        message = f"The history of {name} would lie in the folder of {other.layout.name}"
-        remedy = f"Set {Attribute.HISTORY} to false, or have DMS rename that table by a mapping rule"
+        message = f"The history of {name} needs a folder that the table {other.layout.name} uses"
+        remedy = f"Set {Attribute.HISTORY} to false, or rename that table with a DMS mapping rule"
         raise ConfigurationError(message, remedy=remedy, table=name)
 
 
-def _require_possible(run: TableRun, shape: TableShape, now: History | None) -> None:
+def _require_possible(run: TableRun, shape: TableShape, existing: History | None) -> None:
     settings, name = run.settings, run.layout.name
     off = f"set {Attribute.HISTORY} to false"
     if not shape.primary_key:
-        message = f"{name} has no primary key, and its history could not tell of which row a version is"
+        message = f"{name} needs a primary key for a history, to identify the row of each version"
         raise ConfigurationError(message, remedy=f"Set {Attribute.PRIMARY_KEY}, or {off}", table=name)
     if shape.partial:
-        message = f"{name} has {Attribute.CSV_NO_SUP_VALUE}, and a change that leaves columns out is no whole version"
-        remedy = f"Have the source log all columns and remove {Attribute.CSV_NO_SUP_VALUE}, or {off}"
+        message = f"{name} cannot have a history with {Attribute.CSV_NO_SUP_VALUE}, because its changes lack columns"
+        remedy = f"Make the source log all columns and remove {Attribute.CSV_NO_SUP_VALUE}, or {off}"
         raise ConfigurationError(message, remedy=remedy, table=name)
-    if now and now.primary_key != shape.primary_key:
-        message = f"The history of {name} was made with {Attribute.PRIMARY_KEY} '{','.join(now.primary_key)}'"
-        raise ConfigurationError(message, remedy=f"Set it back, or {off}: its files then stay as they are", table=name)
-    if now and _typed(merge_schemas(now.schema, shape.schema, "the table")) != _typed(shape.schema):
-        message = f"The history of {name} has columns, or wider types of columns, that the table has no more"
+    if existing and existing.primary_key != shape.primary_key:
+        message = f"The history of {name} was created with {Attribute.PRIMARY_KEY} '{','.join(existing.primary_key)}'"
+        raise ConfigurationError(message, remedy=f"Set it back, or {off}, which keeps its files unchanged", table=name)
+    if existing and _typed(merge_schemas(existing.schema, shape.schema, "the table")) != _typed(shape.schema):
+        message = f"The history of {name} has columns, or wider column types, that the table no longer has"
         raise ConfigurationError(message, remedy=f"Apply the next change files first, or {off}", table=name)
-    taken = [column.name for column in OWN_COLUMNS if shape.schema.find(column.name)]
-    if taken:
-        message = f"{name} has a column {taken[0]}, which its history has for itself"
-        raise ConfigurationError(message, remedy=f"Rename it by a DMS mapping rule, or {off}", table=name)
+    reserved = [column.name for column in OWN_COLUMNS if shape.schema.find(column.name)]
+    if reserved:
+        message = f"{name} has a column {reserved[0]}, which is reserved in its history"
+        raise ConfigurationError(message, remedy=f"Rename it with a DMS mapping rule, or {off}", table=name)
     column = shape.schema.find(settings.history_time_column) if settings.history_time_column else None
     if settings.history_time_column and (column is None or column.type != "timestamp"):
         message = f"{name} has no timestamp column {settings.history_time_column}"

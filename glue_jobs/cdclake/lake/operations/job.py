@@ -1,4 +1,4 @@
-"""From a Spark job's command line to the table run it asks for."""
+"""Starts table runs from a Spark job's command line."""
 
 from __future__ import annotations
 
@@ -30,48 +30,48 @@ _OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentin
 def load_tables(
     argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], spark: Callable[[], Backend]
 ) -> dict[str, Any]:
-    """Load the table that a Spark job's arguments name, or one after the other those of the batch that they name.
+    """Load the table that a Spark job's arguments name, or each table of the batch that they name.
 
     Args:
         argv: The job's command line.
-        load: Does one table's work, given the command line of a run of that table alone; returns its summary.
-        spark: Gives the Spark context.
+        load: Loads one table, given the command line of a run of that table alone; returns its summary.
+        spark: Returns the Spark context.
 
     Returns:
-        The summary; of a batch as `spark_batch.run_batch` gives it.
+        The table's summary; for a batch, the result of `spark_batch.run_batch`.
 
     Raises:
         ConfigurationError: An argument is missing or wrong, or there is no such batch.
-        CdclakeError: What went wrong with the single table.
+        CdclakeError: The single table cannot be loaded.
     """
     url = parse_arguments(argv, (), {Argument.BATCH: ""})[Argument.BATCH]
     if not url:
-        return _with_lines(load, argv)
+        return _load_and_log(load, argv)
     bucket, _, key = url.split("://", 1)[-1].partition("/")
     run_id = [f"--{Argument.JOB_RUN_ID}", job_run_id(argv)]
 
     def load_one(table: Mapping[str, str]) -> dict[str, Any]:
-        return _with_lines(load, [*to_argv(table), *run_id])
+        return _load_and_log(load, [*to_argv(table), *run_id])
 
     return run_batch(store(bucket), key, load_one, lambda: is_spark_alive(spark()))
 
 
-def _with_lines(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
-    """Do one table's work, with a line in the log before and after it; all lines meanwhile are about that table."""
-    given = parse_arguments(argv, (Argument.OUT_PATH, Argument.FOLDER))
-    layout = LakeLayout.from_arguments(given[Argument.OUT_PATH], given[Argument.FOLDER])
+def _load_and_log(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
+    """Load one table, and log when it starts and ends. All log lines in between name the table."""
+    arguments = parse_arguments(argv, (Argument.OUT_PATH, Argument.FOLDER))
+    layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
     with logs.context(table=str(layout.name)):
         log.info("began")
         summary = load(argv)
         change = summary.get("change") or summary.get("newest_change") or None
-        what = summary.get("kind") or summary.get("reason")
+        reason = summary.get("kind") or summary.get("reason")
         books = {name: count for name, count in (summary.get("books") or {}).items() if count}
-        log.info("ended", extra={"change": change, "reason": what, "books": books})
+        log.info("ended", extra={"change": change, "reason": reason, "books": books})
         return summary
 
 
 def is_spark_alive(spark: Backend) -> bool:
-    """Whether Spark still carries out jobs: if its JVM is gone, no table after this one can be loaded."""
+    """Whether Spark still runs tasks. If its JVM has crashed, no further table can be loaded."""
     try:
         return spark.parallelize([0], 1).collect() == [0]
     except Exception:
@@ -82,29 +82,29 @@ def is_spark_alive(spark: Backend) -> bool:
 def table_run(
     argv: Sequence[str], required: Collection[str] = (), optional: Mapping[str, str] | None = None
 ) -> tuple[TableRun, Mapping[str, str]]:
-    """Read a Spark job's arguments and connect to the raw and the lake bucket.
+    """Parse a Spark job's arguments and connect to the raw and the lake bucket.
 
-    `item` carries the table's settings; `primaryKey` and `partitionKey`, which the walkthrough passes, count if it does
-    not name them.
+    The argument `item` contains the table's settings. Keys that it lacks come from `primaryKey` and `partitionKey`, the
+    arguments of the walkthrough's jobs.
 
     Args:
         argv: The job's command line.
-        required: Names of arguments needed besides those that both jobs need.
+        required: Names of required arguments, besides those that both jobs require.
         optional: Names of further arguments, with their defaults.
 
     Returns:
-        The run, and the value of each argument.
+        The run, and the values of the arguments by name.
 
     Raises:
         ConfigurationError: An argument is missing or wrong.
     """
     arguments = parse_arguments(argv, (*_REQUIRED, *required), {**_OPTIONAL, Argument.ITEM: "", **(optional or {})})
     bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
-    given = arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})
+    item_text = arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})
     item = {
         Attribute.PRIMARY_KEY: arguments[Argument.PRIMARY_KEY],
         Attribute.PARTITION_KEY: arguments[Argument.PARTITION_KEY],
-        **parse_item(given),
+        **parse_item(item_text),
     }
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
     run = TableRun(
@@ -122,9 +122,9 @@ def table_run(
 
 
 def relative_file(argument: str, bucket: str, raw_prefix: str) -> str:
-    """A change file named as `<bucket>/<key>`, relative to the table's raw folder; empty for the sentinels.
+    """Make the name `<bucket>/<key>` of a change file relative to the table's raw folder; empty for the sentinels.
 
-    Of a transaction file, which lies in another folder, it is the name alone.
+    A transaction file is in another folder; for it, return only the file name.
     """
     own = f"{bucket}/{raw_prefix}"
     relative = argument[len(own) :] if argument.startswith(own) else argument.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""What a run of one table works with."""
+"""Everything that a run needs to work on one table."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableRun:
-    """One table and everything a run needs to work on it.
+    """One run's access to its table.
 
     Attributes:
-        raw: Listing of the raw bucket; `raw_fs` reads its files inside tasks.
-        log: The lake table's change log.
-        lake_fs: The lake bucket inside tasks.
+        raw: The raw bucket, for listings.
+        raw_fs: The raw bucket, for reading files in tasks.
         raw_prefix: The table's folder in the raw bucket.
-        run_id: The job run's id; names its staging folder.
-        fencing_token: Number of the lease the run works under; 0 for a run by hand, which has none.
+        log: The lake table's change log.
+        lake_fs: The lake bucket, for reading and writing files in tasks.
+        settings: The table's settings.
+        run_id: Id of the job run; part of its staging folder's name.
+        fencing_token: Number of the run's lease; 0 if it was started by hand without one.
+        clock: Returns the current time in UTC.
     """
 
     raw: ObjectReader
@@ -42,18 +45,18 @@ class TableRun:
 
     @property
     def layout(self) -> LakeLayout:
-        """Where the lake table lies."""
+        """Keys of the lake table's objects."""
         return self.log.layout
 
     def current(self, *, reloads: bool = False) -> Snapshot:
-        """The table as it is now, with what a dead run left finished, and its files found to be as they should.
+        """Complete a change that a crashed run left behind, check the table's files, and return its newest snapshot.
 
         Args:
-            reloads: The run replaces all of the table's files.
+            reloads: Whether the run replaces all of the table's files.
 
         Raises:
-            LeaseLostError: Another run took the table over.
-            LakeFilesError: Somebody else added, removed or replaced files.
+            LeaseLostError: Another run took over the table.
+            LakeFilesError: Another program added, removed or replaced files.
         """
         change = roll_forward(self.log)
         if self.fencing_token:

@@ -14,7 +14,7 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.adapters.stores import store
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.lake.operations.adopt.adopt import Adoption, Places, plan_adoption
+from cdclake.lake.operations.adopt.adopt import Adoption, AdoptionSource, plan_adoption
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 from tests.lake.table import RAW_PREFIX, Table
@@ -75,14 +75,14 @@ class Adoptee:
 
     def plan(self) -> Adoption:
         raw = self.table.raw.as_uri()
-        places = Places(
+        source = AdoptionSource(
             state=self.state,
             log=self.table.log,
             lake_fs=lake_filesystem(self.table.lake.as_uri()).open(),
             raw=store(raw),
             raw_fs=lake_filesystem(raw).open(),
         )
-        return plan_adoption(places)
+        return plan_adoption(source)
 
     def by_hand(self, run_id: str = "by-hand") -> RegisteredTable:
         return RegisteredTable(self.states, self.state, self.table.log, run_id, self.clock)

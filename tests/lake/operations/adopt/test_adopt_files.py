@@ -236,7 +236,7 @@ class TestPartitions:
         adoptee.write(f"k=007/{PART}", pa.table({"id": [1, 2]}))
         found = adoptee.plan()
         assert found.table.files[0].partition == ("7",)
-        assert any("would name otherwise" in warning for warning in found.warnings)
+        assert any("names differently" in warning for warning in found.warnings)
         adoptee.adopt()
         adoptee.table.write_changes("20240305-100000000.parquet", [("U", {"id": 1, "k": 7})])
         summary = adoptee.table.load_incremental()
@@ -286,12 +286,12 @@ def put(path: str, made: pa.Table) -> Callable[[Adoptee], None]:
 
 
 BAD: dict[str, tuple[Callable[[Adoptee], None], str, str]] = {
-    "a file that is no Parquet": (as_csv, "cannot be read as Parquet", "notes.csv"),
-    "a file that is cut short": (cut_short, "cannot be read as Parquet", OTHER),
+    "not a Parquet file": (as_csv, "cannot be read as Parquet", "notes.csv"),
+    "a truncated file": (cut_short, "cannot be read as Parquet", OTHER),
     "a damaged page of keys": (damaged_page, "cannot be read as Parquet", PART),
     "an empty file": (lambda a: (a.folder / "x.parquet").touch(), "cannot be read as Parquet", "x.parquet"),
-    "a folder too many": (put(f"2024/{OTHER}", rows(9)), "should lie in no folder", f"2024/{OTHER}"),
-    "a partition folder": (put(f"day=1/{OTHER}", rows(9)), "lies in partitions by day", f"day=1/{OTHER}"),
+    "an extra folder": (put(f"2024/{OTHER}", rows(9)), "is in 2024 instead of no folder", f"2024/{OTHER}"),
+    "a partition folder": (put(f"day=1/{OTHER}", rows(9)), "is partitioned by day", f"day=1/{OTHER}"),
     "no key column": (put(OTHER, rows(9).drop_columns("id")), "lacks the key column id", OTHER),
     "a narrower type": (put(OTHER, rows(9, n=pa.array([9], pa.int16()))), "is int in one file .* and smallint", OTHER),
     "another type": (put(OTHER, rows(9, n=["nine"])), "is int in one file .* and string", OTHER),
@@ -305,19 +305,19 @@ BAD: dict[str, tuple[Callable[[Adoptee], None], str, str]] = {
         OTHER,
     ),
     "an operation that is a number": (put(OTHER, rows(9, Op=pa.array([1]))), "Column Op .* int64", OTHER),
-    "two columns but for case": (put(OTHER, rows(9, Name=["x"])), "two columns Name", OTHER),
-    "a column of ours": (put(OTHER, rows(9, _key=["x"])), "two columns _key, or one named", OTHER),
-    "a name of ours": (put("000000000001-00001.parquet", rows(9)), "name that cdclake gives", "000000000001-00001"),
-    "a key of another file": (put(OTHER, rows(2, 9)), "^1 rows .* have a key", OTHER),
-    "keys twice in a file": (put(OTHER, rows(9, 9, 9)), "^2 rows .* have a key", OTHER),
+    "two columns that differ in case": (put(OTHER, rows(9, Name=["x"])), "two columns Name", OTHER),
+    "a reserved column": (put(OTHER, rows(9, _key=["x"])), "two columns _key, or the name is reserved", OTHER),
+    "a reserved file name": (put("000000000001-00001.parquet", rows(9)), "name that is reserved", "000000000001-00001"),
+    "a key of another file": (put(OTHER, rows(2, 9)), "^1 rows .* repeat the key", OTHER),
+    "repeated keys in a file": (put(OTHER, rows(9, 9, 9)), "^2 rows .* repeat the key", OTHER),
     "null keys": (put(OTHER, rows(9, 10, id=pa.array([None, 4], pa.int64()))), "^1 rows .* null in a key", OTHER),
-    "deletes": (put(OTHER, rows(9, 10, Op=["D", "I"])), "^1 rows .* another Op than I and U", OTHER),
+    "deletes": (put(OTHER, rows(9, 10, Op=["D", "I"])), "^1 rows .* an Op other than I and U", OTHER),
 }
 
 
 class TestRefused:
     @pytest.mark.parametrize("what", BAD)
-    def test_with_the_file_and_the_remedy_and_nothing_is_done(self, adoptee: Adoptee, what: str) -> None:
+    def test_with_file_and_remedy_before_anything_changes(self, adoptee: Adoptee, what: str) -> None:
         adoptee.write(PART, rows(1, 2))
         spoil, message, file = BAD[what]
         spoil(adoptee)
@@ -347,20 +347,20 @@ class TestRefused:
     def test_folders_by_other_columns_say_what_to_set(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PartitionKey="name", Schema="id bigint, name string, n int")
         adoptee.write(f"Name=x/{PART}", rows(1).drop_columns("name"))
-        with pytest.raises(LakeFilesError, match="lies in partitions by Name") as caught:
+        with pytest.raises(LakeFilesError, match="partitioned by Name") as caught:
             adoptee.plan()
         assert "PartitionKey is 'name'" in caught.value.remedy
 
     def test_a_folder_that_does_not_tell_a_value_of_the_type(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PartitionKey="n", Schema="n int")
         adoptee.write(f"n=many/{PART}", rows(1).drop_columns("n"))
-        with pytest.raises(LakeFilesError, match="does not tell a int for n"):
+        with pytest.raises(LakeFilesError, match="no valid int for n"):
             adoptee.plan()
 
     def test_a_partition_column_in_the_file_too(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PartitionKey="n", Schema="n int")
         adoptee.write(f"n=1/{PART}", rows(1))
-        with pytest.raises(LakeFilesError, match="partition column n, which its folder tells"):
+        with pytest.raises(LakeFilesError, match="partition column n, like its folder"):
             adoptee.plan()
 
     def test_an_empty_folder(self, adoptee: Adoptee) -> None:
@@ -436,7 +436,7 @@ class TestTheItem:
         adoptee.write(PART, rows(1))
         found = adoptee.plan()
         assert found.table.full_load_utc == LOADED_UTC
-        assert any("will load the table anew" in warning for warning in found.warnings) == warned
+        assert any("will reload the table" in warning for warning in found.warnings) == warned
 
     def test_an_item_that_knows_of_nothing_is_warned_of(self, tmp_path: Path) -> None:
         item = {
@@ -474,7 +474,7 @@ class TestMeanwhile:
         adoptee.write(PART, rows(1))
         by_hand, found = adoptee.by_hand(), adoptee.plan().table
         adoptee.states.set_attributes(RAW_PATH, {attribute: "name"})
-        with pytest.raises(CommitConflictError, match="changed since it was shown"):
+        with pytest.raises(CommitConflictError, match="changed after the plan was shown"):
             by_hand.adopt(found)
         assert adoptee.table.log.head() == 0
 

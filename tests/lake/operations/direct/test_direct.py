@@ -201,7 +201,7 @@ def test_a_first_insert_makes_the_table(tmp_path: Path) -> None:
 
 def test_a_table_whose_keys_were_changed_is_refused(table: Table) -> None:
     table.item["PrimaryKey"] = "city"
-    with pytest.raises(ConfigurationError, match="was made with PrimaryKey"):
+    with pytest.raises(ConfigurationError, match="was created with PrimaryKey"):
         insert(table, row(8))
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.errors import ConfigurationError, LeaseHeldError, RefusedChangeError, UnknownTableError
-from cdclake.lake_table import LakeTable, Undone
+from cdclake.lake_table import LakeTable, UndoResult
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,9 +182,9 @@ def test_change_numbers_and_days_are_taken_as_a_notebook_has_them(people: LakeTa
 def test_steps_are_undone_and_done_again(people: LakeTable, states: MemoryState) -> None:
     people.insert(people_frame())
     people.delete([NATHAN])
-    assert people.rollback(reason="not he") == Undone(change=3, shows=1)
+    assert people.rollback(reason="not he") == UndoResult(change=3, content_change=1)
     assert rows(people.as_of()) == {*PEOPLE}
-    assert people.reapply() == Undone(change=4, shows=2)
+    assert people.reapply() == UndoResult(change=4, content_change=2)
     assert len(rows(people.as_of())) == 4
     newest = {row.change: (row.made_by, row.reason) for row in people.changes().collect()}
     assert newest[3] == ("ann", "not he")

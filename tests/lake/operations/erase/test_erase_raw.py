@@ -247,12 +247,12 @@ def test_bad_rows_of_a_file_that_was_written_anew_are_not_mistaken_for_others(ta
     table.erase(KEY, raw=True)
     (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
     (table.raw / RAW_PREFIX / names[1]).write_text("I,7,Ulm,seven,7.00\n")
-    with pytest.raises(InputError, match=rf"An erasure took rows out of 1 raw files.*{names[0]}.*by hand"):
+    with pytest.raises(InputError, match=rf"An erasure removed rows from 1 raw files.*{names[0]}.*by hand"):
         release(table.run(), names)
     assert release(table.run(), [names[1]])["books"]["inserted"] == 1
 
     table.roll_back(to=2)  # the files stay as they are
-    with pytest.raises(InputError, match="An erasure took rows out"):
+    with pytest.raises(InputError, match="An erasure removed rows"):
         release(table.run(), [names[0]])
     table.roll_back(to=1)
     (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,many\nI,6,Ulm,six,1.50\n")

@@ -1,1 +1,1 @@
-"""Adoption: Parquet files that other jobs wrote become a lake table."""
+"""Adoption: Parquet files of other programs become a lake table."""

@@ -1,7 +1,7 @@
-"""What the footer and the folders of a Parquet file tell, of a file that another program wrote.
+"""Inspects the footer and the folders of a Parquet file that another program wrote.
 
-A file is taken only if its columns have the very types that cdclake writes: when a change rewrites one of the files,
-readers must still find one type of each column in all of them.
+A file's columns must have exactly the types that cdclake writes. Otherwise, once a change has rewritten some of the
+files, readers would find different types of a column.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.rawfiles import ListedObject
 
-MEND = "Mend it with the program that wrote it, or empty the folder and load the table anew"
+FIX_FILE = "Fix the file with the program that wrote it, or empty the folder and reload the table"
 _ADDED = frozenset({OP_COLUMN.lower(), POSITION})
-"""Columns, in lower case, that cdclake writes besides the source's."""
+"""Columns, in lower case, that cdclake writes in addition to the source's."""
 _IN_FLIGHT = frozenset({LEADING_KEY, KEY, UNSENT})
 _READ_AS_MICROSECONDS = ("ms", "us")
 _INT96 = "INT96"
@@ -43,7 +43,9 @@ class ForeignFile:
 
     Attributes:
         path: Key relative to the table's folder.
-        partition: Texts of its partition columns in the order of the partition key; None for null.
+        rows: Number of rows.
+        bytes: Size.
+        partition: Texts of its partition columns, in the order of the partition key; None for null.
         schema: The source's columns in the file.
     """
 
@@ -54,22 +56,22 @@ class ForeignFile:
     schema: Schema
 
 
-def look(fs: FileSystem, table_prefix: str, entry: ListedObject, partition_key: Sequence[str]) -> ForeignFile:
-    """Look at a file's folders and footer.
+def inspect_file(fs: FileSystem, table_prefix: str, entry: ListedObject, partition_key: Sequence[str]) -> ForeignFile:
+    """Inspect a file's folders and footer.
 
     Args:
         fs: Lake file system.
         table_prefix: The table's folder.
-        entry: The file as it was listed.
+        entry: The file as listed.
         partition_key: The table's partition columns.
 
     Raises:
-        LakeFilesError: It cannot be a data file of the table; names it and says why.
+        LakeFilesError: The file cannot be a data file of the table. Contains the file and the reason.
     """
     path = entry.key[len(table_prefix) :]
     if LakeLayout.is_data_path(path):
-        message = "A file in the lake folder has a name that cdclake gives to its own, and it never uses a name twice"
-        remedy = "If cdclake made this table, bring its change log back from the bucket's versions; or rename the file"
+        message = "A file in the lake folder has a name that is reserved for cdclake's own files"
+        remedy = "Restore the table's change log from the bucket's versions if cdclake wrote the file; else rename it"
         raise LakeFilesError(message, remedy=remedy, file=path)
     partition = _partition(path, partition_key)
     with reading(path), open_parquet(fs, entry.key) as parquet:
@@ -79,25 +81,25 @@ def look(fs: FileSystem, table_prefix: str, entry: ListedObject, partition_key: 
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turns what Arrow says of a damaged, foreign or vanished file into our error."""
+    """Convert Arrow's errors about a damaged or vanished file, or one in another format, to `LakeFilesError`."""
     try:
         yield
     except FileNotFoundError as error:
-        remedy = "See to it that no other job writes there, then give the command again"
+        remedy = "Make sure that no other job writes there, then run the command again"
         raise LakeFilesError("A file vanished from the lake folder", remedy=remedy, file=path) from error
     except (pa.ArrowException, OSError) as error:
         message = f"A file in the lake folder cannot be read as Parquet: {error}"
-        remedy = "Move it out of the folder if it is no data, or mend it; then give the command again"
+        remedy = "Move it out of the folder if it is not a data file, or fix it; then run the command again"
         raise LakeFilesError(message, remedy=remedy, file=path) from error
 
 
 def common_schema(files: Sequence[ForeignFile]) -> Schema:
-    """All columns of some files: those of the first, then what others add.
+    """All columns of some files: those of the first file, then those that other files add.
 
     Raises:
-        LakeFilesError: A column has another type in one file than in another.
+        LakeFilesError: A column has different types in two files.
     """
-    schema, told_by = Schema(), dict[str, str]()
+    schema, first_files = Schema(), dict[str, str]()
     for file in files:
         for column in file.schema:
             known = schema.find(column.name)
@@ -105,27 +107,29 @@ def common_schema(files: Sequence[ForeignFile]) -> Schema:
                 message = (
                     f"Column {known.name} is {known.type} in one file of the lake folder and {column.type} in another"
                 )
-                remedy = f"Readers need one type in all files. {MEND}"
-                first = told_by[column.name.lower()]
+                remedy = f"Readers need one type in all files. {FIX_FILE}"
+                first = first_files[column.name.lower()]
                 raise LakeFilesError(message, remedy=remedy, file=file.path, other_file=first)
-            told_by.setdefault(column.name.lower(), file.path)
+            first_files.setdefault(column.name.lower(), file.path)
         schema = merge_schemas(schema, file.schema, file.path)
     return schema
 
 
 def _partition(path: str, partition_key: Sequence[str]) -> Partition:
     folders = path.split("/")[:-1]
-    told = [parse_partition_folder(folder) for folder in folders]
-    names, wanted = [one[0] if one else None for one in told], list(partition_key)
-    if names == wanted:
-        return tuple(one[1] for one in told if one)
+    parsed = [parse_partition_folder(folder) for folder in folders]
+    names, expected = [pair[0] if pair else None for pair in parsed], list(partition_key)
+    if names == expected:
+        return tuple(pair[1] for pair in parsed if pair)
     if names and all(names):
-        message = f"A file in the lake folder lies in partitions by {','.join(filter(None, names))}"
-        remedy = f"PartitionKey is '{','.join(wanted) or 'null'}': set it as the folders are, or mend the folders"
+        message = f"A file in the lake folder is partitioned by {','.join(filter(None, names))}"
+        remedy = (
+            f"PartitionKey is '{','.join(expected) or 'null'}': correct it to match the folders, or fix the folders"
+        )
     else:
-        lies, should = "/".join(folders) or "no folder", "/".join(f"{name}=..." for name in wanted) or "no folder"
-        message = f"A file in the lake folder lies in {lies}, and should lie in {should}"
-        remedy = "Move it, or correct PartitionKey; then give the command again"
+        actual, target = "/".join(folders) or "no folder", "/".join(f"{name}=..." for name in expected) or "no folder"
+        message = f"A file in the lake folder is in {actual} instead of {target}"
+        remedy = "Move it, or correct PartitionKey; then run the command again"
     raise LakeFilesError(message, remedy=remedy, file=path)
 
 
@@ -136,17 +140,17 @@ def _source_columns(parquet: pq.ParquetFile, path: str, partition_key: Sequence[
     for number, field in enumerate(parquet.schema_arrow):
         name = field.name.lower()
         if name in seen or name in _IN_FLIGHT:
-            message = f"A file in the lake folder has two columns {field.name}, or one named as cdclake's own"
-            raise LakeFilesError(message, remedy=f"Case does not tell columns apart. {MEND}", file=path)
+            message = f"A file in the lake folder has two columns {field.name}, or the name is reserved"
+            raise LakeFilesError(message, remedy=f"Case does not distinguish names. {FIX_FILE}", file=path)
         if name in folders:
-            message = f"A file in the lake folder has the partition column {field.name}, which its folder tells"
-            raise LakeFilesError(message, remedy=MEND, file=path)
+            message = f"A file in the lake folder contains the partition column {field.name}, like its folder's name"
+            raise LakeFilesError(message, remedy=FIX_FILE, file=path)
         seen.add(name)
-        # A nested column is refused at once, so a column's number is that of its values.
+        # Nested columns are refused, so Arrow's and Parquet's column numbers are the same.
         kind = _lake_type(field.type, parquet.schema.column(number).physical_type)
         if kind is None or (name in _ADDED and kind != "string"):
             message = f"Column {field.name} of a file in the lake folder has the type {field.type}"
-            remedy = f"cdclake would write another, and readers need one type in all files. {MEND}"
+            remedy = f"cdclake writes another type, and readers need one type in all files. {FIX_FILE}"
             raise LakeFilesError(message, remedy=remedy, file=path)
         if name not in _ADDED:
             columns.append(Column(field.name, kind))
@@ -154,10 +158,10 @@ def _source_columns(parquet: pq.ParquetFile, path: str, partition_key: Sequence[
 
 
 def _lake_type(kind: pa.DataType, physical: str) -> str | None:
-    """Lake type of a column whose Parquet type is the one that cdclake writes, or that readers take for the same.
+    """Lake type of a column if readers treat its Parquet type like the one that cdclake writes; else None.
 
-    Spark's older timestamps (INT96) and those in milliseconds are read as those in microseconds are. A timestamp
-    without a zone is not: Spark takes it for a type of its own.
+    Readers treat Spark's older timestamps (INT96) and timestamps in milliseconds like timestamps in microseconds. They
+    do not do so for timestamps without a zone, which are a separate type in Spark.
     """
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
