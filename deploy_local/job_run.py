@@ -24,7 +24,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cdclake.devkit.local.environment import child_environment, spark_environment
-from cdclake.devkit.local.jobs import JobKind, RunState, error_message
+from cdclake.devkit.local.jobs import JobKind, JobRunState, error_message
 from cdclake.errors import CdclakeError, ConfigurationError
 from deploy_local.modules import link_modules
 
@@ -100,7 +100,7 @@ class CodeReader:
         return target
 
 
-def run(request: Request, region: str, folder: Path) -> tuple[RunState, str]:
+def run(request: Request, region: str, folder: Path) -> tuple[JobRunState, str]:
     """Execute a job run.
 
     Args:
@@ -141,10 +141,10 @@ def run(request: Request, region: str, folder: Path) -> tuple[RunState, str]:
                 words, cwd=run_folder, env=environment, stdout=output, stderr=output, timeout=seconds, check=False
             )
     except subprocess.TimeoutExpired:
-        return RunState.TIMEOUT, f"Run exceeded its timeout of {seconds} seconds"
+        return JobRunState.TIMEOUT, f"Run exceeded its timeout of {seconds} seconds"
     if done.returncode == 0:
-        return RunState.SUCCEEDED, ""
-    return RunState.FAILED, f"{error_message(_tail(log), done.returncode)} (log: {log})"
+        return JobRunState.SUCCEEDED, ""
+    return JobRunState.FAILED, f"{error_message(_tail(log), done.returncode)} (log: {log})"
 
 
 def _libraries(code: CodeReader, arguments: Mapping[str, str], kind: JobKind, run_folder: Path) -> Sequence[Path]:
@@ -185,7 +185,7 @@ def main() -> None:
     try:
         state, error = run(Request(**json.load(sys.stdin)), region, Path(folder))
     except CdclakeError as problem:
-        state, error = RunState.FAILED, str(problem)
+        state, error = JobRunState.FAILED, str(problem)
     sys.stdout.write(json.dumps({"state": state.value, "error": error}))
 
 

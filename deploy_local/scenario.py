@@ -11,7 +11,7 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.devkit.dms.names import ChangeFileTimes, change_path, table_folder
-from cdclake.devkit.local.jobs import RunState
+from cdclake.devkit.local.jobs import JobRunState
 from cdclake.devkit.shop.data import TABLES
 from cdclake.devkit.shop.lake_tables import attributes_of, compare_with_source
 from cdclake.devkit.shop.sample_shop import MIN_ORDERS, SampleShop
@@ -23,8 +23,8 @@ from cdclake.model.names import (
     JOB_LOAD_INITIAL,
     JOB_PROCESS_TABLE,
     Attribute,
+    RunState,
 )
-from cdclake.model.names import RunState as LastRun
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
@@ -162,8 +162,8 @@ class Scenario:
             JobRunError: A run failed.
         """
         for run in self._all_runs():
-            state = RunState(run["JobRunState"])
-            if state.ended and state is not RunState.SUCCEEDED and not self._may_fail:
+            state = JobRunState(run["JobRunState"])
+            if state.ended and state is not JobRunState.SUCCEEDED and not self._may_fail:
                 message = f"{run['JobName']} ended {state.value}: {run.get('ErrorMessage', '')}"
                 raise JobRunError(message, remedy="Check the job's arguments, code and role")
         return True
@@ -174,7 +174,7 @@ class Scenario:
 
     def _is_idle(self) -> bool:
         """Whether no run is active. The function receives events at once, and starts runs before it returns."""
-        return all(RunState(run["JobRunState"]).ended for run in self._all_runs())
+        return all(JobRunState(run["JobRunState"]).ended for run in self._all_runs())
 
     def _all_runs(self) -> Iterator[dict[str, Any]]:
         for job in JOBS:
@@ -197,7 +197,7 @@ class Scenario:
         for table in TABLES:
             name = self._shop.name_of(table)
             state = self._state.get(self._path(table))
-            if state is None or state.item.get(Attribute.LAST_RUN_STATE) != LastRun.SUCCEEDED:
+            if state is None or state.item.get(Attribute.LAST_RUN_STATE) != RunState.SUCCEEDED:
                 message = f"After {step} the state of {name} does not show a successful run"
                 raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
             log = ChangeLog(self._lake, LakeLayout(self._deployment.lake_bucket, self._lake_prefix, name))

@@ -1,5 +1,5 @@
--- The changes of AWS's walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue", for when the full load is in
--- the lake: a product is renamed, another one deleted, a day of orders comes in, a store opens. Run it once.
+-- The changes of AWS's walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue": rename a product, delete
+-- another, insert a day of orders and a store. Run it once, after the full load has reached the lake.
 
 update product set name = 'Sample Product', dept = 'Sample Dept', category = 'Sample Category' where id = 1001;
 

@@ -1,4 +1,4 @@
--- What the sample shop starts with. Run it once, after schema.sql. The same number of orders makes the same rows:
+-- The initial rows of the sample shop. Run it once, after schema.sql. The same number of orders produces the same rows:
 --
 --   mysql shop -e "set @orders = 300000; source sample_db/rows.sql"
 

@@ -1,9 +1,9 @@
--- The sample shop for MySQL (8.0 or later) or MariaDB (10.5 or later): a database `shop`, its tables and a procedure.
+-- The sample shop for MySQL (8.0 or later) or MariaDB (10.5 or later): a database `shop`, its tables and procedures.
 --
--- `cdclake demo` and `cdclake local sample` play the first three tables in memory. `stock` is for what they lack: a key of
--- several columns, and the types that only a real database has.
+-- `cdclake demo` and `cdclake local sample` simulate the first three tables in memory. `stock` adds a key of several
+-- columns, and the types that only a real database has.
 --
--- DMS replicates changes only of tables with a primary key, and only with binlog_format=ROW on the server.
+-- DMS replicates changes only for tables with a primary key, and only if the server has binlog_format=ROW.
 
 create database if not exists shop character set utf8mb4;
 use shop;
@@ -59,8 +59,8 @@ create table stock (
   primary key (storeid, productid)
 );
 
--- Orders `n` of a period go to its days in order, as many to each day. What is in them follows from their ids alone, so
--- that the same calls make the same orders. At most a million at once.
+-- Inserts orders that are spread evenly over the days of a period. Their values depend only on their ids, so the same
+-- calls produce the same orders. At most a million orders per call.
 create procedure loadperiod(in orders int, in firstday date, in days int)
   insert into productorder (id, productid, storeid, quantity, unitprice, orderdate, createdat, gift, note)
   with recursive digits (n) as (select 0 union all select n + 1 from digits where n < 999),
@@ -85,6 +85,6 @@ create procedure loadperiod(in orders int, in firstday date, in days int)
       '', 'NULL', 'back\\slash and\ttab'))
   from ids;
 
--- What the walkthrough calls: the orders of a day.
+-- The procedure that the walkthrough calls: inserts the orders of one day.
 create procedure loadorders(in orders int, in day date)
   call loadperiod(orders, day, 1);

@@ -1,9 +1,9 @@
--- Changes as they come from people and programs: transactions and what is left of them, keys that change, one statement
--- that changes many rows and many that change one, columns that are added. Run it once, after changes.sql.
+-- Changes as in practice: transactions, savepoints and rollbacks, keys that change, one statement that changes many rows,
+-- many statements that change one row, added columns. Run it once, after changes.sql.
 --
--- It takes a while, so that the changes of each part reach the raw bucket in other files.
+-- It pauses between the parts, so that their changes reach the raw bucket in different files.
 
--- One transaction over three tables, and one that is not committed.
+-- One transaction over three tables, and one that is rolled back.
 start transaction;
 insert into productorder values
   (10000001, 1003, 1001, 2, 19.99, '2024-04-01', '2024-04-01 09:00:00.000001', true, 'it''s "special", naïve\n🎁');
@@ -17,7 +17,7 @@ delete from stock where storeid = 1002;
 update store set city = 'nowhere';
 rollback;
 
--- A transaction of which a part is taken back.
+-- A transaction that is partly rolled back.
 start transaction;
 insert into productorder values (10000003, 1005, 1002, 3, 5.00, '2024-04-01', null, false, 'before the savepoint');
 savepoint half;
@@ -29,7 +29,7 @@ commit;
 
 do sleep(4);
 
--- Many statements about one row, in one transaction and over several.
+-- Many statements on one row, in one transaction and in several.
 start transaction;
 insert into store values (2001, 'first', 'A', null, null, null);
 update store set address1 = 'second' where id = 2001;
@@ -47,7 +47,7 @@ insert into store values (1009, 'gone and here', 'Irvine', 'CA', 'US', '92618');
 update store set zip = null where id = 1009;
 commit;
 
--- Keys that change: one, many at once, two that are swapped, a part of a key of two columns, and one that comes back.
+-- Keys that change: one, many at once, two that are swapped, part of a key of two columns, and one that changes back.
 update product set id = 901001 where id = 1001;
 update productorder set id = id + 20000000 where id between 200 and 400;
 start transaction;
@@ -63,7 +63,7 @@ insert into product values (1001, 'a new one of an old key', null, null, null, n
 
 do sleep(4);
 
--- Statements over many rows and several tables; orders that move to other days, a day that is emptied.
+-- Statements over many rows and several tables; orders that move to other days, and a day whose orders are deleted.
 update productorder join product on product.id = productorder.productid
   set productorder.unitprice = product.price, product.discontinued = false
   where product.dept = 'Kitchen' and productorder.id % 13 = 0;
@@ -76,7 +76,7 @@ replace into store values (1001, '1 Main Street', 'Cambridge', 'MA', 'US', '0213
 insert into productorder select id + 30000000, productid, storeid, quantity, null, '2024-04-02', createdat, gift, note
   from productorder where id <= 50;
 
--- Values at the ends of their types, and none.
+-- Extreme values of each type, and nulls.
 update stock set quantity = 4294967295, reserved = -128, serial = 0, flags = 'fragile,heavy,returned', layout = b'111111111111',
     ratio = -1e30, firstyear = 2155, opens = '-838:59:59.999', counted = '2038-01-01 00:00:00.999999', label = '',
     remark = '', details = '[]', photo = x'00ff00'
@@ -88,7 +88,7 @@ update product set price = -99999999.99, weightkg = 1e-300 where id = 1020;
 
 do sleep(4);
 
--- Columns that are added, each used at once, and one that gets wider.
+-- Added columns that are used at once, and a column that is widened.
 alter table product add column origin varchar(40), add column checked datetime(3);
 update product set origin = if(id % 2 = 0, 'Côte d’Ivoire', null), checked = '2024-04-03 10:11:12.013' where id % 4 = 0;
 insert into product (id, name, origin) values (3001, 'with a place it comes from', 'here');
@@ -100,7 +100,7 @@ delete from product where id = 1021;
 
 do sleep(4);
 
--- Orders of two more days, and at last a large transaction.
+-- Orders of two more days, and finally a large transaction.
 call loadorders(500, '2024-04-04');
 call loadorders(500, '2024-04-05');
 start transaction;

@@ -128,7 +128,7 @@ def recorder() -> Recorder:
 @pytest.fixture(scope="module")
 def aws(recorder: Recorder) -> Iterator[EmbeddedAws]:
     """Keeps the lake in the buckets that the roles of `permissions` are for."""
-    with EmbeddedAws(around=recorder.around) as aws:
+    with EmbeddedAws(middleware=recorder.around) as aws:
         yield aws
 
 

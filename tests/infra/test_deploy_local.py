@@ -17,7 +17,7 @@ from deploy_local.job_run import Request, run
 from deploy_local.modules import link_modules
 from deploy_local.unsupported import UnsupportedType, dead_letter_targets, remove_unsupported, with_dead_letter_outputs
 
-from cdclake.devkit.local.jobs import RunState
+from cdclake.devkit.local.jobs import JobRunState
 from cdclake.errors import ConfigurationError
 from cdclake_infra.build import PIPELINE, STORAGE
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION
@@ -171,7 +171,7 @@ def put(aws: EmbeddedAws, key: str, content: bytes) -> None:
 def test_a_script_cannot_import_code_that_is_not_deployed(aws: EmbeddedAws, folder: Path):
     put(aws, SCRIPT, b"import cdclake")
     state, error = run(request(aws), REGION, folder)
-    assert state is RunState.FAILED
+    assert state is JobRunState.FAILED
     assert error.startswith("ModuleNotFoundError: No module named 'cdclake'")
 
 
@@ -186,7 +186,7 @@ def test_a_script_gets_its_arguments_its_role_and_its_modules(aws: EmbeddedAws, 
         b"boto3.client('s3').put_object(Bucket='code', Key='written', Body=b'')\n",
     )
     modules = {"additional_python_modules": f"boto3=={botocore_version}"}
-    assert run(request(aws, **modules, bucket="raw"), REGION, folder) == (RunState.SUCCEEDED, "")
+    assert run(request(aws, **modules, bucket="raw"), REGION, folder) == (JobRunState.SUCCEEDED, "")
     aws.client("s3").head_object(Bucket=BUCKET, Key="written")
 
 

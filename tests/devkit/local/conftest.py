@@ -1,4 +1,4 @@
-"""The embedded AWS for the tests of it."""
+"""An embedded AWS for its tests."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Workbench]:
-    """One for all tests of a module: one Spark run and two Python shell runs at once, quick retries."""
+    """One for all tests of a module, with limits of one Spark run and two Python shell runs, and fast retries."""
     with EmbeddedAws(spark_runs=1, python_shell_runs=2, retry_delays_seconds=(0.05, 0.1)) as aws:
         yield Workbench(aws)

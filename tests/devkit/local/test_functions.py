@@ -1,4 +1,4 @@
-"""Lambda functions in the embedded AWS: invoked by API and by the notifications of S3."""
+"""Lambda functions in the embedded AWS, invoked by API and by S3 notifications."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def saved(bench: Workbench, function: str) -> list[dict[str, Any]]:
     return [json.loads(bench.get(key)) for key in bench.keys(f"{function}/")]
 
 
-def test_function_answers_with_its_result_whatever_it_prints(bench: Workbench) -> None:
+def test_a_function_returns_its_result_whatever_it_prints(bench: Workbench) -> None:
     name, arn = bench.function(
         """
         import os, subprocess
@@ -73,7 +73,7 @@ def test_function_answers_with_its_result_whatever_it_prints(bench: Workbench) -
     assert (bench.aws.logs_dir / "lambda" / f"{name}.log").read_text() == log
 
 
-def test_function_that_raises_answers_with_lambdas_error_object(bench: Workbench) -> None:
+def test_a_function_that_raises_returns_lambdas_error_object(bench: Workbench) -> None:
     name, _ = bench.function("def handler(event, context): raise KeyError('table')")
     answer = invoke(bench, name, {})
     error = json.loads(answer["Payload"])
@@ -88,7 +88,7 @@ def test_code_that_cannot_be_loaded_is_an_error_of_the_invocation(bench: Workben
     assert error["errorType"] == "ModuleNotFoundError"
 
 
-def test_process_stays_warm_and_a_dead_one_is_replaced(bench: Workbench) -> None:
+def test_a_process_stays_warm_and_is_replaced_after_a_crash(bench: Workbench) -> None:
     name, _ = bench.function("""
         import os
         def handler(event, context):
@@ -104,7 +104,7 @@ def test_process_stays_warm_and_a_dead_one_is_replaced(bench: Workbench) -> None
     assert result(bench, name) != first
 
 
-def test_function_that_takes_too_long_is_killed(bench: Workbench) -> None:
+def test_a_function_is_killed_at_its_timeout(bench: Workbench) -> None:
     name, _ = bench.function(
         """
         import os, time
@@ -131,7 +131,7 @@ def test_new_code_and_new_variables_take_effect(bench: Workbench) -> None:
     assert result(bench, name) == "red"
 
 
-def test_event_invocation_returns_at_once_and_runs_later(bench: Workbench) -> None:
+def test_an_event_invocation_returns_at_once_and_runs_later(bench: Workbench) -> None:
     name, _ = bench.function(SAVE_EVENTS)
     answer = invoke(bench, name, {"Records": [1, 2]}, InvocationType="Event")
     assert answer["StatusCode"] == 202
@@ -139,7 +139,7 @@ def test_event_invocation_returns_at_once_and_runs_later(bench: Workbench) -> No
     assert sorted(json.loads(bench.get(key)) for key in bench.keys(f"{name}/")) == [1, 2]
 
 
-def test_put_of_a_strange_key_reaches_the_function_url_encoded_as_s3_does(bench: Workbench) -> None:
+def test_an_unusual_key_reaches_the_function_url_encoded_as_in_s3(bench: Workbench) -> None:
     name, arn = bench.function(SAVE_EVENTS)
     bucket = bench.notified_bucket(arn)
     etag = bench.s3.put_object(Bucket=bucket, Key="a b+c/é=1.csv", Body=b"12345")["ETag"]
@@ -190,7 +190,7 @@ def test_only_keys_that_pass_the_filter_notify(bench: Workbench) -> None:
     assert [record["s3"]["object"]["key"] for record in saved(bench, name)] == ["raw/1.csv"]
 
 
-def test_put_does_not_wait_for_the_function(bench: Workbench, tmp_path: Path) -> None:
+def test_a_put_does_not_wait_for_the_function(bench: Workbench, tmp_path: Path) -> None:
     gate = tmp_path / "open"
     name, arn = bench.function(
         """
@@ -203,7 +203,7 @@ def test_put_does_not_wait_for_the_function(bench: Workbench, tmp_path: Path) ->
     )
     bucket = bench.notified_bucket(arn)
     for number in range(3):
-        bench.s3.put_object(Bucket=bucket, Key=str(number), Body=b"")  # would hang here if it did
+        bench.s3.put_object(Bucket=bucket, Key=str(number), Body=b"")  # would hang if it waited
     log = bench.aws.logs_dir / "lambda" / f"{name}.log"
     assert eventually(log.exists)
     gate.touch()
@@ -211,7 +211,7 @@ def test_put_does_not_wait_for_the_function(bench: Workbench, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("how", ["raise", "crash"])
-def test_event_whose_function_fails_is_tried_twice_more(
+def test_an_event_is_retried_twice_if_its_function_fails(
     bench: Workbench, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, arn = bench.function(FAIL_AT_FIRST, HOW=how, FAILURES="2")
@@ -221,7 +221,7 @@ def test_event_whose_function_fails_is_tried_twice_more(
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
-def test_event_that_never_gets_through_is_given_up_loudly(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_that_always_fails_is_dropped_loudly(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
     name, arn = bench.function(FAIL_AT_FIRST, HOW="raise", FAILURES="99")
     bucket = bench.notified_bucket(arn)
     bench.s3.put_object(Bucket=bucket, Key="the key", Body=b"")
@@ -229,20 +229,20 @@ def test_event_that_never_gets_through_is_given_up_loudly(bench: Workbench, capl
     assert len(bench.keys(f"{name}/")) == 3
     last = caplog.records[-1]
     assert last.levelname == "ERROR"
-    assert f"S3 event ObjectCreated:Put of {bucket}/the+key: given up after 3 tries" in last.getMessage()
+    assert f"S3 event ObjectCreated:Put of {bucket}/the+key: dropped after 3 attempts" in last.getMessage()
     assert "ZeroDivisionError" in last.getMessage()
 
 
-def test_notification_of_a_function_that_is_gone_is_logged(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_notification_of_a_deleted_function_is_logged(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
     name, arn = bench.function(SAVE_EVENTS)
     bucket = bench.notified_bucket(arn)
     bench.functions.delete_function(FunctionName=name)
     bench.s3.put_object(Bucket=bucket, Key="k", Body=b"")
     bench.aws.wait_until_idle(WAIT_SECONDS)
-    assert f"there is no function {arn}" in caplog.records[-1].getMessage()
+    assert f"the function {arn} does not exist" in caplog.records[-1].getMessage()
 
 
-def test_burst_of_events_is_delivered_whole(bench: Workbench) -> None:
+def test_a_burst_of_events_is_delivered_completely(bench: Workbench) -> None:
     name, arn = bench.function(SAVE_EVENTS)
     bucket = bench.notified_bucket(arn)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Glue jobs in the embedded AWS: real runs of real scripts."""
+"""Glue jobs in the embedded AWS run real scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, alive,
 
 from cdclake.devkit.local.activity import Activity
 from cdclake.devkit.local.environment import child_environment
-from cdclake.devkit.local.jobs import JobKind, JobRuns, Run, RunState, error_message
+from cdclake.devkit.local.jobs import JobKind, JobRuns, JobRunState, Run, error_message
 from cdclake.errors import JobRunError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ WAIT_FOR_KEY = f"""
 """
 
 
-def test_run_gets_glues_names_and_the_jobs_arguments_overlaid_by_its_own(bench: Workbench) -> None:
+def test_a_run_gets_glues_arguments_and_the_jobs_overridden_by_its_own(bench: Workbench) -> None:
     job = bench.job(
         SAVE_ARGUMENTS, DefaultArguments={"--colour": "red", "--empty": "", "--extra-py-files": "s3://x", "--key": "?"}
     )
@@ -55,14 +55,14 @@ def test_run_gets_glues_names_and_the_jobs_arguments_overlaid_by_its_own(bench: 
     assert shown["Arguments"]["--colour"] == "b lue; $(x)"
 
 
-def test_argument_that_may_not_be_overridden_is_not(bench: Workbench) -> None:
+def test_non_overridable_arguments_are_kept(bench: Workbench) -> None:
     job = bench.job(SAVE_ARGUMENTS, NonOverridableArguments={"--colour": "red", "--key": "fixed.json"})
     bench.finished(job, bench.start(job, Arguments={"--colour": "blue"}))
     assert "red" in json.loads(bench.get("fixed.json"))
     assert "blue" not in json.loads(bench.get("fixed.json"))
 
 
-def test_run_goes_from_starting_over_running_to_succeeded_and_shows_its_times(bench: Workbench) -> None:
+def test_a_run_passes_through_running_to_succeeded_and_shows_its_times(bench: Workbench) -> None:
     before = datetime.now(timezone.utc)
     job = bench.job(WAIT_FOR_KEY)
     run_id = bench.start(job, Arguments={"--key": "go-1"})
@@ -77,7 +77,7 @@ def test_run_goes_from_starting_over_running_to_succeeded_and_shows_its_times(be
     assert shown["ExecutionTime"] <= WAIT_SECONDS
 
 
-def test_failed_run_tells_the_exception_and_leaves_all_output_in_its_log(bench: Workbench) -> None:
+def test_a_failed_run_has_the_exception_and_all_output_in_its_log(bench: Workbench) -> None:
     job = bench.job("""
         import sys
         from cdclake.errors import ConfigurationError
@@ -93,7 +93,7 @@ def test_failed_run_tells_the_exception_and_leaves_all_output_in_its_log(bench: 
     assert "on stdout\non stderr\nTraceback" in log
 
 
-def test_run_whose_script_is_not_there_fails_and_says_so(bench: Workbench) -> None:
+def test_a_run_with_a_missing_script_fails_with_that_error(bench: Workbench) -> None:
     job = bench.job("")
     bench.s3.delete_object(Bucket=BUCKET, Key=f"{job}.py")
     shown = bench.finished(job, bench.start(job))
@@ -101,7 +101,7 @@ def test_run_whose_script_is_not_there_fails_and_says_so(bench: Workbench) -> No
     assert "NoSuchKey" in shown["ErrorMessage"]
 
 
-def test_script_location_that_is_no_s3_url_fails_the_run(bench: Workbench) -> None:
+def test_a_run_with_an_invalid_script_location_fails(bench: Workbench) -> None:
     bench.glue.create_job(
         Name="elsewhere", Role=bench.role, Command={"Name": "pythonshell", "ScriptLocation": "/etc/passwd"}
     )
@@ -110,7 +110,7 @@ def test_script_location_that_is_no_s3_url_fails_the_run(bench: Workbench) -> No
     assert "'/etc/passwd' is not an object's s3:// URL" in shown["ErrorMessage"]
 
 
-def test_job_name_cannot_lead_the_log_out_of_its_folder(bench: Workbench) -> None:
+def test_a_job_name_cannot_place_the_log_outside_its_folder(bench: Workbench) -> None:
     bench.put("hello.py", b"print('hello')")
     command = {"Name": "pythonshell", "ScriptLocation": f"s3://{BUCKET}/hello.py"}
     for name in ("..", "../../outside"):
@@ -122,7 +122,7 @@ def test_job_name_cannot_lead_the_log_out_of_its_folder(bench: Workbench) -> Non
         assert logs[0].parent.parent == bench.aws.logs_dir
 
 
-def test_stopped_run_is_killed_with_all_it_started(bench: Workbench) -> None:
+def test_a_stopped_run_is_killed_with_its_descendants(bench: Workbench) -> None:
     job = bench.job(f"""
         import boto3, subprocess, time
         grandchild = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -142,7 +142,7 @@ def test_stopped_run_is_killed_with_all_it_started(bench: Workbench) -> None:
     assert answer["Errors"][0]["ErrorDetail"]["ErrorMessage"] == f"Job run {run_id} is STOPPED"
 
 
-def test_what_a_script_leaves_running_ends_with_it(bench: Workbench) -> None:
+def test_processes_that_a_script_leaves_running_are_killed(bench: Workbench) -> None:
     job = bench.job(f"""
         import boto3, subprocess
         left = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -152,7 +152,7 @@ def test_what_a_script_leaves_running_ends_with_it(bench: Workbench) -> None:
     assert not alive(int(bench.get("left")))
 
 
-def test_run_over_the_jobs_limit_is_refused_until_one_ends(bench: Workbench) -> None:
+def test_a_run_over_the_jobs_limit_is_refused_until_another_ends(bench: Workbench) -> None:
     job = bench.job(WAIT_FOR_KEY, ExecutionProperty={"MaxConcurrentRuns": 1})
     first = bench.start(job, Arguments={"--key": "go-2"})
     with pytest.raises(ClientError) as refused:
@@ -166,7 +166,7 @@ def test_run_over_the_jobs_limit_is_refused_until_one_ends(bench: Workbench) -> 
     assert [run["Id"] for run in runs] == [second, first]
 
 
-def test_job_limit_holds_when_many_ask_at_once(bench: Workbench) -> None:
+def test_the_jobs_limit_holds_under_concurrent_starts(bench: Workbench) -> None:
     job = bench.job(WAIT_FOR_KEY, ExecutionProperty={"MaxConcurrentRuns": 3})
     started: list[str] = []
     refused: list[str] = []
@@ -210,7 +210,7 @@ def test_runs_over_the_machines_limit_wait_and_start_in_order(bench: Workbench) 
     ]
 
 
-def test_waiting_for_rest_tells_what_goes_on_when_the_time_is_over(bench: Workbench) -> None:
+def test_waiting_until_idle_lists_active_runs_when_the_time_is_over(bench: Workbench) -> None:
     job = bench.job(WAIT_FOR_KEY)
     run_id = bench.start(job, Arguments={"--key": "go-5"})
     with pytest.raises(JobRunError, match=f"run {run_id} of job {job}"):
@@ -219,14 +219,14 @@ def test_waiting_for_rest_tells_what_goes_on_when_the_time_is_over(bench: Workbe
     bench.aws.wait_until_idle(WAIT_SECONDS)
 
 
-def test_job_of_a_kind_that_cannot_run_here_is_refused(bench: Workbench) -> None:
+def test_a_job_of_an_unsupported_kind_is_refused(bench: Workbench) -> None:
     job = bench.job("", command="glueray")
-    with pytest.raises(ClientError, match="Only glueetl and pythonshell jobs run here"):
+    with pytest.raises(ClientError, match="Only glueetl and pythonshell jobs are supported"):
         bench.start(job)
 
 
 @pytest.mark.spark
-def test_spark_job_runs_with_the_packaged_java_on_loopback_only(bench: Workbench) -> None:
+def test_a_spark_job_runs_with_the_packaged_java_on_loopback_only(bench: Workbench) -> None:
     job = bench.job(
         f"""
         import boto3, json, os
@@ -252,7 +252,7 @@ def test_spark_job_runs_with_the_packaged_java_on_loopback_only(bench: Workbench
     assert local_dirs.startswith(str(bench.aws.logs_dir.parent))
 
 
-def test_run_that_exceeds_its_timeout_is_killed(tmp_path: Path) -> None:
+def test_a_run_is_killed_at_its_timeout(tmp_path: Path) -> None:
     activity = Activity()
     runs = JobRuns(
         environment=child_environment({}, "http://127.0.0.1:1", "us-east-1"),
@@ -265,21 +265,21 @@ def test_run_that_exceeds_its_timeout_is_killed(tmp_path: Path) -> None:
     runs.start(run)
     assert activity.wait_until_idle(WAIT_SECONDS) == []
     runs.close()
-    assert run.state is RunState.TIMEOUT
+    assert run.state is JobRunState.TIMEOUT
     assert run.error == "Run exceeded its timeout of 0.5 seconds"
     assert runs.log_path("slow", "jr_1").read_text() == "began\n"
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_timeout_of_the_run_goes_before_the_jobs(bench: Workbench) -> None:
+def test_the_timeout_of_a_run_overrides_the_jobs(bench: Workbench) -> None:
     job = bench.job("", Timeout=7)
     assert bench.finished(job, bench.start(job))["Timeout"] == 7
     assert bench.finished(job, bench.start(job, Timeout=3))["Timeout"] == 3
 
 
-def test_child_sees_nothing_of_the_callers_own_account() -> None:
-    own = {"AWS_PROFILE": "prod", "AWS_ACCESS_KEY_ID": "real", "SPARK_HOME": "/s", "JAVA_HOME": "/j", "PATH": "/bin"}
-    environment = child_environment({**own, "no_proxy": "intranet"}, "http://127.0.0.1:5", "eu-west-1")
+def test_a_child_environment_hides_the_callers_account() -> None:
+    caller = {"AWS_PROFILE": "prod", "AWS_ACCESS_KEY_ID": "real", "SPARK_HOME": "/s", "JAVA_HOME": "/j", "PATH": "/bin"}
+    environment = child_environment({**caller, "no_proxy": "intranet"}, "http://127.0.0.1:5", "eu-west-1")
     assert {"AWS_PROFILE", "SPARK_HOME", "JAVA_HOME"}.isdisjoint(environment)
     assert environment["PATH"] == "/bin"
     assert environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:5"
@@ -306,9 +306,9 @@ JAVA_GOODBYE = "26/01/02 03:04:05 WARN Utils: closing\n\tat org.apache.spark.Mai
         ("", "The script ended with exit code 3 and wrote nothing"),
     ],
 )
-def test_error_message_is_the_line_that_tells_most(log: str, message: str) -> None:
+def test_the_error_message_is_the_most_informative_line(log: str, message: str) -> None:
     assert error_message(log, 3) == message
 
 
-def test_error_message_of_a_killed_process_names_the_signal() -> None:
+def test_the_error_message_of_a_killed_process_names_the_signal() -> None:
     assert error_message("half a line", 128 + 9) == "The process was ended by signal 9"

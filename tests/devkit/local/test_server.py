@@ -1,4 +1,4 @@
-"""The embedded AWS as a server: who may reach it, what holds under concurrency, what clients can do with it."""
+"""The embedded AWS as a server: access, concurrency, and use by clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyarrow import fs
 from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench
 
 from cdclake.devkit.local import EmbeddedAws
-from cdclake.devkit.local.web import Gate
+from cdclake.devkit.local.web import RequestGuard
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def request(bench: Workbench, method: str, path: str, headers: dict[str, str]) -
 
 @pytest.fixture
 def impatient_threads() -> Iterator[None]:
-    """Threads take turns a thousand times as often, so that what can get mixed up does."""
+    """Threads switch a thousand times as often, so that race conditions occur."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(5e-6)
     yield
@@ -81,13 +81,13 @@ def test_web_pages_cannot_reach_it(bench: Workbench, headers: dict[str, str], st
     assert request(bench, "GET", "/", headers) == status
 
 
-def test_motos_own_interface_is_closed(bench: Workbench) -> None:
+def test_the_moto_api_is_not_available(bench: Workbench) -> None:
     bench.put("still here")
     assert request(bench, "POST", "/moto-api/reset", {}) == 404
     assert bench.has("still here")
 
 
-def test_port_in_use_is_a_clear_error() -> None:
+def test_a_port_in_use_is_a_clear_error() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -100,14 +100,14 @@ def test_port_in_use_is_a_clear_error() -> None:
     assert last.startswith(f"cdclake.errors.ConfigurationError: The embedded AWS cannot listen on port {port}")
 
 
-def test_second_one_in_a_process_is_refused(bench: Workbench) -> None:
-    with pytest.raises(ConfigurationError, match="has an embedded AWS already"), EmbeddedAws():
+def test_a_second_embedded_aws_in_a_process_is_refused(bench: Workbench) -> None:
+    with pytest.raises(ConfigurationError, match="already has an embedded AWS"), EmbeddedAws():
         pass
     assert bench.s3.list_buckets()["Buckets"]
 
 
 @pytest.mark.parametrize(
-    ("condition", "most_at_once"),
+    ("condition", "max_concurrent"),
     [
         ({"HTTP_IF_NONE_MATCH": "*"}, 1),
         ({"HTTP_IF_MATCH": "etag"}, 1),
@@ -115,7 +115,7 @@ def test_second_one_in_a_process_is_refused(bench: Workbench) -> None:
         ({}, 4),
     ],
 )
-def test_requests_with_a_condition_go_one_at_a_time(condition: dict[str, str], most_at_once: int) -> None:
+def test_conditional_requests_run_one_at_a_time(condition: dict[str, str], max_concurrent: int) -> None:
     all_in = threading.Barrier(4)
     inside = [0]
     seen = []
@@ -124,26 +124,26 @@ def test_requests_with_a_condition_go_one_at_a_time(condition: dict[str, str], m
         inside[0] += 1
         seen.append(inside[0])
         with suppress(threading.BrokenBarrierError):
-            all_in.wait(0.2)  # long enough for the others to come in, if they may
+            all_in.wait(0.2)  # long enough for the others to arrive, if they may
         inside[0] -= 1
         return [environ["wsgi.input"].read()]
 
     def no_response(*_: object) -> Callable[[bytes], object]:
-        raise AssertionError("the app answers by itself")
+        raise AssertionError("the app must answer itself")
 
-    gate = Gate(app)
+    guard = RequestGuard(app)
 
     def ask(number: int) -> None:
         body = str(number).encode()
         environ = {"REQUEST_METHOD": "PUT", "HTTP_HOST": "localhost", "CONTENT_LENGTH": "1", **condition}
-        assert gate({**environ, "wsgi.input": io.BytesIO(body)}, no_response) == [body]
+        assert guard({**environ, "wsgi.input": io.BytesIO(body)}, no_response) == [body]
 
     at_once(4, ask)
-    assert max(seen) == most_at_once
+    assert max(seen) == max_concurrent
 
 
 @pytest.mark.usefixtures("impatient_threads")
-def test_of_many_puts_of_an_absent_object_one_wins(bench: Workbench) -> None:
+def test_exactly_one_of_many_conditional_puts_of_an_object_wins(bench: Workbench) -> None:
     for turn in range(15):
         winners: list[int] = []
 
@@ -159,7 +159,7 @@ def test_of_many_puts_of_an_absent_object_one_wins(bench: Workbench) -> None:
 
 
 @pytest.mark.usefixtures("impatient_threads")
-def test_of_many_conditional_writes_of_an_item_one_wins(bench: Workbench) -> None:
+def test_exactly_one_of_many_conditional_writes_of_an_item_wins(bench: Workbench) -> None:
     dynamodb = bench.aws.client("dynamodb")
     dynamodb.create_table(
         TableName="leases",
@@ -189,9 +189,9 @@ def test_of_many_conditional_writes_of_an_item_one_wins(bench: Workbench) -> Non
 
 
 @pytest.mark.usefixtures("impatient_threads")
-def test_listing_while_objects_arrive_gives_their_true_hashes(bench: Workbench) -> None:
-    body = os.urandom(6 * MEGABYTE)  # large enough to be kept in a file
-    true = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+def test_a_listing_during_uploads_has_the_correct_hashes(bench: Workbench) -> None:
+    body = os.urandom(6 * MEGABYTE)  # large enough to be stored in a file
+    expected = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
 
     def put_or_list(number: int) -> None:
         if number == 0:
@@ -200,7 +200,7 @@ def test_listing_while_objects_arrive_gives_their_true_hashes(bench: Workbench) 
         else:
             for _ in range(40):
                 listed = bench.s3.list_objects_v2(Bucket=BUCKET, Prefix="hashed/").get("Contents", [])
-                assert {item["ETag"] for item in listed} <= {true}
+                assert {item["ETag"] for item in listed} <= {expected}
 
     at_once(5, put_or_list)
 
@@ -228,15 +228,15 @@ def test_arrow_writes_and_reads_objects_of_any_size(bench: Workbench, size: int)
 
 
 def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
-    # in a process of its own, as this one has an embedded AWS already
+    # In a separate process, because this one already has an embedded AWS.
     code = """
 import sys, threading
 from pathlib import Path
 from cdclake.devkit.local import EmbeddedAws
-from cdclake.devkit.local.web import Gate
+from cdclake.devkit.local.web import RequestGuard
 for turn in range(2):
     with EmbeddedAws() as aws:
-        assert not aws.client("s3").list_buckets()["Buckets"], "state of the one before"
+        assert not aws.client("s3").list_buckets()["Buckets"], "state of the previous one"
         aws.client("s3").create_bucket(Bucket="bucket")
         logs = aws.logs_dir
         assert logs.is_dir()

@@ -1,4 +1,4 @@
-"""`serve`: one line of JSON, then an AWS for other processes, and nothing left behind however it ends."""
+"""`serve` prints one line of JSON, serves other processes, and leaves no process behind however it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.aws
 
 END_SECONDS = 20
 
-# A job with a child in a session of its own, and a function with a warm process: all that could be left behind.
+# A job with a child in its own session, and a function with a warm process: everything that could be left behind.
 JOB = b"""
 import boto3, os, subprocess, time
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -55,7 +55,7 @@ def clients(endpoint: str) -> tuple[S3Client, GlueClient]:
 
 
 def busy_pids(ready: dict[str, Any]) -> list[int]:
-    """Start work on the server; returns the processes that do it."""
+    """Start work on the server; returns its processes."""
     s3, glue = clients(ready["endpoint"])
     s3.put_object(Bucket="cdclake-assets", Key="job.py", Body=JOB)
     command = {"Name": "pythonshell", "ScriptLocation": "s3://cdclake-assets/job.py"}
@@ -68,7 +68,7 @@ def busy_pids(ready: dict[str, Any]) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children of a process and theirs."""
+    """All descendants of a process."""
     table = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     parents = {int(line.split()[0]): int(line.split()[1]) for line in table.splitlines()}
     found = [pid]
@@ -77,7 +77,7 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-def test_another_process_uses_it_with_nothing_but_the_endpoint_set() -> None:
+def test_another_process_needs_only_the_endpoint() -> None:
     with served() as (process, ready):
         assert ready == {
             "endpoint": ready["endpoint"],
@@ -103,13 +103,13 @@ for job in boto3.client("glue").get_jobs()["Jobs"]:
             "AWS_SECRET_ACCESS_KEY": "thing",
             "AWS_DEFAULT_REGION": region,
         }
-        told = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
         )
         lake = {"--out_bucket": "cdclake-lake", "--out_prefix": "", "--state_table": "DMSCDC_Controller"}
         catalog = {"--catalog_database": "cdclake"}
         raw = {"--bucket": "cdclake-raw", "--prefix": "", "--new_table": '{"FullLoadQuietMinutes": "0"}'}
-        assert told.stdout.splitlines() == [
+        assert result.stdout.splitlines() == [
             "Enabled",
             "[{'AttributeName': 'path', 'KeyType': 'HASH'}]",
             f"DMSCDC_Controller pythonshell {{'MaxConcurrentRuns': 1}} {raw | lake}",
@@ -123,13 +123,13 @@ for job in boto3.client("glue").get_jobs()["Jobs"]:
         assert process.wait(END_SECONDS) == 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_told_to_stop_it_ends_well_and_leaves_no_process(how: signal.Signals) -> None:
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_ends_it_cleanly_and_leaves_no_process(stop_signal: signal.Signals) -> None:
     with served() as (process, ready):
         pids = busy_pids(ready)
         everything = {*descendants(process.pid), *pids}
-        assert len(everything) >= 4  # each of the two has a launcher above it
-        process.send_signal(how)
+        assert len(everything) >= 4  # the job and the function each have a launcher
+        process.send_signal(stop_signal)
         output, errors = process.communicate(timeout=END_SECONDS)
         assert process.returncode == 0
         assert output == ""
@@ -138,7 +138,7 @@ def test_told_to_stop_it_ends_well_and_leaves_no_process(how: signal.Signals) ->
         assert [pid for pid in everything if alive(pid)] == []
 
 
-def test_killed_it_leaves_no_process_either() -> None:
+def test_a_kill_leaves_no_process_either() -> None:
     with served() as (process, ready):
         everything = {*descendants(process.pid), *busy_pids(ready), *descendants(process.pid)}
         assert all(alive(pid) for pid in everything)

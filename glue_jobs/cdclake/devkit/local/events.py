@@ -1,4 +1,4 @@
-"""Events on their way to Lambda functions: delivered in the background, tried again on error, as Lambda does."""
+"""Delivers events to Lambda functions in the background, with retries, as Lambda does."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ _WORKERS = 8
 
 
 class DeliveryError(Exception):
-    """An event did not get through; says why."""
+    """An event could not be delivered; the message is the reason."""
 
 
 class EventDelivery:
-    """Delivers events asynchronously, in no promised order.
+    """Delivers events asynchronously, without a guaranteed order.
 
     Args:
-        retry_delays_seconds: How long to wait before each further try. Lambda tries twice more, after one
-            and two minutes.
-        activity: Told of every event from when it is taken to when it is delivered or given up.
+        retry_delays_seconds: Delay before each retry. Lambda retries twice, after one and two minutes.
+        activity: Tracks every event until it is delivered or dropped.
     """
 
     def __init__(self, *, retry_delays_seconds: Sequence[float], activity: Activity) -> None:
@@ -38,14 +37,14 @@ class EventDelivery:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="event")
 
     def deliver(self, what: str, send: Callable[[], None]) -> None:
-        """Take an event and return at once.
+        """Accept an event and return at once.
 
         Args:
-            what: The event, for logs.
-            send: Delivers it; raises `DeliveryError` if that fails. May be called several times.
+            what: Description of the event, for logs.
+            send: Delivers the event, or raises `DeliveryError`. May be called several times.
         """
         if self._stopping.is_set():
-            logger.warning("%s: not delivered, as the embedded AWS is stopping", what)
+            logger.warning("%s: not delivered, because the embedded AWS is stopping", what)
             return
         token = self._activity.begin(what)
         future = self._pool.submit(self._try, what, send)
@@ -56,11 +55,11 @@ class EventDelivery:
         future.add_done_callback(done)
 
     def stop(self) -> None:
-        """Take nothing more, and try nothing again."""
+        """Accept no more events, and retry none."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Drop what is not delivered yet, and wait for what is being delivered."""
+        """Drop pending events, and wait for deliveries in progress."""
         self.stop()
         self._pool.shutdown(cancel_futures=True)
 
@@ -70,15 +69,15 @@ class EventDelivery:
                 send()
             except DeliveryError as error:
                 if self._stopping.is_set():
-                    logger.warning("%s: not delivered, as the embedded AWS is stopping", what)
+                    logger.warning("%s: not delivered, because the embedded AWS is stopping", what)
                     return
                 if delay_seconds is None:
-                    logger.error("%s: given up after %d tries: %s", what, attempt, error)
+                    logger.error("%s: dropped after %d attempts: %s", what, attempt, error)
                     return
-                logger.warning("%s: try %d failed, the next in %g s: %s", what, attempt, delay_seconds, error)
+                logger.warning("%s: attempt %d failed, retrying in %g s: %s", what, attempt, delay_seconds, error)
                 self._stopping.wait(delay_seconds)
             except Exception:
-                logger.exception("%s: given up, as trying again will not help", what)
+                logger.exception("%s: dropped after an unexpected error", what)
                 return
             else:
                 return

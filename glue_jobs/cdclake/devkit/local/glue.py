@@ -1,4 +1,4 @@
-"""AWS Glue: moto keeps the jobs, and their runs are real processes."""
+"""AWS Glue: moto stores the jobs, and their runs are real processes."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _MINUTE_SECONDS = 60
 
 
 class LocalJobRun(FakeJobRun):
-    """A job run as the API shows it, over a run of this machine."""
+    """The API's view of a run on this machine."""
 
     run: Run
 
     @property
     def status(self) -> str | None:
-        """Glue's word for the run's state."""
+        """Glue's name of the run's state."""
         return self.run.state.value
 
     @status.setter
     def status(self, value: str) -> None:
-        raise NotImplementedError(value)  # a process has the state it has
+        raise NotImplementedError(value)  # the state is that of the process
 
     def as_dict(self) -> dict[str, Any]:
-        """`JobRun` of the API."""
-        shown = {
+        """The API's `JobRun` structure."""
+        fields = {
             **super().as_dict(),
             "StartedOn": self.run.started_utc,
             "LastModifiedOn": self.run.completed_utc or self.run.process_started_utc or self.run.started_utc,
@@ -47,13 +47,13 @@ class LocalJobRun(FakeJobRun):
             "ErrorMessage": self.run.error,
             "LogGroupName": "/aws-glue/jobs",
         }
-        return {name: value for name, value in shown.items() if value not in (None, "")}
+        return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 class LocalJob(FakeJob):
-    """A job whose runs are real.
+    """A job whose runs are real processes.
 
-    `MaxRetries` is not obeyed: a failed run is not started again.
+    `MaxRetries` is ignored: a failed run is not retried.
     """
 
     def __init__(self, runs: JobRuns, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  moto's own arguments
@@ -62,16 +62,16 @@ class LocalJob(FakeJob):
         self._start_lock = threading.Lock()
 
     def start_job_run(self, **overrides: Any) -> str:  # type: ignore[override]  # noqa: ANN401  called by name only
-        """Start a run, unless as many as the job may have are there. One that waits for the machine counts."""
+        """Start a run, unless the job has reached its concurrency limit. Queued runs count."""
         with self._start_lock:
             limit = self.execution_property.get("MaxConcurrentRuns", 1)
-            if sum(not shown.run.state.ended for shown in self._local_runs()) >= limit:
+            if sum(not job_run.run.state.ended for job_run in self._local_runs()) >= limit:
                 message = f"Concurrent runs exceeded for {self.name}"
                 raise ConcurrentRunsExceededException(message)
-            shown = self._new_run(**overrides)
-            self.job_runs.append(shown)
-            self._runs.start(shown.run)
-            return shown.job_run_id
+            job_run = self._new_run(**overrides)
+            self.job_runs.append(job_run)
+            self._runs.start(job_run.run)
+            return job_run.job_run_id
 
     def _new_run(
         self,
@@ -85,67 +85,67 @@ class LocalJob(FakeJob):
         try:
             kind = JobKind(command.get("Name", ""))
         except ValueError as error:
-            message = f"Only glueetl and pythonshell jobs run here, and {self.name} is '{command.get('Name')}'"
+            message = f"Only glueetl and pythonshell jobs are supported, but {self.name} is '{command.get('Name')}'"
             raise InvalidInputException("StartJobRun", message) from error
         timeout_minutes = timeout or self.timeout
-        shown = LocalJobRun(
+        job_run = LocalJobRun(
             job_name=self.name,
             job_run_id=previous_run_id,
-            # what cannot be overridden comes last
+            # Arguments that cannot be overridden come last.
             arguments={**self.default_arguments, **(arguments or {}), **(self.non_overridable_arguments or {})},
             timeout=timeout_minutes,
             **{name: value or getattr(self, name) for name, value in capacity.items()},
         )
-        shown.run = Run(
+        job_run.run = Run(
             job=self.name,
-            run_id=shown.job_run_id,
+            run_id=job_run.job_run_id,
             kind=kind,
             script=command.get("ScriptLocation", ""),
-            arguments=shown.arguments or {},
+            arguments=job_run.arguments or {},
             started_utc=datetime.now(timezone.utc),
             timeout_seconds=timeout_minutes * _MINUTE_SECONDS if timeout_minutes else None,
         )
-        return shown
+        return job_run
 
     def get_job_run(self, run_id: str) -> FakeJobRun:
-        """One run."""
-        for shown in self.job_runs:
-            if shown.job_run_id == run_id:
-                return shown
+        """The run with this id."""
+        for job_run in self.job_runs:
+            if job_run.job_run_id == run_id:
+                return job_run
         raise JobRunNotFoundException(run_id)
 
     def get_job_runs(self) -> list[FakeJobRun]:
-        """All runs, the newest first."""
+        """All runs, newest first."""
         return self.job_runs[::-1]
 
     def stop(self, run_id: str) -> str:
-        """Stop a run; returns why that cannot be done, or nothing."""
-        found = [shown.run for shown in self._local_runs() if shown.job_run_id == run_id]
-        if not found:
+        """Stop a run; returns an error message if it cannot be stopped, otherwise an empty string."""
+        run = next((job_run.run for job_run in self._local_runs() if job_run.job_run_id == run_id), None)
+        if run is None:
             return f"Job run {run_id} not found"
-        return "" if self._runs.stop(found[0]) else f"Job run {run_id} is {found[0].state.value}"
+        return "" if self._runs.stop(run) else f"Job run {run_id} is {run.state.value}"
 
     def _local_runs(self) -> list[LocalJobRun]:
-        return [shown for shown in self.job_runs if isinstance(shown, LocalJobRun)]
+        return [job_run for job_run in self.job_runs if isinstance(job_run, LocalJobRun)]
 
 
 def batch_stop_job_run(response: GlueResponse) -> ActionResult:
-    """`BatchStopJobRun`, which moto does not have."""
+    """`BatchStopJobRun`, which moto does not implement."""
     job = response.glue_backend.get_job(response.parameters["JobName"])
     stopped, errors = [], []
     for run_id in response.parameters["JobRunIds"]:
-        which = {"JobName": job.name, "JobRunId": run_id}
-        problem = job.stop(run_id) if isinstance(job, LocalJob) else "It was not started here"
+        entry = {"JobName": job.name, "JobRunId": run_id}
+        problem = job.stop(run_id) if isinstance(job, LocalJob) else f"Job run {run_id} is not a local run"
         if problem:
-            errors.append({**which, "ErrorDetail": {"ErrorCode": "InvalidInputException", "ErrorMessage": problem}})
+            errors.append({**entry, "ErrorDetail": {"ErrorCode": "InvalidInputException", "ErrorMessage": problem}})
         else:
-            stopped.append(which)
+            stopped.append(entry)
     return ActionResult({"SuccessfulSubmissions": stopped, "Errors": errors})
 
 
 @contextmanager
-def glue_runs_jobs(runs: JobRuns) -> Iterator[None]:
-    """Make moto's Glue really run jobs."""
+def real_job_runs(runs: JobRuns) -> Iterator[None]:
+    """Let moto's Glue run jobs as real processes."""
 
     def create(*args: Any, **kwargs: Any) -> LocalJob:  # noqa: ANN401  moto's own arguments
         return LocalJob(runs, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Job runs as processes on this machine: queued, started, watched, timed out, stopped."""
+"""Runs jobs as processes on this machine: queues, starts, monitors and stops them."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _JAVA_NOISE = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ |\s+at |\s+\.\.\
 
 
 class JobKind(Enum):
-    """What a job runs on; the values are Glue's command names."""
+    """Runtime of a job; the values are Glue's command names."""
 
     SPARK = "glueetl"
     PYTHON_SHELL = "pythonshell"
 
 
-class RunState(str, Enum):
+class JobRunState(str, Enum):
     """Glue's states of a job run."""
 
     STARTING = "STARTING"
     WAITING = "WAITING"
-    """The machine is busy with as many runs of this kind as it may be."""
+    """Queued, because the limit of concurrent processes is reached."""
     RUNNING = "RUNNING"
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
@@ -56,7 +56,7 @@ class RunState(str, Enum):
     @property
     def ended(self) -> bool:
         """Whether the run is over."""
-        return self in {RunState.STOPPED, RunState.SUCCEEDED, RunState.FAILED, RunState.TIMEOUT}
+        return self in {JobRunState.STOPPED, JobRunState.SUCCEEDED, JobRunState.FAILED, JobRunState.TIMEOUT}
 
 
 @dataclass(eq=False)
@@ -66,15 +66,15 @@ class Run:
     Attributes:
         job: Name of the job.
         run_id: Glue's id of the run.
-        kind: What it runs on.
+        kind: Runtime of the job.
         script: `s3://` URL of the script.
-        arguments: Names with their dashes, as Glue passes them.
-        timeout_seconds: How long it may run, counted from when the process starts; None: as long as it likes.
-        state: How it stands.
-        error: Why it failed; empty if it did not.
-        started_utc: When it was asked for.
-        process_started_utc: When its process started; None before.
-        completed_utc: When it ended; None before.
+        arguments: Arguments; names include the dashes, as Glue passes them.
+        timeout_seconds: Maximum run time of the process; None for no limit.
+        state: Current state.
+        error: Reason of a failure; empty if the run did not fail.
+        started_utc: Time of the start request.
+        process_started_utc: Start time of the process; None before.
+        completed_utc: End time of the run; None before.
     """
 
     job: str
@@ -84,7 +84,7 @@ class Run:
     arguments: Mapping[str, str]
     started_utc: datetime
     timeout_seconds: float | None = None
-    state: RunState = RunState.STARTING
+    state: JobRunState = JobRunState.STARTING
     error: str = ""
     process_started_utc: datetime | None = None
     completed_utc: datetime | None = None
@@ -94,21 +94,21 @@ class Run:
 
     @property
     def execution_seconds(self) -> int:
-        """How long its process ran, or has run by its end."""
+        """Run time of the process; 0 until the run has ended."""
         if self.process_started_utc is None or self.completed_utc is None:
             return 0
         return round((self.completed_utc - self.process_started_utc).total_seconds())
 
 
 class JobRuns:
-    """Runs jobs, at most so many of a kind at once; those over it wait and start in the order they came.
+    """Runs jobs, with a limit of concurrent processes per kind; further runs wait and start in order.
 
     Args:
-        environment: The whole environment of every run, before what its kind adds.
-        read_object: Content of an object, by bucket and key.
-        data_dir: Existing folder for logs and for the folders that runs work in.
-        limits: How many runs of each kind may have a process.
-        activity: Told of every run from its start to its end.
+        environment: The complete environment of every run, without the variables that its kind adds.
+        read_object: Returns the content of an object, by bucket and key.
+        data_dir: Existing folder for logs and for the working folders of runs.
+        limits: Maximum number of concurrent processes of each kind.
+        activity: Tracks every run from start to end.
     """
 
     def __init__(
@@ -132,38 +132,38 @@ class JobRuns:
         }
 
     def log_path(self, job: str, run_id: str) -> Path:
-        """File with everything a run writes to its output and error output."""
-        # Quoted, as a job's name may hold a slash or be two dots.
+        """File with all output of a run."""
+        # Quoted, because a job's name may contain a slash or be two dots.
         folder = quote(job, safe=" ").replace(".", "%2E")
         return self._data_dir / "logs" / folder / f"{run_id}.log"
 
     def start(self, run: Run) -> None:
-        """Start a run, or put it in the queue."""
+        """Start a run, or queue it."""
         with self._lock:
-            busy = sum(other.kind is run.kind and other.state is not RunState.WAITING for other in self._active)
-            run.state = RunState.STARTING if busy < self._limits[run.kind] else RunState.WAITING
+            busy = sum(other.kind is run.kind and other.state is not JobRunState.WAITING for other in self._active)
+            run.state = JobRunState.STARTING if busy < self._limits[run.kind] else JobRunState.WAITING
             run.activity = self._activity.begin(f"run {run.run_id} of job {run.job}")
             self._active.append(run)
             run.future = self._pools[run.kind].submit(self._execute, run)
 
     def stop(self, run: Run) -> bool:
-        """Kill a run, or take it out of the queue; False if it is over already."""
+        """Kill a run, or remove it from the queue; returns False if it has ended."""
         with self._lock:
             if run.state.ended:
                 return False
             if run.future is not None and run.future.cancel():
-                self._finish(run, RunState.STOPPED)
+                self._finish(run, JobRunState.STOPPED)
                 return True
-            run.state = RunState.STOPPING
+            run.state = JobRunState.STOPPING
             if run.child is not None:
                 run.child.kill()
             return True
 
     def close(self) -> None:
-        """Stop every run and wait until all their processes are gone."""
+        """Stop all runs and wait until their processes have ended."""
         with self._lock:
             active = list(self._active)
-        for run in reversed(active):  # the waiting ones first, so that none of them starts
+        for run in reversed(active):  # waiting runs first, so that none of them starts
             self.stop(run)
         for pool in self._pools.values():
             pool.shutdown()
@@ -173,16 +173,16 @@ class JobRuns:
         try:
             folder.mkdir(parents=True)
             state, error = self._run_process(run, folder)
-        except Exception as problem:  # whatever it is, the run has to end and say so
+        except Exception as problem:  # every run must end in a final state
             logger.exception("Job %s: run %s could not be started", run.job, run.run_id)
-            state, error = RunState.FAILED, f"{type(problem).__name__}: {problem}"
+            state, error = JobRunState.FAILED, f"{type(problem).__name__}: {problem}"
         finally:
-            shutil.rmtree(folder, ignore_errors=True)  # scratch; its file system may still be closing files
+            shutil.rmtree(folder, ignore_errors=True)  # ended processes may still be closing files
         with self._lock:
             self._finish(run, state, error)
 
-    def _run_process(self, run: Run, folder: Path) -> tuple[RunState, str]:
-        """Run the script to its end; returns how it ended and why."""
+    def _run_process(self, run: Run, folder: Path) -> tuple[JobRunState, str]:
+        """Run the script to its end; returns the final state and the error."""
         script = self._fetch_script(run, folder)
         environment = {**self._environment, **identity(run.job), "TMPDIR": str(folder)}
         if run.kind is JobKind.SPARK:
@@ -196,21 +196,21 @@ class JobRuns:
         with self._lock:
             run.child = child
             run.process_started_utc = _now()
-            if run.state is RunState.STOPPING:
+            if run.state is JobRunState.STOPPING:
                 child.kill()
             else:
-                run.state = RunState.RUNNING
+                run.state = JobRunState.RUNNING
         try:
             exit_code = child.wait(run.timeout_seconds)
         except TimeoutError:
             child.kill()
             child.wait()
-            return RunState.TIMEOUT, f"Run exceeded its timeout of {run.timeout_seconds:g} seconds"
-        if run.state is RunState.STOPPING:
-            return RunState.STOPPED, ""
+            return JobRunState.TIMEOUT, f"Run exceeded its timeout of {run.timeout_seconds:g} seconds"
+        if run.state is JobRunState.STOPPING:
+            return JobRunState.STOPPED, ""
         if exit_code == 0:
-            return RunState.SUCCEEDED, ""
-        return RunState.FAILED, error_message(_tail(log_path), exit_code)
+            return JobRunState.SUCCEEDED, ""
+        return JobRunState.FAILED, error_message(_tail(log_path), exit_code)
 
     def _fetch_script(self, run: Run, folder: Path) -> Path:
         url = urlsplit(run.script)
@@ -222,12 +222,12 @@ class JobRuns:
         path.write_bytes(self._read_object(url.netloc, key))
         return path
 
-    def _finish(self, run: Run, state: RunState, error: str = "") -> None:
-        """Record a run's end. The lock is held."""
+    def _finish(self, run: Run, state: JobRunState, error: str = "") -> None:
+        """Record the end of a run. The caller holds the lock."""
         run.completed_utc = _now()
         run.state, run.error, run.child = state, error, None
         self._active.remove(run)
-        if state in {RunState.FAILED, RunState.TIMEOUT}:
+        if state in {JobRunState.FAILED, JobRunState.TIMEOUT}:
             log = self.log_path(run.job, run.run_id)
             logger.error("Job %s: run %s ended %s: %s (log: %s)", run.job, run.run_id, state.value, error, log)
         else:
@@ -236,14 +236,15 @@ class JobRuns:
 
 
 def error_message(log: str, exit_code: int) -> str:
-    """Why a run failed, from the end of its log, as Glue words it.
+    """Why a run failed, from the end of its log, in the form that Glue reports.
 
-    The script's last line if it names an error (`module.Name: message`); else the exception of the last traceback, as a
-    message can go over many lines; else the last line, or the exit code. What Java logs on its way out does not count.
+    It is the script's last line if that names an error (`module.Name: message`). Otherwise it is the exception of the
+    last traceback, because a message can have many lines; otherwise the last line or the exit code. Java's shutdown
+    messages are ignored.
 
     Args:
-        log: The end of what it wrote.
-        exit_code: Exit code of its process.
+        log: The end of the log.
+        exit_code: Exit code of the process.
     """
     if exit_code > _SIGNALLED:
         return f"The process was ended by signal {exit_code - _SIGNALLED}"

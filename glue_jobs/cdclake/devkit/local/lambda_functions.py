@@ -1,4 +1,4 @@
-"""Lambda functions as warm processes of this machine, one a function."""
+"""Runs Lambda functions as warm processes on this machine, one per function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CLOSE_POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """A Lambda function at one moment: when any of this changes, its process is started anew."""
+    """Code and configuration of a Lambda function; its process is restarted when they change."""
 
     arn: str
     name: str
@@ -48,13 +48,13 @@ class FunctionSpec:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an invocation came to.
+class InvocationResult:
+    """Result of an invocation.
 
     Attributes:
-        payload: JSON of the handler's result, or Lambda's error object.
-        failed: Whether it is the latter.
-        log: What the function wrote meanwhile.
+        payload: The handler's result or Lambda's error object, as JSON.
+        failed: Whether the payload is an error object.
+        log: What the function wrote during the invocation.
     """
 
     payload: str
@@ -63,14 +63,14 @@ class Outcome:
 
 
 class _WorkerEndedError(Exception):
-    """The process died, or had to be killed, before it answered."""
+    """The process ended, or timed out, before it answered."""
 
 
 class LambdaFunctions:
     """Invokes functions, each in its own process and one event at a time.
 
     Args:
-        environment: The whole environment of every function, before its own variables.
+        environment: The complete environment of every function, without its own variables.
         data_dir: Existing folder for logs and for the functions' code.
     """
 
@@ -82,15 +82,15 @@ class LambdaFunctions:
         self._closed = False
 
     def log_path(self, name: str) -> Path:
-        """File with everything a function writes."""
+        """File with all output of a function."""
         return self._data_dir / "logs" / "lambda" / f"{quote(name, safe='')}.log"
 
-    def invoke(self, function: FunctionSpec, event: str) -> Outcome:
+    def invoke(self, function: FunctionSpec, event: str) -> InvocationResult:
         """Invoke a function and wait for its answer.
 
         Args:
-            function: What to invoke.
-            event: JSON of the event.
+            function: The function.
+            event: The event as JSON.
         """
         with self._lock:
             slot = self._slots.setdefault(function.arn, _Slot())
@@ -108,22 +108,22 @@ class LambdaFunctions:
                 log.seek(start)
                 written = log.read().decode(errors="replace")
         failed = "error" in answer
-        return Outcome(json.dumps(answer["error"] if failed else answer["result"]), failed, written)
+        return InvocationResult(json.dumps(answer["error"] if failed else answer["result"]), failed, written)
 
     def close(self) -> None:
-        """End all functions' processes."""
+        """End the processes of all functions."""
         with self._lock:
             self._closed = True
             slots = list(self._slots.values())
         for slot in slots:
             while not slot.lock.acquire(timeout=_CLOSE_POLL_SECONDS):
-                if slot.worker is not None:  # it is at work: the call now ends with an error, and gives up the lock
-                    slot.worker.kill()
+                if slot.worker is not None:
+                    slot.worker.kill()  # its current call fails and releases the lock
             slot.drop()
             slot.lock.release()
 
     def _worker(self, slot: _Slot, function: FunctionSpec, log_path: Path) -> _Worker:
-        """The function's process, started if there is none or the function has changed."""
+        """The function's process, started if there is none or if the function has changed."""
         if self._closed:
             message = "The embedded AWS is stopping"
             raise _WorkerEndedError(message)
@@ -143,7 +143,7 @@ class LambdaFunctions:
 
 
 class _Slot:
-    """Place of one function's process. Who works on it holds the lock."""
+    """Holds one function's process. Callers must hold the lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -179,7 +179,7 @@ class _Worker:
         """Send one event and wait for the answer.
 
         Raises:
-            _WorkerEndedError: There is none: the process died, or did not answer in time.
+            _WorkerEndedError: The process ended, or did not answer in time.
         """
         request_id = str(uuid.uuid4())
         deadline = time.monotonic() + timeout_seconds
@@ -189,7 +189,7 @@ class _Worker:
             requests = _pipe(self._child.stdin)
             requests.write(json.dumps(request).encode() + b"\n")
             requests.flush()
-        except (OSError, ValueError) as error:  # a broken pipe, or one closed by `close`
+        except (OSError, ValueError) as error:  # the pipe is broken, or `close` has closed it
             message = f"RequestId: {request_id} Error: the process has ended"
             raise _WorkerEndedError(message) from error
         answer: dict[str, Any] = json.loads(self._read_line(request_id, deadline, timeout_seconds))
@@ -203,11 +203,11 @@ class _Worker:
             if not ready:
                 message = f"RequestId: {request_id} Error: Task timed out after {timeout_seconds:.2f} seconds"
                 raise _WorkerEndedError(message)
-            piece = os.read(answers, _READ_BYTES)
-            if not piece:
+            chunk = os.read(answers, _READ_BYTES)
+            if not chunk:
                 message = f"RequestId: {request_id} Error: Runtime exited with exit code {self._child.wait()}"
                 raise _WorkerEndedError(message)
-            line += piece
+            line += chunk
         return line
 
     def kill(self) -> None:
@@ -215,10 +215,10 @@ class _Worker:
         self._child.kill()
 
     def close(self) -> None:
-        """Kill the process, wait for its end and close the pipes to it. Nobody may be calling it."""
+        """Kill the process, wait for its end and close its pipes. No call may be in progress."""
         self._child.kill()
         self._child.wait()
-        with contextlib.suppress(BrokenPipeError):  # an event that it did not read
+        with contextlib.suppress(BrokenPipeError):  # the process did not read the last event
             _pipe(self._child.stdin).close()
         _pipe(self._child.stdout).close()
 

@@ -1,8 +1,8 @@
-"""A warm Lambda function: reads events from standard input, one JSON object a line, and answers on standard output.
+"""The process of a Lambda function: reads events from standard input, one JSON object per line, and prints answers.
 
-Run by path with the function's code folder as working directory and `_HANDLER` (`<module>.<function>`) in the
-environment. A request is `{"request_id", "deadline_ms", "event"}`; an answer `{"result"}` or `{"error"}`, the latter
-being Lambda's error object. The handler's own output goes to standard error, so that it cannot disturb the answers.
+It is run by path, with the function's code folder as working directory and `_HANDLER` (`<module>.<function>`) in the
+environment. A request is `{"request_id", "deadline_ms", "event"}`; an answer is `{"result"}`, or `{"error"}` with
+Lambda's error object. The handler's own output goes to standard error, so that it cannot corrupt the answers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Context:
-    """What Lambda tells a handler besides the event."""
+    """The context object that Lambda passes to a handler."""
 
     aws_request_id: str
     deadline_ms: int
@@ -31,7 +31,7 @@ class Context:
     log_group_name: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Time left before the function is killed."""
+        """Time until the function is killed."""
         return max(0, self.deadline_ms - round(time.time() * 1000))
 
 
@@ -47,12 +47,12 @@ def main() -> None:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
-        # Importing is inside, as a module that fails to load is answered like a handler that raises.
+        # The import is inside the block, because a module that fails to load is answered like a handler that raises.
         module, _, function = os.environ["_HANDLER"].rpartition(".")
         handler = getattr(importlib.import_module(module.replace("/", ".")), function)
         result = handler(request["event"], _context(request))
         json.dumps(result)
-    except Exception as error:  # noqa: BLE001  the caller gets it, as Lambda gives it
+    except Exception as error:  # noqa: BLE001  the answer contains it, as in Lambda
         traceback.print_exc()
         return {
             "error": {

@@ -1,10 +1,10 @@
-"""Runs one command, and ends it with everything it started when the process that asked for it is gone.
+"""Runs one command, and kills it with all its descendants when the parent process ends.
 
-Run by path, in a process of its own: `python launcher.py <descriptor> <command...>`. The descriptor is the reading end
-of a pipe whose writing end the asker alone holds and never writes to: it reads as closed when the asker closes it,
-exits, or is killed, whichever way. Nothing of the package is imported here, so that it starts fast.
+It is run by path in a separate process: `python launcher.py <descriptor> <command...>`. The descriptor is the read end
+of a pipe. Only the parent holds the write end, and never writes to it. So the pipe closes when the parent closes it,
+exits or is killed. This module imports nothing of the package, so that it starts fast.
 
-Exit code: the command's own; 128 + n if signal n ended it.
+Exit code: that of the command; 128 + n if signal n ended it.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: child.kill())
     threading.Thread(target=_kill_when_closed, args=(lifeline, child), daemon=True).start()
     code = child.wait()
-    _end_what_is_left(child.pid)
+    _kill_descendants(child.pid)
     return code if code >= 0 else 128 - code
 
 
 def _kill_when_closed(lifeline: int, child: subprocess.Popen[bytes]) -> None:
     while os.read(lifeline, 1):
         pass
-    child.kill()  # main() then sees its end, and ends the rest
+    child.kill()  # main() then continues, and kills the descendants
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent dies, so that none can get out of reach (Linux only)."""
+    """Become the parent of every descendant whose parent ends, so that none escapes (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _end_what_is_left(group: int) -> None:
+def _kill_descendants(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    while children := _children():  # killing them makes us the parent of theirs
+    while children := _children():  # their children become this process's children
         for pid in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -56,15 +56,15 @@ def _end_what_is_left(group: int) -> None:
 
 
 def _children() -> list[int]:
-    """Processes whose parent this one is, by Linux's /proc; empty elsewhere."""
-    found = []
+    """Child processes of this process, from Linux's /proc; empty on other systems."""
+    children = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has just ended
-            # `pid (name) state parent ...`; the name may hold blanks and brackets
+        with contextlib.suppress(OSError):  # the process has just ended
+            # `pid (name) state parent ...`; the name may contain spaces and parentheses
             fields = stat.read_bytes().rpartition(b")")[2].split()
             if int(fields[1]) == os.getpid():
-                found.append(int(stat.parent.name))
-    return found
+                children.append(int(stat.parent.name))
+    return children
 
 
 if __name__ == "__main__":

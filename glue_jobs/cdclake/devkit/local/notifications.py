@@ -1,4 +1,4 @@
-"""AWS Lambda and the notifications of S3 buckets: moto keeps them in its books, and real processes do the work."""
+"""AWS Lambda and S3 bucket notifications: moto stores the configuration, and real processes run the functions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _sequence = itertools.count(1)
 
 
 @contextmanager
-def lambda_runs_functions(functions: LambdaFunctions, delivery: EventDelivery) -> Iterator[None]:
-    """Make moto's Lambda really run functions, and have S3 notify them in the background."""
+def real_functions(functions: LambdaFunctions, delivery: EventDelivery) -> Iterator[None]:
+    """Let moto's Lambda run functions as real processes, and S3 notify them in the background."""
 
     def send(function: LambdaFunction, event: str) -> None:
-        outcome = functions.invoke(function_spec(function), event)
-        if outcome.failed:
-            message = f"{outcome.payload} (log: {functions.log_path(function.function_name)})"
+        result = functions.invoke(function_spec(function), event)
+        if result.failed:
+            message = f"{result.payload} (log: {functions.log_path(function.function_name)})"
             raise DeliveryError(message)
 
     def invoke(
@@ -51,12 +51,12 @@ def lambda_runs_functions(functions: LambdaFunctions, delivery: EventDelivery) -
             delivery.deliver(what, lambda: send(function, event))
         if kind != "RequestResponse":
             return b""
-        outcome = functions.invoke(function_spec(function), event)
-        if outcome.failed:
+        result = functions.invoke(function_spec(function), event)
+        if result.failed:
             response_headers["x-amz-function-error"] = "Unhandled"
-        tail = outcome.log.encode()[-_LOG_TAIL_BYTES:]
+        tail = result.log.encode()[-_LOG_TAIL_BYTES:]
         response_headers["x-amz-log-result"] = base64.b64encode(tail).decode()
-        return outcome.payload.encode()
+        return result.payload.encode()
 
     def notify(account_id: str, event_body: dict[str, Any], fn_arn: str, region_name: str) -> None:
         record = event_body["Records"][0]
@@ -66,7 +66,7 @@ def lambda_runs_functions(functions: LambdaFunctions, delivery: EventDelivery) -
             try:
                 function = lambda_backends[account_id][region_name].get_function(fn_arn)
             except UnknownFunctionException as error:
-                message = f"there is no function {fn_arn}"
+                message = f"the function {fn_arn} does not exist"
                 raise DeliveryError(message) from error
             send(function, json.dumps(event_body))
 
@@ -77,13 +77,13 @@ def lambda_runs_functions(functions: LambdaFunctions, delivery: EventDelivery) -
         stack.enter_context(replaced(moto.s3.notifications, "_invoke_awslambda", notify))
         stack.enter_context(replaced(moto.s3.notifications, "_get_s3_event", s3_event))
         stack.enter_context(
-            replaced(moto.s3.notifications, "send_event", _without_double(moto.s3.notifications.send_event))
+            replaced(moto.s3.notifications, "send_event", _without_duplicate(moto.s3.notifications.send_event))
         )
         yield
 
 
 def function_spec(function: LambdaFunction) -> FunctionSpec:
-    """What moto knows of a function, as far as running it needs."""
+    """Code and configuration of one of moto's functions."""
     variables: dict[str, str] = function.environment_vars
     return FunctionSpec(
         arn=function.function_arn,
@@ -100,7 +100,7 @@ def function_spec(function: LambdaFunction) -> FunctionSpec:
 def s3_event(event_name: str, bucket: FakeBucket, key: FakeKey, notification_id: str) -> dict[str, Any]:
     """An S3 event message, version 2.1.
 
-    The key is URL-encoded with blanks as `+` and slashes as they are. Source:
+    The key is URL-encoded, with spaces as `+` and slashes unchanged. Source:
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
     """
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -138,8 +138,8 @@ def s3_event(event_name: str, bucket: FakeBucket, key: FakeKey, notification_id:
     }
 
 
-def _without_double(send_event: Any) -> Any:  # noqa: ANN401  moto's function
-    """S3 tells of a finished multipart upload once; moto would tell of a Put as well."""
+def _without_duplicate(send_event: Any) -> Any:  # noqa: ANN401  moto's function
+    """Drop the Put event that moto, unlike S3, sends in addition to the event of a completed multipart upload."""
 
     def send(account_id: str, event_name: S3NotificationEvent, bucket: FakeBucket, key: FakeKey) -> None:
         if event_name is S3NotificationEvent.OBJECT_CREATED_PUT_EVENT and key.multipart is not None:

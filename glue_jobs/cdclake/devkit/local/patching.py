@@ -1,4 +1,4 @@
-"""Puts our own parts in place of moto's for as long as the embedded AWS runs."""
+"""Replaces parts of moto while the embedded AWS runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replaced(owner: object, name: str, value: object) -> Iterator[None]:
-    """Set an attribute of a module or class, and put the old one back at the end.
+    """Set an attribute of a module or class, and restore it at the end.
 
     Raises:
-        AttributeError: There is no such attribute: this is not the version of moto that this was written for.
+        AttributeError: The attribute does not exist, because this version of moto is not supported.
     """
     old = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
     setattr(owner, name, value)

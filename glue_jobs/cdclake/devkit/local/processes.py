@@ -1,4 +1,4 @@
-"""Child processes that never outlive this one, not even when it is killed."""
+"""Child processes that never outlive this process, even when it is killed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LAUNCHER = str(Path(launcher.__file__).resolve())
 
 
 class Child:
-    """A command running under the launcher, in a session of its own.
+    """A command that runs under the launcher, in its own session.
 
     Args:
-        command: Program and arguments; no shell is involved.
-        cwd: Folder to run in.
-        env: The whole environment.
-        stdin: As `subprocess.Popen` takes it; so are the other two.
-        stdout: Where output goes.
-        stderr: Where error output goes.
+        command: Program and arguments, without a shell.
+        cwd: Working folder.
+        env: The complete environment.
+        stdin: Standard input, as in `subprocess.Popen`.
+        stdout: Standard output, as in `subprocess.Popen`.
+        stderr: Standard error, as in `subprocess.Popen`.
     """
 
     def __init__(
@@ -62,29 +62,29 @@ class Child:
 
     @property
     def stdin(self) -> IO[bytes] | None:
-        """Writing end of its input, if asked for as a pipe."""
+        """Write end of its input, if that is a pipe."""
         return self._process.stdin
 
     @property
     def stdout(self) -> IO[bytes] | None:
-        """Reading end of its output, if asked for as a pipe."""
+        """Read end of its output, if that is a pipe."""
         return self._process.stdout
 
     def wait(self, timeout_seconds: float | None = None) -> int:
-        """Exit code of the command once it has ended; 128 + n if signal n ended it.
+        """Wait for the end of the command; returns its exit code, or 128 + n if signal n ended it.
 
         Raises:
-            TimeoutError: It is still running after that time.
+            TimeoutError: The command is still running after this time.
         """
         try:
             code = self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired as error:
             raise TimeoutError(str(error)) from error
-        self.kill()  # nothing is left to kill: this closes the lifeline
+        self.kill()  # closes the lifeline; there is no process left to kill
         return code
 
     def kill(self) -> None:
-        """End it and everything it started, soon; no error if it has ended. `wait` tells when that is done."""
+        """Request the end of the command and its descendants; `wait` returns when they have ended."""
         with self._lock:
             lifeline, self._lifeline = self._lifeline, -1
         if lifeline >= 0:

@@ -1,4 +1,4 @@
-"""The embedded AWS as a service: cdclake deployed in it, running until it is told to stop."""
+"""Runs the embedded AWS with cdclake deployed as a service, until it receives a signal."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ logger = logging.getLogger(__name__)
 
 
 def serve(port: int = 0, data_dir: Path | None = None, deployment: Deployment = DEFAULT_DEPLOYMENT) -> None:
-    """Run the embedded AWS with cdclake in it until SIGINT or SIGTERM. Call it from the main thread.
+    """Run the embedded AWS with cdclake until SIGINT or SIGTERM. Must be called from the main thread.
 
-    Once ready it prints one line of JSON: `endpoint`, `raw_bucket`, `lake_bucket`, `state_table`. Everything else goes
-    to standard error.
+    When ready, it prints one line of JSON: `endpoint`, `raw_bucket`, `lake_bucket`, `state_table`. All other output
+    goes to standard error.
 
     Args:
         port: Loopback port; 0 for any free one.
         data_dir: Folder for logs; None for a temporary one, which is deleted at the end.
-        deployment: Names of what is deployed.
+        deployment: Names of the deployed resources.
 
     Raises:
-        ConfigurationError: The port is in use, or the jobs' scripts are not there.
+        ConfigurationError: The port is in use, or the jobs' scripts are missing.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake").setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""The HTTP side: moto behind one loopback socket, closed to web pages, with conditional writes one at a time."""
+"""The HTTP server: moto on one loopback port, closed to web pages, with atomic conditional writes."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _SHUTDOWN_POLL_SECONDS = 0.05
 
 
 class QuietRequestHandler(MotoRequestHandler):
-    """Writes no line per request, and sends answers at once."""
+    """Logs no requests, and sends responses without delay."""
 
-    # An answer is two writes, head and body; with Nagle's algorithm the second would wait for the first's receipt.
+    # A response is two writes, headers and body. With Nagle's algorithm, the second waits for an acknowledgment.
     disable_nagle_algorithm = True
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: ANN401  the base class's names
-        """Errors go to our own log."""
+        """Log errors to this module's logger."""
         logger.log(logging.ERROR if type == "error" else logging.DEBUG, message, *args)
 
 
-class Gate:
-    """Lets in what is meant for us, and keeps apart requests that must not overlap.
+class RequestGuard:
+    """Refuses requests of web pages, and serializes conditional requests.
 
-    Who can reach this server can run code with it (a job is a script), so a web page in a browser of this machine must
-    not: requests that carry a browser's `Origin`, or that came by another name than this machine's, are refused. So is
-    moto's own interface, which could wipe everything.
+    A client of this server can run code, because a job is a script. A web page in a browser on this machine must not:
+    requests with a browser's `Origin` header, or with a host name other than this machine's, are refused. So is moto's
+    own interface, which could delete everything.
 
-    Moto checks a condition and then writes, in two steps. Requests with a condition therefore go one at a time, which
-    makes them as atomic as AWS's.
+    Moto checks a condition and writes in two steps. Running conditional requests one at a time makes them atomic, as on
+    AWS.
     """
 
     def __init__(self, app: WSGIApplication) -> None:
@@ -58,12 +58,12 @@ class Gate:
         """Answer one request."""
         host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
         if host not in {HOST, "localhost"} or "HTTP_ORIGIN" in environ:
-            return _refuse(start_response, "403 Forbidden", "Only programs of this machine are served")
+            return _refuse(start_response, "403 Forbidden", "Only programs on this machine may use this server")
         if environ.get("PATH_INFO", "").startswith("/moto-api"):
-            return _refuse(start_response, "404 Not Found", "There is no such interface here")
+            return _refuse(start_response, "404 Not Found", "The moto API is not available")
         if not _conditional(environ):
             return self._app(environ, start_response)
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))  # a slow sender blocks nobody
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))  # read before locking
         environ["wsgi.input"] = io.BytesIO(body)
         with self._one_at_a_time:
             return list(self._app(environ, start_response))
@@ -82,18 +82,18 @@ def _refuse(start_response: StartResponse, status: str, text: str) -> list[bytes
 
 
 @contextmanager
-def http_server(port: int, around: Callable[[WSGIApplication], WSGIApplication] = lambda app: app) -> Iterator[str]:
-    """Serve moto on a loopback port; gives the endpoint's URL.
+def http_server(port: int, middleware: Callable[[WSGIApplication], WSGIApplication] = lambda app: app) -> Iterator[str]:
+    """Serve moto on a loopback port; yields the endpoint's URL.
 
     Args:
-        port: 0 for any free one.
-        around: Puts something between the socket and moto, which then sees every request first.
+        port: Loopback port; 0 for any free one.
+        middleware: Wraps the application, and thus sees every request first.
 
     Raises:
-        ConfigurationError: The port cannot be had.
+        ConfigurationError: The port is not available.
     """
     with listen(port, "The embedded AWS") as listening, replaced(moto.s3.models.FakeKey, "etag", _locked_etag()):
-        app = around(Gate(DomainDispatcherApplication(create_backend_app)))
+        app = middleware(RequestGuard(DomainDispatcherApplication(create_backend_app)))
         server = make_server(
             HOST,
             listening.getsockname()[1],
@@ -114,7 +114,7 @@ def http_server(port: int, around: Callable[[WSGIApplication], WSGIApplication] 
 
 
 def _locked_etag() -> property:
-    """Moto reads an object to hash it without the object's lock, so that two readers at once get each other's bytes."""
+    """Moto's `etag` with the object's lock: without it, concurrent readers get each other's bytes."""
     unlocked = vars(moto.s3.models.FakeKey)["etag"]
 
     def etag(key: moto.s3.models.FakeKey) -> str:
