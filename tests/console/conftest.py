@@ -1,4 +1,4 @@
-"""The console over a lake in memory, and a browser that was let in."""
+"""Fixtures: a console on a lake in memory, and browsers with access to it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ PORT = 5001
 ORIGIN = f"http://127.0.0.1:{PORT}"
 
 
-def ours(error: Exception) -> CdclakeError | None:
-    """Tells our own errors from those that nobody expected."""
+def expected_error(error: Exception) -> CdclakeError | None:
     return error if isinstance(error, CdclakeError) else None
 
 
 @dataclass
 class Browser:
-    """Asks as a browser does that was given the address."""
+    """Sends requests like a browser that knows the console's address."""
 
     client: FlaskClient
     secrets: Secrets
@@ -43,51 +42,54 @@ class Browser:
         return self.client.get(path, base_url=ORIGIN, buffered=True)
 
     def post(self, path: str, **fields: str) -> TestResponse:
-        """Send a form of ours."""
+        """Send a form of the console."""
         form = {FORM_FIELD: self.secrets.form, **fields}
         return self.client.post(path, base_url=ORIGIN, headers={"Origin": ORIGIN}, data=form)
 
     def text(self, path: str, status: int = 200) -> str:
-        """What a person reads on a page: its text without the tags, in one line."""
-        answer = self.get(path)
-        assert answer.status_code == status, answer.text
-        return plain(answer)
+        """The text of a page without tags, in one line."""
+        response = self.get(path)
+        assert response.status_code == status, response.text
+        return plain_text(response)
 
 
-def plain(answer: TestResponse) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", answer.text.replace("<wbr>", "")).split())
+def plain_text(response: TestResponse) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", response.text.replace("<wbr>", "")).split())
 
 
 @pytest.fixture
 def lake(clock: ManualClock) -> MemoryLake:
-    """Five tables in many a state."""
+    """Five tables in different states."""
     lake = MemoryLake(MemoryStore(clock), MemoryStore(clock), MemoryState(), clock)
     fill(lake.states, lake.raw, lake.log, clock())
     return lake
 
 
-def browser_on(about: Console) -> Browser:
+def new_browser(console: Console) -> Browser:
+    """A browser that has not entered yet, on a new process of the console."""
     secrets = Secrets()
-    return Browser(create_app(about, secrets, PORT).test_client(), secrets)
+    return Browser(create_app(console, secrets, PORT).test_client(), secrets)
 
 
 @pytest.fixture
-def about(lake: MemoryLake) -> Console:
-    """A console that may change things."""
-    return Console(lake, "in memory", lake.clock, ours, LATE_AFTER_MINUTES, allow_changes=True, made_by="grace")
+def console(lake: MemoryLake) -> Console:
+    """A console that allows changes."""
+    return Console(
+        lake, "in memory", lake.clock, expected_error, LATE_AFTER_MINUTES, allow_changes=True, made_by="grace"
+    )
 
 
 @pytest.fixture
-def browser(about: Console) -> Browser:
-    """A browser that was let in to it."""
-    browser = browser_on(about)
+def browser(console: Console) -> Browser:
+    """A browser with access to the console."""
+    browser = new_browser(console)
     assert browser.enter().status_code == 303
     return browser
 
 
 @pytest.fixture
-def reader(about: Console) -> Browser:
-    """A browser that was let in to a console that may change nothing."""
-    reader = browser_on(replace(about, allow_changes=False))
+def reader(console: Console) -> Browser:
+    """A browser with access to a read-only console."""
+    reader = new_browser(replace(console, allow_changes=False))
     assert reader.enter().status_code == 303
     return reader

@@ -1,4 +1,4 @@
-"""A lake with tables in many a state, made without Spark: data files are any bytes."""
+"""A lake with tables in different states, made without Spark: the content of data files is arbitrary."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ BAD_ROWS: list[dict[str, object]] = [
 
 @dataclass(frozen=True)
 class MemoryLake:
-    """The places that a console works on, in memory."""
+    """The lake of a console, in memory."""
 
     store: MemoryStore
     raw: MemoryStore
@@ -79,7 +79,7 @@ class GrowingTable:
 
     Args:
         log: The table's change log.
-        full_load_utc: When its full load was written.
+        full_load_utc: Time of its full load.
     """
 
     def __init__(self, log: ChangeLog, full_load_utc: str = "2024-03-05 10:00:00") -> None:
@@ -112,7 +112,7 @@ class GrowingTable:
         made_by: str = "",
         reason: str = "",
     ) -> ChangeRecord:
-        """Commit and publish a change with these counts of rows."""
+        """Commit and publish a change with these numbers of rows."""
         oldest = self._builder.snapshot.files[0]
         rows = oldest.rows + inserted - deleted
         raw = f"{self._next_time():%Y%m%d-%H%M%S}117.csv"
@@ -164,7 +164,7 @@ class GrowingTable:
 
 
 def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], ChangeLog], now: datetime) -> None:
-    """Five tables: one with many changes, one whose last run failed, one turned off, one new, one with long names."""
+    """Add five tables: with many changes, with a failed run, inactive, unregistered, and with long names."""
     installation = Installation()
     for name in (ORDERS, STORE, PRODUCT, LONG):
         raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
@@ -195,7 +195,7 @@ def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], Cha
     for name in (ORDERS, STORE, LONG):
         path = installation.new_state(name).path
         lake = log_of(name).snapshot(log_of(name).head())
-        news = {"LastChangeId": str(lake.change)}
+        attributes = {"LastChangeId": str(lake.change)}
         if lake.watermark:
-            news["LastIncrementalFile"] = f"{path}{lake.watermark}"
-        states.record_run(path, news)
+            attributes["LastIncrementalFile"] = f"{path}{lake.watermark}"
+        states.record_run(path, attributes)

@@ -1,4 +1,4 @@
-"""The geometry of charts: everything in its place, and nothing so small or so high that the rest cannot be read."""
+"""The geometry of charts: bars stay in their slots, and very small and very large values stay readable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.commit.report import LogEntry
-from cdclake.console.charts import HEIGHT, LEAST_SLOTS, SLOT_WIDTH, axis_top, change_charts, shares
+from cdclake.console.charts import HEIGHT, MIN_SLOTS, SLOT_WIDTH, axis_top, change_charts, shares
 from cdclake.console.text import breakable, bytes_text, seconds_text
 from cdclake.model.change import Books
 from tests.builders import change_record
@@ -17,9 +17,7 @@ from tests.builders import change_record
     ("values", "top"),
     [([], 1), ([0, 0], 1), ([7], 7), ([3, 5, 4], 5), ([10, 39], 39), ([10, 41], 10 / 0.92), ([0, 9, 1000], 9 / 0.92)],
 )
-def test_the_axis_ends_at_the_greatest_value_unless_that_is_far_above_the_others(
-    values: list[float], top: float
-) -> None:
+def test_axis_ends_at_the_greatest_value_unless_it_is_an_outlier(values: list[float], top: float) -> None:
     assert axis_top(values) == pytest.approx(top)
 
 
@@ -39,10 +37,10 @@ COUNTS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 
 
 
 @given(st.lists(COUNTS, min_size=1, max_size=40))
-def test_every_bar_lies_in_its_slot_and_the_stack_on_the_axis(changes: list[tuple[int, int, int]]) -> None:
+def test_every_bar_is_in_its_slot_and_every_stack_on_the_axis(changes: list[tuple[int, int, int]]) -> None:
     entries = [entry(number, counts) for number, counts in enumerate(changes, 1)]
     for chart in change_charts(entries):
-        assert chart.width == SLOT_WIDTH * max(LEAST_SLOTS, len(changes))
+        assert chart.width == SLOT_WIDTH * max(MIN_SLOTS, len(changes))
         for slot in chart.slots:
             lower = float(HEIGHT)
             for bar in slot.bars:
@@ -53,7 +51,7 @@ def test_every_bar_lies_in_its_slot_and_the_stack_on_the_axis(changes: list[tupl
             assert lower >= -0.02
 
 
-def test_shares_fill_the_bar() -> None:
+def test_shares_fill_the_whole_width() -> None:
     parts = shares({"read": 1.0, "rewrite": 2.5, "publish": 0.5})
     assert [(part.name, part.start, part.width) for part in parts] == [
         ("read", 0.0, 25.0),
@@ -77,7 +75,7 @@ def test_shares_fill_the_bar() -> None:
         (86400 * 400, "400 d"),
     ],
 )
-def test_durations_in_words(seconds: float | None, text: str) -> None:
+def test_durations_have_their_two_largest_units(seconds: float | None, text: str) -> None:
     assert seconds_text(seconds) == text
 
 
@@ -85,9 +83,9 @@ def test_durations_in_words(seconds: float | None, text: str) -> None:
     ("size", "text"),
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (12_345_678, "12.3 MB"), (10**15, "1,000.0 TB")],
 )
-def test_sizes_in_words(size: int, text: str) -> None:
+def test_sizes_have_the_largest_unit_that_fits(size: int, text: str) -> None:
     assert bytes_text(size) == text
 
 
-def test_a_name_that_may_be_broken_is_escaped() -> None:
+def test_breakable_names_are_escaped() -> None:
     assert breakable("a_b.<c>/d") == "a_<wbr>b.<wbr>&lt;c&gt;/<wbr>d"

@@ -1,6 +1,6 @@
-"""A person's way through the console, in a real Chromium, on the embedded AWS: at a laptop and at a phone.
+"""An operator's session with the console in Chromium, on the embedded AWS, with laptop and phone screens.
 
-With `CDCLAKE_SCREENSHOTS=1` it leaves the pictures that the documents show.
+With `CDCLAKE_SCREENSHOTS=1`, takes the screenshots for the documents.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 IMAGES = ROOT / "docs" / "images"
-TAKE_PICTURES = os.environ.get("CDCLAKE_SCREENSHOTS") == "1"
-PICTURES = {
+TAKE_SCREENSHOTS = os.environ.get("CDCLAKE_SCREENSHOTS") == "1"
+SCREENSHOTS = {
     "tables-laptop",
     "table-laptop",
     "change-laptop",
@@ -47,29 +47,27 @@ PICTURES = {
     "rollback-phone",
     "charts-night",
 }
-TO_USE = "a, button, input:not([type=hidden])"
+CONTROLS = "a, button, input:not([type=hidden])"
 WITHOUT_NAME = """all => all
     .filter(one => !(one.textContent.trim() || one.ariaLabel || one.labels?.length))
     .map(one => one.outerHTML)"""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-MOST_MILLISECONDS = 15_000
+TIMEOUT_MILLISECONDS = 15_000
 PATH = "cdclake-raw/shop/orders/"
 
 
 class Screen(NamedTuple):
-    """What a page is shown on."""
-
     name: str
     width: int
     height: int
     scheme: str = "light"
 
 
-LAPTOP, PHONE, AT_NIGHT = Screen("laptop", 1440, 900), Screen("phone", 360, 780), Screen("night", 1440, 900, "dark")
+LAPTOP, PHONE, DARK = Screen("laptop", 1440, 900), Screen("phone", 360, 780), Screen("night", 1440, 900, "dark")
 
 
 class Lake(NamedTuple):
-    """The lake that the console shows, as it is behind it."""
+    """The lake behind the console."""
 
     aws: EmbeddedAws
     store: S3Store
@@ -79,7 +77,7 @@ class Lake(NamedTuple):
         return ChangeLog(self.store, Installation().layout(name))
 
     def visible(self) -> dict[str, bytes | None]:
-        """What readers see of the table, by key."""
+        """The files that readers of the table see, by key."""
         return {entry.key: self.store.get(entry.key) for entry in self.store.list("shop/orders/")}
 
     def is_active(self) -> bool:
@@ -89,23 +87,23 @@ class Lake(NamedTuple):
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A Chromium without a window."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        reason = "There is no Chromium here: apt-get install chromium"
+    """A headless Chromium."""
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if executable is None:
+        reason = "Chromium is not installed: apt-get install chromium"
         if os.environ.get("CDCLAKE_NEEDS_BROWSER") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
     with sync_playwright() as playwright:
-        # Chromium's sandbox does not start as root, as which tests run in containers; it opens our own pages alone.
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        # Tests run as root in containers, where Chromium's sandbox does not start. It opens only the console's pages.
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield browser
         browser.close()
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """Tables in many a state, in an embedded AWS."""
+    """Tables in different states, on an embedded AWS."""
     with EmbeddedAws(data_dir=tmp_path_factory.mktemp("aws")) as aws:
         s3, dynamodb = aws.client("s3"), aws.client("dynamodb")
         installation = Installation()
@@ -120,7 +118,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 
 @contextmanager
 def console(lake: Lake, *arguments: str) -> Iterator[str]:
-    """`cdclake console` in a process of its own; gives the address that it prints."""
+    """Run `cdclake console` in its own process; yields the address that it prints."""
     command = [sys.executable, "-c", "from cdclake.cli.main import main; main()", "console", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=lake.aws.environment())
     with process:
@@ -132,24 +130,24 @@ def console(lake: Lake, *arguments: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def changing(lake: Lake) -> Iterator[str]:
-    """Address of a console that may change things."""
+def writable(lake: Lake) -> Iterator[str]:
+    """Address of a console that allows changes."""
     with console(lake, "--allow-changes") as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def reading(lake: Lake) -> Iterator[str]:
-    """Address of a console that may not."""
+def read_only(lake: Lake) -> Iterator[str]:
+    """Address of a read-only console."""
     with console(lake) as address:
         yield address
 
 
 @contextmanager
 def page_on(browser: Browser, screen: Screen, address: str) -> Iterator[Page]:
-    """A page that was let in; at the end nothing may have gone wrong in the browser, nor been asked of anybody else."""
-    wrong: list[str] = []
-    asked: set[str] = set()
+    """Open the console. Checks at the end that the browser had no errors and sent no requests to other hosts."""
+    errors: list[str] = []
+    hosts: set[str] = set()
     context = browser.new_context(
         viewport={"width": screen.width, "height": screen.height},
         color_scheme="dark" if screen.scheme == "dark" else "light",
@@ -158,39 +156,39 @@ def page_on(browser: Browser, screen: Screen, address: str) -> Iterator[Page]:
     )
     try:
         page = context.new_page()
-        page.set_default_timeout(MOST_MILLISECONDS)
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("requestfailed", lambda request: wrong.append(f"{request.url}: {request.failure}"))
-        page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
+        page.set_default_timeout(TIMEOUT_MILLISECONDS)
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("requestfailed", lambda request: errors.append(f"{request.url}: {request.failure}"))
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
         page.goto(address)
         yield page
     finally:
         context.close()
-    assert wrong == []
-    assert asked == {urlsplit(address).netloc}
+    assert errors == []
+    assert hosts == {urlsplit(address).netloc}
 
 
-def look(page: Page, name: str, screen: Screen) -> None:
-    """Check what every page must be, and keep its picture if that is asked for."""
+def check_page(page: Page, name: str, screen: Screen) -> None:
+    """Check what holds for every page, and take a screenshot if enabled."""
     assert page.evaluate("document.documentElement.scrollWidth") == screen.width, "the page is wider than the screen"
     assert page.locator("h1").count() == 1
-    assert page.locator(TO_USE).evaluate_all(WITHOUT_NAME) == []
-    picture = f"{name}-{screen.name}"
-    if TAKE_PICTURES and picture in PICTURES:
+    assert page.locator(CONTROLS).evaluate_all(WITHOUT_NAME) == []
+    screenshot = f"{name}-{screen.name}"
+    if TAKE_SCREENSHOTS and screenshot in SCREENSHOTS:
         IMAGES.mkdir(exist_ok=True)
-        page.screenshot(path=IMAGES / f"console-{picture}.png")
+        page.screenshot(path=IMAGES / f"console-{screenshot}.png")
 
 
 @pytest.mark.parametrize("screen", [LAPTOP, PHONE], ids=lambda screen: screen.name)
-def test_a_person_looks_around_turns_a_table_off_and_on_undoes_a_change_and_does_it_again(
-    browser: Browser, lake: Lake, changing: str, screen: Screen
+def test_an_operator_turns_a_table_off_and_on_undoes_a_change_and_reapplies_it(
+    browser: Browser, lake: Lake, writable: str, screen: Screen
 ) -> None:
     before, head = lake.visible(), lake.log(ORDERS).head()
-    with page_on(browser, screen, changing) as page:
+    with page_on(browser, screen, writable) as page:
         assert urlsplit(page.url).path == "/"
-        expect(page.get_by_text("2 need a person")).to_be_visible()
-        look(page, "tables", screen)
+        expect(page.get_by_text("action needed for 2")).to_be_visible()
+        check_page(page, "tables", screen)
 
         switch = page.get_by_role("switch", name="shop.orders active")
         switch.click()
@@ -203,32 +201,32 @@ def test_a_person_looks_around_turns_a_table_off_and_on_undoes_a_change_and_does
         page.get_by_role("link", name="shop.orders", exact=True).click()
         expect(page.locator("h1")).to_have_text("shop.orders")
         expect(page.locator("figure.chart")).to_have_count(4)
-        look(page, "table", screen)
+        check_page(page, "table", screen)
 
         page.get_by_role("row").get_by_role("link", name="9", exact=True).click()
-        expect(page.get_by_text("✓ balances")).to_have_count(3)
-        look(page, "change", screen)
+        expect(page.get_by_text("✓ balanced")).to_have_count(3)
+        check_page(page, "change", screen)
 
-        page.get_by_role("link", name="Look at the 3 bad rows").click()
+        page.get_by_role("link", name="Show the 3 quarantined rows").click()
         expect(page.get_by_text("<script>document.title = 'owned'</script>")).to_be_visible()
         assert page.title() == "Bad rows of shop.orders · cdclake console"
-        look(page, "bad-rows", screen)
+        check_page(page, "bad-rows", screen)
 
-        page.get_by_role("navigation", name="Where you are").get_by_role("link", name="shop.orders").click()
+        page.get_by_role("navigation", name="Breadcrumb").get_by_role("link", name="shop.orders").click()
         page.get_by_role("link", name=re.compile(r"Undo change \d+")).click()
-        expect(page.get_by_text("Nothing has been done yet")).to_be_visible()
-        look(page, "rollback", screen)
+        expect(page.get_by_text("Nothing has been changed yet")).to_be_visible()
+        check_page(page, "rollback", screen)
         assert lake.log(ORDERS).head() == head
         page.get_by_label("Reason").fill("prices were wrong")
         page.get_by_role("button", name="Roll back").click()
         expect(page.get_by_role("status")).to_contain_text(f"Done, as change {head + 1}")
-        look(page, "rolled-back", screen)
+        check_page(page, "rolled-back", screen)
         assert lake.visible() != before
         assert not lake.is_active()
         assert lake.log(ORDERS).record(head + 1).reason == "prices were wrong"
 
-        page.get_by_role("link", name=re.compile(r"Apply change \d+ again")).click()
-        page.get_by_role("button", name="Apply again").click()
+        page.get_by_role("link", name=re.compile(r"Reapply change \d+")).click()
+        page.get_by_role("button", name="Reapply").click()
         expect(page.get_by_role("status")).to_contain_text(f"Done, as change {head + 2}")
         assert lake.visible() == before
         page.get_by_role("switch", name="shop.orders active").click()
@@ -236,10 +234,10 @@ def test_a_person_looks_around_turns_a_table_off_and_on_undoes_a_change_and_does
         assert lake.is_active()
 
 
-def test_by_keyboard_one_gets_past_the_header_and_to_every_part(browser: Browser, changing: str) -> None:
-    with page_on(browser, LAPTOP, changing) as page:
+def test_the_keyboard_skips_the_header_and_reaches_every_control(browser: Browser, writable: str) -> None:
+    with page_on(browser, LAPTOP, writable) as page:
         page.keyboard.press("Tab")
-        expect(page.get_by_text("To the content")).to_be_focused()
+        expect(page.get_by_text("Skip to content")).to_be_focused()
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")
         expect(page.get_by_label("Name contains")).to_be_focused()
@@ -254,29 +252,29 @@ def test_by_keyboard_one_gets_past_the_header_and_to_every_part(browser: Browser
         expect(switch).to_have_attribute("aria-checked", "true")
 
 
-def test_a_second_click_does_not_send_a_form_again(browser: Browser, lake: Lake, changing: str) -> None:
+def test_a_double_click_sends_a_form_once(browser: Browser, lake: Lake, writable: str) -> None:
     head = lake.log(ORDERS).head()
-    with page_on(browser, LAPTOP, changing) as page:
+    with page_on(browser, LAPTOP, writable) as page:
         page.goto(f"{page.url}tables/shop.orders/rollback")
         page.get_by_role("button", name="Roll back").dblclick()
         expect(page.get_by_role("status")).to_contain_text(f"Done, as change {head + 1}")
         page.goto(f"{page.url.partition('?')[0]}/reapply")
-        page.get_by_role("button", name="Apply again").click()
+        page.get_by_role("button", name="Reapply").click()
         expect(page.get_by_role("status")).to_contain_text(f"Done, as change {head + 2}")
         page.get_by_role("switch").click()
         expect(page.get_by_role("switch")).to_have_attribute("aria-checked", "true")
 
 
-def test_a_chart_leads_to_its_changes(browser: Browser, reading: str) -> None:
-    with page_on(browser, LAPTOP, reading) as page:
+def test_the_bars_of_a_chart_link_to_their_changes(browser: Browser, read_only: str) -> None:
+    with page_on(browser, LAPTOP, read_only) as page:
         page.goto(f"{page.url}tables/shop.orders")
         page.locator("figure.chart").first.locator("a.slot").nth(8).click()
         expect(page.locator("h1")).to_have_text("Change 9")
 
 
-@pytest.mark.parametrize("screen", [PHONE, AT_NIGHT], ids=lambda screen: screen.name)
-def test_a_read_only_console_shows_all_and_changes_nothing(browser: Browser, reading: str, screen: Screen) -> None:
-    with page_on(browser, screen, reading) as page:
+@pytest.mark.parametrize("screen", [PHONE, DARK], ids=lambda screen: screen.name)
+def test_a_read_only_console_has_all_pages_without_controls(browser: Browser, read_only: str, screen: Screen) -> None:
+    with page_on(browser, screen, read_only) as page:
         expect(page.get_by_text("Read-only", exact=True)).to_be_visible()
         start = page.url
         for path, name in (
@@ -288,18 +286,18 @@ def test_a_read_only_console_shows_all_and_changes_nothing(browser: Browser, rea
             ("tables/shop.product", "empty"),
         ):
             page.goto(start + path)
-            expect(page.get_by_role("button", name=re.compile("Roll|Apply"))).to_have_count(0)
+            expect(page.get_by_role("button", name=re.compile("Roll|Reapply"))).to_have_count(0)
             expect(page.get_by_role("switch")).to_have_count(0)
-            look(page, name, screen)
-        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (ground == "rgb(20, 24, 27)") == (screen is AT_NIGHT)
+            check_page(page, name, screen)
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(20, 24, 27)") == (screen is DARK)
 
 
-def test_who_was_not_given_the_address_is_told_what_to_do(browser: Browser, reading: str) -> None:
+def test_without_the_address_the_page_says_what_to_open(browser: Browser, read_only: str) -> None:
     context = browser.new_context()
     page = context.new_page()
-    answer = page.goto(reading.partition("/enter/")[0])
-    assert answer is not None
-    assert answer.status == 401
+    response = page.goto(read_only.partition("/enter/")[0])
+    assert response is not None
+    assert response.status == 401
     expect(page.get_by_text("Open the address that cdclake console printed")).to_be_visible()
     context.close()

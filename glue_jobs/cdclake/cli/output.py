@@ -6,7 +6,7 @@ Results go to stdout and progress to stderr; with JSON, remarks go to stderr too
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-from cdclake.model.times import display_utc
+from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class Column:
         key: Key of the value in a record.
         header: Heading of the column.
         number: Whether to align right and group digits.
-        time: Whether to format the value as a time; see `time_text`.
+        time: Whether to format the value as a time; see `display_stored`.
     """
 
     key: str
@@ -68,20 +68,12 @@ class Column:
         if value is None:
             return ""
         if self.time:
-            return time_text(value)
+            return display_stored(value)
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, float):
             return f"{value:,.1f}"
         return f"{value:,}" if self.number and isinstance(value, int) else str(value)
-
-
-def time_text(value: str) -> str:
-    """A time as `2026-11-22 10:15:00 UTC`. Without a zone it is UTC; anything but a time stays as it is."""
-    for text in (value, f"{value}Z"):
-        with suppress(ValueError):
-            return display_utc(text)
-    return value
 
 
 def printable(text: str) -> str:

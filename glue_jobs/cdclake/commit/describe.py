@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.change import ChangeKind
+from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,5 +121,5 @@ def _facts(snapshot: Snapshot) -> dict[str, object]:
         "Rows": f"{snapshot.rows:,}",
         "Data files": f"{len(snapshot.files):,}",
         "Last change file": snapshot.watermark,
-        "Full load (UTC)": snapshot.full_load_utc,
+        "Full load": display_stored(snapshot.full_load_utc),
     }

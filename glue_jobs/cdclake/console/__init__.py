@@ -1,1 +1,1 @@
-"""The console: web pages for one person, over the same state and by the same code as the `cdclake` command."""
+"""The console: web pages for one operator, with the same state and code as the `cdclake` command."""

@@ -1,4 +1,4 @@
-"""Puts the pages together, and says what went wrong where something did."""
+"""Assembles the pages into a Flask application, and renders errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flask import Flask, render_template
 from werkzeug.exceptions import HTTPException
 
 from cdclake.console import changes, tables, undo
-from cdclake.console.context import console
+from cdclake.console.context import current_console
 from cdclake.console.security import Gate, Secrets
 from cdclake.console.text import add_filters
 from cdclake.errors import (
@@ -21,6 +21,7 @@ from cdclake.errors import (
     RetryableError,
     UnknownTableError,
 )
+from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:
     from cdclake.console.context import Console
@@ -34,69 +35,69 @@ _STATUSES = (
     (RefusedChangeError, 409),
     (RetryableError, 409),
 )
-"""The first that fits counts."""
-_FROM_BELOW = 502
+"""The first match applies."""
+_AWS_ERROR = 502
 _TITLES = {
-    400: "That cannot be done",
-    401: "Not let in",
+    400: "Invalid request",
+    401: "Not signed in",
     403: "Not allowed",
     404: "Not found",
     405: "Not found",
-    409: "Not now",
-    410: "No longer kept",
-    413: "Too much at once",
-    502: "AWS cannot be used as it is",
+    409: "Not possible now",
+    410: "No longer retained",
+    413: "Request too large",
+    502: "AWS error",
 }
-_TITLE = "Something is wrong"
+_TITLE = "Something went wrong"
 
 
-def create_app(about: Console, secrets: Secrets, port: int) -> Flask:
-    """The console as a WSGI application.
+def create_app(console: Console, secrets: Secrets, port: int) -> Flask:
+    """Create the console as a WSGI application.
 
     Args:
-        about: What it works on.
-        secrets: Those of this start.
-        port: Where it is served.
+        console: The lake that the pages show, and what they may change.
+        secrets: The secrets of this process.
+        port: The port that serves it.
     """
     app = Flask(__name__)
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    about.attach(app)
+    console.attach(app)
     add_filters(app)
-    Gate(secrets, port, allow_changes=about.allow_changes).guard(app)
-    app.context_processor(_everywhere)
-    for room in (tables, changes, undo):
-        app.register_blueprint(room.pages)
-    app.register_error_handler(HTTPException, _refused)
-    app.register_error_handler(Exception, _failed)
+    Gate(secrets, port, allow_changes=console.allow_changes).protect(app)
+    app.context_processor(_template_context)
+    for module in (tables, changes, undo):
+        app.register_blueprint(module.pages)
+    app.register_error_handler(HTTPException, _http_error_page)
+    app.register_error_handler(Exception, _error_page)
     return app
 
 
-def _everywhere() -> dict[str, object]:
-    about = console()
-    return {"console": about, "installation": about.lake.installation, "now": about.clock()}
+def _template_context() -> dict[str, object]:
+    console = current_console()
+    return {"console": console, "installation": console.lake.installation, "now": display_utc(console.clock())}
 
 
-def _refused(error: HTTPException) -> tuple[str, int]:
+def _http_error_page(error: HTTPException) -> tuple[str, int]:
     status = error.code or 500
-    return _page(status, error.description or error.name, "", {}), status
+    return _render(status, error.description or error.name, "", {}), status
 
 
-def _failed(error: Exception) -> tuple[str, int]:
-    known = console().explain(error)
+def _error_page(error: Exception) -> tuple[str, int]:
+    known = current_console().explain(error)
     if known is None:
-        logger.error("A page of the console could not be made", exc_info=error)
-        text = "The console itself failed. What went wrong is in the terminal that it runs in"
-        return _page(500, text, "Report it with what the terminal says", {}), 500
-    status = _status(known) if known is error else _FROM_BELOW
+        logger.error("A page of the console could not be rendered", exc_info=error)
+        text = "The console itself failed. The terminal that it runs in shows the error"
+        return _render(500, text, "Report it with the terminal's output", {}), 500
+    status = _status(known) if known is error else _AWS_ERROR
     where = {name: value for name, value in known.details.items() if value not in (None, "")}
-    return _page(status, known.message, known.remedy, where), status
+    return _render(status, known.message, known.remedy, where), status
 
 
 def _status(error: CdclakeError) -> int:
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
-def _page(status: int, message: str, remedy: str, where: dict[str, object]) -> str:
+def _render(status: int, message: str, remedy: str, where: dict[str, object]) -> str:
     title = _TITLES.get(status, _TITLE)
     return render_template("error.html", title=title, status=status, message=message, remedy=remedy, where=where)

@@ -1,4 +1,4 @@
-"""The page of one change, and the bad rows that changes put aside."""
+"""The page of one change, and the page of quarantined rows."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from flask import Blueprint, render_template
 from cdclake.commit.describe import effect_text
 from cdclake.commit.quarantine import changes_with_bad_rows, read_bad_rows
 from cdclake.console.charts import shares
-from cdclake.console.context import console
+from cdclake.console.context import current_console
 from cdclake.console.paging import Window, whole_number
 from cdclake.errors import UnknownTableError
 from cdclake.model.change import ChangeKind
 from cdclake.model.table import TableName
 
-MOST_FILES_LISTED = 200
-ROWS_A_PAGE = 50
-MOST_CHANGES_WITH_BAD_ROWS = 30
+MAX_FILES_LISTED = 200
+ROWS_PER_PAGE = 50
+MAX_CHANGES_LISTED = 30
 
 pages = Blueprint("changes", __name__)
 
 
 @pages.get("/tables/<name>/changes/<int:number>")
 def change(name: str, number: int) -> str:
-    """All of one change: its books, its files, who made it, and how long each phase took."""
-    log = console().lake.log(TableName.parse(name))
+    """One change: its books, its files, its author, and the duration of each phase."""
+    log = current_console().lake.log(TableName.parse(name))
     head = log.head()
     if not 0 < number <= head:
         raise _no_change(name, number, head)
@@ -41,12 +41,12 @@ def change(name: str, number: int) -> str:
         retained=number >= log.first_retained(),
         seconds=seconds,
         shares=shares(seconds),
-        most_listed=MOST_FILES_LISTED,
+        max_listed=MAX_FILES_LISTED,
         files=[
             (what, paths)
             for what, paths in (
                 ("Raw files read", raw_files),
-                ("Raw files left out as too late", record.too_late),
+                ("Raw files ignored as too late", record.too_late),
                 ("Data files added", tuple(file.path for file in record.added)),
                 ("Data files retired", record.retired),
                 ("Data files restored", record.restored),
@@ -58,17 +58,17 @@ def change(name: str, number: int) -> str:
 
 @pages.get("/tables/<name>/quarantine")
 def quarantine(name: str) -> str:
-    """Bad rows of one change, `change` or the newest that has any; `from` is the first of them to show."""
-    log = console().lake.log(TableName.parse(name))
+    """The bad rows of the change `change`, or of the newest change with bad rows. `from` is the first row to show."""
+    log = current_console().lake.log(TableName.parse(name))
     head = log.head()
     candidates = changes_with_bad_rows(log, head)
-    asked = whole_number("change", 0)
-    if asked > head:
-        raise _no_change(name, asked, head)
-    listed = [log.record(number) for number in candidates[:MOST_CHANGES_WITH_BAD_ROWS]]
+    requested = whole_number("change", 0)
+    if requested > head:
+        raise _no_change(name, requested, head)
+    listed = [log.record(number) for number in candidates[:MAX_CHANGES_LISTED]]
     with_rows = [record for record in listed if record.quarantine]
-    record = log.record(asked) if asked else next(iter(with_rows), None)
-    window = Window(record.books.quarantined if record else 0, ROWS_A_PAGE, whole_number("from", 0))
+    record = log.record(requested) if requested else next(iter(with_rows), None)
+    window = Window(record.books.quarantined if record else 0, ROWS_PER_PAGE, whole_number("from", 0))
     return render_template(
         "quarantine.html",
         name=name,
@@ -83,6 +83,5 @@ def quarantine(name: str) -> str:
 
 
 def _no_change(name: str, number: int, head: int) -> UnknownTableError:
-    remedy = f"Its newest is {head}" if head else "It has none yet"
-    message = f"{name} has no change {number}"
-    return UnknownTableError(message, remedy=remedy)
+    remedy = f"Choose a change from 1 to {head}" if head else "Wait for its first change"
+    return UnknownTableError(f"{name} has no change {number}", remedy=remedy)

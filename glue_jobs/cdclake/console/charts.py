@@ -1,11 +1,11 @@
-"""The geometry of charts, in units of a view box that is stretched to the width there is. Pure."""
+"""Computes the geometry of charts, in units of an SVG view box that stretches to the page's width."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdclake.console.text import count_text, seconds_text
+from cdclake.console.text import count_text, seconds_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 HEIGHT = 100
 SLOT_WIDTH = 10
 _GAP = 2.5
-LEAST_SLOTS = 24
-"""Few changes stay narrow bars, and do not become blocks."""
-_LEAST_HEIGHT = 1.5
-"""Of what is not nothing, so that it can be seen."""
-_FAR_ABOVE = 4
-"""A bar so many times as high as nearly all others is cut, as it would make them invisible."""
-_NEARLY_ALL = 0.9
+MIN_SLOTS = 24
+"""Keeps the bars narrow if there are few changes."""
+_MIN_HEIGHT = 1.5
+"""Keeps small values visible."""
+_OUTLIER_FACTOR = 4
+"""A bar is cut if it is this many times as high as a typical one, because it would make the others invisible."""
+_TYPICAL_QUANTILE = 0.9
 _CUT_AT = 0.92
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A rectangle; `series` says which colour."""
+    """A rectangle. Its `series` determines the color."""
 
     series: str
     x: float
@@ -38,14 +38,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Slot:
-    """What a chart shows of one change.
+    """The stacked bar of one change.
 
     Attributes:
-        change: Its number.
-        x: Where its slot begins.
-        title: All of it in words.
-        bars: From the bottom up.
-        cut: Whether the bar is higher than shown.
+        change: Number of the change.
+        x: Left edge.
+        title: Its figures as text.
+        bars: Its parts, from the bottom up.
+        cut: Whether its value exceeds the chart's height.
         undone: Whether a rollback undid the change.
     """
 
@@ -59,15 +59,15 @@ class Slot:
 
 @dataclass(frozen=True)
 class Chart:
-    """Bars of changes beside each other, in the order of their numbers.
+    """A bar chart with one bar per change, in the order of their numbers.
 
     Attributes:
-        name: What it shows.
-        series: Names of what is stacked, from the bottom up.
-        slots: A bar each.
-        width: Of the view box.
-        top: What the upper edge stands for, in words.
-        cut: Whether a bar is cut.
+        name: Its title.
+        series: Names of the stacked series, from the bottom up.
+        slots: The bars.
+        width: Width of the view box.
+        top: Value of the upper edge, as text.
+        cut: Whether any bar is cut.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Chart:
 
 
 def change_charts(entries: Sequence[LogEntry]) -> list[Chart]:
-    """The charts of a list of changes: rows changed, rows of the table, data files, seconds."""
+    """Chart a list of changes: rows changed, rows of the table, data files, seconds."""
     return [
         _chart("Rows changed", entries, count_text, _rows_changed),
         _chart("Rows of the table", entries, count_text, lambda entry: {"rows": entry.record.books.rows_after}),
@@ -89,13 +89,13 @@ def change_charts(entries: Sequence[LogEntry]) -> list[Chart]:
 
 
 def axis_top(values: Iterable[float]) -> float:
-    """What the upper edge stands for: the greatest value, or less if that is far above nearly all others."""
-    known = sorted(value for value in values if value > 0)
-    if not known:
+    """Value of the upper edge: the greatest value, or less if that is an outlier."""
+    positive = sorted(value for value in values if value > 0)
+    if not positive:
         return 1.0
-    typical = known[int((len(known) - 1) * _NEARLY_ALL)]
-    usual = [value for value in known if value <= typical * _FAR_ABOVE]
-    return float(usual[-1] / _CUT_AT if len(usual) < len(known) else known[-1])
+    typical = positive[int((len(positive) - 1) * _TYPICAL_QUANTILE)]
+    usual = [value for value in positive if value <= typical * _OUTLIER_FACTOR]
+    return float(usual[-1] / _CUT_AT if len(usual) < len(positive) else positive[-1])
 
 
 def _rows_changed(entry: LogEntry) -> dict[str, float]:
@@ -111,47 +111,47 @@ def _files(entry: LogEntry) -> dict[str, float]:
 def _chart(
     name: str,
     entries: Sequence[LogEntry],
-    in_words: Callable[..., str],
+    to_text: Callable[..., str],
     values: Callable[[LogEntry], Mapping[str, float]],
 ) -> Chart:
-    counted = [values(entry) for entry in entries]
-    top = axis_top(sum(counts.values()) for counts in counted)
+    values_by_entry = [values(entry) for entry in entries]
+    top = axis_top(sum(counts.values()) for counts in values_by_entry)
     slots = tuple(
-        _slot(place, entry, counts, top, in_words)
-        for place, (entry, counts) in enumerate(zip(entries, counted, strict=True))
+        _slot(index, entry, counts, top, to_text)
+        for index, (entry, counts) in enumerate(zip(entries, values_by_entry, strict=True))
     )
-    series = tuple(counted[0]) if counted else ()
-    width = SLOT_WIDTH * max(LEAST_SLOTS, len(slots))
+    series = tuple(values_by_entry[0]) if values_by_entry else ()
+    width = SLOT_WIDTH * max(MIN_SLOTS, len(slots))
     cut = any(slot.cut for slot in slots)
-    return Chart(name, series, slots, width, in_words(int(top) if in_words is not seconds_text else top), cut)
+    return Chart(name, series, slots, width, to_text(int(top) if to_text is not seconds_text else top), cut)
 
 
-def _slot(place: int, entry: LogEntry, counts: Mapping[str, float], top: float, in_words: Callable[..., str]) -> Slot:
-    x, total = float(place * SLOT_WIDTH), sum(counts.values())
+def _slot(index: int, entry: LogEntry, counts: Mapping[str, float], top: float, to_text: Callable[..., str]) -> Slot:
+    x, total = float(index * SLOT_WIDTH), sum(counts.values())
     bars, y = [], float(HEIGHT)
     for series, height in _heights(counts, HEIGHT / max(top, total)).items():
         y -= height
         bars.append(Bar(series, x + _GAP / 2, round(y, 2), SLOT_WIDTH - _GAP, round(height, 2)))
-    said = ", ".join(f"{in_words(value)} {series}" for series, value in counts.items())
+    figures = ", ".join(f"{to_text(value)} {series}" for series, value in counts.items())
     kind = entry.record.kind
     note = ", undone" if entry.undone else ""
-    title = f"Change {entry.record.change}, {kind.value}{note}, {entry.record.created_utc[:19]}: {said}"
+    title = f"Change {entry.record.change}, {kind.value}{note}, {time_text(entry.record.created_utc)}: {figures}"
     return Slot(entry.record.change, x, title, tuple(bars), total > top, entry.undone)
 
 
 def _heights(counts: Mapping[str, float], scale: float) -> dict[str, float]:
-    """Heights of what is not nothing; what small ones get to be seen at all, the highest gives if there is no room."""
-    heights = {series: max(value * scale, _LEAST_HEIGHT) for series, value in counts.items() if value}
-    over = sum(heights.values()) - HEIGHT
-    if over > 0:
+    """Heights of the values above 0. Small values get a visible height, if necessary at the cost of the highest."""
+    heights = {series: max(value * scale, _MIN_HEIGHT) for series, value in counts.items() if value}
+    excess = sum(heights.values()) - HEIGHT
+    if excess > 0:
         highest = max(heights, key=heights.__getitem__)
-        heights[highest] -= over
+        heights[highest] -= excess
     return heights
 
 
 @dataclass(frozen=True)
 class Share:
-    """A part of a whole, in percent from the left."""
+    """A part of a whole. `start` and `width` are percentages, from the left."""
 
     name: str
     seconds: float
@@ -160,11 +160,11 @@ class Share:
 
 
 def shares(seconds: Mapping[str, float]) -> list[Share]:
-    """Phases as parts of their sum, in order."""
-    whole = sum(seconds.values())
+    """Phases as shares of their sum, in order."""
+    total = sum(seconds.values())
     parts, start = [], 0.0
     for name, part in seconds.items():
-        width = 100 * part / whole if whole else 0.0
+        width = 100 * part / total if total else 0.0
         parts.append(Share(name, part, round(start, 3), round(width, 3)))
         start += width
     return parts

@@ -1,4 +1,4 @@
-"""What the pages work on."""
+"""Gives the pages access to the lake that they show."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _KEY = "cdclake-console"
 
 
 class Lake(Protocol):
-    """The raw files, the lake and the state."""
+    """The raw files, the lake tables and the state table."""
 
     @property
     def installation(self) -> Installation:
-        """Where they are."""
+        """Names of the buckets and of the state table."""
         ...
 
     @property
     def plan_inputs(self) -> PlanInputs:
-        """What a plan is made from."""
+        """The inputs of the planner."""
         ...
 
     def log(self, name: TableName) -> ChangeLog:
-        """A lake table's change log."""
+        """The change log of a lake table."""
         ...
 
     def open_table(self, name: TableName, made_by: str = "") -> RegisteredTable:
-        """A registered table and its lake table, for one thing that a person does to it.
+        """Open a registered table for one operation of the operator `made_by`.
 
         Raises:
             UnknownTableError: It is not registered.
@@ -49,16 +49,16 @@ class Lake(Protocol):
 
 @dataclass(frozen=True)
 class Console:
-    """What the pages work on, and what they may do.
+    """The lake that the pages show, and what they may change.
 
     Attributes:
-        lake: The raw files, the lake and the state.
-        where: The AWS they are in, for people.
-        clock: The time.
-        explain: Tells an expected error of an adapter's library as one of ours; None for one that nobody expected.
-        late_after_minutes: After how long a raw file that no run has taken is late.
-        allow_changes: Whether pages may change anything.
-        made_by: The person, for change records.
+        lake: The raw files, the lake tables and the state table.
+        where: The AWS account and region, as text.
+        clock: Returns the time.
+        explain: Translates an expected error of a library to a `CdclakeError`; returns None for an unexpected one.
+        late_after_minutes: Age at which a raw file that no run has applied counts as late.
+        allow_changes: Whether the pages may change anything.
+        made_by: The operator, for change records.
     """
 
     lake: Lake
@@ -70,10 +70,10 @@ class Console:
     made_by: str = ""
 
     def attach(self, app: Flask) -> None:
-        """Have the pages of an application work on this."""
+        """Make this the console of an application's pages."""
         app.extensions[_KEY] = self
 
 
-def console() -> Console:
-    """What the pages of the application at work are about."""
+def current_console() -> Console:
+    """The console of the current request's application."""
     return cast("Console", current_app.extensions[_KEY])

@@ -1,4 +1,4 @@
-"""Long lists, a part at a time."""
+"""Splits long lists into pages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MOST_DIGITS = 12
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a list.
+    """One page of a list.
 
     Attributes:
-        count: How long the list is.
-        size: How much of it a page shows.
-        start: Where the part begins, from 0.
+        count: Length of the list.
+        size: Maximum length of a page.
+        start: Index of the page's first entry, from 0.
     """
 
     count: int
@@ -27,30 +27,30 @@ class Window:
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """Index after the page's last entry."""
         return min(self.count, self.start + self.size)
 
     @property
     def slice(self) -> slice:
-        """The part itself."""
+        """The page as a slice of the list."""
         return slice(self.start, self.end)
 
     @property
     def before(self) -> int | None:
-        """Where the part before begins; None if there is none."""
+        """Start of the previous page; None if there is none."""
         return max(0, self.start - self.size) if self.start else None
 
     @property
     def after(self) -> int | None:
-        """Where the next part begins; None if there is none."""
+        """Start of the next page; None if there is none."""
         return self.end if self.end < self.count else None
 
 
 def whole_number(name: str, missing: Missing) -> int | Missing:
-    """A whole number of the address's query; `missing` if it is not there.
+    """A query parameter that is a whole number; `missing` if it is absent.
 
     Raises:
-        HTTPException: 400: it is something else.
+        HTTPException: 400: it is not a whole number.
     """
     text = request.args.get(name)
     if text is None:

@@ -1,13 +1,14 @@
-"""Who is let in: the one browser that was given the address, and no page but our own.
+"""Restricts access to the browser that opened the console's address, and to the console's own pages.
 
-The server can be reached by every program of this machine, and by every web page in a browser of it. So:
+Every program on this machine, and every web page in its browsers, can reach the server. Therefore:
 
-* the address with the secret is printed once, in the terminal; opening it gives the browser a cookie, and nothing is
-  answered without it. The cookie is not sent along from other sites (`SameSite=Strict`), nor readable by scripts.
-* a request must name this machine and port as its host. A page of another site whose name was made to lead here
-  (DNS rebinding) names its own.
-* what changes something must come from a form of ours: by its `Origin`, and by a second secret that is in the form.
-* a browser is told to run and load nothing but our own files, to show the pages in no frame, and to keep no copy.
+* The console prints an address with a secret once, in the terminal. Opening it sets a cookie, without which every
+  request is refused. Browsers do not send the cookie from other sites (`SameSite=Strict`), and scripts cannot read it.
+* A request must name this machine and port as its host. A page of another site whose name resolves to this machine (DNS
+  rebinding) sends its own name.
+* A request that changes something must come from one of the console's forms. Its `Origin` and a second secret in the
+  form prove that.
+* Response headers forbid the browser to run or load other files, to show the pages in a frame, and to keep copies.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 ENTER = "enter"
 FORM_FIELD = "form_secret"
-MOST_FORM_BYTES = 64 * 1024
+MAX_FORM_BYTES = 64 * 1024
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -33,7 +34,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # With `no-referrer` a browser would send `Origin: null` with our own forms:
+    # With `no-referrer`, browsers would send `Origin: null` with the console's own forms:
     # https://fetch.spec.whatwg.org/#append-a-request-origin-header
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -47,12 +48,12 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Secrets:
-    """Made up anew each time the console starts.
+    """The secrets of one console process.
 
     Attributes:
-        address: In the address that is printed.
-        cookie: What the browser is given for it.
-        form: In every form.
+        address: Part of the printed address.
+        cookie: Value of the cookie.
+        form: Hidden field of every form.
     """
 
     address: str = field(default_factory=_secret)
@@ -61,12 +62,12 @@ class Secrets:
 
 
 class Gate:
-    """Looks at every request before a page does, and at every answer after.
+    """Checks every request, and adds security headers to every response.
 
     Args:
-        secrets: Those of this start.
-        port: What is listened on.
-        allow_changes: Whether anything may be changed.
+        secrets: The secrets of this process.
+        port: The port that serves the console.
+        allow_changes: Whether requests may change anything.
     """
 
     def __init__(self, secrets: Secrets, port: int, *, allow_changes: bool) -> None:
@@ -75,56 +76,59 @@ class Gate:
         self._cookie_name = f"cdclake-console-{port}"
         self._allow_changes = allow_changes
 
-    def guard(self, app: Flask) -> None:
-        """Stand before an application."""
-        app.config["MAX_CONTENT_LENGTH"] = MOST_FORM_BYTES
+    def protect(self, app: Flask) -> None:
+        """Install the checks in an application."""
+        app.config["MAX_CONTENT_LENGTH"] = MAX_FORM_BYTES
         app.before_request(self.check)
-        app.after_request(self.seal)
-        app.add_url_rule("/enter/<given>", ENTER, self.enter)
-        app.context_processor(self._for_pages)
+        app.after_request(self.add_headers)
+        app.add_url_rule("/enter/<secret>", ENTER, self.enter)
+        app.context_processor(self._template_context)
 
     def check(self) -> None:
-        """Refuse what is not for us, or not from us.
+        """Refuse requests for other hosts, without the cookie, or from other sites.
 
         Raises:
             HTTPException: 401 without the cookie, 403 for everything else.
         """
         host = request.headers.get("Host", "")
         if host not in self._hosts:
-            abort(403, f"The console answers at http://{self._hosts[0]} alone.")
+            abort(403, f"Open the console at http://{self._hosts[0]}.")
         if request.endpoint in {ENTER, "static"} and request.method == "GET":
             return
         if not _equal(request.cookies.get(self._cookie_name, ""), self._secrets.cookie):
             abort(401, "Open the address that cdclake console printed when it started.")
-        g.let_in = True
+        g.signed_in = True
         if request.method in {"GET", "HEAD"}:
             return
         if request.headers.get("Origin") != f"http://{host}":
-            abort(403, "This did not come from a page of the console.")
+            abort(403, "This request did not come from a page of the console.")
         if not _equal(request.form.get(FORM_FIELD, ""), self._secrets.form):
-            abort(403, "This did not come from a form of the console as it runs now. Load the page again.")
+            abort(403, "The console was restarted after this page was loaded. Reload the page.")
         if not self._allow_changes:
             abort(403, "The console is read-only. To change anything, start it with --allow-changes.")
 
-    def _for_pages(self) -> dict[str, object]:
-        """What templates may use: nothing of ours for who was not let in."""
-        let_in = g.get("let_in", default=False)
-        return {"let_in": let_in, "form_field": FORM_FIELD, "form_secret": self._secrets.form if let_in else ""}
+    def _template_context(self) -> dict[str, object]:
+        signed_in = g.get("signed_in", default=False)
+        return {
+            "signed_in": signed_in,
+            "form_field": FORM_FIELD,
+            "form_secret": self._secrets.form if signed_in else "",
+        }
 
-    def enter(self, given: str) -> Response:
-        """Give the cookie to the browser that brings the address's secret, and take the secret out of its sight."""
-        if not _equal(given, self._secrets.address):
-            abort(401, "Open the address that cdclake console printed when it started last.")
-        answer = redirect(url_for("tables.index"), 303)
-        answer.set_cookie(self._cookie_name, self._secrets.cookie, httponly=True, samesite="Strict")
-        return answer
+    def enter(self, secret: str) -> Response:
+        """Set the cookie if the address has the right secret, and redirect to an address without it."""
+        if not _equal(secret, self._secrets.address):
+            abort(401, "Open the address that cdclake console printed when it last started.")
+        response = redirect(url_for("tables.index"), 303)
+        response.set_cookie(self._cookie_name, self._secrets.cookie, httponly=True, samesite="Strict")
+        return response
 
-    def seal(self, answer: Response) -> Response:
-        """Tell the browser what it may do with an answer."""
-        answer.headers.update(HEADERS)
-        return answer
+    def add_headers(self, response: Response) -> Response:
+        """Add the security headers to a response."""
+        response.headers.update(HEADERS)
+        return response
 
 
-def _equal(given: str, secret: str) -> bool:
-    """Compared in a time that does not tell how much of it was right."""
-    return hmac.compare_digest(given.encode(), secret.encode())
+def _equal(value: str, secret: str) -> bool:
+    """Compare in constant time, so that timing reveals nothing about the secret."""
+    return hmac.compare_digest(value.encode(), secret.encode())

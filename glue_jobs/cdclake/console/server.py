@@ -24,33 +24,33 @@ _SHUTDOWN_POLL_SECONDS = 0.1
 
 
 class QuietRequestHandler(WSGIRequestHandler):
-    """Writes no line per request: one of them would hold the address's secret."""
+    """Logs no requests, because the first one contains the address's secret."""
 
     server_version, sys_version = "cdclake", ""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: ANN401  the base class's names
-        """Errors go to our own log."""
+        """Write errors to cdclake's log."""
         logger.log(logging.ERROR if type == "error" else logging.DEBUG, message, *args)
 
 
 @contextmanager
-def serve(about: Console, port: int = 0) -> Iterator[str]:
-    """Serve the console for as long as the `with` block lasts; gives the address to open, with its secret.
+def serve(console: Console, port: int = 0) -> Iterator[str]:
+    """Serve the console while the `with` block lasts; yields the address to open, with its secret.
 
     Args:
-        about: What it works on.
-        port: 0 for any free one.
+        console: The lake that the pages show, and what they may change.
+        port: The port; 0 for any free one.
 
     Raises:
-        ConfigurationError: The port cannot be had.
+        ConfigurationError: The port is not available.
     """
     secrets = Secrets()
     with listen(port, "The console") as listening:
         port = listening.getsockname()[1]
-        app = create_app(about, secrets, port)
+        app = create_app(console, secrets, port)
         server = make_server(HOST, port, app, threaded=True, request_handler=QuietRequestHandler, fd=listening.fileno())
         serving = threading.Thread(
             target=server.serve_forever, args=(_SHUTDOWN_POLL_SECONDS,), name="console", daemon=True

@@ -1,4 +1,4 @@
-"""How pages write figures, sizes and times."""
+"""Formats figures, sizes and times for the pages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from cdclake.model.times import display_stored
+
 if TYPE_CHECKING:
     from flask import Flask
 
@@ -14,16 +16,16 @@ _BYTE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _KILO = 1000
 _BREAKS = re.compile(r"([._/-])")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-NONE = "–"  # noqa: RUF001 - a dash, as a table shows what is not there
+NONE = "–"  # noqa: RUF001 - a dash for a missing value
 
 
 def count_text(value: int | None) -> str:
-    """A whole number with its digits in groups; a dash if there is none."""
+    """A whole number with grouped digits; a dash for None."""
     return NONE if value is None else f"{value:,}"
 
 
 def bytes_text(value: int) -> str:
-    """A size in the unit (of 1,000) that makes it short.
+    """A size in the largest decimal unit that fits.
 
     Example:
         >>> bytes_text(12_345_678)
@@ -37,7 +39,7 @@ def bytes_text(value: int) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A duration in the two largest units that it has; a dash if there is none.
+    """A duration in its two largest units; a dash for None.
 
     Example:
         >>> seconds_text(1.234), seconds_text(75), seconds_text(93_784)
@@ -60,22 +62,22 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def time_text(utc: str) -> str:
-    """`yyyy-mm-dd HH:MM:SS` of an ISO time in UTC; a dash if there is none."""
-    return utc[:19].replace("T", " ") if utc else NONE
+    """A stored time as `2026-11-22 10:15:00 UTC`; a dash for an empty text."""
+    return display_stored(utc) or NONE
 
 
 def words(name: str) -> str:
-    """A name of the code as a person writes it."""
+    """A name from the code, with spaces."""
     return name.replace("_", " ")
 
 
 def breakable(text: str) -> Markup:
-    """A long name that a browser may break after its dots, dashes, slashes and underscores."""
+    """A long name that browsers may break after dots, dashes, slashes and underscores."""
     return Markup(_BREAKS.sub(r"\1<wbr>", str(escape(text))))
 
 
 def add_filters(app: Flask) -> None:
-    """Let templates use these."""
+    """Add these functions as template filters."""
     app.jinja_env.filters.update(
         count=count_text, size=bytes_text, seconds=seconds_text, utc=time_text, words=words, breakable=breakable
     )

@@ -1,4 +1,4 @@
-"""Rollback and reapply: first what it would do, then, if the person agrees to that very plan, the deed."""
+"""Rollback and reapply: shows the plan first, and carries out exactly the plan that the operator confirmed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 
 from cdclake.commit.describe import action_text, undo_facts, undone_records
-from cdclake.console.context import console
+from cdclake.console.context import current_console
 from cdclake.console.paging import whole_number
 from cdclake.errors import CommitConflictError
 from cdclake.model.table import TableName
@@ -18,60 +18,60 @@ if TYPE_CHECKING:
     from cdclake.commit.undo import UndoPlan
     from cdclake.control.admin.table_admin import RegisteredTable
 
-MOST_LISTED = 30
-MOST_REASON_LENGTH = 1000
-AGREED = "agreed"
+MAX_LISTED = 30
+MAX_REASON_LENGTH = 1000
+CONFIRMED_FIELD = "confirmed"
 
 pages = Blueprint("undo", __name__)
 
 
 @pages.get("/tables/<name>/rollback")
 def plan_rollback(name: str) -> str:
-    """What a rollback would do: of the last change, or to the change `to`."""
+    """The plan of a rollback: of the last change, or to the change `to`."""
     lake_table = _open(name)
     return _show(lake_table, lake_table.plan_rollback(whole_number("to", None)))
 
 
 @pages.post("/tables/<name>/rollback")
 def rollback(name: str) -> Response:
-    """Do it, if it is still what the person was shown."""
+    """Roll back, if the plan is still the confirmed one."""
     lake_table, to = _open(name), whole_number("to", None)
-    plan = _as_agreed(lake_table, lake_table.plan_rollback(to))
+    plan = _check_confirmed(lake_table, lake_table.plan_rollback(to))
     return _done(name, lake_table.rollback(to, _reason(), plan).change)
 
 
 @pages.get("/tables/<name>/reapply")
 def plan_reapply(name: str) -> str:
-    """What a reapply would do."""
+    """The plan of a reapply."""
     lake_table = _open(name)
     return _show(lake_table, lake_table.plan_reapply())
 
 
 @pages.post("/tables/<name>/reapply")
 def reapply(name: str) -> Response:
-    """Do it, if it is still what the person was shown."""
+    """Reapply, if the plan is still the confirmed one."""
     lake_table = _open(name)
-    plan = _as_agreed(lake_table, lake_table.plan_reapply())
+    plan = _check_confirmed(lake_table, lake_table.plan_reapply())
     return _done(name, lake_table.reapply(_reason(), plan).change)
 
 
 def _open(name: str) -> RegisteredTable:
-    about = console()
-    return about.lake.open_table(TableName.parse(name), about.made_by)
+    console = current_console()
+    return console.lake.open_table(TableName.parse(name), console.made_by)
 
 
-def _as_agreed(lake_table: RegisteredTable, plan: UndoPlan) -> UndoPlan:
-    """The plan, as it is the one that the person has seen; it is compared once more under the table's lease."""
-    if request.form.get(AGREED) != plan.fingerprint:
-        message = f"{lake_table.state.name} changed since you were shown what would be done. Nothing was done"
-        raise CommitConflictError(message, remedy="Go back and look again")
+def _check_confirmed(lake_table: RegisteredTable, plan: UndoPlan) -> UndoPlan:
+    """Return the plan if the operator confirmed it. It is compared again under the table's lease."""
+    if request.form.get(CONFIRMED_FIELD) != plan.fingerprint:
+        message = f"{lake_table.state.name} changed after the plan was shown. Nothing was done"
+        raise CommitConflictError(message, remedy="Go back, reload the page and check the new plan")
     return plan
 
 
 def _reason() -> str:
     reason = request.form.get("reason", "").strip()
-    if len(reason) > MOST_REASON_LENGTH:
-        abort(400, f"A reason may have {MOST_REASON_LENGTH:,} characters.")
+    if len(reason) > MAX_REASON_LENGTH:
+        abort(400, f"A reason may have at most {MAX_REASON_LENGTH:,} characters.")
     return reason
 
 
@@ -88,8 +88,8 @@ def _show(lake_table: RegisteredTable, plan: UndoPlan) -> str:
         plan=plan,
         title=action_text(state.name, plan),
         facts=undo_facts(plan, active=state.active),
-        listed=undone_records(lake_table.log, plan, MOST_LISTED),
-        at_work=state.leased(console().clock()),
+        listed=undone_records(lake_table.log, plan, MAX_LISTED),
+        leased=state.leased(current_console().clock()),
         command=f"cdclake {kind} {state.name.typed}" + (f" --to {to}" if to is not None else ""),
-        most_reason_length=MOST_REASON_LENGTH,
+        max_reason_length=MAX_REASON_LENGTH,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timezone
 
 _ISO_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
@@ -46,6 +47,14 @@ def display_utc(moment: datetime | str) -> str:
             return moment
         moment = parsed
     return _in_utc(moment).strftime(_DISPLAY_FORMAT)
+
+
+def display_stored(text: str) -> str:
+    """Format a stored time for people. Without a zone it is UTC; any other text stays as it is."""
+    for candidate in (text, f"{text}Z"):
+        with suppress(ValueError):
+            return display_utc(candidate)
+    return text
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress, time_text
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
+from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +108,7 @@ def _show(lake_table: RegisteredTable, adoption: Adoption, out: Output) -> None:
         ("Partitions", f"{counts['partitions']:,}" if table.partition_key else "not partitioned"),
         ("Key", ", ".join(table.primary_key) or "none"),
         ("Last change file", table.watermark or "none"),
-        ("Full load", time_text(table.full_load_utc) or "none"),
+        ("Full load", display_stored(table.full_load_utc) or "none"),
         ("Change files due", f"{adoption.change_files:,}"),
     ]
     out.records("The lake table", _FACTS, [{"fact": fact, "value": value} for fact, value in facts])

@@ -1,4 +1,4 @@
-// A form is sent once: a second click would send it again, and the answer to that would be shown instead of the first's.
+// Sends each form only once: a second click would send it again, and the browser would show the second response.
 "use strict";
 
 document.addEventListener("submit", (event) => {
@@ -12,7 +12,7 @@ document.addEventListener("submit", (event) => {
   form.setAttribute("aria-busy", "true");
 });
 
-// A page that comes back from the browser's memory, by its Back button, may be sent again.
+// A page that the Back button brings back from the browser's cache may be sent again.
 window.addEventListener("pageshow", () => {
   for (const form of document.forms) {
     delete form.dataset.sent;
