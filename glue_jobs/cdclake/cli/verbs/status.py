@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.cli.options import LateAfterOption, TablesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, time_text
+from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES, Health
 from cdclake.errors import AttentionError
+from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
     from cdclake.cli.output import Output
@@ -71,7 +72,7 @@ def show(statuses: list[TableStatus], out: Output) -> None:
     out.records("Status", _COLUMNS, [_record(one) for one in shown])
     for one in shown:
         if one.leased_by:
-            out.remark(f"{one.table}: leased by {one.leased_by} until {time_text(one.leased_until_utc)}")
+            out.remark(f"{one.table}: leased by {one.leased_by} until {display_stored(one.leased_until_utc)}")
         if one.to_do:
             out.remark(f"{one.table}: {one.to_do}")
     out.remark(_summary(statuses, omitted=len(statuses) - len(shown)))
@@ -85,8 +86,10 @@ def _record(status: TableStatus) -> dict[str, object]:
         "table": status.table,
         "health": status.health.value,
         "lag": lag,
-        "change": f"{status.change:,} {status.change_kind} {time_text(status.change_utc)}" if status.change else "",
-        "run": f"{status.run_state} {time_text(status.run_utc)}".strip(),
+        "change": f"{status.change:,} {status.change_kind} {display_stored(status.change_utc)}"
+        if status.change
+        else "",
+        "run": f"{status.run_state} {display_stored(status.run_utc)}".strip(),
     }
 
 
