@@ -1,4 +1,4 @@
-"""Spark for the tests that need the real thing."""
+"""Spark for the tests that need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that dies: its store stops working at a given call, before or after doing what it was asked."""
+"""A run that dies: its store stops working at a given call, before or after executing it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
     from cdclake.ports import ObjectStore
 
-_CHANGES_SOMETHING = {"put", "put_if_absent", "copy", "delete", "retire", "purge"}
+_MODIFYING = {"put", "put_if_absent", "copy", "delete", "retire", "purge"}
 
 
 class Death(NamedTuple):
-    """At which call that changes something, from 1, a run dies, and whether the call is still carried out."""
+    """Where a run dies: number of the modifying call, from 1, and whether this call still takes effect."""
 
     call: int
     carried_out: bool
@@ -25,7 +25,7 @@ class DiedError(Exception):
 
 
 class DyingStore:
-    """Hands every call on to a store until the run dies; after that nothing gets through."""
+    """Forwards calls to a store until the run dies; then every call fails."""
 
     def __init__(self, store: ObjectStore, death: Death) -> None:
         self._store = store
@@ -36,9 +36,9 @@ class DyingStore:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             with self._lock:
-                self._calls += name in _CHANGES_SOMETHING
+                self._calls += name in _MODIFYING
                 dead = self._calls >= self._death.call
-                last = self._calls == self._death.call and name in _CHANGES_SOMETHING
+                last = self._calls == self._death.call and name in _MODIFYING
             if not dead or (last and self._death.carried_out):
                 result = getattr(self._store, name)(*arguments, **named)
             if dead:

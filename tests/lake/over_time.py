@@ -36,7 +36,7 @@ class TableOverTime(Table):
     """A table whose change N is committed N hours after `START`.
 
     Attributes:
-        bucket: Bucket of the lake; empty: it is in a folder.
+        bucket: Bucket of the lake; empty if the lake is a folder.
     """
 
     bucket: str = ""
@@ -78,7 +78,7 @@ class TableOverTime(Table):
         return apply_undo(log, plan_rollback(log, to), "by hand", self.runs, self.next_time).change
 
     def hashes(self) -> dict[str, str]:
-        """What a reader of the table's folder finds, by relative path."""
+        """Hashes of all files in the table's folder, by relative path."""
         prefix, lake = self.layout.table_prefix, store(self.location)
         return {entry.key[len(prefix) :]: digest(lake.get(entry.key)) for entry in lake.list(prefix)}
 
@@ -90,7 +90,7 @@ def digest(content: bytes | None) -> str:
 
 @contextmanager
 def versioned_bucket(monkeypatch: pytest.MonkeyPatch, name: str, *others: str) -> Iterator[None]:
-    """A bucket with versions, and others without, in an embedded AWS that the environment points to."""
+    """A versioned bucket, and others without versions, in an embedded AWS that the environment points to."""
     with EmbeddedAws(region="us-east-1") as aws:
         for variable, value in aws.environment().items():
             if variable.startswith("AWS_"):

@@ -1,4 +1,4 @@
-"""A source table's raw folder and its lake table, on disk, for tests of the engine."""
+"""The raw folder of a source table and its lake table, on disk, for tests of the engine."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.direct.apply import DirectResult
     from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.lake.operations.table_run import TableRun
+    from cdclake.lake.spark.backend import Backend
     from cdclake.model.rawfiles import RawFile
     from cdclake.ports import ObjectStore
 
@@ -47,21 +48,21 @@ NAME = TableName("shop", "orders")
 
 @dataclass
 class Table:
-    """Writes raw files, runs the jobs, reads the lake table back.
+    """Writes raw files, runs the jobs, and reads the lake table.
 
     Attributes:
         root: Empty folder.
         columns: The source's columns.
         item: Settings as the state table holds them (`PrimaryKey`, ...).
-        spark: What runs the engine.
-        death: Where runs die from now on; None: they do not.
-        now: The time, which stands still.
+        spark: Backend that runs the engine.
+        death: Where runs die from now on; None if they do not.
+        now: The current time, which does not advance.
     """
 
     root: Path
     columns: pa.Schema
     item: dict[str, str] = field(default_factory=dict)
-    spark: Any = field(default_factory=InProcessSpark)
+    spark: Backend = field(default_factory=InProcessSpark)
     death: Death | None = None
     now: datetime = datetime(2024, 3, 5, tzinfo=timezone.utc)
 
@@ -87,13 +88,13 @@ class Table:
         path.write_bytes(content)
 
     def write_load(self, rows: list[dict[str, Any]], number: int = 1) -> None:
-        """A full-load file as DMS writes it."""
+        """Write a full-load file as DMS does."""
         path = self.raw / RAW_PREFIX / f"LOAD{number:08X}.parquet"
         pq.write_table(pa.Table.from_pylist(rows, self.columns), path)
         self.loads += rows
 
     def write_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
-        """A change file as DMS writes it: `Op`, then the source's columns."""
+        """Write a change file as DMS does: `Op`, then the source's columns."""
         self.write_key_changes(relative, [(op, row, None) for op, row in rows])
 
     def write_key_changes(
@@ -102,10 +103,10 @@ class Table:
         rows: Sequence[tuple[str, dict[str, Any], dict[str, Any] | None]],
         types: dict[str, pa.DataType] | None = None,
     ) -> None:
-        """A change file with before images (`BI_*`) of the key columns: operation, row, and the key before.
+        """Write a change file with before images (`BI_*`) of the key columns: operation, row, and the old key.
 
         Args:
-            types: Types of columns that have others in this file than in the table; None: the file lacks the column.
+            types: Types of columns that differ in this file from the table; None if the file lacks the column.
         """
         path = self.raw / RAW_PREFIX / relative
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,11 +121,11 @@ class Table:
         pq.write_table(pa.Table.from_pylist(dicts, schema), path)
         for i, (op, row, old) in enumerate(rows):
             old_key = tuple(old[name] for name in key) if old and op == "U" else None
-            held = {name: value if kinds[name] is not None else None for name, value in row.items()}
-            self.changes.append(ChangeRow(self._position(relative, i, row), op, held, old_key))
+            sent = {name: value if kinds[name] is not None else None for name, value in row.items()}
+            self.changes.append(ChangeRow(self._position(relative, i, row), op, sent, old_key))
 
     def write_partial_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
-        """A CSV change file without header, in which a column that a row does not have was not sent."""
+        """Write a CSV change file without header. A column that a row lacks is marked as not sent."""
         nulls, unsent = "NULL", self.item["CsvNoSupValue"]
         with (self.raw / RAW_PREFIX / relative).open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -165,11 +166,11 @@ class Table:
         return load_incremental(self.run(), self.spark, last, new, listed_files)
 
     def direct(self, op: str, rows: InputRows) -> DirectResult:
-        """Insert, update or delete rows by hand."""
+        """Insert, update or delete rows directly."""
         return change_directly(self.run(), self.spark, DirectChange(op, lambda _: rows))
 
     def raw_file(self, relative: str, cdc_path: str = "") -> RawFile:
-        """A raw file as a listing gives it; a transaction file lies in the folder `cdc_path`."""
+        """A raw file as in a listing; a transaction file is in the folder `cdc_path`."""
         key = f"{cdc_path}/{relative}" if cdc_path else RAW_PREFIX + relative
         size_bytes = (self.raw / key).stat().st_size if (self.raw / key).exists() else 0
         file = parse_raw_file(ListedObject(key, size_bytes, datetime(2024, 3, 5, tzinfo=timezone.utc)), RAW_PREFIX)
@@ -177,19 +178,19 @@ class Table:
         return file
 
     def read(self, relative: str, cdc_path: str = "") -> ReadBatch:
-        """What the reader makes of one raw file, for a lake table that has just the columns of this file."""
+        """Read one raw file for a lake table that has exactly its columns."""
         settings, fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri()).open()
-        look = inspect(fs, self.raw_file(relative, cdc_path), settings)
-        shape = TableShape(look.schema, settings.primary_key, settings.partition_key)
-        found = [batch for part in look.parts for batch in read(fs, part, shape, settings, NAME)]
+        inspection = inspect(fs, self.raw_file(relative, cdc_path), settings)
+        shape = TableShape(inspection.schema, settings.primary_key, settings.partition_key)
+        batches = [batch for part in inspection.parts for batch in read(fs, part, shape, settings, NAME)]
         return ReadBatch(
-            rows=pa.concat_tables([batch.rows for batch in found]),
-            bad_rows=tuple(bad for batch in found for bad in batch.bad_rows),
-            derived=sum(batch.derived for batch in found),
+            rows=pa.concat_tables([batch.rows for batch in batches]),
+            bad_rows=tuple(bad for batch in batches for bad in batch.bad_rows),
+            derived=sum(batch.derived for batch in batches),
         )
 
     def files(self) -> list[str]:
-        """Relative paths of everything a reader of the table's folder sees."""
+        """Relative paths of all files that a reader of the table's folder sees."""
         folder = self.lake / self.layout.table_prefix
         return sorted(
             path.relative_to(folder).as_posix()
@@ -198,9 +199,9 @@ class Table:
         )
 
     def rows(self) -> list[LakeRow]:
-        """Rows of the table as a reader sees them, by position in the folder and file.
+        """Rows of the table as a reader sees them, in the order of folder and file.
 
-        Rows of an adopted file that does not tell operation and position count as loaded.
+        Rows of an adopted file without operation and position count as loaded.
         """
         folder = self.lake / self.layout.table_prefix
         read = (
@@ -211,27 +212,27 @@ class Table:
 
 
 def rows_of(path: str, data: pa.Table, columns: pa.Schema) -> Iterator[LakeRow]:
-    """Rows of one data file, with what its folders say of them.
+    """Rows of one data file, including the partition values in its path.
 
     Args:
-        path: Where it lies in the table's folder.
+        path: Its path in the table's folder.
         columns: The source's columns.
     """
     parts = [piece.split("=", 1) for piece in path.split("/")[:-1]]
     texts = {unquote(name): None if text == HIVE_NULL_PARTITION else unquote(text) for name, text in parts}
     for row in data.to_pylist():
-        op, place = row.pop("Op", "I"), row.pop("_cdc_position", "")
+        op, row_position = row.pop("Op", "I"), row.pop("_cdc_position", "")
         for name, text in texts.items():
             row[name] = pa.scalar(text, pa.string()).cast(columns.field(name).type).as_py()
-        yield LakeRow({name: row.get(name) for name in columns.names}, op, place)
+        yield LakeRow({name: row.get(name) for name in columns.names}, op, row_position)
 
 
 def in_utc(data: pa.Table) -> pa.Table:
-    """Rows with every timestamp in UTC; one in Spark's older form tells no zone."""
+    """Rows with every timestamp in UTC; Spark's older form (INT96) has no zone."""
     zoned = [field.with_type(TIMESTAMP) if pa.types.is_timestamp(field.type) else field for field in data.schema]
     return data.cast(pa.schema(zoned))
 
 
 def by_key(rows: list[LakeRow], key: tuple[str, ...]) -> list[LakeRow]:
-    """Rows in the order of the oracle."""
-    return sorted(rows, key=lambda found: tuple(found.row[name] for name in key))
+    """Sort rows as the oracle does."""
+    return sorted(rows, key=lambda one: tuple(one.row[name] for name in key))

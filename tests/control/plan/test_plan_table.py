@@ -85,7 +85,7 @@ def test_only_change_files_after_the_watermark_count():
     assert (decision.watermark, decision.new_watermark, decision.files) == (CHANGE_2, CHANGE_3, 1)
 
 
-def test_date_folders_of_any_pattern_do_not_disturb_the_order():
+def test_date_folders_of_any_pattern_do_not_affect_the_order():
     state = table(LastFullLoadDate="2024-03-05 10:00:00", LastIncrementalFile=f"raw/{PREFIX}05032024/{CHANGE_1}")
     decision = planned(state, **{f"05032024/{CHANGE_1}": 1, f"04032024/{CHANGE_3}": 3, f"06032024/{CHANGE_2}": 2})
     assert decision.new_watermark == f"04032024/{CHANGE_3}"

@@ -1,4 +1,4 @@
-"""The rows of a published example of slowly changing dimensions: users with a city, changes that come out of order.
+"""A published example of slowly changing dimensions: users with a city, changes that arrive out of order.
 
 Databricks' documentation of AUTO CDC (formerly APPLY CHANGES), "SCD type 1 and SCD type 2 processing with CDF source
 data": https://docs.databricks.com/aws/en/dlt/cdc
@@ -20,4 +20,4 @@ CHANGES: tuple[Change, ...] = (
 )
 """User, name, city, operation, sequence number."""
 TYPE_1 = {(124, "Raul", "Oaxaca"), (125, "Mercedes", "Guadalajara"), (126, "Lily", "Cancun")}
-"""User, name and city afterwards."""
+"""User, name and city after all changes."""

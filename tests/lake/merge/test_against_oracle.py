@@ -1,4 +1,4 @@
-"""The lake equals the reference merge, whatever the rows, and however they are cut into files and runs and arrive."""
+"""The lake equals the reference merge for any rows, any split into files and runs, and any order of arrival."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
+    from cdclake.lake.spark.backend import Backend
+
 COLUMNS = pa.schema(
     [
         ("id", pa.int64()),
@@ -41,7 +43,7 @@ COLUMNS = pa.schema(
     ]
 )
 WIDER = (pa.int16(), pa.int32(), pa.int64(), pa.decimal128(20, 0), pa.decimal128(22, 2))
-"""Types of column `n`, each wider than the one before."""
+"""Types of column `n`, each wider than the previous."""
 LAKE_TYPES = ("smallint", "int", "bigint", "decimal(20,0)", "decimal(22,2)")
 PLAIN = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.string()), ("c", pa.string())])
 KEYS = (("id",), ("code",), ("id", "code"))
@@ -51,7 +53,7 @@ MODES = ("hard", "soft")
 TARGETS = ("700", "20000", "134217728")
 
 SMALL, READ_BY_THE_DRIVER, LARGE = (1 << 20, 1 << 30), (1 << 20, 0), (0, 0)
-"""Raw bytes, and bytes of rows in memory, up to which the driver does a change by itself."""
+"""Limits, in raw bytes and in bytes in memory, up to which the driver processes a change by itself."""
 
 FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
@@ -87,12 +89,12 @@ changes = st.tuples(st.sampled_from("IUD"), rows, st.none() | st.none() | old_ke
 
 
 @st.composite
-def feeds(draw: st.DrawFn, most_files: int = 5) -> dict[str, Any]:
-    """A full load and change files of some schema, how they come, when there are runs, and where these die."""
-    files = draw(st.lists(st.lists(changes, max_size=8), max_size=most_files))
+def feeds(draw: st.DrawFn, max_files: int = 5) -> dict[str, Any]:
+    """A full load, change files, their order of arrival, when runs start, and where they die."""
+    files = draw(st.lists(st.lists(changes, max_size=8), max_size=max_files))
     numbers = range(len(files))
-    again = draw(st.lists(st.sampled_from(numbers), max_size=2)) if files else []
-    arrivals = [*draw(st.permutations(numbers)), *again]
+    repeated = draw(st.lists(st.sampled_from(numbers), max_size=2)) if files else []
+    arrivals = [*draw(st.permutations(numbers)), *repeated]
     return {
         "key": draw(st.sampled_from(KEYS)),
         "partition": draw(st.sampled_from(PARTITIONS)),
@@ -113,11 +115,11 @@ def feeds(draw: st.DrawFn, most_files: int = 5) -> dict[str, Any]:
 
 
 def small_changes(limits: tuple[int, int]) -> Any:
-    """What the engine counts as small: these changes are all tiny."""
+    """Set what the engine counts as a small change; all changes of a feed are tiny."""
     return patch.multiple(engine, SMALL_CHANGE_BYTES=limits[0], SMALL_CHANGE_MEMORY_BYTES=limits[1])
 
 
-def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its stand-in
+def check(feed: dict[str, Any], spark: Backend) -> None:
     key: tuple[str, ...] = feed["key"]
     item = {
         "PrimaryKey": ",".join(key),
@@ -151,7 +153,7 @@ def check(feed: dict[str, Any], spark: Any) -> None:  # a SparkContext or its st
         assert sorted(file.path for file in snapshot.files) == table.files()
         assert [entry.key for entry in table.log.store.list(table.layout.control_prefix + "staging/")] == []
         if full_load or feed["arrivals"]:
-            check_type_of_n(table, feed, started_as=0 if full_load else None)
+            check_type_of_n(table, feed, initial=0 if full_load else None)
 
 
 def run_that_may_die(table: Table, run: Callable[[], object], death: Death | None) -> None:
@@ -161,10 +163,10 @@ def run_that_may_die(table: Table, run: Callable[[], object], death: Death | Non
     table.death = None
 
 
-def check_type_of_n(table: Table, feed: dict[str, Any], started_as: int | None) -> None:
-    """Column `n` has the widest type that came, in the snapshot and in every file."""
-    came = [WIDER.index(feed["types"][i]["n"]) for i in feed["arrivals"]]
-    widest = max([*came, *([] if started_as is None else [started_as])])
+def check_type_of_n(table: Table, feed: dict[str, Any], initial: int | None) -> None:
+    """Column `n` has the widest type of all arrived files, in the snapshot and in every data file."""
+    arrived = [WIDER.index(feed["types"][i]["n"]) for i in feed["arrivals"]]
+    widest = max([*arrived, *([] if initial is None else [initial])])
     snapshot = table.log.snapshot(table.log.head())
     column = snapshot.schema.find("n")
     assert column is not None
@@ -177,15 +179,15 @@ def check_type_of_n(table: Table, feed: dict[str, Any], started_as: int | None) 
 @pytest.mark.spark
 @pytest.mark.parametrize("part", SPARK_PARTS)
 @examples(every_day=50, thorough=1_000)
-@given(feed=feeds(most_files=3))
-def test_any_feed_gives_the_table_of_the_oracle_on_spark(spark: SparkContext, part: int, feed: dict[str, Any]) -> None:
+@given(feed=feeds(max_files=3))
+def test_any_feed_equals_the_oracle_on_spark(spark: SparkContext, part: int, feed: dict[str, Any]) -> None:
     check(feed, spark)
 
 
 @SECOND_HALF
 @examples(every_day=150, thorough=3_000)
 @given(feeds())
-def test_any_feed_gives_the_table_of_the_oracle(feed: dict[str, Any]) -> None:
+def test_any_feed_equals_the_oracle(feed: dict[str, Any]) -> None:
     check(feed, InProcessSpark())
 
 
@@ -209,7 +211,7 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
     partition=st.sampled_from(["null", "c"]),
     delete_mode=st.sampled_from(MODES),
 )
-def test_columns_that_changes_do_not_send_keep_the_value_of_the_oracle(
+def test_columns_that_changes_do_not_send_equal_the_oracle(
     full_load: int, files: list[list[tuple[str, Row]]], cuts: list[bool], partition: str, delete_mode: str
 ) -> None:
     schema = "id bigint, a int, b string, c string"

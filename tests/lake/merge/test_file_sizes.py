@@ -1,4 +1,4 @@
-"""File sizes look after themselves: no compaction, however long a table is changed a little at a time."""
+"""A table needs no compaction, however many small changes it gets."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ COLUMNS = pa.schema([("id", pa.int64()), ("text", pa.string())])
 TARGET_BYTES = 60_000
 
 
-def row(dice: random.Random, number: int) -> dict[str, Any]:
-    """A row that does not compress well, so that bytes grow with rows as they do in large files."""
-    return {"id": number, "text": dice.randbytes(50).hex()}
+def row(rng: random.Random, number: int) -> dict[str, Any]:
+    """A row that does not compress well, so that bytes grow with rows as in large files."""
+    return {"id": number, "text": rng.randbytes(50).hex()}
 
 
 class Source:
-    """A source table that changes a little, again and again."""
+    """A source table with many small changes."""
 
     def __init__(self, table: Table, rows: int) -> None:
-        self.dice = random.Random(11)
+        self.rng = random.Random(11)
         self.table = table
         self.present = list(range(rows))
         self.next = rows
-        table.write_load([row(self.dice, number) for number in self.present])
+        table.write_load([row(self.rng, number) for number in self.present])
         table.load_initial()
 
     def change(self, run: int, inserted: int, updated: int, deleted: int, newest: float) -> dict[str, Any]:
-        """One change file, one run. Updates and deletes fall on the newest share of the rows."""
+        """Write one change file and apply it. Updates and deletes affect the newest share of the rows."""
         recent = self.present[-max(updated + deleted, int(len(self.present) * newest)) :]
-        known = self.dice.sample(recent, updated + deleted)
-        changes = [("U", row(self.dice, number)) for number in known[:updated]]
-        changes += [("D", row(self.dice, number)) for number in known[updated:]]
-        changes += [("I", row(self.dice, self.next + i)) for i in range(inserted)]
-        gone = set(known[updated:])
-        self.present = [number for number in self.present if number not in gone]
+        known = self.rng.sample(recent, updated + deleted)
+        changes = [("U", row(self.rng, number)) for number in known[:updated]]
+        changes += [("D", row(self.rng, number)) for number in known[updated:]]
+        changes += [("I", row(self.rng, self.next + i)) for i in range(inserted)]
+        removed = set(known[updated:])
+        self.present = [number for number in self.present if number not in removed]
         self.present += range(self.next, self.next + inserted)
         self.next += inserted
         hours, minute = divmod(run, 60)
@@ -60,12 +60,12 @@ class Source:
         pytest.param(150, 5000, 3, 6, 27, 1.0, id="a table that shrinks everywhere"),
     ],
 )
-def test_many_small_changes_leave_about_as_many_files_as_need_be(
+def test_many_small_changes_leave_about_as_many_files_as_necessary(
     tmp_path: Path, runs: int, rows: int, inserted: int, updated: int, deleted: int, newest: float
 ) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "TargetFileBytes": str(TARGET_BYTES), "LateWindowHours": "1"})
     source = Source(table, rows)
-    written_bytes, most_bytes = 0, 0.0
+    written_bytes, max_bytes = 0, 0.0
     for run in range(runs):
         done = source.change(run, inserted, updated, deleted, newest)
         files = table.log.snapshot(done["change"]).files
@@ -73,8 +73,8 @@ def test_many_small_changes_leave_about_as_many_files_as_need_be(
         assert len(files) <= 2 * ideal + 1, f"after {run + 1} runs"
         record = table.log.record(done["change"])
         written_bytes += record.bytes_added
-        most_bytes = max(most_bytes, record.bytes_added / max(1, len(record.retired)))
+        max_bytes = max(max_bytes, record.bytes_added / max(1, len(record.retired)))
     assert sorted(row.row["id"] for row in table.rows()) == source.present
-    # For each file that it replaces a run writes no more than a file may have before it is cut.
-    assert most_bytes <= 2.5 * TARGET_BYTES
+    # For each replaced file, a run writes no more than the largest file that is not split.
+    assert max_bytes <= 2.5 * TARGET_BYTES
     assert written_bytes / runs <= (updated + deleted + 1) * 1.5 * TARGET_BYTES

@@ -1,4 +1,4 @@
-"""The per-file kernel alone, resolve and merge, against a plain reading of the rules: thousands of small files."""
+"""The per-file kernel, resolve and merge, against the plain rules: thousands of small files."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SHAPE = TableShape(Schema((Column("id", "bigint"), Column("n", "int"))), ("id",)
 SOFT = replace(SHAPE, soft_delete=True)
 
 
-class Held(NamedTuple):
-    """A row of the lake, or a change: value (None: a delete), position, and whether it was deleted softly."""
+class Row(NamedTuple):
+    """A row of the lake, or a change: value (None: a delete), position, and whether it is soft-deleted."""
 
     n: int | None
     position: str
-    dead: bool = False
+    deleted: bool = False
 
 
 positions = st.integers(0, 40).map(lambda number: f"{number:02d}")
 keys = st.integers(0, 8)
-lake_rows = st.dictionaries(keys, st.builds(Held, st.integers(0, 99), st.just("") | positions, st.booleans()))
-graves = st.lists(st.tuples(keys, positions), max_size=6)
+lake_rows = st.dictionaries(keys, st.builds(Row, st.integers(0, 99), st.just("") | positions, st.booleans()))
+tombstones_drawn = st.lists(st.tuples(keys, positions), max_size=6)
 change_rows = st.dictionaries(positions, st.tuples(keys, st.none() | st.integers(100, 199)), max_size=15)
 
 
@@ -56,7 +56,7 @@ def in_flight(changes: dict[str, tuple[int, int | None]]) -> pa.Table:
     return pa.Table.from_pylist(rows, SHAPE.in_flight)
 
 
-def found(lake: dict[int, Held], wanted: set[int]) -> pa.Table:
+def existing_rows(lake: dict[int, Row], wanted: set[int]) -> pa.Table:
     rows = [
         {
             LEADING_KEY: key,
@@ -64,7 +64,7 @@ def found(lake: dict[int, Held], wanted: set[int]) -> pa.Table:
             "_cdc_position": held.position,
             FILE_INDEX: 0,
             PARTITION_ID: "",
-            SOFT_DELETED: held.dead,
+            SOFT_DELETED: held.deleted,
         }
         for key, held in lake.items()
         if key in wanted
@@ -72,82 +72,84 @@ def found(lake: dict[int, Held], wanted: set[int]) -> pa.Table:
     return pa.Table.from_pylist(rows, existing_rows_schema(SHAPE))
 
 
-def buried(tombstones: list[tuple[int, str]], wanted: set[int]) -> pa.Table:
+def tombstone_rows(tombstones: list[tuple[int, str]], wanted: set[int]) -> pa.Table:
     rows = [{LEADING_KEY: key, KEY: key, "_cdc_position": place} for key, place in tombstones if key in wanted]
     return pa.Table.from_pylist(rows, tombstone_schema(SHAPE))
 
 
 def expected(
-    lake: dict[int, Held], tombstones: list[tuple[int, str]], changes: dict[str, tuple[int, int | None]]
-) -> dict[int, Held]:
-    """The last change of a key counts if it comes after what the lake holds, and after its delete; no row is dead."""
-    table = {key: held for key, held in lake.items() if not held.dead}
+    lake: dict[int, Row], tombstones: list[tuple[int, str]], changes: dict[str, tuple[int, int | None]]
+) -> dict[int, Row]:
+    """The last change of a key wins if it is later than the lake's row and tombstone; no row is soft-deleted."""
+    table = {key: held for key, held in lake.items() if not held.deleted}
     for place, (key, n) in sorted(changes.items()):
-        deleted_at = max((at for dead, at in tombstones if dead == key), default=None)
+        deleted_at = max((at for deleted, at in tombstones if deleted == key), default=None)
         known = [at for at in (deleted_at, lake[key].position if key in lake else None) if at is not None]
         if any(place <= at for at in known):
             continue
         table.pop(key, None)
         if n is not None:
-            table[key] = Held(n, place)
+            table[key] = Row(n, place)
     return table
 
 
 def expected_softly(
-    lake: dict[int, Held], tombstones: list[tuple[int, str]], changes: dict[str, tuple[int, int | None]]
-) -> dict[int, Held]:
-    """What was last told of a key stays, dead if a delete comes after it."""
+    lake: dict[int, Row], tombstones: list[tuple[int, str]], changes: dict[str, tuple[int, int | None]]
+) -> dict[int, Row]:
+    """The last insert or update of a key stays, soft-deleted if a delete follows."""
     table = {}
     for key in lake.keys() | {key for key, _ in changes.values()}:
-        held, deleted_at = lake.get(key), max((at for dead, at in tombstones if dead == key), default="")
+        held, deleted_at = lake.get(key), max((at for deleted, at in tombstones if deleted == key), default="")
         news = [(at, n) for at, (of, n) in sorted(changes.items()) if of == key and (not held or at > held.position)]
-        told = [Held(n, at) for at, n in news if n is not None]
+        upserts = [Row(n, at) for at, n in news if n is not None]
         deletes = [at for at, n in news if n is None and at > deleted_at]
-        if told:
-            row = told[-1]
-            table[key] = row._replace(dead=max([deleted_at, *deletes]) >= row.position)
+        if upserts:
+            row = upserts[-1]
+            table[key] = row._replace(deleted=max([deleted_at, *deletes]) >= row.position)
         elif held:
-            table[key] = held._replace(dead=held.dead or bool(deletes))
+            table[key] = held._replace(deleted=held.deleted or bool(deletes))
     return table
 
 
-def write_base(path: Path, lake: dict[int, Held]) -> None:
+def write_base(path: Path, lake: dict[int, Row]) -> None:
     rows = [
-        {"id": key, "n": held.n, "Op": "D" if held.dead else "I", "_cdc_position": held.position}
+        {"id": key, "n": held.n, "Op": "D" if held.deleted else "I", "_cdc_position": held.position}
         for key, held in lake.items()
     ]
     pq.write_table(pa.Table.from_pylist(rows, SHAPE.stored), path, row_group_size=3)
 
 
-def merged(folder: Path, lake: dict[int, Held], decided: ResolvedBatch, pieces: int, shape: TableShape) -> MergeResult:
+def merged(
+    folder: Path, lake: dict[int, Row], resolved: ResolvedBatch, file_count: int, shape: TableShape
+) -> MergeResult:
     empty = shape.in_flight.empty_table()
-    additions = pa.concat_tables([empty, *decided.replacements.values(), *decided.inserts.values()])
-    gone, dying = removed_keys([to_ipc(keys) for keys in decided.removals.values()], shape)
-    staged = tuple(f"new-{piece}.parquet" for piece in range(pieces))
-    job = MergeSpec(
-        ("base.parquet",) if lake else (), len(lake), (), pieces, staged, purge_soft_deleted=not shape.soft_delete
+    additions = pa.concat_tables([empty, *resolved.replacements.values(), *resolved.inserts.values()])
+    removed, soft_deleted = removed_keys([to_ipc(keys) for keys in resolved.removals.values()], shape)
+    staged = tuple(f"new-{file}.parquet" for file in range(file_count))
+    spec = MergeSpec(
+        ("base.parquet",) if lake else (), len(lake), (), file_count, staged, purge_soft_deleted=not shape.soft_delete
     )
-    return merge(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), job, shape, gone, additions, dying)
+    return merge(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), spec, shape, removed, additions, soft_deleted)
 
 
 def check(
     folder: Path,
-    lake: dict[int, Held],
+    lake: dict[int, Row],
     tombstones: list[tuple[int, str]],
     changes: dict[str, tuple[int, int | None]],
-    pieces: int,
+    file_count: int,
     shape: TableShape,
 ) -> Counts:
-    """Hold the files that come of it against the rules, and each file against what is said of it."""
+    """Check the written files against the rules, and each file against its statistics."""
     wanted = {key for key, _ in changes.values()}
-    decided = resolve(in_flight(changes), found(lake, wanted), buried(tombstones, wanted), shape)
+    resolved = resolve(in_flight(changes), existing_rows(lake, wanted), tombstone_rows(tombstones, wanted), shape)
     write_base(folder / "base.parquet", lake)
-    result = merged(folder, lake, decided, pieces, shape)
+    result = merged(folder, lake, resolved, file_count, shape)
 
     table = (expected_softly if shape.soft_delete else expected)(lake, tombstones, changes)
     tables = [pq.read_table(folder / file.path) for file in result.files]
     rows = [row for one in tables for row in one.to_pylist()]
-    assert {row["id"]: Held(row["n"], row["_cdc_position"], row["Op"] == "D") for row in rows} == table
+    assert {row["id"]: Row(row["n"], row["_cdc_position"], row["Op"] == "D") for row in rows} == table
     assert len(rows) == len(table)
     for file, one in zip(result.files, tables, strict=True):
         assert (file.rows, file.key_min, file.key_max, file.deleted) == (
@@ -157,25 +159,25 @@ def check(
             one["Op"].to_pylist().count("D"),
         )
 
-    counts = decided.counts
+    counts = resolved.counts
     assert counts.applied + counts.superseded == len(changes)
     assert counts.inserted + counts.updated + counts.deleted + counts.absent == counts.applied
-    live_before, live_after = (sum(not held.dead for held in state.values()) for state in (lake, table))
+    live_before, live_after = (sum(not held.deleted for held in state.values()) for state in (lake, table))
     assert live_before + counts.inserted - counts.deleted == live_after
     return counts
 
 
 @pytest.mark.xdist_group("first half")
 @examples(every_day=500, thorough=10_000)
-@given(lake=lake_rows, tombstones=graves, changes=change_rows, pieces=st.integers(1, 3))
-def test_the_kernel_does_what_the_rules_say_and_counts_soft_deletes_as_deletes(
+@given(lake=lake_rows, tombstones=tombstones_drawn, changes=change_rows, file_count=st.integers(1, 3))
+def test_the_kernel_equals_the_rules_and_counts_soft_deletes_as_deletes(
     folder: Path,
-    lake: dict[int, Held],
+    lake: dict[int, Row],
     tombstones: list[tuple[int, str]],
     changes: dict[str, tuple[int, int | None]],
-    pieces: int,
+    file_count: int,
 ) -> None:
-    alive = {key: held.position for key, held in lake.items() if not held.dead}
-    older = [(key, at) for key, at in tombstones if at <= alive.get(key, at)]  # what was deleted later is not alive
-    hard, soft = (check(folder, lake, older, changes, pieces, shape) for shape in (SHAPE, SOFT))
+    live = {key: held.position for key, held in lake.items() if not held.deleted}
+    older = [(key, at) for key, at in tombstones if at <= live.get(key, at)]  # a live row has no later tombstone
+    hard, soft = (check(folder, lake, older, changes, file_count, shape) for shape in (SHAPE, SOFT))
     assert hard == soft

@@ -1,4 +1,4 @@
-"""Late and repeated change files, and what is remembered of deletes."""
+"""Late and repeated change files, and remembered deletes."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def names(table: Table) -> dict[int, str]:
     return {found.row["id"]: found.row["name"] for found in table.rows()}
 
 
-def test_a_late_file_is_applied_but_changes_no_row_that_is_newer(table: Table) -> None:
+def test_a_late_file_is_applied_but_changes_no_newer_row(table: Table) -> None:
     change(table, 5, 12, "U", "at noon")
     table.load_incremental()
-    change(table, 5, 9, "U", "at nine, came late")
-    change(table, 5, 10, "I", "new, came late", number=2)
+    change(table, 5, 9, "U", "at nine, late")
+    change(table, 5, 10, "I", "new, late", number=2)
     summary = table.load_incremental()
-    assert names(table) == {1: "at noon", 2: "new, came late"}
+    assert names(table) == {1: "at noon", 2: "new, late"}
     assert (summary["books"]["superseded"], summary["books"]["inserted"]) == (1, 1)
 
 
-def test_a_deleted_row_stays_deleted_when_an_older_change_of_it_comes_late(table: Table) -> None:
+def test_a_deleted_row_stays_deleted_if_an_older_change_arrives_late(table: Table) -> None:
     change(table, 5, 12, "D")
     table.load_incremental()
     change(table, 5, 9, "U", "older than the delete")
@@ -57,7 +57,7 @@ def test_a_deleted_row_stays_deleted_when_an_older_change_of_it_comes_late(table
     assert summary["books"]["superseded"] == 1
 
 
-def test_a_delete_that_comes_before_the_insert_it_follows_is_remembered(table: Table) -> None:
+def test_a_delete_that_arrives_before_an_older_insert_is_remembered(table: Table) -> None:
     change(table, 5, 12, "D", number=7)
     assert table.load_incremental()["books"]["absent"] == 1
     change(table, 5, 9, "I", "older than the delete", number=7)
@@ -65,7 +65,7 @@ def test_a_delete_that_comes_before_the_insert_it_follows_is_remembered(table: T
     assert names(table) == {1: "loaded"}
 
 
-def test_a_row_inserted_again_after_its_delete_is_there(table: Table) -> None:
+def test_a_row_inserted_again_after_its_delete_is_in_the_table(table: Table) -> None:
     change(table, 5, 12, "D")
     table.load_incremental()
     change(table, 5, 13, "I", "again")
@@ -82,7 +82,7 @@ def test_a_file_delivered_again_changes_nothing(table: Table) -> None:
     assert names(table) == {1: "second"}
 
 
-def test_a_file_behind_the_late_window_is_left_out_and_reported(table: Table) -> None:
+def test_a_file_behind_the_late_window_is_reported_and_not_applied(table: Table) -> None:
     change(table, 20, 12, "U", "newest")
     table.load_incremental()
     stale = change(table, 5, 9, "I", "two weeks late", number=2)
@@ -100,7 +100,7 @@ def test_the_late_window_is_a_setting(table: Table) -> None:
     assert names(table) == {1: "newest", 2: "two weeks late"}
 
 
-def test_deletes_are_forgotten_with_the_window(table: Table) -> None:
+def test_deletes_behind_the_late_window_are_forgotten(table: Table) -> None:
     change(table, 1, 9, "D", number=5)
     table.load_incremental()
     assert len(table.log.snapshot(2).tombstones) == 1
@@ -122,22 +122,22 @@ def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) ->
     assert names(table) == {1: "reloaded"}
 
 
-def test_one_change_takes_no_more_files_than_it_may_and_late_ones_first(table: Table) -> None:
+def test_one_change_applies_at_most_the_allowed_files_and_late_ones_first(table: Table) -> None:
     table.item["MaxFilesPerRun"] = "2"
     change(table, 5, 12, "U", "at noon")
     table.load_incremental()
     late = [change(table, 5, hour, "I", "late", number=hour) for hour in (7, 8, 9)]
     new = [change(table, 5, hour, "I", "new", number=hour) for hour in (13, 14)]
-    taken = []
+    applied = []
     for _ in range(3):
         table.load_incremental()
-        taken.append(table.log.record(table.log.head()).raw_files)
-    assert taken == [(late[0], late[1]), (late[2], new[0]), (new[1],)]
+        applied.append(table.log.record(table.log.head()).raw_files)
+    assert applied == [(late[0], late[1]), (late[2], new[0]), (new[1],)]
     assert table.load_incremental()["change"] is None
     assert sorted(names(table)) == [1, 7, 8, 9, 13, 14]
 
 
-def test_files_that_vanish_after_they_were_listed_stop_the_job_before_it_applies_the_others(table: Table) -> None:
+def test_files_that_vanish_after_the_listing_stop_the_job_before_it_applies_others(table: Table) -> None:
     files = [change(table, 5, hour, "U", f"at {hour}") for hour in (9, 10, 11)]
     (table.raw / "shop/orders" / files[1]).unlink()
     before = table.log.head()

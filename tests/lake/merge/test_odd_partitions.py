@@ -1,4 +1,4 @@
-"""Partition values that trip readers: every row is found again, with its value, by pyarrow, DuckDB and Spark."""
+"""Unusual partition values: pyarrow, DuckDB and Spark read every row with its value."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def folder(table: Table) -> str:
     return f"{table.lake}/{table.layout.table_prefix}"
 
 
-def test_every_row_lies_in_the_folder_of_its_values(table: Table) -> None:
-    assert sorted((f.row["id"], f.row["zip"], f.row["place"]) for f in table.rows()) == expected()
+def test_every_row_is_in_the_folder_of_its_partition(table: Table) -> None:
+    assert sorted((one.row["id"], one.row["zip"], one.row["place"]) for one in table.rows()) == expected()
     assert all(path.count("/") == 2 for path in table.files())
 
 
@@ -70,19 +70,19 @@ def test_pyarrow_reads_odd_partition_values(table: Table) -> None:
 def test_duckdb_reads_odd_partition_values(table: Table) -> None:
     files = [f"{folder(table)}{path}" for path in table.files()]
     types = "hive_partitioning = true, hive_types = {'zip': VARCHAR, 'place': VARCHAR}"
-    place = f"nullif(place, '{HIVE_NULL_PARTITION}')"  # DuckDB gives a null of a text column as the folder's text
+    place = f"nullif(place, '{HIVE_NULL_PARTITION}')"  # DuckDB reads a null in a text column as the folder's text
     rows = duckdb.execute(f"select id, zip, {place} from read_parquet(?, {types}) order by id", [files]).fetchall()
     assert rows == expected()
 
 
-@pytest.mark.spark
-def test_bytes_that_are_no_text_name_no_folder(tmp_path: Path) -> None:
+def test_a_partition_value_that_is_not_text_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS.set(2, pa.field("place", pa.binary())), {"PartitionKey": "place"})
     table.write_load([{"id": 1, "zip": "02134", "place": b"\xff"}])
-    with pytest.raises(ConfigurationError, match=r"bytes that are no UTF-8 text.*column place"):
+    with pytest.raises(ConfigurationError, match=r"not UTF-8 text.*column place"):
         table.load_initial()
 
 
+@pytest.mark.spark
 def test_spark_reads_odd_partition_values(table: Table, spark: SparkContext) -> None:
     session = SparkSession(spark)
     session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")

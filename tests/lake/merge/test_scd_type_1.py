@@ -1,4 +1,4 @@
-"""A published example of a load that keeps no history gives the table that is published with it."""
+"""A published example without history yields the published table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CUTS = [(8,), (4, 6, 8), (1, 2, 3, 4, 5, 6, 7, 8)]
 
 
 @pytest.mark.parametrize("cuts", CUTS, ids=str)
-def test_users_are_where_the_greatest_sequence_number_has_them(tmp_path: Path, cuts: tuple[int, ...]) -> None:
+def test_the_greatest_sequence_number_of_a_user_wins(tmp_path: Path, cuts: tuple[int, ...]) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "userId", "OrderColumn": "sequenceNum"})
     start = 0
     for number, end in enumerate(cuts):
@@ -32,7 +32,9 @@ def test_users_are_where_the_greatest_sequence_number_has_them(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("order", list(permutations([CHANGES[:4], CHANGES[4:6], CHANGES[6:]])))
-def test_the_order_in_which_files_come_makes_no_difference(tmp_path: Path, order: tuple[Sequence[Change], ...]) -> None:
+def test_the_order_in_which_files_arrive_makes_no_difference(
+    tmp_path: Path, order: tuple[Sequence[Change], ...]
+) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "userId", "OrderColumn": "sequenceNum"})
     for number, changes in enumerate(order):
         apply(table, f"20240305-10150{number}000.parquet", changes)

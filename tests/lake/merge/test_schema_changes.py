@@ -1,4 +1,4 @@
-"""Columns that come, go and widen; afterwards every reader reads all live files together."""
+"""Columns that appear, disappear and widen; every reader then reads all live files together."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def folder(table: Table) -> Path:
 
 
 @pytest.mark.spark
-def test_widened_columns_are_read_by_spark_duckdb_and_pyarrow_over_all_live_files(
-    table: Table, spark: SparkContext
-) -> None:
+def test_spark_duckdb_and_pyarrow_read_widened_columns_from_all_live_files(table: Table, spark: SparkContext) -> None:
     assert len(table.files()) > 1
     put_change(table, WIDER, NEW_ROW)
     summary = table.load_incremental()
@@ -62,7 +60,7 @@ def test_widened_columns_are_read_by_spark_duckdb_and_pyarrow_over_all_live_file
     assert [row.asDict() for row in by_spark.collect()] == expected
 
 
-def test_a_narrower_column_is_widened_to_the_lakes(table: Table) -> None:
+def test_a_narrower_column_is_widened_to_the_type_in_the_lake(table: Table) -> None:
     put_change(table, pa.schema([("id", pa.int16()), ("n", pa.int8())]), {"id": 99, "n": 5})
     summary = table.load_incremental()
     assert summary["files_retired"] <= 1
@@ -77,7 +75,7 @@ def test_a_dropped_column_stays_and_is_null_from_then_on(table: Table) -> None:
     assert table.log.snapshot(2).schema == table.log.snapshot(1).schema
 
 
-def test_a_column_that_changes_its_case_is_the_same_column(table: Table) -> None:
+def test_a_column_whose_case_changes_is_the_same_column(table: Table) -> None:
     put_change(table, pa.schema([("ID", pa.int32()), ("N", pa.int32())]), {"ID": 1, "N": 7})
     table.load_incremental()
     assert table.log.snapshot(2).schema.names == LOADED.names

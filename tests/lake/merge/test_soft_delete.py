@@ -1,4 +1,4 @@
-"""A table that deletes softly: deleted rows stay as they were, and count, read and revive as if they were gone."""
+"""Soft deletes: deleted rows stay stored, but count, read and revive as if they were gone."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def row(number: int, city: str | None = "Ulm", n: int | None = 0) -> Row:
     return {"id": number, "city": city, "n": n}
 
 
-def held(table: Table) -> dict[int, tuple[str | None, int | None, str]]:
+def stored_rows(table: Table) -> dict[int, tuple[str | None, int | None, str]]:
     """City, number and operation of each row by key."""
     return {one.row["id"]: (one.row["city"], one.row["n"], one.op) for one in table.rows()}
 
 
 def counts(table: Table) -> tuple[int, int]:
-    """Rows that are live, and that are deleted, as the snapshot tells."""
+    """Numbers of live and soft-deleted rows in the snapshot, which match the files."""
     snapshot = table.log.snapshot(table.log.head())
     stored = {file.path: pq.read_table(table.lake / table.layout.data_key(file.path)) for file in snapshot.files}
     assert {file.path: file.deleted for file in snapshot.files} == {
@@ -70,7 +70,7 @@ def change(table: Table, file: str, *rows: tuple[str, Row]) -> dict[str, Any]:
     return table.load_incremental()
 
 
-def test_a_delete_that_tells_the_key_alone_leaves_all_columns_and_the_position(table: Table) -> None:
+def test_a_delete_with_only_the_key_keeps_all_columns_and_the_position(table: Table) -> None:
     before = {one.row["id"]: one for one in table.rows()}
     books = change(table, FILES[0], ("D", row(2, None, None)))["books"]
     after = {one.row["id"]: one for one in table.rows()}
@@ -83,31 +83,31 @@ def test_a_delete_that_tells_the_key_alone_leaves_all_columns_and_the_position(t
 def test_an_insert_or_update_after_the_delete_revives_the_row(table: Table) -> None:
     change(table, FILES[0], ("D", row(1)), ("D", row(2)))
     books = change(table, FILES[1], ("I", row(1, "Kiel", 7)), ("U", row(2, "Bonn", 8)))["books"]
-    assert held(table) == {1: ("Kiel", 7, "I"), 2: ("Bonn", 8, "U"), 3: ("Ulm", 0, "I")}
+    assert stored_rows(table) == {1: ("Kiel", 7, "I"), 2: ("Bonn", 8, "U"), 3: ("Ulm", 0, "I")}
     assert (books["inserted"], books["updated"], books["rows_after"]) == (2, 0, 3)
     assert counts(table) == (3, 0)
 
 
-def test_a_late_change_from_before_the_delete_tells_the_columns_and_revives_nothing(table: Table) -> None:
+def test_a_late_change_from_before_the_delete_sets_columns_but_does_not_revive_the_row(table: Table) -> None:
     change(table, FILES[5], ("D", row(2, None, None)))
     books = change(table, FILES[3], ("U", row(2, "Rom", 9)))["books"]
-    assert held(table)[2] == ("Rom", 9, "D")
+    assert stored_rows(table)[2] == ("Rom", 9, "D")
     assert (books["superseded"], books["applied"], books["rows_after"]) == (1, 0, 2)
     change(table, FILES[2], ("U", row(2, "Bern", 5)))
-    assert held(table)[2] == ("Rom", 9, "D")
+    assert stored_rows(table)[2] == ("Rom", 9, "D")
 
 
-def test_the_delete_of_a_row_that_never_was_leaves_none_until_a_late_insert_tells_it(table: Table) -> None:
+def test_the_delete_of_an_unknown_row_stores_none_until_a_late_insert_arrives(table: Table) -> None:
     books = change(table, FILES[5], ("D", row(9, None, None)))["books"]
     assert (books["absent"], counts(table)) == (1, (3, 0))
     change(table, FILES[4], ("I", row(9, "Rom", 9)))
-    assert held(table)[9] == ("Rom", 9, "D")
+    assert stored_rows(table)[9] == ("Rom", 9, "D")
     assert counts(table) == (3, 1)
 
 
-def test_an_update_and_the_delete_in_one_file_keep_what_the_update_told(table: Table) -> None:
+def test_an_update_and_a_delete_in_one_file_keep_the_values_of_the_update(table: Table) -> None:
     change(table, FILES[0], ("U", row(2, "Rom", 9)), ("D", row(2, None, None)), ("I", row(8)), ("D", row(8)))
-    assert (held(table)[2], held(table)[8]) == (("Rom", 9, "D"), ("Ulm", 0, "D"))
+    assert (stored_rows(table)[2], stored_rows(table)[8]) == (("Rom", 9, "D"), ("Ulm", 0, "D"))
     assert counts(table) == (2, 2)
 
 
@@ -119,32 +119,32 @@ def test_a_row_deleted_twice_is_deleted_once_and_its_file_stays(table: Table) ->
     assert table.files() == files
 
 
-def test_an_update_of_the_key_leaves_the_old_one_as_deleted(table: Table) -> None:
+def test_an_update_of_the_key_leaves_the_old_row_soft_deleted(table: Table) -> None:
     table.write_key_changes(FILES[0], [("U", row(20, "Bonn", 3), {"id": 2})])
     table.load_incremental()
-    assert (held(table)[2], held(table)[20]) == (("Bonn", 2, "D"), ("Bonn", 3, "U"))
+    assert (stored_rows(table)[2], stored_rows(table)[20]) == (("Bonn", 2, "D"), ("Bonn", 3, "U"))
     assert counts(table) == (3, 1)
 
 
-def test_direct_changes_take_deleted_rows_for_none(table: Table) -> None:
+def test_direct_changes_treat_soft_deleted_rows_as_absent(table: Table) -> None:
     def ids(number: int) -> DirectResult:
         return table.direct("D", input_keys([number], ["id"]))
 
     assert (ids(2).deleted, ids(2).deleted) == (1, 0)
-    assert held(table)[2] == ("Bonn", 2, "D")
+    assert stored_rows(table)[2] == ("Bonn", 2, "D")
     with pytest.raises(RefusedChangeError):
         table.direct("U", input_rows([row(2, "Rom")]))
     assert table.direct("I", input_rows([row(2, "Rom", 5)])).inserted == 1
-    assert held(table)[2] == ("Rom", 5, "I")
+    assert stored_rows(table)[2] == ("Rom", 5, "I")
 
 
-def test_a_reload_takes_deleted_rows_away(table: Table) -> None:
+def test_a_reload_removes_soft_deleted_rows(table: Table) -> None:
     change(table, FILES[0], ("D", row(2)))
     table.write_load([row(1), row(3, "Kiel")])
     later = time.time() + 60
     os.utime(table.raw / RAW_PREFIX / "LOAD00000001.parquet", (later, later))
     books = table.load_initial()["books"]
-    assert held(table) == {1: ("Ulm", 0, "I"), 3: ("Kiel", 0, "I")}
+    assert stored_rows(table) == {1: ("Ulm", 0, "I"), 3: ("Kiel", 0, "I")}
     assert (books["replaced"], books["rows_before"], books["rows_after"]) == (2, 2, 2)
     assert counts(table) == (2, 0)
 
@@ -152,7 +152,7 @@ def test_a_reload_takes_deleted_rows_away(table: Table) -> None:
 def test_a_table_without_a_key_ignores_deletes_in_either_mode(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"DeleteMode": "soft"})
     assert change(table, FILES[0], ("I", row(1)), ("D", row(1)))["books"]["ignored"] == 1
-    assert held(table) == {1: ("Ulm", 0, "I")}
+    assert stored_rows(table) == {1: ("Ulm", 0, "I")}
 
 
 def test_rows_deleted_before_the_mode_is_soft_stay_gone(table: Table) -> None:
@@ -160,63 +160,65 @@ def test_rows_deleted_before_the_mode_is_soft_stay_gone(table: Table) -> None:
     change(table, FILES[0], ("D", row(1)))
     table.item["DeleteMode"] = "soft"
     change(table, FILES[1], ("D", row(2)))
-    assert held(table) == {2: ("Bonn", 2, "D"), 3: ("Ulm", 0, "I")}
+    assert stored_rows(table) == {2: ("Bonn", 2, "D"), 3: ("Ulm", 0, "I")}
 
 
-def test_the_next_change_after_the_mode_is_hard_takes_deleted_rows_away_and_late_ones_stay_away(table: Table) -> None:
+def test_the_next_change_in_hard_mode_removes_soft_deleted_rows_permanently(
+    table: Table,
+) -> None:
     change(table, FILES[5], ("D", row(1)), ("D", row(2)))
     table.item["DeleteMode"] = "hard"
     books = change(table, FILES[6], ("I", row(4)))["books"]
-    assert held(table) == {3: ("Ulm", 0, "I"), 4: ("Ulm", 0, "I")}
+    assert stored_rows(table) == {3: ("Ulm", 0, "I"), 4: ("Ulm", 0, "I")}
     assert (books["rows_before"], books["inserted"], books["deleted"], books["rows_after"]) == (1, 1, 0, 2)
     change(table, FILES[4], ("U", row(1)), ("U", row(2)))
-    assert sorted(held(table)) == [3, 4]
+    assert sorted(stored_rows(table)) == [3, 4]
 
 
 @pytest.fixture
 def partial(tmp_path: Path) -> Table:
-    """Row 1, of a source that sends the columns that it changed; it is deleted by a file of eleven o'clock."""
+    """Row 1, soft-deleted by a file of 11:00, of a source that sends only changed columns."""
     item = {**SOFT, "Schema": "id bigint, city string, n int", "CsvNoSupValue": "?"}
     table = Table(tmp_path, COLUMNS, item)
     table.write_load([row(1, "Ulm", 7)])
     table.load_initial()
     table.write_partial_changes("20240305-110000000.csv", [("D", {"id": 1})])
     table.load_incremental()
-    assert held(table) == {1: ("Ulm", 7, "D")}
+    assert stored_rows(table) == {1: ("Ulm", 7, "D")}
     return table
 
 
-def test_columns_not_sent_after_the_delete_are_not_those_of_the_deleted_row(partial: Table) -> None:
+def test_columns_not_sent_after_the_delete_do_not_come_from_the_deleted_row(partial: Table) -> None:
     partial.write_partial_changes("20240305-120000000.csv", [("U", {"id": 1, "city": "Kiel"})])
     partial.load_incremental()
-    assert held(partial) == {1: ("Kiel", None, "U")}
+    assert stored_rows(partial) == {1: ("Kiel", None, "U")}
 
 
-def test_nor_are_they_if_the_row_is_deleted_again_by_the_same_file(partial: Table) -> None:
+def test_columns_not_sent_before_a_second_delete_do_not_come_from_the_deleted_row(partial: Table) -> None:
     changes: list[tuple[str, Row]] = [("U", {"id": 1, "city": "Kiel"}), ("D", {"id": 1})]
     partial.write_partial_changes("20240305-120000000.csv", changes)
     partial.load_incremental()
-    assert held(partial) == {1: ("Kiel", None, "D")}
+    assert stored_rows(partial) == {1: ("Kiel", None, "D")}
     partial.write_partial_changes("20240305-130000000.csv", [*changes, ("U", {"id": 1, "n": 9}), ("D", {"id": 1})])
     partial.load_incremental()
-    assert held(partial) == {1: (None, 9, "D")}
+    assert stored_rows(partial) == {1: (None, 9, "D")}
 
 
-def test_columns_not_sent_by_a_late_change_from_before_the_delete_are_those_of_the_deleted_row(partial: Table) -> None:
+def test_columns_not_sent_by_a_late_change_from_before_the_delete_come_from_the_deleted_row(partial: Table) -> None:
     partial.write_partial_changes("20240305-100000000.csv", [("U", {"id": 1, "city": "Kiel"})])
     partial.load_incremental()
-    assert held(partial) == {1: ("Kiel", 7, "D")}
+    assert stored_rows(partial) == {1: ("Kiel", 7, "D")}
 
 
-def test_a_wider_type_rewrites_deleted_rows_as_well(table: Table) -> None:
+def test_a_wider_type_rewrites_soft_deleted_rows_too(table: Table) -> None:
     change(table, FILES[0], ("D", row(2)))
     table.write_key_changes(FILES[1], [("U", row(1), None)], {"n": pa.int64()})
     table.load_incremental()
-    assert held(table)[2] == ("Bonn", 2, "D")
+    assert stored_rows(table)[2] == ("Bonn", 2, "D")
     assert counts(table) == (2, 1)
 
 
-def test_undo_gives_back_files_and_counts(tmp_path: Path) -> None:
+def test_undo_restores_files_and_counts(tmp_path: Path) -> None:
     table = TableOverTime(tmp_path, COLUMNS, SOFT)
     table.load([row(1), row(2)])
     loaded = table.hashes()
@@ -231,7 +233,7 @@ def test_undo_gives_back_files_and_counts(tmp_path: Path) -> None:
     assert (table.hashes(), counts(table)) == (deleted, (1, 1))
 
 
-def test_the_view_of_the_catalog_gives_the_live_rows_of_files_with_and_without_operations(table: Table) -> None:
+def test_the_catalog_view_returns_live_rows_of_files_with_and_without_operations(table: Table) -> None:
     change(table, FILES[0], ("D", row(2)), ("U", row(3, "Kiel")))
     folder = table.lake / table.layout.table_prefix
     adopted = {name: [value] for name, value in row(4).items() if name not in {table.item["PartitionKey"]}}
@@ -251,8 +253,8 @@ def test_the_view_of_the_catalog_gives_the_live_rows_of_files_with_and_without_o
 
 @examples(every_day=30, thorough=1_000)
 @SECOND_HALF
-@given(feed=feeds(most_files=5), modes=st.lists(st.booleans(), min_size=8, max_size=8), history=st.booleans())
-def test_however_the_mode_changes_the_live_rows_are_those_of_the_oracle(
+@given(feed=feeds(max_files=5), modes=st.lists(st.booleans(), min_size=8, max_size=8), history=st.booleans())
+def test_live_rows_equal_the_oracle_however_the_mode_changes(
     feed: dict[str, Any], modes: list[bool], history: bool
 ) -> None:
     key = feed["key"]
@@ -262,11 +264,11 @@ def test_however_the_mode_changes_the_live_rows_are_those_of_the_oracle(
         for i, soft in zip(feed["arrivals"], modes, strict=False):
             table.item["DeleteMode"] = "soft" if soft else "hard"
             table.write_key_changes(FILES[i], feed["files"][i])
-            made = table.load_incremental()["change"]
+            applied = table.load_incremental()["change"]
             live = [one for one in by_key(table.rows(), key) if one.op != "D"]
             expected = merge(key, [], table.changes)
             assert live == expected
-            assert soft or not made or len(table.rows()) == len(live)
+            assert soft or not applied or len(table.rows()) == len(live)
             if table.log.head():
                 assert counts(table) == (len(expected), len(table.rows()) - len(expected))
             if history and table.log.head():

@@ -1,4 +1,4 @@
-"""Full loads whose raw files lie in the order of the key are found, and proved to be such."""
+"""Full loads with raw files sorted by key are detected, and their order is verified."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ROWS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
 
 def part(low: KeyValue, high: KeyValue, size_bytes: int = MIB) -> Slice:
-    found = ListedObject("shop/orders/LOAD00000001.parquet", size_bytes, datetime(2024, 3, 5, tzinfo=timezone.utc))
-    file = parse_raw_file(found, "shop/orders/")
+    entry = ListedObject("shop/orders/LOAD00000001.parquet", size_bytes, datetime(2024, 3, 5, tzinfo=timezone.utc))
+    file = parse_raw_file(entry, "shop/orders/")
     assert file
     return Slice(file, size_bytes, bounds=(low, high))
 
@@ -39,16 +39,16 @@ def grouped(slices: list[Slice], **settings: Any) -> list[list[tuple[KeyValue, K
     return [[one.bounds for one in group] for group in groups] if groups is not None else None
 
 
-def test_slices_one_after_the_other_are_grouped_by_size_for_all_cores_at_once() -> None:
+def test_sorted_slices_are_grouped_by_size_for_all_cores() -> None:
     slices = [part(10 * i, 10 * i + 9, 8 * MIB) for i in range(8)]
     groups = grouped(slices)
     assert groups == [[(20 * i, 20 * i + 9), (20 * i + 10, 20 * i + 19)] for i in range(4)]
-    three = grouped(slices[:5])  # 40 MiB would be three files, but two cores end four tasks sooner
+    three = grouped(slices[:5])  # 40 MiB would be three files, but two cores finish four tasks sooner
     assert three is not None
     assert len(three) == 4
 
 
-def test_files_that_lie_in_another_order_than_their_keys_are_put_in_order() -> None:
+def test_files_in_another_order_than_their_keys_are_sorted() -> None:
     assert grouped([part(20, 29, 16 * MIB), part(0, 9, 16 * MIB)]) == [[(0, 9)], [(20, 29)]]
 
 
@@ -59,7 +59,7 @@ def test_slices_that_overlap_or_touch_stay_together() -> None:
     assert [(0, 9), (9, 15)] in [group[:2] for group in groups]
 
 
-def test_a_small_table_is_one_task_in_whatever_order() -> None:
+def test_a_small_table_is_one_task_in_any_order() -> None:
     assert grouped([part(0, 9), part(3, 5), part(0, 1)]) == [[(0, 9), (0, 1), (3, 5)]]
     assert grouped([part(0, 9), part(3, 5)], partitioned=True) == [[(0, 9), (3, 5)]]
 
@@ -72,9 +72,9 @@ def test_a_small_table_is_one_task_in_whatever_order() -> None:
         ([part(0, 9, 40 * MIB)], {}),
         ([part(0, 9, 10 * MIB), part(10, 19, 10 * MIB)], {"partitioned": True}),
     ],
-    ids=["a range is unknown", "too much overlaps", "a slice is too large for a task", "partitions would be cut up"],
+    ids=["a range is unknown", "too much overlap", "a slice is too large for a task", "several partitions per task"],
 )
-def test_what_needs_a_shuffle_is_told(slices: list[Slice], settings: dict[str, Any]) -> None:
+def test_a_load_that_needs_a_shuffle_has_no_groups(slices: list[Slice], settings: dict[str, Any]) -> None:
     assert grouped(slices, **settings) is None
 
 
@@ -84,7 +84,7 @@ def test_a_table_without_a_key_is_loaded_in_file_order() -> None:
     assert grouped([], has_key=False) == []
 
 
-def test_the_files_written_prove_the_order() -> None:
+def test_written_files_prove_that_key_ranges_are_disjoint() -> None:
     def file(low: KeyValue, high: KeyValue) -> DataFile:
         return DataFile("a", 1, 1, (), low, high)
 
@@ -94,18 +94,18 @@ def test_the_files_written_prove_the_order() -> None:
     assert key_ranges_are_disjoint([])
 
 
-def test_the_footers_of_raw_files_tell_the_range_of_the_key(tmp_path: Path) -> None:
+def test_the_footers_of_raw_files_contain_the_key_ranges(tmp_path: Path) -> None:
     table = Table(tmp_path, ROWS, {"PrimaryKey": "ID"})
     path = tmp_path / "raw" / RAW_PREFIX / "LOAD00000001.parquet"
     pq.write_table(pa.table({"id": range(10), "name": ["x"] * 10}, schema=ROWS), path, row_group_size=5)
     fs = lake_filesystem((tmp_path / "raw").as_uri()).open()
     settings = TableSettings.from_item(table.item)
-    look = inspect(fs, table.raw_file("LOAD00000001.parquet"), settings)
-    assert [one.bounds for one in look.parts] == [(0, 4), (5, 9)]
+    inspection = inspect(fs, table.raw_file("LOAD00000001.parquet"), settings)
+    assert [one.bounds for one in inspection.parts] == [(0, 4), (5, 9)]
 
 
 @pytest.mark.parametrize("statistics", [True, False])
-def test_a_load_in_order_and_one_through_a_shuffle_give_the_same_rows(tmp_path: Path, statistics: bool) -> None:
+def test_a_sorted_load_and_a_shuffle_write_the_same_rows(tmp_path: Path, statistics: bool) -> None:
     table = Table(tmp_path, ROWS, {"PrimaryKey": "id", "TargetFileBytes": "4000"})
     for number in (1, 2, 3):
         rows = [{"id": number * 1000 + i, "name": f"name {i}"} for i in range(300)]
@@ -116,14 +116,14 @@ def test_a_load_in_order_and_one_through_a_shuffle_give_the_same_rows(tmp_path: 
     assert ("load" in done["seconds"]) == statistics
     assert sorted(row.row["id"] for row in table.rows()) == [row["id"] for row in table.loads]
     assert {row.position for row in table.rows()} == {""}
-    spans: list[tuple[Any, Any]] = sorted((file.key_min, file.key_max) for file in table.log.snapshot(1).files)
-    assert all(before[1] < after[0] for before, after in zip(spans, spans[1:]))
+    ranges: list[tuple[Any, Any]] = sorted((file.key_min, file.key_max) for file in table.log.snapshot(1).files)
+    assert all(before[1] < after[0] for before, after in zip(ranges, ranges[1:]))
 
 
-def test_footers_that_tell_wrong_ranges_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_footers_with_wrong_key_ranges_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(tmp_path, ROWS, {"PrimaryKey": "id", "MaxQuarantinedRows": "1"})
     table.write_load([{"id": i, "name": f"name {i}"} for i in range(300)], 1)
-    table.write_load([{"id": i, "name": f"again {i}"} for i in range(299, 600)], 2)  # 299 comes twice
+    table.write_load([{"id": i, "name": f"again {i}"} for i in range(299, 600)], 2)  # 299 is repeated
     table.item["TargetFileBytes"] = str((tmp_path / "raw" / RAW_PREFIX / "LOAD00000001.parquet").stat().st_size)
     ranges = iter([(0, 298), (299, 600)])
     monkeypatch.setattr("cdclake.lake.raw.parquet._bounds", lambda *_: next(ranges))
@@ -134,7 +134,7 @@ def test_footers_that_tell_wrong_ranges_do_no_harm(tmp_path: Path, monkeypatch: 
     assert list(table.log.store.list(table.layout.staging_folder)) == []
 
 
-def test_a_key_that_comes_twice_in_neighbouring_slices_is_put_aside(tmp_path: Path) -> None:
+def test_a_repeated_key_in_neighboring_slices_is_quarantined(tmp_path: Path) -> None:
     table = Table(tmp_path, ROWS, {"PrimaryKey": "id", "MaxQuarantinedRows": "1"})
     table.write_load([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], 1)
     table.write_load([{"id": 2, "name": "c"}, {"id": 3, "name": "d"}], 2)

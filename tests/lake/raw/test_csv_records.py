@@ -1,4 +1,4 @@
-"""The record reader and Arrow's parser agree, and where a file is cut into pieces makes no difference."""
+"""The record reader and Arrow's parser agree, and the split of a file into chunks makes no difference."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def by_arrow(data: bytes, width: int) -> list[list[bytes | None]]:
 
 
 @given(st.lists(st.sampled_from(['"', ",", "\n", "\r\n", "a", '""', "NULL", ' "', '" ']), min_size=1, max_size=25))
-def test_records_are_what_arrow_reads(pieces: list[str]) -> None:
+def test_records_equal_those_of_arrow(pieces: list[str]) -> None:
     data = "".join(pieces).encode() + b"\n"
     try:
         found = fields(data, CsvDialect())
@@ -56,7 +56,7 @@ def test_records_are_what_arrow_reads(pieces: list[str]) -> None:
 
 
 @given(DIALECTS, noise, st.integers(0, 60))
-def test_a_text_cut_where_records_end_gives_the_records_of_the_whole(dialect: CsvDialect, text: str, at: int) -> None:
+def test_splitting_text_at_record_ends_keeps_the_records(dialect: CsvDialect, text: str, at: int) -> None:
     data, form = text.encode(), RecordFormat.of(dialect)
     end = end_of_records(data[:at], form)
     assert end <= at
@@ -70,7 +70,7 @@ def test_a_text_cut_where_records_end_gives_the_records_of_the_whole(dialect: Cs
 
 
 @given(st.lists(st.lists(st.none() | st.text(max_size=5), min_size=2, max_size=2), min_size=1, max_size=6), DIALECTS)
-def test_what_is_written_by_rfc_4180_is_read_back(rows: list[list[str | None]], dialect: CsvDialect) -> None:
+def test_rfc_4180_text_round_trips(rows: list[list[str | None]], dialect: CsvDialect) -> None:
     if not dialect.quoting or dialect.null_value == "":
         return
     lines = [
@@ -78,19 +78,19 @@ def test_what_is_written_by_rfc_4180_is_read_back(rows: list[list[str | None]], 
         for row in rows
     ]
     data = dialect.row_delimiter.join(lines).encode("utf-8", "surrogatepass")
-    wanted = [[None if text is None else text.encode("utf-8", "surrogatepass") for text in row] for row in rows]
-    assert fields(data, dialect) == wanted
+    expected = [[None if text is None else text.encode("utf-8", "surrogatepass") for text in row] for row in rows]
+    assert fields(data, dialect) == expected
 
 
-def test_without_quoting_quotes_are_characters() -> None:
+def test_without_quoting_quotes_are_plain_characters() -> None:
     assert fields(b'1,"a\n2,b"c"\n', CsvDialect(quoting=False)) == [[b"1", b'"a'], [b"2", b'b"c"']]
 
 
-def test_a_quote_that_is_never_closed_is_told() -> None:
+def test_an_unclosed_quote_is_an_error() -> None:
     with pytest.raises(UnclosedQuoteError):
         fields(b'1,"a\n2,b\n', CsvDialect())
 
 
-def test_another_row_delimiter_lets_newlines_into_fields() -> None:
+def test_with_another_row_delimiter_fields_may_contain_newlines() -> None:
     dialect = CsvDialect(row_delimiter="|~|")
     assert fields(b"1,a\nb|~|2,c|d|~|", dialect) == [[b"1", b"a\nb"], [b"2", b"c|d"]]

@@ -1,4 +1,4 @@
-"""Names, operations, added columns and order of DMS's files, one test a fact, through the whole engine where it can."""
+"""Names, operations, added columns and order of raw files, one test per fact, in the whole engine where possible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def persons(root: Path, **item: str) -> Table:
     return Table(root, PERSONS, {"PrimaryKey": "id", "Schema": DECLARED, **item})
 
 
-def held(table: Table) -> list[tuple[Any, ...]]:
+def table_rows(table: Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(found.row.values()) for found in table.rows())
 
 
@@ -45,16 +45,16 @@ def orderings(found: ReadBatch) -> list[str]:
 # Paths and names
 
 
-def test_a_full_load_may_lie_in_segments_and_partition_folders(tmp_path: Path) -> None:
+def test_a_full_load_may_be_in_segments_and_partition_folders(tmp_path: Path) -> None:
     table = persons(tmp_path)
     names = [*(f"LOAD{number:08X}.csv" for number in range(1, 11)), "p0/LOAD00000001.csv", "SEGMENT1_LOAD00000001.csv"]
     for number, name in enumerate(names):
         table.put(name, f"{number},n\n".encode())
     table.load_initial()
-    assert held(table) == [(number, "n") for number in range(12)]
+    assert table_rows(table) == [(number, "n") for number in range(12)]
 
 
-def test_a_full_load_that_lost_a_file_is_not_loaded(tmp_path: Path) -> None:
+def test_a_full_load_with_a_missing_file_is_not_loaded(tmp_path: Path) -> None:
     table = persons(tmp_path)
     table.put("LOAD00000002.csv", b"1,n\n")
     with pytest.raises(InputError, match="is missing, but a later one exists"):
@@ -63,17 +63,17 @@ def test_a_full_load_that_lost_a_file_is_not_loaded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sequence", ["%Y{d}%m{d}%d", "%Y{d}%m{d}%d{d}%H", "%Y{d}%m", "%m{d}%Y{d}%d", "%d{d}%m{d}%Y"])
 @pytest.mark.parametrize("delimiter", ["/", "-", "_", ""])
-def test_date_folders_of_any_pattern_do_not_disturb_the_order(tmp_path: Path, sequence: str, delimiter: str) -> None:
+def test_date_folders_of_any_pattern_do_not_affect_the_order(tmp_path: Path, sequence: str, delimiter: str) -> None:
     table = persons(tmp_path)
     times = [datetime(year, month, 28, 23, 59, tzinfo=timezone.utc) for year in (2023, 2024) for month in (2, 11)]
     for number, at in enumerate(times):
         folder = at.strftime(sequence.format(d=delimiter))
         table.put(f"{folder}/{at:%Y%m%d-%H%M%S}000.csv", f"U,1,n{number}\n".encode())
     table.load_incremental()
-    assert held(table) == [(1, "n3")]
+    assert table_rows(table) == [(1, "n3")]
 
 
-def test_names_that_go_backwards_with_the_clock_are_ordered_by_the_change_sequence(tmp_path: Path) -> None:
+def test_the_change_sequence_orders_files_when_the_clock_goes_back(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     before, after = "20241027-025900000.csv", "20241027-020100000.csv"
     table.put(before, b"Op,id,name,AR_H_CHANGE_SEQ\nU,1,first,20241027005900000000000000000000001\n")
@@ -90,7 +90,7 @@ def test_op_in_a_full_load_is_ignored(tmp_path: Path) -> None:
     table.put(LOAD, b"I,1,a\nI,2,b\n")
     write(table, "LOAD00000002.parquet", [{"Op": "I", "id": 3, "name": "c"}], id=pa.int32())
     table.load_initial()
-    assert held(table) == [(1, "a"), (2, "b"), (3, "c")]
+    assert table_rows(table) == [(1, "a"), (2, "b"), (3, "c")]
     assert [(found.op, found.position) for found in table.rows()] == [("I", "")] * 3
 
 
@@ -99,53 +99,53 @@ def test_rows_of_a_change_file_without_op_are_inserts(tmp_path: Path) -> None:
     table.put(CHANGE, b"1,a\n2,b\n")
     write(table, "20240305-111500123.parquet", [{"id": 3, "name": "c"}], id=pa.int32())
     assert table.load_incremental()["books"]["read_insert"] == 3
-    assert held(table) == [(1, "a"), (2, "b"), (3, "c")]
+    assert table_rows(table) == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_several_changes_of_a_key_in_one_file_count_in_their_order(tmp_path: Path) -> None:
+def test_several_changes_of_a_key_in_one_file_apply_in_order(tmp_path: Path) -> None:
     table = persons(tmp_path)
     table.put(CHANGE, b"I,1,a\nU,1,b\nD,1,b\nI,1,c\nI,2,a\nD,2,a\nU,3,x\nU,3,y\n")
     table.load_incremental()
-    assert held(table) == [(1, "c"), (3, "y")]
+    assert table_rows(table) == [(1, "c"), (3, "y")]
 
 
-def test_a_delete_may_carry_the_key_alone(tmp_path: Path) -> None:
+def test_a_delete_may_contain_only_the_key(tmp_path: Path) -> None:
     table = persons(tmp_path)
     table.put(LOAD, b"1,a\n2,b\n")
     table.load_initial()
     table.put(CHANGE, b"D,1,NULL\n")
     table.load_incremental()
-    assert held(table) == [(2, "b")]
+    assert table_rows(table) == [(2, "b")]
 
 
-def test_an_update_keeps_what_was_not_sent(tmp_path: Path) -> None:
+def test_an_update_keeps_columns_that_were_not_sent(tmp_path: Path) -> None:
     table = Table(tmp_path, pa.schema([*PERSONS, ("city", pa.string())]), {"PrimaryKey": "id", "CsvNoSupValue": "?"})
     table.put(LOAD, b"id,name,city\n1,a,x\n2,b,y\n")
     table.columns = pa.schema([(name, pa.string()) for name in ("id", "name", "city")])
     table.load_initial()
     table.put(CHANGE, b"Op,id,name,city\nU,1,?,z\nU,2,NULL,?\n")
     table.load_incremental()
-    assert held(table) == [("1", "a", "z"), ("2", None, "y")]
+    assert table_rows(table) == [("1", "a", "z"), ("2", None, "y")]
 
 
 def test_a_transaction_file_is_applied_to_its_table(tmp_path: Path) -> None:
     table = persons(tmp_path, CdcPath="cdc")
     table.put("../../cdc/CDC_TXN-20240305101500123.csv", b"I,orders,shop,1,a\nI,items,shop,7\nU,orders,shop,1,b\n")
     table.load_incremental()
-    assert held(table) == [(1, "b")]
+    assert table_rows(table) == [(1, "b")]
 
 
 # Order
 
 
-def test_a_full_load_row_is_below_every_change_whatever_its_time_says(tmp_path: Path) -> None:
+def test_a_full_load_row_ranks_below_every_change_whatever_its_time(tmp_path: Path) -> None:
     columns = pa.schema([("ts", pa.string()), *PERSONS])
     table = Table(tmp_path, columns, {"PrimaryKey": "id", "Schema": f"ts string, {DECLARED}", "OrderColumn": "ts"})
     table.put(LOAD, b"2024-03-05 23:00:00.000000,1,loaded\n")
     table.load_initial()
     table.put(CHANGE, b"U,2024-03-05 10:14:59.000000,1,changed\n")
     table.load_incremental()
-    assert held(table) == [("2024-03-05 10:14:59.000000", 1, "changed")]
+    assert table_rows(table) == [("2024-03-05 10:14:59.000000", 1, "changed")]
 
 
 @pytest.mark.parametrize(
@@ -167,15 +167,15 @@ def test_the_ordering_column_orders_before_file_and_row(tmp_path: Path, kind: st
     table.put("20240305-111500000.csv", f"U,1,low,{low}\nU,2,low,{low}\nU,3,first,{low}\n".encode())
     table.put("20240305-121500000.csv", f"U,3,second,{low}\n".encode())
     table.load_incremental()
-    assert held(table) == [(1, "high"), (2, "middle"), (3, "second")]
+    assert table_rows(table) == [(1, "high"), (2, "middle"), (3, "second")]
 
 
-def test_a_change_without_ordering_value_is_below_all_others(tmp_path: Path) -> None:
+def test_a_change_without_ordering_value_ranks_lowest(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema="id int, name string, version int", OrderColumn="version")
     table.put("20240305-101500000.csv", b"U,1,lowest,-2147483648\n")
     table.put("20240305-111500000.csv", b"U,1,none,NULL\n")
     table.load_incremental()
-    assert held(table) == [(1, "lowest")]
+    assert table_rows(table) == [(1, "lowest")]
 
 
 def test_a_change_file_without_the_ordering_column_is_refused(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_change_file_without_the_ordering_column_is_refused(tmp_path: Path) ->
     assert caught.value.details["file"] == CHANGE
 
 
-def test_the_ordering_column_may_be_one_that_the_lake_does_not_keep(tmp_path: Path) -> None:
+def test_the_ordering_column_may_be_one_that_the_lake_does_not_store(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "OrderColumn": "AR_H_SCN"})
     rows = [{"Op": "U", "id": "1", "name": name, "AR_H_SCN": scn} for name, scn in (("later", 10), ("earlier", 9))]
     write(table, "20240305-101500123.parquet", rows, AR_H_SCN=pa.int64())
@@ -212,7 +212,7 @@ def test_the_change_sequence_has_35_digits_whatever_its_type(tmp_path: Path, kin
     assert orderings(found) == ["202403051015001230" if value is None else "7".zfill(35)]
 
 
-def test_a_change_sequence_that_is_no_number_makes_the_row_bad(tmp_path: Path) -> None:
+def test_a_change_sequence_that_is_not_a_number_makes_the_row_bad(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put(CHANGE, b"Op,id,AR_H_CHANGE_SEQ\nI,1,x|y\nI,2,5\n")
     found = table.read(CHANGE)
@@ -220,7 +220,7 @@ def test_a_change_sequence_that_is_no_number_makes_the_row_bad(tmp_path: Path) -
     assert found.rows["id"].to_pylist() == ["2"]
 
 
-def test_the_rows_of_a_full_load_are_told_apart_until_they_are_in_the_lake(tmp_path: Path) -> None:
+def test_full_load_rows_have_distinct_positions_until_they_are_written(tmp_path: Path) -> None:
     table = persons(tmp_path)
     table.put("p0/LOAD0000000A.csv", b"1,a\n2,b\n")
     positions = table.read("p0/LOAD0000000A.csv").rows["_cdc_position"].to_pylist()
@@ -230,7 +230,7 @@ def test_the_rows_of_a_full_load_are_told_apart_until_they_are_in_the_lake(tmp_p
 # Added columns
 
 
-def test_columns_that_mapping_rules_add_are_not_kept(tmp_path: Path) -> None:
+def test_columns_added_by_mapping_rules_are_not_stored(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema=f"{DECLARED}, AR_H_USER string, BI_name string")
     table.put(CHANGE, b"U,1,a,me,old\n")
     assert table.read(CHANGE).rows.column_names == ["id", "name", "Op", "_cdc_position", "_route", "_key"]
@@ -242,10 +242,10 @@ def test_an_update_of_the_key_moves_the_row_if_the_old_key_is_sent(tmp_path: Pat
     table.load_initial()
     table.put(CHANGE, b"U,10,a,1\nU,2,bb,2\nU,30,c,3\nI,3,new,\nU,40,d,30\n")
     table.load_incremental()
-    assert held(table) == [(2, "bb"), (3, "new"), (10, "a"), (40, "d")]
+    assert table_rows(table) == [(2, "bb"), (3, "new"), (10, "a"), (40, "d")]
 
 
-def test_the_delete_of_an_old_key_carries_the_key_alone_and_the_updates_position(tmp_path: Path) -> None:
+def test_the_delete_of_an_old_key_has_only_the_key_and_the_position_of_the_update(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema=f"{DECLARED}, BI_ID int, BI_name string", CsvNoSupValue="?")
     table.put(CHANGE, b"U,1,a,1,x\nU,10,b,2,y\nI,3,c,,\nU,4,d,NULL,NULL\nU,5,e,?,?\nD,6,f,7,z\n")
     found = table.read(CHANGE)
@@ -256,7 +256,7 @@ def test_the_delete_of_an_old_key_carries_the_key_alone_and_the_updates_position
     assert (derived["Op"], derived["id"], derived["name"], derived["_key"], derived["_unsent"]) == ("D", 2, None, 2, "")
 
 
-def test_one_changed_part_of_a_key_gives_the_whole_old_key(tmp_path: Path) -> None:
+def test_one_changed_key_column_yields_the_whole_old_key(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id,line"})
     rows = [
         {"Op": "U", "id": 1, "line": "b", "BI_id": None, "BI_line": "a"},
@@ -272,7 +272,7 @@ def test_one_changed_part_of_a_key_gives_the_whole_old_key(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("item", [{}, {"CsvNoSupValue": "?"}])
-def test_an_empty_before_image_in_csv_is_none(tmp_path: Path, item: dict[str, str]) -> None:
+def test_an_empty_before_image_in_csv_counts_as_missing(tmp_path: Path, item: dict[str, str]) -> None:
     declared = "code string, name string, BI_code string"
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "code", "Schema": declared, **item})
     table.put(CHANGE, b'U,a,x,\nU,b,x,""\nU,c,x,old\n')
@@ -280,7 +280,7 @@ def test_an_empty_before_image_in_csv_is_none(tmp_path: Path, item: dict[str, st
     assert found.rows["code"].to_pylist() == ["a", "b", "c", "old"]
 
 
-def test_a_bad_row_leaves_no_delete_of_its_old_key(tmp_path: Path) -> None:
+def test_a_bad_row_does_not_delete_its_old_key(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema="id int, age int, BI_id int")
     table.put(CHANGE, b"U,10,old,1\nU,20,5,2\n")
     found = table.read(CHANGE)

@@ -1,4 +1,4 @@
-"""CSV files as DMS writes them, one test a fact."""
+"""Raw CSV files, one test per fact."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def values(found: ReadBatch, *names: str) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def places(found: ReadBatch) -> list[int]:
-    """Numbers of the rows in the file, out of their positions."""
+def row_numbers(found: ReadBatch) -> list[int]:
+    """The rows' numbers in the file, taken from their positions."""
     return [int(text.rpartition("|")[2]) for text in found.rows["_cdc_position"].to_pylist()]
 
 
@@ -50,17 +50,17 @@ def test_a_header_line_names_the_columns(tmp_path: Path) -> None:
     table.put(CHANGE, b"Op,id,name,city\nI,1,a,x\nU,2,b,y\n")
     found = table.read(CHANGE)
     assert values(found, "Op", "id", "name", "city") == [("I", "1", "a", "x"), ("U", "2", "b", "y")]
-    assert places(found) == [0, 1]
+    assert row_numbers(found) == [0, 1]
 
 
-def test_a_header_and_no_row_gives_no_row(tmp_path: Path) -> None:
+def test_a_header_alone_is_read_as_no_rows(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     for content in (b"Op,id,name,city\n", b"Op,id,name,city", b"Op,id,name,city\r\n"):
         table.put(CHANGE, content)
         assert values(table.read(CHANGE)) == []
 
 
-def test_a_header_in_any_order_and_case_finds_its_columns(tmp_path: Path) -> None:
+def test_a_header_may_have_any_order_and_case(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     table.put(CHANGE, b"Op,CITY,Name,ID\nI,x,a,1\n")
     assert values(table.read(CHANGE)) == [(1, "a", "x")]
@@ -84,7 +84,7 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["op", "_cdc_position", "_KEY", "_unsent"])
-def test_a_source_column_named_like_one_of_cdclakes_own_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_source_column_with_a_reserved_name_is_refused(tmp_path: Path, name: str) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put(CHANGE, f"Op,id,{name}\nU,1,a\n".encode())
     with pytest.raises(SchemaMismatchError, match="reserved by cdclake"):
@@ -106,7 +106,7 @@ def test_a_file_with_other_columns_than_declared_is_refused(tmp_path: Path) -> N
         table.read(CHANGE)
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_name(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put(LOAD, b"\xef\xbb\xbfid,name\n1,a\n")
     assert values(table.read(LOAD), "id", "name") == [("1", "a")]
@@ -129,10 +129,10 @@ def test_any_row_delimiter_and_a_last_row_without_one(tmp_path: Path, delimiter:
     table.put(CHANGE, (rows + delimiter * ends).encode())
     found = table.read(CHANGE)
     assert values(found) == [(1, "a", "x"), (2, f"b{delimiter}b", None), (3, "c", "z")]
-    assert places(found) == [0, 1, 2]
+    assert row_numbers(found) == [0, 1, 2]
 
 
-def test_a_newline_as_row_delimiter_also_stands_for_carriage_return_and_newline(tmp_path: Path) -> None:
+def test_row_delimiter_newline_also_matches_carriage_return_and_newline(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     table.put(CHANGE, b"I,1,a,x\r\nU,2,b,y\r\nD,3,c,z")
     assert values(table.read(CHANGE)) == [(1, "a", "x"), (2, "b", "y"), (3, "c", "z")]
@@ -160,7 +160,7 @@ def test_rfc_4180_quotes_delimiters_quotes_and_newlines_in_a_field(tmp_path: Pat
     assert values(table.read(CHANGE)) == [(1, 'Smith, "Ann"', "one\ntwo\r\n\nthree"), (2, '"', "")]
 
 
-def test_without_rfc_4180_quotes_have_no_meaning(tmp_path: Path) -> None:
+def test_without_rfc_4180_quotes_are_plain_characters(tmp_path: Path) -> None:
     table = csv_table(tmp_path, Rfc4180="false")
     table.put(CHANGE, b'I,1,"a,"b"\nU,2,""c"",6" pipe\nU,3,"NULL",NULL\n')
     assert values(table.read(CHANGE)) == [(1, '"a', '"b"'), (2, '""c""', '6" pipe'), (3, '"NULL"', None)]
@@ -172,19 +172,19 @@ def test_without_rfc_4180_and_with_another_row_delimiter_newlines_are_data(tmp_p
     assert values(table.read(CHANGE)) == [(1, "one\ntwo", '"x'), (2, "b", "y")]
 
 
-def test_null_is_the_unquoted_null_text_and_not_the_quoted_one(tmp_path: Path) -> None:
+def test_only_the_unquoted_null_text_is_null(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     table.put(CHANGE, b'I,1,NULL,"NULL"\nI,2,null,\n')
     assert values(table.read(CHANGE)) == [(1, None, "NULL"), (2, "null", "")]
 
 
-def test_an_empty_null_text_is_told_from_the_quoted_empty_text(tmp_path: Path) -> None:
+def test_an_empty_null_text_differs_from_a_quoted_empty_text(tmp_path: Path) -> None:
     table = csv_table(tmp_path, CsvNullValue="")
     table.put(CHANGE, b'I,1,,""\nI,2,NULL,x\n')
     assert values(table.read(CHANGE)) == [(1, None, ""), (2, "NULL", "x")]
 
 
-def test_what_was_not_sent_is_null_and_marked_column_by_column(tmp_path: Path) -> None:
+def test_columns_that_were_not_sent_are_null_and_marked(tmp_path: Path) -> None:
     table = csv_table(tmp_path, CsvNoSupValue="<none>")
     table.put(CHANGE, b'U,1,<none>,x\nU,2,b,"<none>"\nU,3,c,NULL\nD,4,<none>,<none>\n')
     found = table.read(CHANGE)
@@ -193,7 +193,7 @@ def test_what_was_not_sent_is_null_and_marked_column_by_column(tmp_path: Path) -
     assert found.rows.column_names == ["id", "name", "city", "Op", "_cdc_position", UNSENT, "_route", "_key"]
 
 
-def test_the_mark_of_what_was_not_sent_means_nothing_unless_it_is_set(tmp_path: Path) -> None:
+def test_the_text_for_unsent_columns_is_plain_text_unless_it_is_set(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     table.put(CHANGE, b"U,1,<none>,x\n")
     found = table.read(CHANGE)
@@ -234,13 +234,13 @@ def test_timestamps_have_up_to_nine_digits_of_a_second_and_are_utc(tmp_path: Pat
     assert values(table.read(LOAD), "at", "other") == [(at, datetime(2024, 3, 5, tzinfo=timezone.utc))]
 
 
-def test_booleans_are_written_in_many_ways(tmp_path: Path) -> None:
+def test_booleans_have_many_spellings(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"Schema": "yes boolean, no boolean"})
     table.put(LOAD, b"true,false\nTRUE,False\nt,f\n1,0\ny,n\nY,N\nNULL,\n")
     assert values(table.read(LOAD), "yes", "no") == [(True, False)] * 6 + [(None, None)]
 
 
-def test_a_date_may_carry_midnight_and_spaces_around_numbers_do_not_count(tmp_path: Path) -> None:
+def test_a_date_may_include_midnight_and_spaces_around_numbers_are_ignored(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"Schema": "day date, n int, price decimal(9,2), ratio double"})
     table.put(LOAD, b"2024-03-05 00:00:00.000000, 7 ,12.50 , 1e-3\n2024-03-05,-7,.5,-inf\n")
     assert values(table.read(LOAD), "day", "n", "price", "ratio") == [
@@ -249,18 +249,18 @@ def test_a_date_may_carry_midnight_and_spaces_around_numbers_do_not_count(tmp_pa
     ]
 
 
-def test_a_column_declared_binary_takes_any_bytes(tmp_path: Path) -> None:
+def test_a_binary_column_accepts_any_bytes(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"Schema": "id int, data binary"})
     table.put(LOAD, b"1,\xff\xfe\n")
     assert values(table.read(LOAD), "id", "data") == [(1, b"\xff\xfe")]
 
 
-def test_empty_lines_are_no_rows_unless_the_file_has_one_column(tmp_path: Path) -> None:
+def test_empty_lines_are_not_rows_unless_the_file_has_one_column(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     table.put(CHANGE, b"I,1,a,x\n\nI,2,b,y\n\r\n\n")
     found = table.read(CHANGE)
     assert values(found) == [(1, "a", "x"), (2, "b", "y")]
-    assert places(found) == [0, 1]
+    assert row_numbers(found) == [0, 1]
 
     table.item = {"Schema": "note string"}
     table.put(LOAD, b"a\n\nb\n")
@@ -268,7 +268,7 @@ def test_empty_lines_are_no_rows_unless_the_file_has_one_column(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("quoted", [True, False])
-def test_a_file_of_many_pieces_is_read_as_one(tmp_path: Path, quoted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_many_chunks_is_read_as_one(tmp_path: Path, quoted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "CHUNK_BYTES", 1000)
     monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
     table = csv_table(tmp_path)
@@ -277,10 +277,10 @@ def test_a_file_of_many_pieces_is_read_as_one(tmp_path: Path, quoted: bool, monk
     table.put(CHANGE, "".join(f"I,{i},{text},x\n" for i in range(500)).encode())
     found = table.read(CHANGE)
     assert values(found) == [(i, name, "x") for i in range(500)]
-    assert places(found) == list(range(500))
+    assert row_numbers(found) == list(range(500))
 
 
-def test_a_row_longer_than_any_piece_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_longer_than_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "CHUNK_BYTES", 1000)
     monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
     table = csv_table(tmp_path)
@@ -289,7 +289,7 @@ def test_a_row_longer_than_any_piece_is_read(tmp_path: Path, monkeypatch: pytest
     assert values(table.read(CHANGE)) == [(1, long, "x"), (2, "b", "y")]
 
 
-def test_a_row_without_end_is_refused_before_it_fills_the_memory(
+def test_a_row_that_never_ends_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv, "_HEAD_BYTES", 1000)
@@ -321,12 +321,12 @@ def test_a_damaged_csv_file_is_refused_and_named(tmp_path: Path, name: str, cont
     assert caught.value.details["file"] == name
 
 
-def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="vanished"):
         csv_table(tmp_path).read(CHANGE)
 
 
-def test_a_transaction_file_gives_the_rows_of_its_table_in_commit_order(tmp_path: Path) -> None:
+def test_a_table_reads_its_rows_of_a_transaction_file_in_commit_order(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     text = (
         'I,orders,shop,1,a,x\nI,items,shop,1\nU,orders,shop,1,"b, c",NULL\nI,orders,other,7,z,z\nD,orders,shop,2,d,y\n'
@@ -334,7 +334,7 @@ def test_a_transaction_file_gives_the_rows_of_its_table_in_commit_order(tmp_path
     table.put("../../cdc/" + TRANSACTIONS, text.encode())
     found = table.read(TRANSACTIONS, "cdc")
     assert values(found, "Op", "id", "name", "city") == [("I", 1, "a", "x"), ("U", 1, "b, c", None), ("D", 2, "d", "y")]
-    assert places(found) == [0, 2, 4]
+    assert row_numbers(found) == [0, 2, 4]
     assert found.rows["_cdc_position"][0].as_py().startswith("202403051015001230|20240305-101500123/CDC_TXN-")
 
 
@@ -346,7 +346,7 @@ def test_a_row_of_the_table_with_too_few_fields_in_a_transaction_file_is_bad(tmp
     assert [(bad.row, bad.content) for bad in found.bad_rows] == [(1, "I,orders,shop,1")]
 
 
-def test_a_transaction_file_needs_the_columns_declared(tmp_path: Path) -> None:
+def test_a_transaction_file_needs_the_schema_attribute(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put("../../cdc/" + TRANSACTIONS, b"I,orders,shop,1,a,x\n")
     with pytest.raises(ConfigurationError, match="Schema attribute"):

@@ -1,4 +1,4 @@
-"""docs/formats.md names tests that exist, and every setting of a DMS endpoint for S3."""
+"""docs/formats.md names existing tests and every setting of a DMS endpoint for S3."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_setting_of_the_dms_endpoint_is_in_the_document() -> None:
     assert [name for name in settings if f"`{name}`" not in DOCUMENT] == []
 
 
-def test_every_row_of_its_tables_has_a_test_unless_nothing_shows_in_the_files() -> None:
+def test_every_table_row_names_a_test_unless_the_setting_does_not_affect_the_files() -> None:
     rows = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
     headers = {line for line in rows if line.endswith("| test |")}
     untested = [row for row in rows if row not in headers and "`test_" not in row]

@@ -1,4 +1,4 @@
-"""Parquet files as DMS writes them, one test a fact."""
+"""Raw Parquet files, one test per fact."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(tmp_path: Path) -> Table:
 def write(table: Table, relative: str, rows: pa.Table, **options: Any) -> None:
     path = table.raw / RAW_PREFIX / relative
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Like DMS, no Arrow schema in the file: what Parquet itself says of the types is all there is.
+    # Like DMS, write no Arrow schema: the file has only Parquet types.
     pq.write_table(rows, path, store_schema=False, **options)
 
 
@@ -43,12 +43,12 @@ def read_column(table: Table, values: pa.Array, **options: Any) -> pa.ChunkedArr
     return found.rows["value"]
 
 
-def places(found: ReadBatch) -> list[int]:
+def row_numbers(found: ReadBatch) -> list[int]:
     return [int(text.rpartition("|")[2]) for text in found.rows["_cdc_position"].to_pylist()]
 
 
 @pytest.mark.parametrize(
-    ("raw", "kept", "values"),
+    ("raw", "stored", "values"),
     [
         (pa.int8(), pa.int8(), [-128, 127]),
         (pa.int16(), pa.int16(), [-32768, 32767]),
@@ -59,9 +59,9 @@ def places(found: ReadBatch) -> list[int]:
         (pa.uint32(), pa.int64(), [0, 2**32 - 1]),
     ],
 )
-def test_integers_of_any_width_fit(table: Table, raw: pa.DataType, kept: pa.DataType, values: list[int]) -> None:
+def test_integers_of_any_width_fit(table: Table, raw: pa.DataType, stored: pa.DataType, values: list[int]) -> None:
     found = read_column(table, pa.array([*values, None], raw))
-    assert found.type == kept
+    assert found.type == stored
     assert found.to_pylist() == [*values, None]
 
 
@@ -109,13 +109,13 @@ def test_a_time_of_day_becomes_text_that_sorts(table: Table, kind: pa.DataType) 
     assert found.to_pylist() == ["01:02:03.004000", "23:59:59.000000", None]
 
 
-def test_booleans_floats_and_doubles_are_kept(table: Table) -> None:
+def test_booleans_floats_and_doubles_stay_unchanged(table: Table) -> None:
     assert read_column(table, pa.array([True, False, None])).to_pylist() == [True, False, None]
     assert read_column(table, pa.array([0.1, None], pa.float32())).type == pa.float32()
     assert read_column(table, pa.array([0.1, None], pa.float64())).to_pylist() == [0.1, None]
 
 
-def test_bytes_are_kept_as_they_are(table: Table) -> None:
+def test_bytes_stay_unchanged(table: Table) -> None:
     assert read_column(table, pa.array([b"\x00\xff", b"", None], pa.binary())).to_pylist() == [b"\x00\xff", b"", None]
     assert read_column(table, pa.array([b"\x00\xff", None], pa.binary(2))).to_pylist() == [b"\x00\xff", None]
 
@@ -175,15 +175,15 @@ def test_a_dictionary_column_of_arrow_is_read_as_its_values(table: Table) -> Non
     assert table.read(LOAD).rows["value"].to_pylist() == ["a", "b", "a", None]
 
 
-def test_row_numbers_run_on_through_row_groups(table: Table) -> None:
+def test_row_numbers_continue_across_row_groups(table: Table) -> None:
     rows = pa.table({"Op": ["I"] * 25, "id": pa.array(range(25), pa.int32())})
     write(table, CHANGE, rows, row_group_size=10)
     found = table.read(CHANGE)
     assert found.rows["id"].to_pylist() == list(range(25))
-    assert places(found) == list(range(25))
+    assert row_numbers(found) == list(range(25))
 
 
-def test_a_file_without_rows_gives_none(table: Table) -> None:
+def test_a_file_without_rows_is_read_as_no_rows(table: Table) -> None:
     write(table, CHANGE, pa.table({"Op": pa.array(["I"]), "id": pa.array([1], pa.int32())}))
     table.load_incremental()
     write(
@@ -230,7 +230,7 @@ def test_a_damaged_parquet_file_is_refused_and_named(table: Table, content: byte
         ("bigint", pa.array([1, 2**64 - 1], pa.uint64()), [1]),
     ],
 )
-def test_a_value_that_a_declared_type_would_cut_is_a_bad_row(
+def test_a_value_that_does_not_fit_the_declared_type_makes_the_row_bad(
     tmp_path: Path, declared: str, values: pa.Array, bad: list[int]
 ) -> None:
     table = Table(tmp_path, IDS, {"Schema": f"value {declared}"})

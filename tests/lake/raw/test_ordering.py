@@ -1,4 +1,4 @@
-"""Encoded ordering values sort as the values do; positions sort as the changes do."""
+"""Encoded ordering values sort like the values, and positions sort like the changes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def encoded(values: list[Any], kind: pa.DataType) -> list[str]:
     return texts
 
 
-def placed(values: list[Any], kind: pa.DataType) -> list[bytes]:
-    """Positions of change rows with these ordering values, as the bytes that are compared."""
+def positions(values: list[Any], kind: pa.DataType) -> list[bytes]:
+    """Positions of change rows with these ordering values, as compared bytes."""
     return [position(FILE, 0, ordering).encode() for ordering in encoded(values, kind)]
 
 
 def assert_ordered(values: list[Any], kind: pa.DataType, key: Callable[[Any], Any] = lambda value: value) -> None:
-    for first, first_place in zip(values, placed(values, kind), strict=True):
-        for second, second_place in zip(values, placed(values, kind), strict=True):
-            assert (first_place < second_place) == (key(first) < key(second)), (first, second)
+    for first, first_position in zip(values, positions(values, kind), strict=True):
+        for second, second_position in zip(values, positions(values, kind), strict=True):
+            assert (first_position < second_position) == (key(first) < key(second)), (first, second)
 
 
 moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(timezone.utc))  # noqa: DTZ001 - hypothesis wants bounds without zone
@@ -46,7 +46,7 @@ def test_integers_keep_their_order(values: list[int]) -> None:
 
 
 @given(st.lists(st.integers(-128, 127), max_size=8))
-def test_an_integer_is_encoded_alike_in_every_width(values: list[int]) -> None:
+def test_an_integer_has_the_same_encoding_in_every_width(values: list[int]) -> None:
     assert encoded(values, pa.int8()) == encoded(values, pa.int64())
 
 
@@ -71,11 +71,11 @@ def test_doubles_keep_their_order(values: list[float]) -> None:
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False), max_size=8))
-def test_floats_are_encoded_as_doubles_are(values: list[float]) -> None:
+def test_floats_are_encoded_like_doubles(values: list[float]) -> None:
     assert encoded(values, pa.float32()) == encoded(values, pa.float64())
 
 
-def test_not_a_number_is_above_infinity_and_minus_zero_is_zero() -> None:
+def test_nan_is_above_infinity_and_negative_zero_equals_zero() -> None:
     infinity, nan, other_nan, minus_zero, zero = encoded([math.inf, math.nan, -math.nan, -0.0, 0.0], pa.float64())
     assert infinity < nan == other_nan
     assert minus_zero == zero
@@ -89,7 +89,7 @@ def test_decimals_keep_their_order(values: list[Decimal]) -> None:
     assert_ordered(values, pa.decimal128(38, 6))
 
 
-def test_decimals_of_two_scales_are_compared_by_value() -> None:
+def test_decimals_of_different_scales_compare_by_value() -> None:
     coarse = encoded([Decimal("-2.0"), Decimal("-1.5"), Decimal("1.5"), Decimal("2.0")], pa.decimal128(4, 1))
     fine = encoded([Decimal("-1.51"), Decimal("-1.50"), Decimal("1.50"), Decimal("1.51")], pa.decimal128(10, 2))
     assert coarse[0] < fine[0] < coarse[1] == fine[1] < coarse[2] == fine[2] < fine[3] < coarse[3]
@@ -113,7 +113,7 @@ def test_decimals_of_any_length_keep_their_order() -> None:
 
 
 @given(st.lists(st.text(st.characters(min_codepoint=2, codec="utf-8"), max_size=4), max_size=8))
-def test_text_keeps_the_order_of_its_bytes_whatever_follows(values: list[str]) -> None:
+def test_text_sorts_by_bytes_whatever_follows(values: list[str]) -> None:
     assert_ordered([*values, "", "ab", "abc", "ab|", " "], pa.string(), lambda text: text.encode())
 
 
@@ -136,18 +136,18 @@ def test_bytes_keep_their_order(values: list[bytes]) -> None:
     ],
 )
 def test_null_sorts_below_every_value(lowest: Any, kind: pa.DataType) -> None:
-    null, value = placed([None, lowest], kind)
+    null, value = positions([None, lowest], kind)
     assert encoded([None], kind) == [NULL_ORDERING]
     assert null < value
 
 
-def test_a_file_with_a_change_sequence_and_one_without_sort_by_time() -> None:
+def test_files_with_and_without_a_change_sequence_sort_by_time() -> None:
     earlier, later = "20240305-101500000.csv", "20240305-1016000009.csv"
     sequence = "2024030510153000" + "0000000000000000007"
     assert position(earlier, 0) < position(FILE, 0, sequence) < position(later, 0)
 
 
-def test_the_time_in_a_name_has_eighteen_digits_wherever_the_file_lies() -> None:
+def test_the_time_in_a_file_name_has_18_digits_in_any_folder() -> None:
     assert file_ordering("2024/03/05/20240305-101500123.csv.gz") == "202403051015001230"
     assert file_ordering("20240305-1015001234.csv") == "202403051015001234"
     assert file_ordering("CDC_TXN-20240305101500123.csv") == "202403051015001230"

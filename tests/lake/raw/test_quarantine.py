@@ -1,4 +1,4 @@
-"""Bad rows through the whole engine: stopped by default, put aside and counted where the operator allows it."""
+"""Bad rows in the whole engine: they stop a table by default; if allowed, they are quarantined and counted."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def loaded(folder: Path, **item: str) -> Table:
     return table
 
 
-def aside(table: Table, change: int) -> list[dict[str, Any]]:
+def quarantined(table: Table, change: int) -> list[dict[str, Any]]:
     texts = [table.log.store.get(key) for key in table.log.record(change).quarantine]
     return [json.loads(line) for text in texts for line in (text or b"").decode().splitlines()]
 
 
-def test_one_bad_row_stops_the_table_by_default_and_says_how_many_there_are(tmp_path: Path) -> None:
+def test_bad_rows_stop_the_table_by_default_and_the_error_counts_them(tmp_path: Path) -> None:
     table = loaded(tmp_path)
     table.put("20240305-101500000.csv", CHANGES)
     with pytest.raises(BadRowError, match=r"the first of 4 bad rows.*MaxQuarantinedRows to 4 or more") as caught:
@@ -43,21 +43,21 @@ def test_one_bad_row_stops_the_table_by_default_and_says_how_many_there_are(tmp_
     assert table.log.head() == 1
 
 
-def test_allowed_bad_rows_are_put_aside_with_file_row_and_reason_and_the_good_ones_applied(tmp_path: Path) -> None:
+def test_allowed_bad_rows_are_quarantined_with_file_row_and_reason_and_good_rows_applied(tmp_path: Path) -> None:
     table = loaded(tmp_path, MaxQuarantinedRows="4")
     table.put("20240305-101500000.csv", CHANGES)
     summary = table.load_incremental()
     assert [found.row["id"] for found in table.rows()] == [4]
-    kept = aside(table, 2)
-    assert [(one["file"], one["row"]) for one in kept] == [("20240305-101500000.csv", row) for row in BAD_ROWS]
-    assert "three" in str(kept[0]["content"])
-    assert all(one["reason"] for one in kept)
+    bad_rows = quarantined(table, 2)
+    assert [(one["file"], one["row"]) for one in bad_rows] == [("20240305-101500000.csv", row) for row in BAD_ROWS]
+    assert "three" in str(bad_rows[0]["content"])
+    assert all(one["reason"] for one in bad_rows)
     books = Books(**summary["books"])
     assert (books.read, books.read_unknown, books.quarantined) == (7, 4, 4)
     assert (books.applied, books.superseded, books.inserted, books.deleted) == (2, 1, 1, 1)
 
 
-def test_one_bad_row_more_than_allowed_stops_the_table_and_leaves_nothing_aside(tmp_path: Path) -> None:
+def test_more_bad_rows_than_allowed_stop_the_table(tmp_path: Path) -> None:
     table = loaded(tmp_path, MaxQuarantinedRows="3")
     table.put("20240305-101500000.csv", CHANGES)
     with pytest.raises(BadRowError, match="the first of 4 bad rows"):
@@ -74,15 +74,15 @@ def test_bad_rows_of_several_files_count_together(tmp_path: Path) -> None:
         table.load_incremental()
 
 
-def test_repeated_keys_of_a_full_load_are_put_aside_but_the_last(tmp_path: Path) -> None:
+def test_all_but_the_last_row_of_a_repeated_full_load_key_are_quarantined(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {**ITEM, "MaxQuarantinedRows": "2"})
     table.put("LOAD00000001.csv", b"1,first,1\n2,other,1\n1,second,1\n")
     table.put("LOAD00000002.csv", b"1,third,1\n")
     summary = table.load_initial()
     assert {found.row["id"]: found.row["name"] for found in table.rows()} == {1: "third", 2: "other"}
     assert {found.position for found in table.rows()} == {""}
-    kept = aside(table, 1)
-    assert [(one["file"], one["row"], one["content"]["name"]) for one in kept] == [
+    bad_rows = quarantined(table, 1)
+    assert [(one["file"], one["row"], one["content"]["name"]) for one in bad_rows] == [
         ("LOAD00000001.csv", 0, "first"),
         ("LOAD00000001.csv", 2, "second"),
     ]

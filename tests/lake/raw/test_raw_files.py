@@ -1,4 +1,4 @@
-"""What raw files may look like, and what happens to those that cannot be taken."""
+"""Which raw files are accepted, and what happens to the others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_csv_with_header_needs_no_schema_and_reads_as_text(tmp_path: Path) -> No
     assert plain(table) == [{"id": "1", "zip": "00501"}, {"id": "2", "zip": None}]
 
 
-def test_csv_header_and_schema_give_names_from_the_header_and_types_from_the_schema(persons: Table) -> None:
+def test_csv_takes_names_from_the_header_and_types_from_the_schema_attribute(persons: Table) -> None:
     persons.put("LOAD00000001.csv", b"city,id,fullname\nUlm,3,Cy\n")
     persons.load_initial()
     assert plain(persons) == [{"id": 3, "fullname": "Cy", "city": "Ulm"}]
@@ -108,7 +108,7 @@ def test_another_delimiter_and_null_text_are_settings(tmp_path: Path) -> None:
     assert plain(table) == [{"id": 1, "fullname": "NULL", "city": None}]
 
 
-def test_change_files_lie_flat_and_under_date_folders(persons: Table) -> None:
+def test_change_files_may_be_in_date_folders(persons: Table) -> None:
     persons.put("LOAD00000001.csv", b"1,a,x\n")
     persons.load_initial()
     persons.put("20240305-101500123.csv", b"U,1,b,x\n")
@@ -203,14 +203,14 @@ def test_a_new_column_is_null_in_old_rows_and_a_missing_one_in_new_rows(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "kind", "told"),
+    ("content", "kind", "message"),
     [
         (b"", UnreadableFileError, "20240305-101500000"),
         (b"PAR1 and then nothing of the sort", UnreadableFileError, "20240305-101500000"),
     ],
 )
 def test_a_damaged_parquet_file_is_named_and_nothing_is_applied(
-    tmp_path: Path, content: bytes, kind: type[InputError], told: str
+    tmp_path: Path, content: bytes, kind: type[InputError], message: str
 ) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
@@ -218,13 +218,13 @@ def test_a_damaged_parquet_file_is_named_and_nothing_is_applied(
     table.write_changes("20240305-091500000.parquet", [("D", {"id": 1, "fullname": "a", "city": "x"})])
     table.put("20240305-101500000.parquet", content)
     before = table.files()
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         table.load_incremental()
     assert table.files() == before
     assert table.log.head() == 1
 
 
-def test_a_parquet_file_cut_in_its_pages_is_named(tmp_path: Path) -> None:
+def test_a_parquet_file_with_damaged_pages_is_named(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.write_load([{"id": i, "fullname": f"name {i}" * 9, "city": "x"} for i in range(3000)])
     path = table.raw / RAW_PREFIX / "LOAD00000001.parquet"
@@ -236,7 +236,7 @@ def test_a_parquet_file_cut_in_its_pages_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "error", "told"),
+    ("line", "error", "message"),
     [
         (b"X,1,a,x\n", BadRowError, "not I, U or D"),
         (b"U,one,a,x\n", BadRowError, "column id is not a valid int"),
@@ -245,12 +245,12 @@ def test_a_parquet_file_cut_in_its_pages_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_row_is_named_by_file_and_row_and_nothing_is_applied(
-    persons: Table, line: bytes, error: type[InputError], told: str
+    persons: Table, line: bytes, error: type[InputError], message: str
 ) -> None:
     persons.put("LOAD00000001.csv", b"1,a,x\n")
     persons.load_initial()
     persons.put("20240305-101500000.csv", b"U,1,b,x\n" + b"I,2,c,x\n" + line)
-    with pytest.raises(error, match=told) as caught:
+    with pytest.raises(error, match=message) as caught:
         persons.load_incremental()
     assert caught.value.details["file"] == "20240305-101500000.csv"
     if error is BadRowError:
@@ -258,7 +258,7 @@ def test_a_bad_row_is_named_by_file_and_row_and_nothing_is_applied(
     assert plain(persons) == [{"id": 1, "fullname": "a", "city": "x"}]
 
 
-def test_a_type_that_has_no_common_type_with_the_lakes_stops_the_table(tmp_path: Path) -> None:
+def test_a_column_without_a_common_type_stops_the_table(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
     table.load_initial()
@@ -269,7 +269,7 @@ def test_a_type_that_has_no_common_type_with_the_lakes_stops_the_table(tmp_path:
     assert table.log.head() == 1
 
 
-def test_a_key_that_comes_twice_in_a_full_load_is_refused(tmp_path: Path) -> None:
+def test_a_repeated_key_in_a_full_load_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     row = {"id": 1, "fullname": "a", "city": "x"}
     table.write_load([row, row])
@@ -290,11 +290,11 @@ def test_a_key_or_partition_column_that_does_not_exist_is_a_clear_error(tmp_path
         table.load_initial()
 
 
-def test_files_in_the_lake_folder_that_are_not_ours_are_never_mixed_in(tmp_path: Path) -> None:
+def test_foreign_files_in_the_lake_folder_are_never_mixed_in(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     folder = table.lake / table.layout.table_prefix
     folder.mkdir(parents=True)
-    (folder / "part-00000.snappy.parquet").write_bytes(b"somebody's")
+    (folder / "part-00000.snappy.parquet").write_bytes(b"foreign")
     table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
     with pytest.raises(LakeFilesError, match="did not write"):
         table.load_initial()

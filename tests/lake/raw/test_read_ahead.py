@@ -1,4 +1,4 @@
-"""Many small raw files are read at once, and come in order all the same."""
+"""Many small raw files are read concurrently and returned in order."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Bucket:
     """A local folder whose files take a while to open.
 
     Attributes:
-        most_at_once: How many were being opened at the same time.
+        max_concurrent: Largest number of files that were being opened at once.
     """
 
     def __init__(self) -> None:
-        self.most_at_once = self._now = 0
+        self.max_concurrent = self._now = 0
         self._lock = Lock()
 
     def open(self, path: str) -> pa.NativeFile:
         with self._lock:
             self._now += 1
-            self.most_at_once = max(self.most_at_once, self._now)
+            self.max_concurrent = max(self.max_concurrent, self._now)
         time.sleep(LATENCY_S)
         with self._lock:
             self._now -= 1
@@ -57,16 +57,16 @@ class Bucket:
 
 
 def slices(folder: Path, size_bytes: int | None = None) -> list[Slice]:
-    """Change files of one row each, whose key is the file's number; `size_bytes` is what they are said to have."""
-    found = []
+    """Change files of one row each, whose key is the file's number; `size_bytes` overrides their size."""
+    parts = []
     for number in range(FILES):
         path = folder / f"20240305-1015{number:02d}000.parquet"
         pq.write_table(pa.table({"Op": ["I"], "id": pa.array([number], pa.int64())}), path)
         entry = ListedObject(str(path), path.stat().st_size, datetime(2024, 3, 5, tzinfo=timezone.utc))
         file = parse_raw_file(entry, f"{folder}/")
         assert file is not None
-        found.append(Slice(file, size_bytes or file.size_bytes))
-    return found
+        parts.append(Slice(file, size_bytes or file.size_bytes))
+    return parts
 
 
 def keys(bucket: Bucket, parts: list[Slice]) -> list[int]:
@@ -74,25 +74,25 @@ def keys(bucket: Bucket, parts: list[Slice]) -> list[int]:
     return [key for batch in batches for key in batch.rows["id"].to_pylist()]
 
 
-def test_small_files_are_read_at_once_and_come_in_order(tmp_path: Path) -> None:
+def test_small_files_are_read_concurrently_and_returned_in_order(tmp_path: Path) -> None:
     bucket = Bucket()
     assert keys(bucket, slices(tmp_path)) == list(range(FILES))
-    assert READS_AHEAD / 2 < bucket.most_at_once <= READS_AHEAD
+    assert READS_AHEAD / 2 < bucket.max_concurrent <= READS_AHEAD
 
 
-def test_large_ones_are_read_when_they_have_their_turn(tmp_path: Path) -> None:
+def test_large_files_are_read_one_at_a_time(tmp_path: Path) -> None:
     bucket = Bucket()
     assert keys(bucket, slices(tmp_path, SMALL_BYTES + 1)) == list(range(FILES))
-    assert bucket.most_at_once == 1
+    assert bucket.max_concurrent == 1
 
 
-def test_a_large_one_among_small_ones_keeps_its_place(tmp_path: Path) -> None:
+def test_a_large_file_between_small_ones_keeps_its_place(tmp_path: Path) -> None:
     parts = slices(tmp_path)
     parts[7] = Slice(parts[7].file, SMALL_BYTES + 1)
     assert keys(Bucket(), parts) == list(range(FILES))
 
 
-def test_rows_before_a_damaged_file_come_and_then_the_error_that_names_it(tmp_path: Path) -> None:
+def test_rows_before_a_damaged_file_are_read_before_the_error(tmp_path: Path) -> None:
     parts = slices(tmp_path)
     (tmp_path / parts[20].file.relative).write_bytes(b"no Parquet")
     batches = read_all(LocalFileSystem(), parts, SHAPE, SETTINGS, TABLE)

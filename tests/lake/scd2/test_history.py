@@ -1,4 +1,4 @@
-"""The history of a table: what its versions tell, which files a change touches, and when there can be none."""
+"""The history of a table: its versions, the files that a change rewrites, and tables that cannot have one."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def load(table: Table, when: datetime, rows: list[dict[str, Any]]) -> int:
 
 def change(table: Table, when: datetime, *rows: tuple[str, dict[str, Any]]) -> int:
     table.write_changes(f"{when:%Y%m%d-%H%M%S}000.parquet", list(rows))
-    made: int = table.load_incremental()["change"]
-    return made
+    number: int = table.load_incremental()["change"]
+    return number
 
 
-def told(found: Sequence[Version]) -> list[tuple[Any, ...]]:
+def summary(found: Sequence[Version]) -> list[tuple[Any, ...]]:
     return [(one.row["id"], one.row["name"], one.operation, one.valid_from, one.valid_to) for one in found]
 
 
@@ -79,16 +79,14 @@ PUBLISHED_TYPE_2 = {
 
 @pytest.mark.parametrize("runs", [1, 2, 8])
 @pytest.mark.parametrize("step", [1, 3, 5, 7])
-def test_the_published_example_gives_its_tables_in_whatever_order_it_comes(
-    tmp_path: Path, runs: int, step: int
-) -> None:
+def test_the_published_example_yields_its_tables_in_any_order(tmp_path: Path, runs: int, step: int) -> None:
     columns = pa.schema([("userId", pa.int64()), ("name", pa.string()), ("city", pa.string())])
     users = Table(tmp_path, columns, {"PrimaryKey": "userId", "History": "true"})
-    for place in range(len(CHANGES)):
-        user, name, city, op, number = CHANGES[place * step % len(CHANGES)]
-        path = f"20240101-00000{number}00{place}.parquet"
+    for index in range(len(CHANGES)):
+        user, name, city, op, number = CHANGES[index * step % len(CHANGES)]
+        path = f"20240101-00000{number}00{index}.parquet"
         users.write_changes(path, [(op, {"userId": user, "name": name, "city": city})])
-        if place % (len(CHANGES) // runs) == 0:
+        if index % (len(CHANGES) // runs) == 0:
             users.load_incremental()
     users.load_incremental()
 
@@ -103,19 +101,19 @@ def test_the_published_example_gives_its_tables_in_whatever_order_it_comes(
     assert [tuple(one.row.values()) for one in found if one.operation == "delete"] == [(123, "Isabel", "Chihuahua")]
 
 
-def test_a_key_that_comes_back_after_its_delete_is_inserted_again(table: Table) -> None:
+def test_a_key_that_returns_after_its_delete_is_an_insert(table: Table) -> None:
     change(table, JANUARY, ("I", row(1, "a")), ("U", row(1, "b")))
     change(table, FEBRUARY, ("D", row(1)))
     change(table, MARCH, ("U", row(1, "c")))
-    assert told(versions(table, KEY)) == [
-        (1, "a", "insert", JANUARY, JANUARY),  # two changes in one file: the time is the same, and the order is not
+    assert summary(versions(table, KEY)) == [
+        (1, "a", "insert", JANUARY, JANUARY),  # two changes in one file: same time, but in order
         (1, "b", "update", JANUARY, FEBRUARY),
         (1, "b", "delete", FEBRUARY, MARCH),
         (1, "c", "insert", MARCH, None),
     ]
 
 
-def test_a_late_row_goes_between_its_neighbours_and_touches_no_file_but_theirs(table: Table) -> None:
+def test_a_late_row_goes_between_its_neighbors_and_only_their_files_change(table: Table) -> None:
     table.item["LateWindowHours"] = "9999"
     change(table, JANUARY, ("I", row(1, "a")), ("I", row(2, "a")), ("I", row(3, "z")))
     change(table, FEBRUARY, ("U", row(1, "c")), ("U", row(2, "c")))
@@ -124,7 +122,7 @@ def test_a_late_row_goes_between_its_neighbours_and_touches_no_file_but_theirs(t
     before = version_files(table)
     late = JANUARY + timedelta(days=1)
     change(table, late, ("U", row(1, "b")))
-    found = [one for one in told(versions(table, KEY)) if one[0] == 1]
+    found = [one for one in summary(versions(table, KEY)) if one[0] == 1]
     assert found == [
         (1, "a", "insert", JANUARY, late),
         (1, "b", "update", late, FEBRUARY),
@@ -132,13 +130,13 @@ def test_a_late_row_goes_between_its_neighbours_and_touches_no_file_but_theirs(t
         (1, "d", "update", MARCH, None),
     ]
     after = version_files(table)
-    gone = before.keys() - after.keys()
-    assert len(gone) == 1
-    assert {name: data for name, data in before.items() if name not in gone}.items() <= after.items()
+    removed = before.keys() - after.keys()
+    assert len(removed) == 1
+    assert {name: data for name, data in before.items() if name not in removed}.items() <= after.items()
 
 
 def test_closed_files_of_past_months_stay_as_they_are(table: Table) -> None:
-    """A change adds to the month that a version was opened in, and leaves what lies there alone."""
+    """A change adds files to the month in which a version was opened, and leaves existing files as they are."""
     load(table, JANUARY, [row(number, "loaded") for number in range(20)])
     for days in range(10):
         when = FEBRUARY + timedelta(days=5 * days)
@@ -153,7 +151,7 @@ def closed_files(table: Table) -> dict[str, bytes]:
     return {name: data for name, data in version_files(table).items() if name in closed}
 
 
-def test_small_files_of_a_month_become_one_before_they_are_many(table: Table) -> None:
+def test_small_files_of_a_month_are_merged_before_there_are_many(table: Table) -> None:
     load(table, JANUARY, [row(1, "loaded")])
     for hours in range(2 * MAX_SMALL_FILES):
         change(table, FEBRUARY + timedelta(hours=hours), ("U", row(1, str(hours))))
@@ -161,7 +159,7 @@ def test_small_files_of_a_month_become_one_before_they_are_many(table: Table) ->
     assert len(version_rows(table)) == 2 * MAX_SMALL_FILES + 1
 
 
-def test_rollback_and_reapply_give_the_very_same_files(tmp_path: Path) -> None:
+def test_rollback_and_reapply_restore_the_same_files(tmp_path: Path) -> None:
     table = TableOverTime(tmp_path, COLUMNS, ITEM)
     table.load([row(1, "a"), row(2, "b")])
     seen = [version_files(table)]
@@ -180,7 +178,7 @@ def test_rollback_and_reapply_give_the_very_same_files(tmp_path: Path) -> None:
     check_newest_are_the_table(table, KEY)
 
 
-def test_a_clean_up_takes_what_no_retained_change_needs_of_the_history_too(tmp_path: Path) -> None:
+def test_a_clean_up_deletes_history_files_that_no_retained_change_needs(tmp_path: Path) -> None:
     table = TableOverTime(tmp_path, COLUMNS, ITEM)
     table.load([row(1, "a")])
     for name in "bcd":
@@ -195,11 +193,11 @@ def test_a_clean_up_takes_what_no_retained_change_needs_of_the_history_too(tmp_p
     assert not any((table.lake / table.layout.retired_key(path)).exists() for path in retired)
 
 
-def test_a_reload_writes_what_differs_and_nothing_else(table: Table) -> None:
+def test_a_reload_writes_only_differences(table: Table) -> None:
     load(table, JANUARY, [row(1, "same"), row(2, "old"), row(3, "gone"), row(4, None)])
     change(table, FEBRUARY, ("D", row(4)), ("I", row(5, "same")))
     first = load(table, MARCH, [row(1, "same"), row(2, "new"), row(4, None), row(5, "same"), row(6, "more")])
-    assert told(versions(table, KEY, (1, first))) == [
+    assert summary(versions(table, KEY, (1, first))) == [
         (1, "same", "insert", JANUARY, None),
         (2, "old", "insert", JANUARY, MARCH),
         (2, "new", "update", MARCH, None),
@@ -216,31 +214,31 @@ def test_a_reload_writes_what_differs_and_nothing_else(table: Table) -> None:
     assert version_files(table) == files
 
 
-def test_turned_on_later_it_begins_with_the_rows_of_the_table(table: Table) -> None:
+def test_a_history_turned_on_later_begins_with_the_rows_of_the_table(table: Table) -> None:
     table.item["History"] = "false"
     load(table, JANUARY, [row(1, "loaded"), row(2, "loaded"), row(3, "loaded")])
     change(table, FEBRUARY, ("U", row(2, "changed")), ("D", row(3)))
     assert version_files(table) == {}
     table.item["History"] = "true"
     change(table, MARCH, ("U", row(1, "new")))
-    assert told(versions(table, KEY)) == [
+    assert summary(versions(table, KEY)) == [
         (1, "loaded", "insert", JANUARY, MARCH),
         (1, "new", "update", MARCH, None),
         (2, "changed", "insert", FEBRUARY, None),
     ]
 
 
-def test_a_row_older_than_a_delete_before_the_history_began_does_not_come_back(table: Table) -> None:
+def test_a_row_older_than_a_delete_before_the_history_began_stays_deleted(table: Table) -> None:
     table.item |= {"History": "false", "LateWindowHours": "9999"}
     change(table, JANUARY, ("I", row(1, "a")))
     change(table, MARCH, ("D", row(1)))
     table.item["History"] = "true"
     change(table, FEBRUARY, ("U", row(1, "late")))
     assert table.rows() == []
-    assert told(versions(table, KEY)) == [(1, "late", "insert", FEBRUARY, MARCH), (1, "late", "delete", MARCH, None)]
+    assert summary(versions(table, KEY)) == [(1, "late", "insert", FEBRUARY, MARCH), (1, "late", "delete", MARCH, None)]
 
 
-def test_turned_off_it_stays_as_it_is_and_on_again_it_catches_up(table: Table) -> None:
+def test_a_history_turned_off_stays_unchanged_and_catches_up_when_turned_on(table: Table) -> None:
     load(table, JANUARY, [row(1, "a"), row(2, "b"), row(3, "c")])
     files = version_files(table)
     table.item["History"] = "false"
@@ -249,8 +247,8 @@ def test_turned_off_it_stays_as_it_is_and_on_again_it_catches_up(table: Table) -
     assert version_files(table) == files
     table.item["History"] = "true"
     change(table, MARCH, ("U", row(3, "d")))
-    now = datetime(2024, 3, 5, tzinfo=timezone.utc)  # when the delete was found
-    assert told(versions(table, KEY)) == [
+    now = datetime(2024, 3, 5, tzinfo=timezone.utc)  # when the delete was detected
+    assert summary(versions(table, KEY)) == [
         (1, "a", "insert", JANUARY, FEBRUARY + timedelta(days=1)),
         (1, "seen", "update", FEBRUARY + timedelta(days=1), None),
         (2, "b", "insert", JANUARY, now),
@@ -260,9 +258,9 @@ def test_turned_off_it_stays_as_it_is_and_on_again_it_catches_up(table: Table) -
     ]
 
 
-def test_times_are_those_of_the_column_then_the_change_sequence_then_the_file(table: Table) -> None:
+def test_times_come_from_the_column_then_the_change_sequence_then_the_file(table: Table) -> None:
     table.item["HistoryTimeColumn"] = "seen"
-    change(table, MARCH, ("I", row(1, "told", JANUARY)), ("I", row(2, "not told")))
+    change(table, MARCH, ("I", row(1, "with time", JANUARY)), ("I", row(2, "without time")))
     assert [one.valid_from for one in versions(table, KEY)] == [JANUARY, MARCH]
     sequence = "2024031010203045" + "7" * 19
     positions = [
@@ -280,19 +278,19 @@ def test_times_are_those_of_the_column_then_the_change_sequence_then_the_file(ta
     ]
 
 
-def test_a_type_that_grows_is_the_same_in_all_files(table: Table) -> None:
+def test_a_widened_type_is_the_same_in_all_files(table: Table) -> None:
     narrow = pa.schema([("id", pa.int32()), ("name", pa.string()), ("seen", pa.timestamp("us", tz="UTC"))])
     table.columns = narrow
     change(table, JANUARY, ("I", row(1, "a")), ("I", row(2, "b")))
     change(table, FEBRUARY, ("U", row(1, "c")))
     table.columns = COLUMNS
     change(table, MARCH, ("U", row(1, "d")))
-    assert [one[1] for one in told(versions(table, KEY))] == ["a", "c", "d", "b"]
+    assert [one[1] for one in summary(versions(table, KEY))] == ["a", "c", "d", "b"]
     folder = table.lake / table.layout.history_prefix
     assert {pq.read_schema(folder / name).field("id").type for name in version_files(table)} == {pa.int64()}
 
 
-def test_files_of_the_history_that_vanish_or_appear_are_noticed_and_put_right(table: Table) -> None:
+def test_vanished_and_foreign_files_of_the_history_are_detected_and_repaired(table: Table) -> None:
     load(table, JANUARY, [row(1, "a")])
     folder, before = table.lake / table.layout.history_prefix, version_files(table)
     (name,) = before
@@ -310,7 +308,7 @@ def test_files_of_the_history_that_vanish_or_appear_are_noticed_and_put_right(ta
     check_newest_are_the_table(table, KEY)
 
 
-def test_a_vanished_file_of_the_history_stops_a_reload_as_well(table: Table) -> None:
+def test_a_vanished_file_of_the_history_stops_a_reload_too(table: Table) -> None:
     load(table, JANUARY, [row(1, "a")])
     (name,) = version_files(table)
     (table.lake / table.layout.history_prefix / name).unlink()
@@ -334,7 +332,7 @@ def test_a_table_that_cannot_have_a_history_is_refused(table: Table, item: dict[
     assert table.log.head() == 0
 
 
-def test_a_column_named_as_one_of_the_history_is_refused(tmp_path: Path) -> None:
+def test_a_column_named_like_one_of_the_history_is_refused(tmp_path: Path) -> None:
     columns = pa.schema([("id", pa.int64()), ("Operation", pa.string())])
     table = Table(tmp_path, columns, ITEM)
     with pytest.raises(ConfigurationError, match="has a column operation"):
@@ -355,25 +353,25 @@ def test_two_tables_never_share_the_folder_of_a_history(table: Table) -> None:
     table.item["History"] = "false"
     load(table, JANUARY, [row(1, "a")])
     log = table.log
-    neighbour = LakeLayout("lake", "", TableName("shop", other))
-    log.store.put(neighbour.change_key(1), log.store.get(table.layout.change_key(1)) or b"")
+    neighbor = LakeLayout("lake", "", TableName("shop", other))
+    log.store.put(neighbor.change_key(1), log.store.get(table.layout.change_key(1)) or b"")
     table.item["History"] = "true"
     with pytest.raises(ConfigurationError, match=r"needs a folder that the table shop\.orders_history uses"):
         change(table, FEBRUARY, ("I", row(2, "b")))
-    log.store.delete([neighbour.change_key(1)])
-    (table.lake / neighbour.table_prefix).mkdir()
-    (table.lake / neighbour.table_prefix / "theirs.parquet").write_bytes(b"")
+    log.store.delete([neighbor.change_key(1)])
+    (table.lake / neighbor.table_prefix).mkdir()
+    (table.lake / neighbor.table_prefix / "theirs.parquet").write_bytes(b"")
     with pytest.raises(LakeFilesError, match="contains files that cdclake did not write"):
         table.load_incremental()
 
 
-def test_a_table_that_lies_where_a_history_is_is_refused(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_in_the_folder_of_a_history_is_refused(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     load(table, JANUARY, [row(1, "a")])
     table.item["History"] = "false"
     monkeypatch.setattr("tests.lake.table.NAME", TableName("shop", "orders_history"))
     with pytest.raises(ConfigurationError, match=r"contains the history of shop\.orders"):
         change(table, FEBRUARY, ("I", row(2, "b")))
-    with pytest.raises(ConfigurationError, match="history"):  # what repair and adopt look at
+    with pytest.raises(ConfigurationError, match="history"):  # what repair and adopt call
         compare(table.log, ())
 
 
@@ -385,7 +383,7 @@ def test_snapshots_from_before_there_were_histories_can_be_read() -> None:
     assert now.all_files == ()
 
 
-def test_months_are_those_of_the_folders(table: Table) -> None:
+def test_versions_are_in_folders_by_month(table: Table) -> None:
     load(table, JANUARY, [row(number, "a") for number in range(3)])
     change(table, MARCH, ("U", row(1, "b")))
     folders = {re.sub(r"/[^/]+$", "", name) for name in version_files(table)}
@@ -393,15 +391,15 @@ def test_months_are_those_of_the_folders(table: Table) -> None:
 
 
 @pytest.mark.spark
-def test_on_spark_it_is_the_same(tmp_path: Path, spark: Any) -> None:
-    made = []
-    for name, place in (("spark", spark), ("here", None)):
+def test_spark_writes_the_same_history(tmp_path: Path, spark: Any) -> None:
+    results = []
+    for name, backend in (("spark", spark), ("here", None)):
         (tmp_path / name).mkdir()
         table = Table(tmp_path / name, COLUMNS, {**ITEM, "TargetFileBytes": "2000"})
-        table.spark = place or table.spark
+        table.spark = backend or table.spark
         load(table, JANUARY, [row(number, "loaded") for number in range(400)])
         change(table, FEBRUARY, *(("U", row(number, "new")) for number in range(0, 400, 3)))
         first = load(table, MARCH, [row(number, "loaded") for number in range(200)])
-        made.append(versions(table, KEY, (1, first)))
-    assert made[0] == made[1]
-    assert len(list(itertools.groupby(made[0], lambda one: one.row["id"]))) == 400
+        results.append(versions(table, KEY, (1, first)))
+    assert results[0] == results[1]
+    assert len(list(itertools.groupby(results[0], lambda one: one.row["id"]))) == 400

@@ -1,4 +1,4 @@
-"""The history equals the reference history, whatever the rows, and however they come and are cut into runs."""
+"""The history equals the reference history for any rows, any order of arrival and any split into runs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from tests.lake.table import RAW_PREFIX, Table, by_key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.lake.spark.backend import Backend
     from cdclake.oracle import ChangeRow, Row
 
 TIME_COLUMNS = st.sampled_from([None, "at"])
 
 
 class _Feeding:
-    """A table that gets one feed after the other, each of a full load or none and change files, a day apart."""
+    """A table that gets feeds a day apart, each of change files and an optional full load."""
 
     def __init__(self, folder: str, item: dict[str, str], key: tuple[str, ...], spark: Any) -> None:
         self.table = Table(Path(folder), COLUMNS, item, spark)
@@ -55,7 +56,7 @@ class _Feeding:
         changes = table.changes[known:]
         if full_load or not self.fed:
             self.fed.append(Load(full_load or None, loaded_utc, changes))
-        else:  # the same load goes on
+        else:  # changes to the same load
             self.fed[-1] = replace(self.fed[-1], changes=[*self.fed[-1].changes, *changes])
 
     def _load(self, rows: Sequence[Row], loaded_utc: datetime, feed: dict[str, Any]) -> None:
@@ -91,7 +92,7 @@ def _item(feed: dict[str, Any], time_column: str | None) -> dict[str, str]:
     }
 
 
-def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Any) -> None:
+def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend) -> None:
     first = fed[0]
     with tempfile.TemporaryDirectory() as folder, small_changes(first["small"]):
         feeding = _Feeding(folder, _item(first, time_column), first["key"], spark)
@@ -115,15 +116,15 @@ def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Any) ->
 
 @SECOND_HALF
 @examples(every_day=30, thorough=3_000)
-@given(fed=st.lists(feeds(most_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS)
-def test_any_feed_gives_the_history_of_the_oracle(fed: list[dict[str, Any]], time_column: str | None) -> None:
+@given(fed=st.lists(feeds(max_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS)
+def test_any_feed_equals_the_history_of_the_oracle(fed: list[dict[str, Any]], time_column: str | None) -> None:
     check(fed, time_column, InProcessSpark())
 
 
 @SECOND_HALF
 @examples(every_day=15, thorough=1_000)
-@given(feed=feeds(most_files=4), reload=feeds(most_files=2), kept=st.lists(st.booleans(), min_size=8, max_size=8))
-def test_a_history_that_is_turned_on_and_off_ends_with_the_rows_of_the_table(
+@given(feed=feeds(max_files=4), reload=feeds(max_files=2), kept=st.lists(st.booleans(), min_size=8, max_size=8))
+def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
     feed: dict[str, Any], reload: dict[str, Any], kept: list[bool]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):

@@ -1,4 +1,4 @@
-"""Reads a table's history back as its reader sees it."""
+"""Reads a table's history as a reader of its folder sees it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _FILE_TIME = re.compile(r"(\d{8}-\d{9})\S*\|\d+$")
 
 
 def version_files(table: Table) -> dict[str, bytes]:
-    """Everything that a reader of the history's folder sees, by path."""
+    """All files in the history's folder, by path."""
     folder = table.lake / table.layout.history_prefix
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.parquet"))}
 
 
 def version_rows(table: Table) -> list[dict[str, Any]]:
-    """All rows of the history. Each lies in the folder of its month, and the files are those of the snapshot."""
+    """All rows of the history. Each is in the folder of its month, and the files are those of the snapshot."""
     folder = table.lake / table.layout.history_prefix
     rows = []
     for path in version_files(table):
-        place = _FOLDER.fullmatch(path)
-        assert place, path
+        month = _FOLDER.fullmatch(path)
+        assert month, path
         for row in pq.read_table(folder / path, partitioning=None).to_pylist():
-            assert (row[VALID_FROM].year, row[VALID_FROM].month) == (int(place[1]), int(place[2]))
+            assert (row[VALID_FROM].year, row[VALID_FROM].month) == (int(month[1]), int(month[2]))
             rows.append(row)
     history = table.log.snapshot(table.log.head()).history
     live = [(file.path, file.rows) for file in history.files] if history else []
@@ -44,18 +44,18 @@ def version_rows(table: Table) -> list[dict[str, Any]]:
 
 
 def versions(table: Table, key: tuple[str, ...], loads: tuple[int, ...] = ()) -> list[Version]:
-    """The history as the oracle has it; each key has exactly one row whose flag is 1, its newest version.
+    """The history in the oracle's form. Each key has exactly one row whose flag is 1: its newest version.
 
     Args:
         loads: Numbers of the changes that were full loads.
     """
 
-    def place(row: dict[str, Any]) -> tuple[Any, ...]:
+    def order(row: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(row[name] for name in key), sum(load <= row[CHANGE_ID] for load in loads), row[POSITION]
 
-    rows = sorted(version_rows(table), key=place)
+    rows = sorted(version_rows(table), key=order)
     for row, following in zip(rows, [*rows, None][1:], strict=True):
-        is_newest = following is None or place(row)[0] != place(following)[0]
+        is_newest = following is None or order(row)[0] != order(following)[0]
         assert row[VALIDITY_FLAG] == is_newest, row
         assert is_newest == (row[VALID_TO] is None) or not is_newest, row
     return [
@@ -71,21 +71,21 @@ def versions(table: Table, key: tuple[str, ...], loads: tuple[int, ...] = ()) ->
 
 
 def check_newest_are_the_table(table: Table, key: tuple[str, ...]) -> None:
-    """Every key has one newest version, and those that are no deletes are the rows of the table."""
+    """Every key has one newest version, and those that are not deletes equal the rows of the table."""
     newest = [row for row in version_rows(table) if row[VALIDITY_FLAG]]
     keys = [tuple(row[name] for name in key) for row in newest]
     assert len(set(keys)) == len(keys)
-    told = [[row.get(name) for name in table.columns.names] for row in newest if row[OPERATION] != "delete"]
+    live = [[row.get(name) for name in table.columns.names] for row in newest if row[OPERATION] != "delete"]
     rows = [[found.row[name] for name in table.columns.names] for found in table.rows() if found.op != "D"]
-    assert sorted(map(repr, told)) == sorted(map(repr, rows))
+    assert sorted(map(repr, live)) == sorted(map(repr, rows))
 
 
 def file_time(position: str) -> datetime | None:
-    """The time in the name of the change file that a position tells; None for a loaded row."""
+    """The time in the file name in a position; None for a loaded row."""
     found = _FILE_TIME.search(position)
     return datetime.strptime(found[1], "%Y%m%d-%H%M%S%f").replace(tzinfo=timezone.utc) if found else None
 
 
 def partitions(files: dict[str, bytes]) -> set[Partition]:
-    """Years and months of some files of a history."""
+    """Years and months of files of a history."""
     return {tuple(re.findall(r"=(\d+)/", path)) for path in files}

@@ -1,4 +1,4 @@
-"""The driver holds counts and statistics, never rows: a change far larger than what it may collect goes through."""
+"""The driver holds counts and statistics, never rows, so a change far larger than its memory can be applied."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 HEAP_MB = 300
-"""Spark itself takes about half of it. In local mode the tasks' JVM side lives in the same heap."""
-MOST_COLLECTED = "400k"
+"""Spark uses about half of it. In local mode, the JVM side of tasks uses the same heap."""
+MAX_COLLECTED = "400k"
 ROWS, CHANGED = 1_000_000, 600_000
 
 RUN_BOTH_JOBS = """
@@ -47,16 +47,16 @@ print(json.dumps([table.load_initial()["books"], table.load_incremental()["books
 """
 
 
-def test_a_change_far_larger_than_the_drivers_memory_goes_through(tmp_path: Path) -> None:
+def test_a_change_far_larger_than_the_memory_of_the_driver_is_applied(tmp_path: Path) -> None:
     item = {"PrimaryKey": "id", "TargetFileBytes": str(16 << 20)}
     folder = Table(tmp_path, pa.schema([]), item).raw / RAW_PREFIX
-    dice = np.random.default_rng(3)
-    order = dice.permutation(ROWS)  # out of order, so that the load has to shuffle
+    rng = np.random.default_rng(3)
+    order = rng.permutation(ROWS)  # out of order, so the load needs a shuffle
     for number, piece in enumerate(np.array_split(order, 4), 1):
-        pq.write_table(pa.table(_rows(dice, piece)), folder / f"LOAD{number:08X}.parquet")
-    changed = dice.choice(ROWS + CHANGED // 2, CHANGED, replace=False)
+        pq.write_table(pa.table(_rows(rng, piece)), folder / f"LOAD{number:08X}.parquet")
+    changed = rng.choice(ROWS + CHANGED // 2, CHANGED, replace=False)
     operations = np.where(changed >= ROWS, "I", np.where(changed % 3 == 0, "D", "U"))
-    pq.write_table(pa.table({"Op": operations, **_rows(dice, changed)}), folder / "20240305-101500000.parquet")
+    pq.write_table(pa.table({"Op": operations, **_rows(rng, changed)}), folder / "20240305-101500000.parquet")
 
     loaded, applied = _run_both_jobs(tmp_path, item)
     assert loaded["rows_after"] == ROWS
@@ -65,8 +65,8 @@ def test_a_change_far_larger_than_the_drivers_memory_goes_through(tmp_path: Path
     assert applied["rows_after"] == ROWS + applied["inserted"] - applied["deleted"]
 
 
-def _rows(dice: np.random.Generator, numbers: NDArray[np.int64]) -> dict[str, pa.Array]:
-    text = np.frombuffer(dice.bytes(len(numbers) * 120), "S120")
+def _rows(rng: np.random.Generator, numbers: NDArray[np.int64]) -> dict[str, pa.Array]:
+    text = np.frombuffer(rng.bytes(len(numbers) * 120), "S120")
     return {"id": pa.array(numbers), "payload": pa.array(text, pa.binary(120))}
 
 
@@ -74,8 +74,8 @@ def _run_both_jobs(root: Path, item: Mapping[str, str]) -> list[dict[str, int]]:
     settings = {
         "spark.master": "local[2]",
         "spark.driver.memory": f"{HEAP_MB}m",
-        "spark.driver.maxResultSize": MOST_COLLECTED,
-        # Spark refuses to start on so little otherwise.
+        "spark.driver.maxResultSize": MAX_COLLECTED,
+        # Lets Spark start with so little memory.
         "spark.testing.memory": str(HEAP_MB << 20),
         "spark.testing.reservedMemory": str(64 << 20),
         "spark.ui.enabled": "false",

@@ -1,4 +1,4 @@
-"""The engine on real Spark: what the in-process stand-in cannot show (pickling, shuffles, errors out of tasks)."""
+"""The engine on Spark, for what the in-process backend cannot test: pickling, shuffles, errors from tasks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.spark
 COLUMNS = pa.schema([("id", pa.int64()), ("line", pa.string()), ("day", pa.date32()), ("n", pa.int32())])
 
 
-def drawn(dice: random.Random, count: int) -> list[dict[str, Any]]:
-    numbers = dice.sample(range(4 * count), count)
+def random_rows(rng: random.Random, count: int) -> list[dict[str, Any]]:
+    numbers = rng.sample(range(4 * count), count)
     return [
         {
             "id": number // 3,
             "line": f"l{number % 3}",
-            "day": date(2024, 3, 1 + dice.randrange(9)),
-            "n": dice.randrange(99),
+            "day": date(2024, 3, 1 + rng.randrange(9)),
+            "n": rng.randrange(99),
         }
         for number in numbers
     ]
@@ -38,10 +38,10 @@ def drawn(dice: random.Random, count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("partition", ["null", "day"])
 def test_full_load_and_changes_on_spark_equal_the_oracle(tmp_path: Path, spark: SparkContext, partition: str) -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     item = {"PrimaryKey": "id,line", "PartitionKey": partition, "TargetFileBytes": "30000"}
     table = Table(tmp_path, COLUMNS, item, spark)
-    rows = drawn(dice, 20_000)
+    rows = random_rows(rng, 20_000)
     for number in range(4):
         table.write_load(rows[number::4], number + 1)
     first = table.load_initial()
@@ -50,14 +50,14 @@ def test_full_load_and_changes_on_spark_equal_the_oracle(tmp_path: Path, spark: 
 
     for run in range(2):
         for file in range(3):
-            changes = [(dice.choice("IUD"), row) for row in drawn(dice, 1500)]
+            changes = [(rng.choice("IUD"), row) for row in random_rows(rng, 1500)]
             table.write_changes(f"20240305-10{run}5{file}0000.parquet", changes)
         table.load_incremental()
     expected = merge(("id", "line"), table.loads, table.changes)
     assert by_key(table.rows(), ("id", "line")) == expected
 
 
-def test_the_same_arguments_twice_do_nothing_twice(tmp_path: Path, spark: SparkContext) -> None:
+def test_a_second_run_with_the_same_arguments_does_nothing(tmp_path: Path, spark: SparkContext) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
     row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
     table.write_load([row])
@@ -68,7 +68,7 @@ def test_the_same_arguments_twice_do_nothing_twice(tmp_path: Path, spark: SparkC
     assert table.load_incremental()["change"] is None
 
 
-def test_a_bad_row_in_a_task_ends_the_job_with_its_own_error(tmp_path: Path, spark: SparkContext) -> None:
+def test_a_bad_row_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark: SparkContext) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
     row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
     table.write_changes("20240305-101500000.parquet", [("I", row), ("Z", row)])
@@ -78,7 +78,7 @@ def test_a_bad_row_in_a_task_ends_the_job_with_its_own_error(tmp_path: Path, spa
     assert table.files() == []
 
 
-def test_a_damaged_page_found_in_a_task_ends_the_job_with_its_own_error(tmp_path: Path, spark: SparkContext) -> None:
+def test_a_damaged_page_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark: SparkContext) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
     table.write_load([{"id": i, "line": f"line {i}" * 9, "day": None, "n": i} for i in range(3000)])
     path = next(table.raw.rglob("LOAD*"))

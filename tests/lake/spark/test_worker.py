@@ -1,4 +1,4 @@
-"""Spark's Python workers acknowledge at once what Spark sends them in two pieces."""
+"""Spark's Python workers acknowledge at once what Spark sends in two packets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROUNDS = 30
 DELAYED_ACKNOWLEDGEMENT_S = 0.04
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the option")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this socket option")
 
 
 @pytest.fixture
@@ -34,14 +34,14 @@ def connection() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def answer(infile: BinaryIO, outfile: BinaryIO) -> None:
-    """Stands in for PySpark's worker: reads a head and a body, and answers."""
+    """Stands in for PySpark's worker: reads head and body, and answers."""
     assert infile.read(4) + infile.read(4) == b"headbody"
     outfile.write(b"done")
     outfile.flush()
 
 
 def median_seconds(sender: socket.socket, receiver: socket.socket, worker: Worker) -> float:
-    """How long a round takes in which head and body are sent one after the other."""
+    """Median duration of a round that sends head and body one after the other."""
 
     def work() -> None:
         for _ in range(ROUNDS):
@@ -63,18 +63,18 @@ def median_seconds(sender: socket.socket, receiver: socket.socket, worker: Worke
 
 
 @linux
-def test_what_is_sent_in_two_pieces_does_not_wait_for_a_delayed_acknowledgement(
+def test_a_second_packet_does_not_wait_for_a_delayed_acknowledgement(
     connection: tuple[socket.socket, socket.socket],
 ) -> None:
     assert median_seconds(*connection, acknowledging(answer)) < DELAYED_ACKNOWLEDGEMENT_S / 2
 
 
 @linux
-def test_without_it_every_round_waits(connection: tuple[socket.socket, socket.socket]) -> None:
+def test_without_the_wrapper_every_round_waits(connection: tuple[socket.socket, socket.socket]) -> None:
     assert median_seconds(*connection, answer) > DELAYED_ACKNOWLEDGEMENT_S / 2
 
 
-def test_a_connection_that_is_not_tcp_works_as_before() -> None:
+def test_a_connection_without_tcp_works_as_before() -> None:
     sender, receiver = socket.socketpair()
     with sender, receiver:
         assert median_seconds(sender, receiver, acknowledging(answer)) < 1

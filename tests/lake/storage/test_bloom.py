@@ -1,4 +1,4 @@
-"""Bloom filters name every row group that holds a key, and hardly another; files without them are read whole."""
+"""Bloom filters select every row group that contains a key and few others; files without filters are read whole."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SHAPE = TableShape(Schema((Column("id", "string"), Column("n", "bigint"))), ("id
 
 
 def uuids(count: int, seed: int) -> list[str]:
-    dice = Random(seed)
-    return [str(uuid.UUID(int=dice.getrandbits(128))) for _ in range(count)]
+    rng = Random(seed)
+    return [str(uuid.UUID(int=rng.getrandbits(128))) for _ in range(count)]
 
 
 def write(path: Path, values: pa.Array, *, filtered: bool = True) -> Path:
@@ -37,9 +37,9 @@ def write(path: Path, values: pa.Array, *, filtered: bool = True) -> Path:
     return path
 
 
-def named(path: Path, routes: pa.Array) -> list[int]:
+def selected(path: Path, leading_keys: pa.Array) -> list[int]:
     with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as parquet:
-        return list(row_groups_that_may_contain(source, parquet, "ID", routes))
+        return list(row_groups_that_may_contain(source, parquet, "ID", leading_keys))
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int16(), pa.int32(), pa.int64()])
@@ -49,59 +49,59 @@ def test_every_value_is_found_in_its_row_group(tmp_path: Path, kind: pa.DataType
     path = write(tmp_path / "file.parquet", values)
     for i in range(0, len(values), 17):
         value = values.slice(i, 1)
-        assert i // GROUP_ROWS in named(path, value if kind == pa.string() else value.cast(pa.int64()))
+        assert i // GROUP_ROWS in selected(path, value if kind == pa.string() else value.cast(pa.int64()))
 
 
-def test_other_values_are_hardly_ever_found(tmp_path: Path) -> None:
+def test_false_positives_are_rare(tmp_path: Path) -> None:
     path = write(tmp_path / "file.parquet", pa.array(uuids(4 * GROUP_ROWS, 1)))
-    assert sum(len(named(path, pa.array([value]))) for value in uuids(500, 2)) <= 10  # of 2,000; 2 expected
+    assert sum(len(selected(path, pa.array([value]))) for value in uuids(500, 2)) <= 10  # of 2,000; 2 expected
 
 
-def test_several_values_name_all_their_row_groups(tmp_path: Path) -> None:
+def test_several_values_select_all_their_row_groups(tmp_path: Path) -> None:
     values = uuids(4 * GROUP_ROWS, 3)
     path = write(tmp_path / "file.parquet", pa.array(values))
-    assert named(path, pa.array([values[0], values[-1]])) == [0, 3]
+    assert selected(path, pa.array([values[0], values[-1]])) == [0, 3]
 
 
-def test_without_filters_every_row_group_may_hold_anything(tmp_path: Path) -> None:
+def test_without_filters_all_row_groups_are_selected(tmp_path: Path) -> None:
     path = write(tmp_path / "file.parquet", pa.array(uuids(2 * GROUP_ROWS, 4)), filtered=False)
-    assert named(path, pa.array(["other"])) == [0, 1]
+    assert selected(path, pa.array(["other"])) == [0, 1]
 
 
-def test_a_filter_of_a_kind_unknown_is_passed_over(tmp_path: Path) -> None:
+def test_a_filter_with_an_unknown_header_is_ignored(tmp_path: Path) -> None:
     path = write(tmp_path / "file.parquet", pa.array(uuids(GROUP_ROWS, 5)))
-    assert named(path, pa.array(["other"])) == []
+    assert selected(path, pa.array(["other"])) == []
     content = bytearray(path.read_bytes())
     content[pq.read_metadata(path).row_group(0).column(0).bloom_filter_offset + 6] ^= 0x0F
     path.write_bytes(content)
-    assert named(path, pa.array(["other"])) == [0]
+    assert selected(path, pa.array(["other"])) == [0]
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        pa.array([1, 2], pa.timestamp("ms")),  # routes are microseconds
-        pa.array([b"a", b"b"]),  # routes are the bytes in hexadecimal digits
+        pa.array([1, 2], pa.timestamp("ms")),  # keys are microseconds
+        pa.array([b"a", b"b"]),  # keys are the bytes as hexadecimal digits
     ],
 )
-def test_values_that_are_hashed_otherwise_than_routes_are_passed_over(tmp_path: Path, values: pa.Array) -> None:
+def test_filters_of_columns_with_another_encoding_than_keys_are_ignored(tmp_path: Path, values: pa.Array) -> None:
     path = write(tmp_path / "file.parquet", values)
-    assert named(path, pa.array([5])) == [0]
-    assert named(path, pa.array(["5"])) == [0]
+    assert selected(path, pa.array([5])) == [0]
+    assert selected(path, pa.array(["5"])) == [0]
 
 
 @pytest.mark.parametrize(
     ("key", "partition", "column"),
     [
         (("id",), (), "id"),
-        (("n",), (), None),  # numbers ascend
-        (("n",), ("id",), "n"),  # but may lie in each partition
-        (("id",), ("id",), None),  # it is in the folder's name
+        (("n",), (), None),  # numbers usually ascend
+        (("n",), ("id",), "n"),  # but may be in every partition
+        (("id",), ("id",), None),  # it is in the folder name
         (("N", "id"), ("id",), "n"),
         ((), (), None),
     ],
 )
-def test_filters_are_written_where_ranges_do_not_do(
+def test_filters_are_written_where_key_ranges_do_not_suffice(
     key: tuple[str, ...], partition: tuple[str, ...], column: str | None
 ) -> None:
     shape = TableShape(SHAPE.schema, key, partition)
@@ -111,7 +111,7 @@ def test_filters_are_written_where_ranges_do_not_do(
 
 @examples(300, 3000)
 @given(st.lists(st.none() | st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=8))
-def test_files_overlap_as_their_ranges_do(ranges: list[tuple[int, int] | None]) -> None:
+def test_files_overlap_if_their_key_ranges_do(ranges: list[tuple[int, int] | None]) -> None:
     bounds = [(one[0], one[0] + one[1]) if one else None for one in ranges]
     files = [DataFile("f", 1, 1, (), *(one or (None, None))) for one in bounds]
     expected = {

@@ -1,4 +1,4 @@
-"""How the lake's data files are laid out."""
+"""The layout of data files: row groups, dictionaries and texts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def encoded_batches(path: Path) -> list[pa.Table]:
     return list(read_batches(LocalFileSystem(), str(path), SHAPE, encoded=True))
 
 
-def test_small_pieces_become_one_row_group(tmp_path: Path) -> None:
+def test_small_batches_become_one_row_group(tmp_path: Path) -> None:
     written = write(tmp_path, [rows(0, 1000), rows(1000, 1), rows(1001, 10)])
     assert written.num_row_groups == 1
     assert written.read()["id"].to_pylist() == list(range(1011))
@@ -62,7 +62,7 @@ def test_a_row_group_has_a_bounded_number_of_rows(tmp_path: Path, monkeypatch: p
     assert written.read()["id"].to_pylist() == list(range(280))
 
 
-def test_only_columns_that_repeat_are_written_with_a_dictionary(tmp_path: Path) -> None:
+def test_only_repetitive_columns_are_written_with_a_dictionary(tmp_path: Path) -> None:
     group = write(tmp_path, [rows(0, 20_000)]).metadata.row_group(0)
     with_dictionary = {
         group.column(i).path_in_schema for i in range(group.num_columns) if group.column(i).has_dictionary_page
@@ -70,7 +70,7 @@ def test_only_columns_that_repeat_are_written_with_a_dictionary(tmp_path: Path) 
     assert with_dictionary == {"city", "Op", "_cdc_position"}
 
 
-def test_texts_that_repeat_go_through_a_rewrite_as_they_are(tmp_path: Path) -> None:
+def test_repetitive_texts_stay_encoded_in_a_rewrite(tmp_path: Path) -> None:
     write(tmp_path, [rows(0, 20_000)])
     (batch,) = encoded_batches(tmp_path / "a.parquet")
     assert {field.name for field in batch.schema if field.type == ENCODED_TEXT} == {"city", "Op", "_cdc_position"}
@@ -80,10 +80,10 @@ def test_texts_that_repeat_go_through_a_rewrite_as_they_are(tmp_path: Path) -> N
     expected = pa.concat_tables([rows(5, 19_995), rows(20_000, 3, ["Bonn"])])
     assert again.read().to_pylist() == expected.to_pylist()
     plain_bytes = write(tmp_path, [expected], "c.parquet").metadata.row_group(0).total_byte_size
-    assert again.metadata.row_group(0).total_byte_size <= 1.01 * plain_bytes  # still by dictionary
+    assert again.metadata.row_group(0).total_byte_size <= 1.01 * plain_bytes  # still dictionary-encoded
 
 
-def test_texts_that_were_plain_before_may_be_encoded_after_and_the_other_way_round(tmp_path: Path) -> None:
+def test_plain_and_encoded_texts_mix_in_one_file(tmp_path: Path) -> None:
     write(tmp_path, [rows(0, 5_000)])
     (batch,) = encoded_batches(tmp_path / "a.parquet")
     both = write(tmp_path, [rows(5_000, 10), batch, rows(5_010, 10)], "b.parquet").read()
@@ -91,14 +91,14 @@ def test_texts_that_were_plain_before_may_be_encoded_after_and_the_other_way_rou
     assert both.to_pylist() == expected.to_pylist()
 
 
-def test_nulls_survive_encoded_or_not(tmp_path: Path) -> None:
+def test_nulls_survive_with_and_without_encoding(tmp_path: Path) -> None:
     table = rows(0, 6_000).set_column(1, "city", pa.array([None, "Ulm", ""] * 2_000))
     write(tmp_path, [table])
     (batch,) = encoded_batches(tmp_path / "a.parquet")
     assert write(tmp_path, [batch, table], "b.parquet").read()["city"].to_pylist() == [None, "Ulm", ""] * 4_000
 
 
-def test_a_text_whose_rows_are_gone_does_not_stay_in_the_file(tmp_path: Path) -> None:
+def test_the_text_of_a_removed_row_is_not_in_the_new_file(tmp_path: Path) -> None:
     cities: list[str | None] = ["Ulm", "Köln", None, "Zwickau-Süd"]
     table = rows(0, 8_000).set_column(1, "city", pa.array(cities * 2_000, pa.string()))
     write(tmp_path, [table])
