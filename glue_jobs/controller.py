@@ -21,20 +21,22 @@ from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 
 
 def main() -> dict[str, object]:
-    """Plan, then do what the plan says."""
+    """Plan all tables and carry out the plan."""
     logs.configure(run_id=job_run_id(sys.argv))
     empty = {Argument.PREFIX: "", Argument.TABLES: "", Argument.NEW_TABLE: ""}
-    set_up = {Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE, **PackLimits.defaults()}
-    given = parse_arguments(sys.argv, [Argument.BUCKET], {**empty, **set_up}, may_be_empty=empty)
-    bucket, prefix = given[Argument.BUCKET], folder_prefix(given[Argument.PREFIX])
-    only = [name.strip() for name in given[Argument.TABLES].split(",") if name.strip()]
-    states = DynamoState(client("dynamodb"), given[Argument.STATE_TABLE])
+    defaults = {Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE, **PackLimits.defaults()}
+    arguments = parse_arguments(sys.argv, [Argument.BUCKET], {**empty, **defaults}, may_be_empty=empty)
+    bucket, prefix = arguments[Argument.BUCKET], folder_prefix(arguments[Argument.PREFIX])
+    only = [name.strip() for name in arguments[Argument.TABLES].split(",") if name.strip()]
+    states = DynamoState(client("dynamodb"), arguments[Argument.STATE_TABLE])
     statistics = DmsStatistics(lambda: client("dms"))
-    inputs = PlanInputs(store(bucket), states, bucket, prefix, statistics, parse_new_table(given[Argument.NEW_TABLE]))
+    inputs = PlanInputs(
+        store(bucket), states, bucket, prefix, statistics, parse_new_table(arguments[Argument.NEW_TABLE])
+    )
     now = datetime.now(timezone.utc)
-    limits = PackLimits.from_arguments(given)
+    limits = PackLimits.from_arguments(arguments)
     summary = execute(plan(inputs, now, only), states, GlueJobs(client("glue")), now, limits)
-    cloudwatch_metrics(given[Argument.TABLE_METRICS]).put(controller_metrics(summary.tables, now))
+    cloudwatch_metrics(arguments[Argument.TABLE_METRICS]).put(controller_metrics(summary.tables, now))
     return summary.to_json()
 
 

@@ -20,7 +20,7 @@ from cdclake.control.run.process_table_arguments import ProcessTableArguments
 
 
 def main() -> dict[str, object]:
-    """Process the table that the item names, or the tables of the paths."""
+    """Process the table of `item`, or the tables of `paths`."""
     stop_on_sigterm()
     run_id = job_run_id(sys.argv)
     logs.configure(run_id=run_id)

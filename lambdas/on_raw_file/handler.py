@@ -1,9 +1,9 @@
-"""Lambda behind the raw bucket's object-created events: gets the tables that the new files belong to looked at.
+"""Lambda function for object-created events of the raw bucket: triggers a run of each table with new files.
 
-A burst of events ends in one ProcessTable run for each table, see `cdclake.control.run.trigger`. Events may come
-twice, late and in any order, as S3 delivers them. An event says only that a table is worth a look, until a run that
-began to list after the file was written has ended well. A transaction file holds rows of many tables, and its name does
-not tell which: every active table that reads its folder is looked at.
+A burst of events starts one ProcessTable run per table, see `cdclake.control.run.trigger`. S3 may deliver events twice,
+late and in any order. So an event only means that the table may have new files, unless a successful run began to list
+after the file was written. A transaction file holds rows of many tables, and its name does not show which. So it
+triggers every active table that reads its folder.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from cdclake.ports import JobRunner, StateStore
 
 RAW_PREFIX, STATE_TABLE, PROCESS_TABLE_JOB = "RAW_PREFIX", "STATE_TABLE", "PROCESS_TABLE_JOB"
-"""Environment: prefix of the schemas' folders in the raw bucket (may be empty), the state table, the job to start."""
+"""Environment variables: prefix of the schemas' folders in the raw bucket (may be empty), state table, job to start."""
 NEW_TABLE = "NEW_TABLE"
-"""Environment, if there is more to say: settings that a table is registered with, as the Controller's argument."""
+"""Optional environment variable: settings for newly registered tables, like the Controller's argument."""
 CLOCK_TOLERANCE = timedelta(seconds=10)
-"""How far S3's clock and that of a run may differ."""
+"""How much the clocks of S3 and of a run may differ."""
 FAILED = "failed"
 SERVICE = "on_raw_file"
 """Dimension of the function's metrics."""
@@ -51,7 +51,7 @@ log = logs.bind("cdclake.on_raw_file")
 
 
 class Dependencies(NamedTuple):
-    """What the function works with; made once for each container."""
+    """What the function works with; created once per container."""
 
     states: StateStore
     jobs: JobRunner
@@ -61,7 +61,7 @@ class Dependencies(NamedTuple):
 
 
 class NewFile(NamedTuple):
-    """An object that an event says was created, with its key decoded."""
+    """A created object from an event, with its key decoded."""
 
     bucket: str
     key: str
@@ -69,19 +69,19 @@ class NewFile(NamedTuple):
 
 
 class AffectedTable(NamedTuple):
-    """A table that an event's files belong to, as it is seen for the first time, and when the newest was written."""
+    """A table that an event affects, in the state of a new table, and when its newest file was written."""
 
     table: TableState
     written_utc: datetime
 
 
 def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, str]:
-    """What Lambda calls. Returns what became of each table, see `handle`."""
+    """Entry point of Lambda. Returns the outcome of each table, see `handle`."""
     return _function()(event, context)
 
 
 def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) -> tuple[dict[str, str], list[str]]:
-    """Get every table looked at that an event's files belong to. A table that fails does not stop the others.
+    """Trigger every table that an event affects. A table that fails does not stop the others.
 
     Args:
         event: S3's event.
@@ -89,30 +89,29 @@ def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) 
         now: The time.
 
     Returns:
-        For each table's path what was done: `registered`, `inactive`, `seen`, `started`, `collapsed`, `busy` or
-        `failed`; and for each that failed, why.
+        The outcome of each table by its path: `registered`, `inactive`, `seen`, `started`, `collapsed`, `busy` or
+        `failed`; and the errors of those that failed.
     """
-    done: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     errors = []
     files = list(new_files(event))
-    mentions = [*tables_of(files, dependencies.raw_prefix)]
-    mentions += transaction_tables(files, dependencies.states, dependencies.raw_prefix)
-    for mention in _each_once(mentions):
-        table = mention.table
+    affected = tables_of(files, dependencies.raw_prefix)
+    affected += transaction_tables(files, dependencies.states, dependencies.raw_prefix)
+    for table, written_utc in _distinct(affected):
         with logs.context(table=str(table.name)):
             try:
-                done[table.path] = _see_to(mention, dependencies, now)
+                outcomes[table.path] = _process(table, written_utc, dependencies, now)
             except Exception as error:
                 log.exception(FAILED)
-                done[table.path] = FAILED
+                outcomes[table.path] = FAILED
                 errors.append(error_line(error))
-    return done, errors
+    return outcomes, errors
 
 
 def new_files(event: Mapping[str, Any]) -> Iterator[NewFile]:
-    """The objects that an event says were created.
+    """The created objects of an event.
 
-    Events of other kinds have none: S3 sends an `s3:TestEvent` without records when the notification is set up.
+    Events of other kinds have none: S3 sends an `s3:TestEvent` without records when the notification is configured.
 
     Args:
         event: S3's event. Keys in it are URL-encoded, a space as `+` (S3 user guide, "Event message structure").
@@ -126,16 +125,16 @@ def new_files(event: Mapping[str, Any]) -> Iterator[NewFile]:
 
 
 def tables_of(files: Iterable[NewFile], raw_prefix: str) -> list[AffectedTable]:
-    """The tables that have new files of their own. Objects that are no raw data of a table are passed over.
+    """The tables that have new files of their own. Objects that are not raw data of a table are ignored.
 
     Args:
         files: New files, any order.
         raw_prefix: Prefix of the schemas' folders, empty or with a trailing slash.
     """
-    found = ((file, split_raw_key(file.key, raw_prefix)) for file in files)
-    return _each_once(
+    split = ((file, split_raw_key(file.key, raw_prefix)) for file in files)
+    return _distinct(
         AffectedTable(TableState.new(file.bucket, parts.schema_prefix, parts.folder), file.written_utc)
-        for file, parts in found
+        for file, parts in split
         if parts
     )
 
@@ -150,7 +149,7 @@ def transaction_tables(files: Iterable[NewFile], states: StateStore, raw_prefix:
     """
     shared = [file for file in files if file.key.startswith(raw_prefix) and is_transactions_key(file.key)]
     by_bucket = {bucket: list(states.all(f"{bucket}/{raw_prefix}")) for bucket in {file.bucket for file in shared}}
-    return _each_once(
+    return _distinct(
         AffectedTable(state, file.written_utc)
         for file in shared
         for state in by_bucket[file.bucket]
@@ -158,25 +157,25 @@ def transaction_tables(files: Iterable[NewFile], states: StateStore, raw_prefix:
     )
 
 
-def _each_once(mentions: Iterable[AffectedTable]) -> list[AffectedTable]:
-    """Each table once, in the order of their first mention, with the time of its newest file."""
+def _distinct(affected: Iterable[AffectedTable]) -> list[AffectedTable]:
+    """Each table once, in the order of first occurrence, with the time of its newest file."""
     newest: dict[str, AffectedTable] = {}
-    for mention in mentions:
-        known = newest.setdefault(mention.table.path, mention)
-        if mention.written_utc > known.written_utc:
-            newest[mention.table.path] = known._replace(written_utc=mention.written_utc)
+    for one in affected:
+        known = newest.setdefault(one.table.path, one)
+        if one.written_utc > known.written_utc:
+            newest[one.table.path] = known._replace(written_utc=one.written_utc)
     return list(newest.values())
 
 
-def _see_to(mention: AffectedTable, dependencies: Dependencies, now: datetime) -> str:
-    states, path = dependencies.states, mention.table.path
+def _process(table: TableState, written_utc: datetime, dependencies: Dependencies, now: datetime) -> str:
+    states, path = dependencies.states, table.path
     state = states.get(path)
     if state is None:
-        states.register(mention.table.with_attributes(**dependencies.new_table))  # inactive
+        states.register(table.with_attributes(**dependencies.new_table))  # inactive
         outcome = "registered"
     elif not state.active:
         outcome = "inactive"
-    elif state.last_listed_utc and mention.written_utc + CLOCK_TOLERANCE < state.last_listed_utc:
+    elif state.last_listed_utc and written_utc + CLOCK_TOLERANCE < state.last_listed_utc:
         outcome = "seen"
     else:
         outcome = trigger_table(states, dependencies.jobs, path, now, job=dependencies.process_table_job).outcome.value
@@ -185,22 +184,22 @@ def _see_to(mention: AffectedTable, dependencies: Dependencies, now: datetime) -
 
 
 class _Formatter(logs.JsonFormatter, BasePowertoolsFormatter):
-    """Writes lines as the jobs do; their fields are Powertools' to set."""
+    """Writes log lines like the jobs do; Powertools sets their fields."""
 
     def append_keys(self, **additional_keys: object) -> None:
-        """Give fields to all lines from now on."""
+        """Add fields to all later lines."""
         self.fields.update({name: value for name, value in additional_keys.items() if value is not None})
 
     def clear_state(self) -> None:
-        """Forget all fields."""
+        """Remove all fields."""
         self.fields.clear()
 
 
 @lru_cache(maxsize=1)
 def _function() -> Callable[[Mapping[str, Any], LambdaContext], dict[str, str]]:
-    """The function with its logger and metrics; made once for each container.
+    """The function with its logger and metrics; created once per container.
 
-    Powertools sets up the logger `cdclake`, and with it those of all our modules.
+    Powertools configures the logger `cdclake`, and so the loggers of all modules of cdclake.
     """
     logger = Logger(service="cdclake", logger_formatter=_Formatter())
     metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
@@ -210,15 +209,15 @@ def _function() -> Callable[[Mapping[str, Any], LambdaContext], dict[str, str]]:
     @metrics.log_metrics
     def function(event: Mapping[str, Any], context: LambdaContext) -> dict[str, str]:
         logger.append_keys(run_id=context.aws_request_id)
-        done, errors = handle(event, dependencies, datetime.now(timezone.utc))
-        metrics.add_metric(name="Tables", unit=Unit.COUNT.value, value=len(done))
-        for outcome, count in Counter(done.values()).items():
+        outcomes, errors = handle(event, dependencies, datetime.now(timezone.utc))
+        metrics.add_metric(name="Tables", unit=Unit.COUNT.value, value=len(outcomes))
+        for outcome, count in Counter(outcomes.values()).items():
             metrics.add_metric(name=outcome.capitalize(), unit=Unit.COUNT.value, value=count)
         if errors:
-            message = f"{len(errors)} of {len(done)} tables could not be seen to: {'; '.join(errors)}"
-            remedy = "Lambda tries again, and at last puts the event in its dead-letter queue; the Controller comes by"
+            message = f"{len(errors)} of {len(outcomes)} tables failed: {'; '.join(errors)}"
+            remedy = "Lambda retries, then moves the event to its dead-letter queue; the hourly Controller tries too"
             raise JobRunError(message, remedy=remedy)
-        return done
+        return outcomes
 
     return function
 

@@ -141,7 +141,7 @@ def test_a_change_between_question_and_answer_stops_the_command(cdclake, store, 
 
     result = cdclake.asked("rollback", "shop.store", answer=apply_and_agree)
     assert result.exit_code == 4
-    assert "changed since it was shown" in result.stderr
+    assert "changed after the plan was shown" in result.stderr
     assert "Traceback" not in result.output
     assert store.log.head() == 4
     assert state.get(PATH).active

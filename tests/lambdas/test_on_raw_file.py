@@ -41,7 +41,7 @@ def table(folder: str, active: str = "true") -> TableState:
 
 
 def paths_in(read: dict[str, Any], raw_prefix: str) -> list[str]:
-    return [mention.table.path for mention in tables_of(new_files(read), raw_prefix)]
+    return [one.table.path for one in tables_of(new_files(read), raw_prefix)]
 
 
 def outcomes(read: dict[str, Any], dependencies: Dependencies, clock: ManualClock) -> dict[str, str]:
@@ -252,7 +252,7 @@ def test_a_failure_is_raised_so_that_lambda_delivers_the_event_again(deployed: D
     call("many_records")
     deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     client("glue").delete_job(JobName=JOB)
-    with pytest.raises(JobRunError, match=f"1 of 2 tables could not be seen to: .*{JOB}"):
+    with pytest.raises(JobRunError, match=f"1 of 2 tables failed: .*{JOB}"):
         call("many_records")
 
 

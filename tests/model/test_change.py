@@ -31,21 +31,21 @@ GOOD = Books(
 )
 
 
-def test_books_that_balance_are_taken() -> None:
+def test_books_that_balance_are_accepted() -> None:
     GOOD.check()
-    assert [one.off_by for one in GOOD.sums] == [0, 0, 0]
+    assert [one.off_by for one in GOOD.equations] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Books)])
-def test_every_count_is_in_a_sum_and_a_wrong_one_is_told(name: str) -> None:
+def test_every_count_is_in_an_equation_that_a_wrong_count_unbalances(name: str) -> None:
     wrong = replace(GOOD, **{name: getattr(GOOD, name) + 1})
-    named = [one for one in wrong.sums if name in one.left or name in one.right]
-    assert named
-    assert [one.off_by != 0 for one in wrong.sums] == [one.rule in {told.rule for told in named} for one in wrong.sums]
+    affected = [one for one in wrong.equations if name in one.left or name in one.right]
+    assert affected
+    assert [one for one in wrong.equations if one.off_by] == affected
     with pytest.raises(BooksError, match=r"is off by -?1"):
         wrong.check()
 
 
-def test_the_error_names_the_sum_and_by_how_much() -> None:
+def test_the_error_names_the_equation_and_the_difference() -> None:
     with pytest.raises(BooksError, match=r"applied = inserted \+ updated \+ deleted \+ absent is off by -3"):
         replace(GOOD, inserted=GOOD.inserted + 3).check()

@@ -71,12 +71,12 @@ def test_change_files_are_ordered_by_time_whatever_folder_they_lie_in() -> None:
         "00000101-101500123.csv",
     ],
 )
-def test_a_change_file_of_a_time_that_there_is_not_is_an_error_that_names_it(name: str) -> None:
+def test_an_invalid_time_in_the_name_of_a_change_file_is_an_error_that_names_the_file(name: str) -> None:
     objects = [ListedObject(f"s/t/{one}", 1, NOW) for one in ("20240305-101500123.csv", name, "20240305-235959999.csv")]
-    with pytest.raises(UnreadableFileError, match="time that there is not") as caught:
+    with pytest.raises(UnreadableFileError, match="has an invalid time") as caught:
         raw_files(objects, "s/t/")
     assert caught.value.details == {"file": f"s/t/{name}"}
-    assert "rename it" in caught.value.remedy
+    assert "Rename it" in caught.value.remedy
 
 
 def test_the_order_of_files_is_the_order_of_their_rows_positions() -> None:

@@ -13,7 +13,7 @@ from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake.errors import SchemaMismatchError
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.rawfiles import NO_SUCH_TIME_REMEDY
+from cdclake.model.rawfiles import INVALID_TIME_REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def check_files(evidence: Evidence) -> Iterator[Finding]:
     yield from _unreadable(evidence)
     for file in evidence.listing.invalid_times:
         text = f"one of {evidence.listing.invalid_time_count:,}"
-        yield Finding(Code.NO_SUCH_TIME, text, NO_SUCH_TIME_REMEDY, file=file.relative)
+        yield Finding(Code.NO_SUCH_TIME, text, INVALID_TIME_REMEDY, file=file.relative)
     yield from _mismatched(evidence)
     yield from _unfinished(evidence)
     yield from _bad_rows(evidence)

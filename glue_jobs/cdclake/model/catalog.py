@@ -1,4 +1,4 @@
-"""What a catalog of tables, such as the Glue Data Catalog, says of a lake table. Pure data."""
+"""Tables and partitions of a catalog, such as the Glue Data Catalog. Pure data."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from cdclake.model.schema import Column
 
 PartitionValues = tuple[str, ...]
-"""Values of a partition, in the order of the partition columns, as its folders tell them but unescaped; null as
+"""Values of a partition in the order of the partition columns, as in its folder names but unescaped; null as
 `HIVE_NULL_PARTITION`."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """How much there is of a table or a partition, of its data files."""
+    """Size of a table or a partition, summed over its data files."""
 
     rows: int = 0
     files: int = 0
@@ -27,10 +27,10 @@ class CatalogPartition:
     """One partition.
 
     Attributes:
-        values: Tell it from the others.
+        values: Identify the partition.
         location: `s3://` URL of its folder, with a trailing slash.
-        columns: As its table's.
-        statistics: None: the catalog does not say.
+        columns: Same as its table's.
+        statistics: None if the catalog has none.
         parquet: Whether it is declared as plain Parquet.
     """
 
@@ -49,13 +49,13 @@ class CatalogTable:
         location: `s3://` URL of its folder, with a trailing slash.
         columns: Names in lower case and types, without the partition columns.
         partition_columns: In order.
-        statistics: Of all partitions; None: the catalog does not say.
-        source: `schema.table` that it shows; empty if cdclake did not make it.
-        change: Number of the change that table and partitions are known to show; None if that is not known.
-        left_out: Columns of the lake table that the catalog cannot take.
+        statistics: Of all partitions; None if the catalog has none.
+        source: `schema.table` that it shows; empty if cdclake did not create it.
+        change: Number of the change that table and partitions show; None if unknown.
+        left_out: Columns of the lake table that the catalog refuses.
         parquet: Whether it is declared as an external table of plain Parquet.
-        has_view: Whether a view of the rows that were not deleted goes with it.
-        query: If it is a view and no table, the SQL that gives its rows, as Athena reads it.
+        has_view: Whether the catalog also has a view of the rows that are not deleted.
+        query: SQL of a view, in Athena's dialect; empty for a table.
     """
 
     location: str
@@ -80,7 +80,7 @@ class CatalogEntry:
 
 @dataclass(frozen=True)
 class CatalogName:
-    """Where a table is in the catalog."""
+    """Name of a table in the catalog."""
 
     database: str
     table: str

@@ -1,6 +1,6 @@
-"""Change records: what a lake table's change log is made of.
+"""Change records, the entries of a lake table's change log.
 
-A change record is one committed step of a table. It is kept as JSON, and writing it, if absent, is the commit.
+A change record is one committed step of a table, stored as JSON. Writing it, if it is absent, is the commit.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ FORMAT = 1
 
 
 class ChangeKind(Enum):
-    """What made a change."""
+    """The kind of a change."""
 
     FULL_LOAD = "full load"
     INCREMENTAL = "incremental"
     DIRECT = "direct"
-    """A person inserted, updated or deleted rows by hand."""
+    """An operator inserted, updated or deleted rows by hand."""
     ADOPTION = "adoption"
-    """Files that were there already became the table."""
+    """Existing files became the table."""
     ROLLBACK = "rollback"
-    """The table is again what it was after an earlier change."""
+    """The table is again as it was after an earlier change."""
     REAPPLY = "reapply"
-    """What a rollback had undone was done again."""
+    """A change that a rollback had undone was applied again."""
     TAKEOVER = "takeover"
-    """Nothing changed but the writer: the number is taken, so that a run that lost its lease cannot commit it."""
+    """Only the writer changed: it takes the number, so that a run that lost its lease cannot commit under it."""
     RELEASE = "release"
-    """Bad rows that had been put aside were taken after all."""
+    """Quarantined rows were applied."""
     ERASURE = "erasure"
-    """Rows of a key were taken out of the table and of all that it was before, for good."""
+    """Rows of a key were permanently removed from the table and its past."""
 
 
 @dataclass(frozen=True)
 class Balance:
-    """A sum that must be right: what is on the left comes to as much as what is on the right.
+    """An equation of row counts.
 
     Attributes:
-        rule: The sum in words.
-        left: Counts by their names in `Books`; what is taken away is negative.
+        rule: The equation in words.
+        left: Counts by their names in `Books`; subtracted ones are negative.
         right: Likewise.
     """
 
@@ -55,7 +55,7 @@ class Balance:
 
     @property
     def off_by(self) -> int:
-        """How much more is on the left; 0 if it balances."""
+        """Left side minus right side; 0 if it balances."""
         return sum(self.left.values()) - sum(self.right.values())
 
 
@@ -63,13 +63,16 @@ class Balance:
 class Books:
     """The row counts of one change, which must balance.
 
-    `read_*` count rows of raw files by operation (a full-load row counts as an insert). Each row read is applied,
-    superseded (an equal or later row of its key is known), ignored (a table without a key takes inserts alone), or put
-    into quarantine; `read_unknown` counts those of the last that have no operation to be counted by. What was applied
-    inserted, updated or deleted a row, or was `absent`: the delete of a row that is not there. `derived` counts the
-    deletes of old keys that updates of keys stand for, beside the rows read. `replaced` counts the rows of data files
-    that a reload or a rollback took away as a whole, `restored` those of data files that came back as a whole. `erased`
-    counts those that were taken out for good.
+    * `read_*` count rows of raw files by operation; a full-load row counts as an insert. `read_unknown` counts
+      quarantined rows without a known operation.
+    * `derived` counts deletes of old keys, which come from updates of keys, in addition to the rows read.
+    * Each row read or derived is `applied`, `superseded` (an equal or later row of its key is known), `ignored` (a
+      table without a key accepts only inserts) or `quarantined`.
+    * Each applied row `inserted`, `updated` or `deleted` a row, or was `absent`: the delete of a row that does not
+      exist.
+    * `replaced` counts rows of whole data files that a reload or a rollback retired, `restored` rows of whole data
+      files that were brought back.
+    * `erased` counts rows that were permanently removed.
     """
 
     read_insert: int = 0
@@ -97,8 +100,8 @@ class Books:
         return self.read_insert + self.read_update + self.read_delete + self.read_unknown
 
     @property
-    def sums(self) -> tuple[Balance, ...]:
-        """The sums that must be right."""
+    def equations(self) -> tuple[Balance, ...]:
+        """The equations that must balance."""
         return (
             Balance(
                 "rows read + derived = applied + superseded + ignored + quarantined",
@@ -128,9 +131,9 @@ class Books:
         """Refuse books that do not balance.
 
         Raises:
-            BooksError: Says which sum is off.
+            BooksError: The books do not balance; names the equations.
         """
-        wrong = [f"{one.rule} is off by {one.off_by}" for one in self.sums if one.off_by]
+        wrong = [f"{one.rule} is off by {one.off_by}" for one in self.equations if one.off_by]
         if wrong:
             raise BooksError(
                 "The books of a change do not balance: " + "; ".join(wrong),
@@ -144,7 +147,7 @@ class Books:
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A new data file of a change: where it was staged, and the relative path it is published as."""
+    """A new data file of a change: its staged key, and the relative path under which it is published."""
 
     staged_key: str
     path: str
@@ -156,25 +159,24 @@ class ChangeRecord:
 
     Attributes:
         change: 1, 2, 3, ...
-        kind: What made it.
+        kind: Its kind.
         created_utc: ISO 8601.
         run_id: The job run that made it.
-        fencing_token: The lease's number under which it was made, or the greatest before it if it was made by hand
-            without a lease.
+        fencing_token: The token of the lease under which it was made; without a lease, the greatest token before it.
         raw_files: Relative keys of the raw files read.
         books: Row counts.
         added: New data files.
-        retired: Relative paths of the data files it took out of sight.
-        restored: Relative paths of the retired data files it brought back.
-        as_of: Number of the change whose table this one shows again; None if it made a table of its own.
-        reason: Why, where that is not plain from the kind; for people.
-        made_by: Who asked for it, where a person did and could be told; for people.
-        snapshot_key: Key of the snapshot written for it.
-        too_late: Relative keys of change files that came after the late window and were left out.
-        quarantine: Keys of the files of bad rows put aside.
+        retired: Relative paths of the data files that it retired.
+        restored: Relative paths of the retired data files that it restored.
+        as_of: Number of the change whose content this one restored; None if it made new content.
+        reason: Why it was made, if the kind does not show it; for people.
+        made_by: The operator who made it, if known; for people.
+        snapshot_key: Key of its snapshot.
+        too_late: Relative keys of change files that were left out because they arrived after the late window.
+        quarantine: Keys of the files with quarantined rows.
         bytes_read: Size of the raw files read, and of the data files replaced.
         bytes_added: Size of the new data files.
-        seconds: Duration of each phase up to the commit; `ChangeLog.seconds` knows what came after.
+        seconds: Duration of each phase up to the commit; `ChangeLog.seconds` has the later phases.
     """
 
     change: int
@@ -199,11 +201,11 @@ class ChangeRecord:
 
     @property
     def content_change(self) -> int:
-        """Number of the change that made the table as it is after this one."""
+        """Number of the change that made the table's content after this change."""
         return self.change if self.as_of is None else self.as_of
 
     def to_bytes(self) -> bytes:
-        """JSON, readable by a person."""
+        """Indented JSON."""
         data = {**asdict(self), "kind": self.kind.value, "format": FORMAT}
         return (json.dumps(data, indent=1) + "\n").encode()
 

@@ -1,7 +1,7 @@
-"""Direct changes: what a person inserts, updates or deletes in a lake table by hand.
+"""Direct changes: rows that an operator inserts, updates or deletes in a lake table by hand.
 
-One is read like a change file of DMS: it has a name with a time, the time of the call, and its rows have positions. So
-direct changes and those of the source are ordered by one rule, whichever comes first.
+A direct change is read like a change file of DMS: its name contains the time of the call, and its rows have positions.
+So one rule orders direct changes and changes of the source.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 ORDERING = "_cdc_ordering"
-"""Column of a direct change file: the encoded ordering value of a row; null: the time of the call orders it."""
+"""Column of a direct change file with a row's encoded ordering value; null: the time of the call orders the row."""
 _FOLDER = "direct/"
 _TICK = timedelta(milliseconds=1)
 
 
 def call_stamp(now: datetime, known: Iterable[str]) -> str:
-    """The time that a direct change is named by: that of the call, but later than everything it must come after.
+    """The time in the name of a direct change: the time of the call, or later to come after all known changes.
 
-    The clock of whoever calls may be behind, and DMS may write its times in a zone ahead of UTC.
+    The clock of the caller may be behind, and DMS may write its times in a time zone ahead of UTC.
 
     Args:
         now: The time in UTC.
-        known: What it must come after: the orders of files and ordering values of rows. One that does not begin with a
-            time is passed over.
+        known: Orders of files and ordering values of rows that it must come after. Those that do not begin with a time
+            are ignored.
 
     Returns:
         `yyyymmdd-HHMMSSfff`.
@@ -44,11 +44,11 @@ def call_stamp(now: datetime, known: Iterable[str]) -> str:
 
 
 def direct_file(key: str, stamp: str, size_bytes: int, modified_utc: datetime) -> RawFile:
-    """A file of a direct change. All files of one change count as one, with the rows numbered through.
+    """A file of a direct change. All files of one change count as one file, and their rows are numbered through.
 
     Args:
-        key: Where it lies in the lake bucket, for as long as the change is not committed.
-        stamp: Of `call_stamp`.
+        key: Its key in the lake bucket, which exists until the change is committed.
+        stamp: From `call_stamp`.
     """
     relative = f"{_FOLDER}{stamp}.parquet"
     return RawFile(key, relative, RawKind.CHANGE, RawFormat.PARQUET, stamp, size_bytes, modified_utc, direct=True)

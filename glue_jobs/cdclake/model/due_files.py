@@ -1,9 +1,9 @@
-"""Which change files are due: those after the watermark, and late ones before it that were never applied.
+"""Finds due change files: those after the watermark, and late ones before it that were never applied.
 
-A change file is late when its name sorts before one that was applied. Within the late window a snapshot remembers every
-file applied, so a late file is told from one delivered again. Behind the window it remembers neither files nor deletes,
-and a file that comes then is too late. What was forgotten stays so when the window is made longer, which is why a
-snapshot keeps the horizon behind which it forgot.
+A change file is late if its name sorts before an applied file. Within the late window, a snapshot lists every applied
+file, so a late file differs from a file that is delivered again. Before the window it lists neither files nor deletes,
+and a file that arrives there is too late. A longer window does not restore what was dropped, so a snapshot keeps its
+horizon: files and deletes before this time were dropped.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Pending(NamedTuple):
     """Change files that a lake table lacks.
 
     Attributes:
-        due: Those to apply, late ones included, in the order of `RawFile.order`.
-        too_late: Those to leave out, as they lie behind the late window, in the same order.
+        due: Files to apply, late ones included, in the order of `RawFile.order`.
+        too_late: Files to leave out, as they are before the late window, in the same order.
     """
 
     due: list[RawFile]
@@ -38,14 +38,14 @@ class Pending(NamedTuple):
 def pending_changes(
     snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int, modified_after: datetime | None = None
 ) -> Pending:
-    """Tell which change files a lake table lacks.
+    """Find the change files that a lake table lacks.
 
     Args:
-        snapshot: The lake table. One that no change file was applied to, and without floor, lacks them all.
+        snapshot: The lake table. Without applied change files and without a floor, it lacks all of them.
         files: Change files, any order.
         late_window_hours: How much older than the watermark a late file may be, by the times in their names.
-        modified_after: Files behind the window count as too late only if they were written at this time or later: a
-            file applied long ago looks the same but for that. None: no file counts as too late.
+        modified_after: Files before the window count as too late only if they were written at this time or later. Only
+            this distinguishes them from files applied long ago. None: no file counts as too late.
     """
     watermark, floor = file_order(snapshot.watermark), file_order(snapshot.floor)
     horizon = window_begin(snapshot, late_window_hours)
@@ -63,35 +63,35 @@ def pending_changes(
     return pending
 
 
-def first_batch(files: Sequence[RawFile], most_files: int, most_bytes: int) -> Sequence[RawFile]:
-    """The oldest of the files that are due, as many as one change may take, and at least one if there is any.
+def first_batch(files: Sequence[RawFile], max_files: int, max_bytes: int) -> Sequence[RawFile]:
+    """The oldest due files, as many as one change may take, and at least one if there is any.
 
-    Planning and the Spark job both ask this, so that they mean the same files. Late files come first, and the
-    watermark does not move before all of them are applied: so none falls behind the late window by waiting.
+    The planner and the Spark job both call this, so that they select the same files. Late files come first, and the
+    watermark does not move before all of them are applied. So no file leaves the late window while it waits.
 
     Args:
         files: Change files in the order of `RawFile.order`.
-        most_files: So many at most.
-        most_bytes: Their size together at most; a larger file is taken alone.
+        max_files: Maximum number of files.
+        max_bytes: Maximum of their total size; a larger file is taken alone.
     """
     size_bytes = 0
     for count, file in enumerate(files):
         size_bytes += file.size_bytes
-        if count and (count == most_files or size_bytes > most_bytes):
+        if count and (count == max_files or size_bytes > max_bytes):
             return files[:count]
     return files
 
 
 def mark_applied(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int) -> Snapshot:
-    """The snapshot with these change files counted as applied, and forgotten what lies behind the late window.
+    """The snapshot with these change files marked as applied, and without those before the late window.
 
     Args:
-        snapshot: The lake table before, or what is to become of it.
+        snapshot: The lake table before the change, or the one in preparation.
         files: Change files, any order.
         late_window_hours: As for `pending_changes`.
 
     Returns:
-        The snapshot with `watermark`, `applied_files` and `horizon` brought up to date; nothing else is changed.
+        The snapshot with new `watermark`, `applied_files` and `horizon`; nothing else changes.
     """
     applied = {*snapshot.applied_files, *(file.relative for file in files)}
     after = replace(snapshot, watermark=max({snapshot.watermark, *applied}, key=file_order))
@@ -101,9 +101,9 @@ def mark_applied(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours
 
 
 def remember_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
-    """The snapshot with these change files among those applied, also behind the late window, up to the next change.
+    """The snapshot with these change files among the applied ones, even before the late window, until the next change.
 
-    So files that we write anew ourselves, and that are in the table, are not taken for files that come too late.
+    Without this, files that cdclake itself rewrites would count as arriving too late.
 
     Args:
         snapshot: The lake table.
@@ -114,34 +114,34 @@ def remember_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
 
 
 def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:
-    """The snapshot of a table that holds every change up to a change file, and none after, as a full load leaves it.
+    """The snapshot of a table that contains every change up to a change file and none after, as after a full load.
 
     Args:
-        snapshot: The lake table before, or what is to become of it.
-        relative: Relative key of the file; empty if no change file is in the table.
+        snapshot: The lake table before the change, or the one in preparation.
+        relative: Relative key of the file; empty if the table contains no change file.
     """
     return replace(snapshot, watermark=relative, floor=relative, applied_files=(), horizon="")
 
 
 def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:
-    """The change file up to which a full load that replaces an earlier one holds every change, for `begin_after`.
+    """The last change file that a repeated full load covers, for `begin_after`.
 
-    A change file written before the first file of the full load was is in it already. One written since may be or not,
-    and must be applied, again if need be.
+    The full load contains every change file that was written before its own first file. A file written later may or may
+    not be contained, so it must be applied, even if that applies it twice.
 
     Args:
         full_load_files: All files of the full load; at least one.
         change_files: Change files, any order.
 
     Returns:
-        Relative key of the latest in order of those that are in the full load; empty if none is.
+        Relative key of the last covered file in order; empty if none is covered.
     """
     oldest = min(file.modified_utc for file in full_load_files)
     return max((file.relative for file in change_files if file.modified_utc < oldest), key=file_order, default="")
 
 
 def full_load_facts(files: Sequence[RawFile]) -> tuple[tuple[str, ...], str]:
-    """What a snapshot keeps of the full load it was made from: `full_load_files` and `full_load_utc`.
+    """The fields of a snapshot for its full load: `full_load_files` and `full_load_utc`.
 
     Args:
         files: All files of the full load; at least one.
@@ -151,10 +151,10 @@ def full_load_facts(files: Sequence[RawFile]) -> tuple[tuple[str, ...], str]:
 
 
 def window_begin(snapshot: Snapshot, late_window_hours: int) -> str:
-    """What a late file's order must reach: where the window begins now, or where something was forgotten before.
+    """The smallest order that a late file may have: the start of the window, or the horizon if that is later.
 
     Returns:
-        `yyyymmdd-HHMMSS`; empty if the window reaches back without end.
+        `yyyymmdd-HHMMSS`; empty if the window is unlimited.
     """
     newest = stamp_time(file_order(snapshot.watermark))
     if newest is None:

@@ -1,4 +1,4 @@
-"""Where things lie in the lake bucket."""
+"""Keys of objects in the lake bucket."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from cdclake.model.table import TableName
 CONTROL_FOLDER = "_cdclake"
 CHANGE_DIGITS = 12
 HISTORY = "_history/"
-"""What the path of a data file of the history begins with, where paths are relative to the table's folder. No file of
-the table itself has such a path: readers pass over names that begin so."""
+"""Prefix of the paths of history data files, among paths relative to the table's folder. No file of the table itself
+has such a path, as readers skip names with a leading underscore."""
 HISTORY_SUFFIX = "_history"
-"""What the name of the history's folder ends with, beside the table's folder of the same name without it."""
+"""Suffix of the history's folder, next to the table's folder."""
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
 
 
 def batches_prefix(lake_prefix: str) -> str:
-    """What the keys of batches begin with: what Spark runs for several tables are told and tell, while they last.
+    """Prefix of the keys of batches: the arguments and the progress of Spark runs for several tables.
 
-    Tables' control folders lie two folders deeper, so no table's is met.
+    The control folders of tables are two levels deeper, so they never collide.
 
     Args:
         lake_prefix: Empty or with a trailing slash.
@@ -69,17 +69,17 @@ class LakeLayout:
 
     @property
     def table_prefix(self) -> str:
-        """Folder of the data files, all that readers see."""
+        """Folder of the data files; readers see only this one."""
         return f"{self.prefix}{self.name.schema}/{self.name.table}/"
 
     @property
     def history_prefix(self) -> str:
-        """Folder of the data files of the table's history, all that readers see of it."""
+        """Folder of the data files of the table's history; readers of the history see only this one."""
         return f"{self.prefix}{self.name.schema}/{self.name.table}{HISTORY_SUFFIX}/"
 
     @property
     def control_prefix(self) -> str:
-        """Folder of the change log and everything else that readers do not see."""
+        """Folder of the change log and everything else that is hidden from readers."""
         return f"{self.prefix}{CONTROL_FOLDER}/{self.name.schema}/{self.name.table}/"
 
     @property
@@ -92,31 +92,31 @@ class LakeLayout:
         return f"{self.changes_prefix}{change:0{CHANGE_DIGITS}d}.json"
 
     def snapshot_key(self, change: int, run_id: str) -> str:
-        """Key of a snapshot. Two runs that try for one change number write two; the change record names its own."""
+        """Key of a snapshot. Two runs may write one for the same change number; the change record names its own."""
         return f"{self.snapshots_folder}{change:0{CHANGE_DIGITS}d}-{run_id}.json.gz"
 
     def published_key(self, change: int) -> str:
-        """Key of the empty object that says a change is fully visible."""
+        """Key of the empty object that marks a change as fully published."""
         return f"{self.published_folder}{change:0{CHANGE_DIGITS}d}"
 
     @property
     def first_retained_key(self) -> str:
-        """Key of the object that holds the number of the oldest change that can be gone back to."""
+        """Key of the object with the number of the oldest change that the table can be rolled back to."""
         return self.control_prefix + "first-retained"
 
     @property
     def cleaned_through_key(self) -> str:
-        """Key of the object that holds the number of the change up to which retired files were cleaned up."""
+        """Key of the object with the number of the last change whose retired files were cleaned up."""
         return self.control_prefix + "cleaned-through"
 
     @property
     def snapshots_folder(self) -> str:
-        """Folder of the snapshots. In this and the next four, names begin with the number of the change."""
+        """Folder of the snapshots. In this and the next four folders, names begin with the change number."""
         return self.control_prefix + "snapshots/"
 
     @property
     def published_folder(self) -> str:
-        """Folder of the marks of visible changes."""
+        """Folder of the marks of published changes."""
         return self.control_prefix + "published/"
 
     @property
@@ -131,7 +131,7 @@ class LakeLayout:
 
     @property
     def quarantine_folder(self) -> str:
-        """Folder of the folders of bad rows."""
+        """Folder of the quarantine folders."""
         return self.control_prefix + "quarantine/"
 
     @property
@@ -141,12 +141,12 @@ class LakeLayout:
 
     @property
     def foreign_folder(self) -> str:
-        """Folder of the files that somebody else put among the data files."""
+        """Folder of foreign files that were found among the data files."""
         return self.control_prefix + "foreign/"
 
     @property
     def as_of_folder(self) -> str:
-        """Folder of the copies of retired files that are read."""
+        """Folder of the copies of retired files for readers of earlier changes."""
         return self.control_prefix + "as-of/"
 
     def staging_prefix(self, change: int, run_id: str) -> str:
@@ -154,27 +154,27 @@ class LakeLayout:
         return f"{self.staging_folder}{change:0{CHANGE_DIGITS}d}-{run_id}/"
 
     def tombstones_key(self, change: int, run_id: str) -> str:
-        """Key of the tombstones that a run writes, without what its task adds."""
+        """Key of the tombstones that a run writes, without the suffix of the task."""
         return f"{self.tombstones_folder}{change:0{CHANGE_DIGITS}d}-{run_id}"
 
     def quarantine_prefix(self, change: int, run_id: str) -> str:
-        """Folder for the bad rows of a change."""
+        """Folder for the quarantined rows of a change."""
         return f"{self.quarantine_folder}{change:0{CHANGE_DIGITS}d}-{run_id}/"
 
     def erasure_key(self, change: int) -> str:
-        """Key of the note that the erasure which a change made is done, and of what it touched."""
+        """Key of the object that marks the erasure of a change as done, and lists what it touched."""
         return f"{self.control_prefix}erasures/{change:0{CHANGE_DIGITS}d}.json"
 
     def retired_key(self, path: str) -> str:
-        """Where a retired data file is kept, in a store without versions. As no path is used twice, one place does."""
+        """Key of a retired data file in a store without versions. Paths are never reused, so keys do not collide."""
         return self.retired_folder + path
 
     def foreign_key(self, path: str) -> str:
-        """Where a file that somebody else put among the data files is moved to."""
+        """Key to which a foreign file is moved."""
         return self.foreign_folder + path
 
     def as_of_key(self, path: str) -> str:
-        """Where a retired data file is copied to, to be read for a while."""
+        """Key to which a retired data file is copied for reading."""
         return self.as_of_folder + path
 
     def data_key(self, path: str) -> str:
@@ -191,10 +191,10 @@ class LakeLayout:
 
     @staticmethod
     def data_path(change: int, number: int, partition_key: tuple[str, ...], partition: tuple[str | None, ...]) -> str:
-        """Relative path of a new data file. The name is never used again, as change numbers are not."""
+        """Relative path of a new data file. It is never reused, because change numbers are not."""
         return f"{partition_folder(partition_key, partition)}{change:0{CHANGE_DIGITS}d}-{number:05d}.parquet"
 
     @staticmethod
     def is_data_path(path: str) -> bool:
-        """Whether a file of that relative path has a name as `data_path` gives them."""
+        """Whether the name of a relative path has the form that `data_path` returns."""
         return bool(_DATA_NAME.fullmatch(path.rpartition("/")[2]))

@@ -1,4 +1,4 @@
-"""What cdclake measures of its work, under which names."""
+"""Names and units of the metrics."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ class Unit(Enum):
 
 
 class Measure(Enum):
-    """What is measured. The value is the name and the unit."""
+    """The metrics. The value is the name and the unit."""
 
     LAG_SECONDS = ("LagSeconds", Unit.SECONDS)
-    """How long the oldest raw file that is due has been waiting when a run looks."""
+    """How long the oldest due raw file has been waiting when a run lists the raw files."""
     LAG_FILES = ("LagFiles", Unit.COUNT)
-    """How many raw files are due when a run looks."""
+    """Number of due raw files when a run lists the raw files."""
     ROWS = ("Rows", Unit.COUNT)
     """Rows of raw files that a change read, by operation."""
     FILES_REWRITTEN = ("FilesRewritten", Unit.COUNT)
-    """Data files that a change took out of sight, replaced by others or not."""
+    """Data files that a change retired, whether or not others replaced them."""
     QUARANTINED_ROWS = ("QuarantinedRows", Unit.COUNT)
-    """Rows that a change put aside."""
+    """Rows that a change quarantined."""
     FAILURES = ("Failures", Unit.COUNT)
-    """1 for work on a table that failed, 0 for work that ended well."""
+    """1 for failed work on a table, 0 for successful work."""
     DURATION_SECONDS = ("DurationSeconds", Unit.SECONDS)
-    """How long the work on a table took, from the look at its raw files to its end."""
+    """Duration of the work on a table, from the listing of its raw files to the end."""
     TABLES = ("Tables", Unit.COUNT)
-    """Active tables that a Controller run looked at."""
+    """Active tables that a Controller run planned."""
     FROZEN_TABLES = ("FrozenTables", Unit.COUNT)
-    """How many of those are frozen: change files vanished before they were applied."""
+    """Number of those that are frozen: change files vanished before they were applied."""
     NOT_STARTED = ("NotStarted", Unit.COUNT)
-    """Tables for whose run there was no room; they come next time."""
+    """Tables for which Glue had no room to start a run; the next Controller run starts it."""
 
     @property
     def title(self) -> str:
@@ -51,7 +51,7 @@ class Measure(Enum):
 
 
 class Dimension:
-    """What a metric may be told apart by."""
+    """Dimensions of metrics."""
 
     TABLE = "Table"
     """`schema.table`."""
@@ -64,10 +64,10 @@ class Metric:
     """One measurement.
 
     Attributes:
-        measure: Of what.
-        value: How much.
-        table: `schema.table`; empty if it is of none, or of too little interest to be kept for the table.
-        op: Operation; empty if it is of none.
+        measure: The metric.
+        value: Its value.
+        table: `schema.table`; empty if the value belongs to no table, or counts only in the total.
+        op: Operation; empty if the value belongs to none.
     """
 
     measure: Measure
@@ -76,6 +76,6 @@ class Metric:
     op: str = ""
 
     def dimensions(self, *, with_table: bool) -> dict[str, str]:
-        """What it is told apart by, with or without the table."""
-        named = {Dimension.TABLE: self.table if with_table else "", Dimension.OP: self.op}
-        return {name: value for name, value in named.items() if value}
+        """Its dimensions, with or without the table."""
+        values = {Dimension.TABLE: self.table if with_table else "", Dimension.OP: self.op}
+        return {name: value for name, value in values.items() if value}

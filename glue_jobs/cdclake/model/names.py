@@ -1,8 +1,8 @@
-"""Every name that operators, jobs and stored state share, spelled once.
+"""Defines every name that operators, jobs and stored state share.
 
-The state table, its first eight attributes, their sentinels, the four job names and the job arguments are those of
-AWS's walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue", so that a state table made for it, and the
-habits, carry over.
+The state table, its first eight attributes, their sentinels, the four job names and the job arguments come from AWS's
+walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue". So an existing state table works, and operators
+know the names.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Attribute:
 
 
 class Sentinel:
-    """Values that mean "nothing yet"; accepted for ever."""
+    """Values that mean "nothing yet". They stay valid in all versions."""
 
     NONE = "null"
     NEVER_LOADED = "1900-01-01 00:00:00"
@@ -163,28 +163,28 @@ class Argument:
     STATE_TABLE = "state_table"
     FENCING_TOKEN = "fencing_token"
     NEW_INCREMENTAL_FILES = "newIncrementalFiles"
-    """LoadIncremental only: so many change files were to be applied when it was decided on; fewer are an error."""
+    """LoadIncremental only: number of change files that the decision counted; fewer are an error."""
     BASE_CHANGE = "base_change"
-    """LoadInitial only: the lake's newest change when the load was decided on; once there is another, it is done."""
+    """LoadInitial only: the lake's newest change at the decision; if there is a newer one, the load is done."""
     NEW_TABLE = "new_table"
-    """Controller only: JSON of settings that a table gets when it is registered, beside the defaults."""
+    """Controller only: JSON of settings for newly registered tables, in addition to the defaults."""
     JOB_RUN_ID = "JOB_RUN_ID"
-    """Spark jobs only: the run's own id, which Glue passes."""
+    """Spark jobs only: the run's id; Glue passes it."""
     BATCH = "batch"
-    """Spark jobs only: `s3://` URL of the object with the arguments of several tables' runs, in place of those."""
+    """Spark jobs only: `s3://` URL of the object with the arguments of several tables, instead of the arguments."""
     PACK_TABLES = "pack_tables"
-    """Controller only: most tables that one ProcessTable run is started for; 1 has each go alone."""
+    """Controller only: maximum number of tables in one ProcessTable run; 1 gives each table its own run."""
     PACK_TABLE_FILES = "pack_table_files"
-    """Controller only: a table with more raw files due goes alone."""
+    """Controller only: a table with more due raw files gets its own run."""
     PACK_TABLE_BYTES = "pack_table_bytes"
-    """Controller only: a table with more bytes due goes alone."""
+    """Controller only: a table with more due bytes gets its own run."""
     PATHS = "paths"
-    """ProcessTable only: JSON list of the paths of several tables, in place of `item`."""
+    """ProcessTable only: JSON list of the paths of several tables, instead of `item`."""
     TIMEOUT_MINUTES = "timeout_minutes"
-    """ProcessTable only: after how long it ends by itself; less than after which Glue ends it."""
+    """ProcessTable only: after how long the run ends by itself; shorter than the timeout of the Glue job."""
     CATALOG_DATABASE = "catalog_database"
-    """ProcessTable only: database of the Glue Data Catalog that shows the lake tables; empty: none does."""
+    """ProcessTable only: database of the Glue Data Catalog for the lake tables; empty for none."""
     TABLES = "tables"
     """Controller only: comma-separated `schema.table` names to limit the run to."""
     TABLE_METRICS = "table_metrics"
-    """`false` keeps the metrics of all tables together only; else there are those of each table beside them."""
+    """`false`: only metrics of all tables together; otherwise also metrics of each table."""

@@ -1,9 +1,9 @@
-"""Positions: what orders change rows, as strings whose order is the order of the changes.
+"""Positions: strings that sort change rows in the order of the changes.
 
-`<ordering value>|<raw file>|<row number>`, compared byte by byte. The ordering value is what the source says of the
-order (a change sequence, or the column that a person named), else the time in the raw file's name. The raw file part
-is the file's order, so that date folders of any pattern do not disturb it. A full-load row of the lake has the empty
-position, which every change beats.
+A position is `<ordering value>|<raw file>|<row number>`, compared byte by byte. The ordering value comes from the
+source: a change sequence, or the column that an operator chose. Without either, it is the time in the raw file's name.
+The raw file part is the file's order, so date folders of any pattern do not affect it. A full-load row of the lake has
+the empty position, which sorts before every change.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from cdclake.model.rawfiles import file_order
 
 FULL_LOAD_POSITION = ""
 NULL_ORDERING = "!"
-"""Ordering value of a change row that has none in its ordering column; below every other."""
+"""Ordering value of a change row with null in its ordering column; sorts before all others."""
 COLUMN = "_cdc_position"
-"""Column of each lake row that holds the position of its last change."""
+"""Column of the lake with the position of each row's last change."""
 ROW_DIGITS = 10
 SEQUENCE_DIGITS = 35
 """Length of DMS's change sequence: `yyyymmddHHMMSS`, two digits for hundredths, and a counter of 19 digits."""
@@ -25,9 +25,9 @@ _STAMP = re.compile(r"(\d{8})-(\d{9,10})")
 
 
 def file_ordering(relative: str) -> str:
-    """Ordering value of a change file's rows that have no other: the digits of the time in its name.
+    """Default ordering value of the rows of a change file: the digits of the time in its name.
 
-    Always 18 digits, so that it compares by time with the change sequence, which begins the same way.
+    It always has 18 digits, so it sorts by time among change sequences, which begin the same way.
 
     Example:
         >>> file_ordering("2024/03/05/20240305-101500123.parquet")
@@ -38,7 +38,7 @@ def file_ordering(relative: str) -> str:
 
 
 def file_part(relative: str) -> str:
-    """The part of a position that every row of one change file shares, with both separators.
+    """The part of a position that all rows of a change file share, with both separators.
 
     Example:
         >>> file_part("2024/03/05/20240305-101500123.parquet")
@@ -52,8 +52,8 @@ def position(relative: str, row: int, ordering: str | None = None) -> str:
 
     Args:
         relative: The change file's key within the table's raw folder.
-        row: Number of the row in the file, from 0.
-        ordering: Encoded ordering value; None if the time in the file's name orders the row.
+        row: Index of the row in the file, from 0.
+        ordering: Encoded ordering value; None to use the time in the file's name.
     """
     value = file_ordering(relative) if ordering is None else ordering
     return f"{value}{file_part(relative)}{row:0{ROW_DIGITS}d}"

@@ -1,8 +1,8 @@
-"""Names of the files AWS DMS writes, and their order.
+"""Names of the files that AWS DMS writes, and their order.
 
-Facts from the DMS user guide ("Using Amazon S3 as a target"): full-load files are `LOAD` and eight upper-case hex
-digits counted from 1; change files are named by the time they were written, `yyyymmdd-HHMMSSfff`, and may lie in date
-folders.
+From the DMS user guide ("Using Amazon S3 as a target"): the name of a full-load file is `LOAD` and eight upper-case hex
+digits, counted from 1. The name of a change file is the time when it was written, `yyyymmdd-HHMMSSfff`. Change files
+may be in date folders.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _CHANGE = re.compile(r"(?:[^/]+/)*?(?P<stamp>\d{8}-\d{9,10})" + _EXTENSION)
 TRANSACTIONS_NAME = "CDC_TXN-"
 _TRANSACTIONS = re.compile(TRANSACTIONS_NAME + r"(?P<day>\d{8})(?P<time>\d{9,10})" + _EXTENSION)
 _TIME_DIGITS = 17
-NO_SUCH_TIME_REMEDY = "Look who wrote it: rename it to the time it was written (yyyymmdd-HHMMSSfff), or move it away"
-"""What to do about a change file whose name tells a time that there is not."""
+INVALID_TIME_REMEDY = "Rename it to the time when it was written (yyyymmdd-HHMMSSfff), or move it to another folder"
+"""Remedy for a change file with an invalid time in its name."""
 _NOT_DATA = re.compile(r"^(s3_validation_failures|awsdms_[^/]*)/", re.IGNORECASE)
 
 
 class RawKind(Enum):
-    """What a raw file holds."""
+    """The content of a raw file."""
 
     FULL_LOAD = "full load"
     CHANGE = "change"
 
 
 class RawFormat(Enum):
-    """How a raw file is written."""
+    """The format of a raw file."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -59,11 +59,11 @@ class RawFile:
 
     Attributes:
         key: Key in the raw bucket.
-        relative: Key relative to the table's raw folder; the name alone for a transaction file, which lies elsewhere.
+        relative: Key relative to the table's raw folder; for a transaction file, which is in another folder, its name.
         stamp: `yyyymmdd-HHMMSSfff` of a change file; the eight digits of a full-load file.
         modified_utc: When the object was last written.
         transactions: Whether the file holds whole transactions, with rows of many tables.
-        direct: Whether a person made the change, see `cdclake.model.direct`; then the file lies in the lake bucket.
+        direct: Whether an operator made the change, see `cdclake.model.direct`. The file is then in the lake bucket.
     """
 
     key: str
@@ -78,15 +78,15 @@ class RawFile:
 
     @cached_property
     def order(self) -> str:
-        """Change files are applied in the order of this, see `file_order`."""
+        """Sort key for applying change files, see `file_order`."""
         return file_order(self.relative)
 
 
 def file_order(relative: str) -> str:
-    """What change files are ordered by: the time in the file's name, then its key within the table's folder.
+    """Sort key of a change file: the time in its name, then its key within the table's folder.
 
-    A stamp of nine digits is a prefix of the one with ten, so that both kinds sort by time, and a date folder of any
-    pattern does not disturb the order. A key that is no change file gives the empty string, before all.
+    The time may have nine or ten digits after the date. The shorter form is a prefix of the longer, so both sort by
+    time. Date folders of any pattern do not affect the order. The sort key of any other file is the empty string.
 
     Example:
         >>> file_order("20240305-101500123.parquet")
@@ -106,15 +106,15 @@ def file_order(relative: str) -> str:
 
 
 def stamp_time(order: str) -> datetime | None:
-    """The time that `file_order` begins with, to the second; None for the empty order.
+    """The time at the start of a `file_order`, to the second; None for the empty order.
 
-    The zone is DMS's DatePartitionTimezone, UTC unless set; times are only ever compared with each other.
+    Its time zone is DMS's DatePartitionTimezone, by default UTC. Such times are only compared with each other.
     """
     return datetime.strptime(order[:15], "%Y%m%d-%H%M%S").replace(tzinfo=timezone.utc) if order else None
 
 
 def read_time(text: str) -> datetime | None:
-    """The time that a file's order, or an ordering value of digits, begins with, to the millisecond; None for none.
+    """The time at the start of a file's order or an ordering value, to the millisecond; None if there is none.
 
     Example:
         >>> read_time("202403051015001230")
@@ -126,21 +126,21 @@ def read_time(text: str) -> datetime | None:
     year, rest, milliseconds = int(digits[:4]), digits[4:14], int(digits[14:])
     month, day, hour, minute, second = (int(rest[place : place + 2]) for place in range(0, 10, 2))
     try:
-        return datetime(year, month, day, hour, minute, second, milliseconds * 1000)  # noqa: DTZ001 - no zone is told
+        return datetime(year, month, day, hour, minute, second, milliseconds * 1000)  # noqa: DTZ001 - the time zone is unknown
     except ValueError:
         return None
 
 
 def start_after(relative: str, stamp: str) -> str:
-    """A key before every change file that was written at a time or later, in the folders that a change file shows.
+    """A key before every change file written at a given time or later, in date folders like those of a change file.
 
     Args:
-        relative: As `RawFile.relative` of a change file.
+        relative: `RawFile.relative` of a change file.
         stamp: `yyyymmdd-HHMMSS`.
 
     Returns:
-        Relative like the argument; empty if the order of keys in such folders is not that of their times, as with
-        DMS's date folders of the patterns DDMMYYYY and MMYYYYDD.
+        A relative key; empty if such folders do not sort by time, as with DMS's date folder patterns DDMMYYYY and
+        MMYYYYDD.
 
     Example:
         >>> start_after("2024/03/05/20240305-101500123.parquet", "20240302-101500")
@@ -158,7 +158,7 @@ def start_after(relative: str, stamp: str) -> str:
 
 
 def parse_raw_file(entry: ListedObject, raw_prefix: str) -> RawFile | None:
-    """Recognise a raw file of a table by its key; None for anything else (folders, other files).
+    """Recognize a raw file of a table by its key; None for anything else (folders, other files).
 
     Args:
         entry: An object of the table's raw folder, or of the transaction files' folder.
@@ -190,46 +190,46 @@ def raw_files(objects: Iterable[ListedObject], raw_prefix: str) -> tuple[list[Ra
         raw_prefix: Key prefix of the table's folder, with a trailing slash.
 
     Returns:
-        Full-load files by name, and change files in the order they are applied.
+        Full-load files by name, and change files in the order to apply them.
 
     Raises:
-        UnreadableFileError: The name of a change file tells a time that there is not, so that nothing tells its place.
+        UnreadableFileError: The name of a change file has an invalid time, so its order is unknown.
     """
     parsed = [parse_raw_file(entry, raw_prefix) for entry in objects]
-    found = [file for file in parsed if file]
-    full_load = sorted((f for f in found if f.kind is RawKind.FULL_LOAD), key=lambda f: f.relative)
-    changes = sorted((f for f in found if f.kind is RawKind.CHANGE), key=lambda f: f.order)
+    files = [file for file in parsed if file]
+    full_load = sorted((f for f in files if f.kind is RawKind.FULL_LOAD), key=lambda f: f.relative)
+    changes = sorted((f for f in files if f.kind is RawKind.CHANGE), key=lambda f: f.order)
     for file in changes:
         if not read_time(file.order):
-            message = "The name of a change file tells a time that there is not"
-            raise UnreadableFileError(message, remedy=NO_SUCH_TIME_REMEDY, file=file.key)
+            message = "The name of a change file has an invalid time"
+            raise UnreadableFileError(message, remedy=INVALID_TIME_REMEDY, file=file.key)
     return full_load, changes
 
 
 def missing_loads(full_load_files: Iterable[RawFile]) -> list[str]:
-    """Full-load files that are not there although a later one is: DMS counts them from 1 without gaps.
+    """Full-load files that are missing although a later one exists: DMS counts them from 1 without gaps.
 
-    A parallel load counts anew in each folder or segment, so each is looked at by itself.
+    A parallel load counts from 1 in each folder or segment, so each is checked separately.
 
     Args:
         full_load_files: All full-load files of a table, any order.
 
     Returns:
-        Relative keys without extension, by name. Of a long gap only the first file is named.
+        Relative keys without extension, by name; only the first of each gap.
     """
     numbers: dict[str, set[int]] = {}
     for file in full_load_files:
         before_number = file.relative.rpartition(file.stamp)[0]
         numbers.setdefault(before_number, set()).add(int(file.stamp, 16))
     missing = []
-    for before_number, there in sorted(numbers.items()):
-        expected = [1, *(number + 1 for number in sorted(there)[:-1])]
-        missing += [f"{before_number}{number:08X}" for number in expected if number not in there]
+    for before_number, existing in sorted(numbers.items()):
+        expected = [1, *(number + 1 for number in sorted(existing)[:-1])]
+        missing += [f"{before_number}{number:08X}" for number in expected if number not in existing]
     return missing
 
 
 def transactions_prefix(raw_prefix: str, cdc_path: str) -> str:
-    """Key prefix of the transaction files that hold a table's changes among those of others.
+    """Key prefix of the transaction files with a table's changes.
 
     Args:
         raw_prefix: `<prefix><schema>/<table>/`.
@@ -240,17 +240,17 @@ def transactions_prefix(raw_prefix: str, cdc_path: str) -> str:
 
 
 def is_transactions_key(key: str) -> bool:
-    """Whether a key in the raw bucket is that of a transaction file."""
+    """Whether a raw key belongs to a transaction file."""
     return bool(_TRANSACTIONS.fullmatch(key.rpartition("/")[2]))
 
 
 def is_data_folder(folder: str) -> bool:
-    """Whether a schema's or table's folder, `<name>/`, may hold source data: not DMS's control tables or validation."""
+    """Whether the folder of a schema or table, `<name>/`, may hold source data. DMS's own tables do not."""
     return not _NOT_DATA.match(folder)
 
 
 class RawKey(NamedTuple):
-    """A raw object's key taken apart."""
+    """The parts of a raw object's key."""
 
     schema_prefix: str
     folder: str
@@ -258,7 +258,7 @@ class RawKey(NamedTuple):
 
 
 def split_raw_key(key: str, prefix: str) -> RawKey | None:
-    """Find the table a raw object belongs to; None if it is not raw data of a table.
+    """Find the table of a raw object; None if the object is not raw data of a table.
 
     Args:
         key: Object key, decoded.

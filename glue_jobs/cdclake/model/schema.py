@@ -1,6 +1,6 @@
-"""Columns of a table: their types, how two versions of a schema become one, and how partitions are named.
+"""Columns of a table: their types, how to merge two schemas, and how to name partitions.
 
-Types are written as Spark and Athena write them: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
+Types have the names that Spark and Athena use: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
 `decimal(p,s)`, `string`, `binary`, `date`, `timestamp`.
 """
 
@@ -44,7 +44,7 @@ HIVE_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name as the source spells it, and its type."""
+    """One column: its name in the source's spelling, and its type."""
 
     name: str
     type: str
@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns in order. Names are looked up without regard to case, as Spark and Athena do."""
+    """Columns in order. Lookups ignore case, as in Spark and Athena."""
 
     columns: tuple[Column, ...] = ()
 
@@ -68,7 +68,7 @@ class Schema:
         return [column.name for column in self.columns]
 
     def find(self, name: str) -> Column | None:
-        """The column of that name in any case, or None."""
+        """The column of a name, ignoring case; None if there is none."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
     def to_json(self) -> list[list[str]]:
@@ -82,10 +82,10 @@ class Schema:
 
 
 def parse_type(text: str) -> str:
-    """A type's one spelling.
+    """Normalize the spelling of a type.
 
     Raises:
-        ConfigurationError: Not a type we know.
+        ConfigurationError: The type is unknown.
     """
     compact = re.sub(r"\s+", "", text).lower()
     compact = _ALIASES.get(compact, compact)
@@ -107,7 +107,7 @@ def parse_columns(text: str) -> Schema:
     """Read `id int, fullname string, price decimal(10,2)`.
 
     Raises:
-        ConfigurationError: A part is not `name type`, or a name comes twice.
+        ConfigurationError: A part is not `name type`, or a name occurs twice.
     """
     columns = []
     for part in re.split(r",(?![^()]*\))", text):
@@ -131,7 +131,7 @@ def decimal_parts(kind: str) -> tuple[int, int] | None:
 def wider_type(left: str, right: str) -> str | None:
     """The narrowest type that holds every value of both; None if there is none.
 
-    Text is not a way out: a column that was a number never silently becomes text.
+    A number and text have no common type: a number column never silently becomes text.
     """
     if left == right:
         return left
@@ -159,14 +159,14 @@ def _integer_as_decimal(kind: str) -> tuple[int, int] | None:
 
 
 def merge_schemas(lake: Schema, incoming: Schema, file: str) -> Schema:
-    """The lake's columns, each wide enough for the incoming ones, then the columns that are new.
+    """The lake's columns, widened for the incoming ones, followed by the new columns.
 
-    A column that is missing from `incoming` stays.
+    Columns that are missing from `incoming` stay.
 
     Args:
         lake: Columns of the table so far; empty for a new table.
         incoming: Columns of a raw file.
-        file: That file, for the error.
+        file: The raw file, for the error.
 
     Raises:
         SchemaMismatchError: A column's two types have no common type.
@@ -180,7 +180,7 @@ def merge_schemas(lake: Schema, incoming: Schema, file: str) -> Schema:
         kind = wider_type(known.type, column.type)
         if kind is None:
             message = f"Column {known.name} is {known.type} in the lake and {column.type} in a raw file"
-            remedy = "Set the column's type in the Schema attribute, mend it at the source, or reload the table"
+            remedy = "Set the column's type in the Schema attribute, fix it at the source, or reload the table"
             raise SchemaMismatchError(message, remedy=remedy, column=known.name, file=file)
         merged[column.name.lower()] = Column(known.name, kind)
     return Schema(tuple(merged.values()))
@@ -189,9 +189,9 @@ def merge_schemas(lake: Schema, incoming: Schema, file: str) -> Schema:
 def partition_folder(names: tuple[str, ...], values: tuple[str | None, ...]) -> str:
     """Folder of one partition below the table's folder, with a trailing slash; empty for no partition columns.
 
-    Values are escaped just as Hive's `FileUtils.escapePathName` does: control characters and those with a meaning in
-    paths, so that every reader undoes it. Other characters must stay as they are: Hive and Spark take each `%XX` for a
-    character, not for a byte of UTF-8.
+    Values are escaped like in Hive's `FileUtils.escapePathName`, which every reader reverses: control characters and
+    those with a meaning in paths. Other characters must stay: Hive and Spark read each `%XX` as a character, not as a
+    byte of UTF-8.
 
     Example:
         >>> partition_folder(("day", "shop"), ("2024-03-05", "a/b"))
@@ -201,9 +201,9 @@ def partition_folder(names: tuple[str, ...], values: tuple[str | None, ...]) -> 
 
 
 def parse_partition_folder(folder: str) -> tuple[str, str | None] | None:
-    """Column and value that the name of a partition folder tells; None if it is not of the form `column=value`.
+    """Column and value in the name of a partition folder; None if the name is not `column=value`.
 
-    Undoes what `partition_folder` does to one column, for whatever writer escaped more or less than Hive.
+    Inverse of `partition_folder` for one column. Also reads folders of writers that escape more or less than Hive.
     """
     name, _, value = folder.partition("=")
     if not (name and value):

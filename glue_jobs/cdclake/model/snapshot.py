@@ -1,7 +1,7 @@
-"""Snapshots: what a lake table is after a change.
+"""Snapshots: the state of a lake table after a change.
 
-A snapshot is the complete list of the live data files, with what the next run needs to route change rows without
-reading the table. It is kept as gzipped JSON.
+A snapshot lists all live data files, with the statistics that the next run needs to find the files of change rows
+without reading the table. It is stored as gzipped JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 KeyValue = Union[int, str, None]
-"""One key column's bound as JSON holds it: an integer, or text. None: unknown."""
+"""Bound of a key column as in JSON: an integer or text. None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class DataFile:
 
     Attributes:
         path: Key relative to the table's folder, partition folders included.
-        rows: Number of rows, all of them.
+        rows: Number of all rows, soft-deleted ones included.
         bytes: Size of the object.
         partition: Values of the partition columns as text, in their order; None for null.
         key_min: Smallest value of the first key column; None if unknown, or if the table has no key.
         key_max: Largest value of the first key column.
-        deleted: Of the rows, how many were deleted softly.
+        deleted: Number of soft-deleted rows.
     """
 
     path: str
@@ -51,18 +51,18 @@ class DataFile:
 
     @property
     def live_rows(self) -> int:
-        """Rows that were not deleted."""
+        """Number of rows that are not soft-deleted."""
         return self.rows - self.deleted
 
 
 @dataclass(frozen=True)
 class TombstoneFile:
-    """One file of remembered deletes, in the control area.
+    """One file of tombstones, in the control folder.
 
     Attributes:
         key: Key in the lake bucket.
         rows: Number of deletes.
-        newest: Greatest `file_order` of the change files that they came from.
+        newest: Greatest `file_order` of the change files with these deletes.
         key_min: Smallest value of the first key column.
         key_max: Largest.
     """
@@ -79,12 +79,12 @@ class History:
     """The versions of a table's rows, see `cdclake.lake.scd2.versions`.
 
     Attributes:
-        open: Data files of the newest version of each key. Paths are as `cdclake.model.layout.HISTORY` says.
+        open: Data files of the newest version of each key. Their paths begin with `cdclake.model.layout.HISTORY`.
         closed: Data files of all earlier versions.
-        schema: Columns of the source in it.
-        primary_key: Key columns that its versions are told apart by.
-        loads: Numbers of the full loads in it, ascending: positions are comparable from one to the next.
-        since: Number of the change from which on every change is in it, without a gap; None while it is not kept.
+        schema: Its source columns.
+        primary_key: Key columns of its versions.
+        loads: Numbers of the changes that are full loads, ascending. Positions are comparable from one to the next.
+        since: Number of the change since which it contains every change; None while it is not kept.
     """
 
     schema: Schema
@@ -107,7 +107,7 @@ class History:
         return cls(schema, tuple(data["primary_key"]), opened, closed, tuple(data["loads"]), data["since"])
 
     def to_json(self) -> dict[str, Any]:
-        """Good for JSON."""
+        """JSON data."""
         return {**asdict(self), "schema": self.schema.to_json()}
 
 
@@ -116,22 +116,22 @@ class Snapshot:
     """The state of a lake table after a change.
 
     Attributes:
-        change: Number of the change; 0 for a table that has none.
+        change: Number of the change; 0 for a table without changes.
         schema: Columns of the table in order, partition columns included, without `Op` and the position.
-        primary_key: Key columns; empty if only inserts are taken.
+        primary_key: Key columns; empty if the table accepts only inserts.
         partition_key: Partition columns.
-        order_column: Column that orders change rows; empty if file and row alone do.
-        watermark: Relative key of the change file latest in order that was applied; empty if none.
-        applied_files: Relative keys of the change files applied, back to the late window, in order; after an erasure
-            that took rows out of older ones, those too.
-        floor: Relative key; change files up to it in order are in the full load, and never late. Empty if none is.
-        horizon: `yyyymmdd-HHMMSS`; applied files and deletes are remembered back to change files of this time, and
-            older ones are too late for good. Empty if nothing was forgotten.
-        tombstones: Deletes back to the late window.
-        full_load_files: Relative keys of the full-load files the table was last loaded from.
+        order_column: Column that orders change rows; empty if only file and row number do.
+        watermark: Relative key of the last applied change file in order; empty if none.
+        applied_files: Relative keys of the applied change files of the late window, in order. After an erasure in older
+            files, those too.
+        floor: Relative key; the full load contains all change files up to it, so they are never late. Empty if none.
+        horizon: `yyyymmdd-HHMMSS`; applied files and tombstones of earlier change files were dropped, so these files
+            are too late permanently. Empty if nothing was dropped.
+        tombstones: Deletes within the late window.
+        full_load_files: Relative keys of the files of the last full load.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.
-        history: The history; None if there never was one.
+        history: The history; None if the table never had one.
     """
 
     change: int = 0
@@ -156,17 +156,17 @@ class Snapshot:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a table: it was loaded or fed, and that was not undone."""
+        """Whether the table exists: a change made it, and no rollback undid that."""
         return len(self.schema) > 0
 
     @property
     def rows(self) -> int:
-        """Rows of the table, without those that were deleted softly."""
+        """Number of rows without the soft-deleted ones."""
         return sum(file.live_rows for file in self.files)
 
     @property
     def deleted_rows(self) -> int:
-        """Rows that were deleted softly, and are still in the files."""
+        """Number of soft-deleted rows."""
         return sum(file.deleted for file in self.files)
 
     def to_bytes(self) -> bytes:

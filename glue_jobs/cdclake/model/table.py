@@ -27,13 +27,14 @@ DEFAULT_RETENTION_DAYS = 30
 DEFAULT_FULL_LOAD_QUIET_MINUTES = 10
 """DMS writes the next LOAD file when one is full; even a slow source fills one within some minutes."""
 DEFAULT_MAX_FILES_PER_RUN = 10_000
-"""A week at DMS's default of a file a minute. Looking at so many takes half a minute, naming them 300 kB of record."""
+"""A week at DMS's default of one file per minute. Planning them takes half a minute, and listing them in the change
+record 300 kB."""
 DEFAULT_MAX_BYTES_PER_RUN = 10 * 1024**3
-"""320 change files of DMS's default size: an hour's work or less for the workers of the default deployment."""
+"""320 change files of DMS's default size: at most an hour's work for the workers of the default deployment."""
 MAX_RETENTION_DAYS = 36_500
 MAX_QUIET_MINUTES = 10_080
 MAX_KEY_BYTES = 1024
-"""Of an S3 key, in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
+"""Maximum length of an S3 key, in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 _STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
 
@@ -50,7 +51,7 @@ class TableName:
 
     @property
     def typed(self) -> str:
-        """The name as one types it in a shell: commands that a person is told to give must be safe to copy."""
+        """The name quoted for a shell, so that commands in remedies are safe to copy."""
         return shlex.quote(str(self))
 
     @classmethod
@@ -69,9 +70,9 @@ class TableName:
 
 @dataclass(frozen=True)
 class TableState:
-    """What the state table knows of one source table.
+    """The state of one source table in the state table.
 
-    `item` is the item as stored; the properties read it, and treat an absent attribute like its sentinel.
+    `item` is the item as stored. The properties read it, and treat an absent attribute like its sentinel.
     """
 
     item: Mapping[str, str] = field(hash=False)
@@ -80,7 +81,7 @@ class TableState:
 
     @classmethod
     def new(cls, bucket: str, schema_prefix: str, folder: str) -> TableState:
-        """State of a table seen for the first time: inactive, nothing loaded, no keys.
+        """State of a new table: inactive, nothing loaded, no keys.
 
         Args:
             bucket: Raw bucket.
@@ -103,7 +104,7 @@ class TableState:
         )
 
     def with_attributes(self, **attributes: str) -> TableState:
-        """The same state with some attributes changed."""
+        """A copy of the state with some attributes changed."""
         return replace(self, item={**self.item, **attributes})
 
     @property
@@ -129,21 +130,21 @@ class TableState:
 
     @property
     def active(self) -> bool:
-        """Whether a person has turned the table on."""
+        """Whether an operator turned the table on."""
         return self.item.get(Attribute.ACTIVE_FLAG, Sentinel.INACTIVE).strip().lower() == Sentinel.ACTIVE
 
     def leased(self, now: datetime) -> bool:
-        """Whether some run has the right to write the table at that moment."""
+        """Whether a run holds the table's lease at that time."""
         return Attribute.LEASE_HOLDER in self.item and self.item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now)
 
     @property
     def settings(self) -> TableSettings:
-        """What a person set about the table."""
+        """The operator's settings of the table."""
         return TableSettings.from_item(self.item)
 
     @property
     def last_full_load_utc(self) -> datetime:
-        """When the newest LOAD file applied was written; 1900 if none.
+        """When the newest applied LOAD file was written; 1900 if none.
 
         Raises:
             ConfigurationError: The attribute is not `yyyy-mm-dd HH:MM:SS`.
@@ -158,7 +159,7 @@ class TableState:
 
     @property
     def last_incremental_file(self) -> str:
-        """Watermark as stored: `<raw bucket>/<key>`; the table's path and `0.parquet` if no change was applied."""
+        """Watermark as stored: `<raw bucket>/<key>`, or the table's path and `0.parquet` if no change was applied."""
         return self.item.get(Attribute.LAST_INCREMENTAL_FILE, self.path + Sentinel.FIRST_FILE)
 
     @property
@@ -173,26 +174,26 @@ class TableState:
 
     @property
     def checked_watermark(self) -> str:
-        """Watermark as `RawFile.relative`, known to be a change file's; empty if no change was applied.
+        """Watermark as `RawFile.relative`, after checking its form; empty if no change was applied.
 
         Raises:
-            ConfigurationError: It is something else.
+            ConfigurationError: It is not the key of a change file.
         """
         watermark = self.watermark
         if watermark in ("", Sentinel.NONE):
             return ""
         if not read_time(file_order(watermark)):
-            message = f"{Attribute.LAST_INCREMENTAL_FILE} is '{self.last_incremental_file}', which is no change file"
+            message = f"{Attribute.LAST_INCREMENTAL_FILE} is '{self.last_incremental_file}', which is not a change file"
             first = f"{self.path}{Sentinel.FIRST_FILE}"
-            remedy = f"Set it to {self.path}<change file>, or to {first} to begin with the first"
+            remedy = f"Set it to {self.path}<change file>, or to {first} to begin with the first file"
             raise ConfigurationError(message, remedy=remedy, table=self.name)
         return watermark
 
     def as_watermark(self, relative: str) -> str:
-        """`<raw bucket>/<key>` of a change file; the sentinel for none. `watermark` reads it back.
+        """`<raw bucket>/<key>` of a change file, or the sentinel. Inverse of `watermark`.
 
         Args:
-            relative: As `RawFile.relative`; empty for none.
+            relative: `RawFile.relative`; empty for the sentinel.
         """
         if self.transactions_prefix and is_transactions_key(relative):
             return f"{self.bucket}/{self.transactions_folder}{relative}"
@@ -200,7 +201,7 @@ class TableState:
 
     @property
     def transactions_prefix(self) -> str:
-        """What the keys of the table's transaction files begin with; empty if it has none."""
+        """Prefix of the keys of the table's transaction files; empty if it has none."""
         cdc_path = _cdc_path(self.item)
         return transactions_prefix(self.raw_prefix, cdc_path) if cdc_path else ""
 
@@ -212,7 +213,7 @@ class TableState:
 
     @property
     def last_listed_utc(self) -> datetime | None:
-        """When the last run that ended well began to list, to the second; None if none did.
+        """When the last successful run began to list the raw files, to the second; None if there was none.
 
         Raises:
             ConfigurationError: The attribute is not `yyyy-mm-ddTHH:MM:SSZ`.
@@ -222,7 +223,7 @@ class TableState:
             return parse_iso_utc(text) if text else None
         except ValueError as error:
             message = f"{Attribute.LAST_LISTED_UTC} is '{text}'"
-            remedy = "Remove it: the next run looks at every change file of the late window and sets it again"
+            remedy = "Remove it: the next run checks every change file of the late window and sets it again"
             raise ConfigurationError(message, remedy=remedy, table=self.name) from error
 
     @property
@@ -233,26 +234,26 @@ class TableState:
 
     @property
     def last_look_from(self) -> str:
-        """`yyyymmdd-HHMMSS`: the look at what is new goes back no further; empty for none, or for what is no time."""
+        """`yyyymmdd-HHMMSS`: the scan for new files begins no earlier; empty if absent or invalid."""
         text = self.item.get(Attribute.LAST_LOOK_FROM, "")
         return text if _STAMP.fullmatch(text) else ""
 
     @property
     def last_page_end(self) -> str:
-        """Key within the raw folder after which the next page of it is read; empty for none, or what is no key."""
+        """Key within the raw folder after which the next page begins; empty if absent or invalid."""
         text = self.item.get(Attribute.LAST_PAGE_END, "")
         return text if len((self.raw_prefix + text).encode()) <= MAX_KEY_BYTES else ""
 
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """How a table's CSV files are written.
+    """The CSV dialect of a table's raw files.
 
     Attributes:
         delimiter: One character between fields.
-        row_delimiter: What ends a row; a newline also stands for carriage return and newline.
-        null_value: An unquoted field equal to this is null.
-        no_sup_value: A field equal to this was not sent: the lake's value stays. None: there is no such value.
+        row_delimiter: Ends a row; a newline also matches carriage return and newline.
+        null_value: An unquoted field with this text is null.
+        no_sup_value: A field with this text was not sent, so the lake keeps its value. None: there is no such text.
         quoting: Whether fields may be quoted (RFC 4180).
     """
 
@@ -265,26 +266,26 @@ class CsvDialect:
 
 @dataclass(frozen=True)
 class TableSettings:
-    """What a person can set about a table, parsed.
+    """The operator's settings of a table, parsed.
 
     Attributes:
-        primary_key: Key columns; empty: only inserts are taken.
+        primary_key: Key columns; empty: the table accepts only inserts.
         partition_key: Partition columns; empty: the lake table is not partitioned.
-        schema: Columns and types as declared; None if they are not.
-        order_column: Column that orders change rows before file and row do; empty for none.
-        late_window_hours: How much older than the newest applied change file a late one may be.
-        max_quarantined_rows: Bad rows that one change may put aside before it stops instead.
+        schema: Declared columns and types; None if not declared.
+        order_column: Column that orders change rows, before file and row number; empty for none.
+        late_window_hours: How much older than the newest applied change file a late file may be.
+        max_quarantined_rows: Maximum number of rows that one change may quarantine; with more, it fails.
         cdc_path: Folder of transaction files below the raw prefix, without slashes at its ends; empty for none.
-        target_file_bytes: Size that the lake's data files grow to.
+        target_file_bytes: Target size of the lake's data files.
         soft_delete: Whether a deleted row stays in the table, with the operation `D`.
-        retention_days: How long a clean-up keeps what the lake table was.
+        retention_days: How long a clean-up keeps earlier versions of the lake table.
         full_load_quiet_minutes: A full load is taken once its newest file is older than this; 0: at once.
-        dms_task: ARN of the DMS task that must say that a full load is complete; empty for none.
-        max_files_per_run: Change files that one change takes at most.
-        max_bytes_per_run: Their size at most; a single larger file is taken alone.
-        catalog_table: Name of the lake table in the catalog; empty: one made of schema and table.
+        dms_task: ARN of the DMS task that must report a full load as complete; empty for none.
+        max_files_per_run: Maximum number of change files in one change.
+        max_bytes_per_run: Maximum of their total size; a larger file is taken alone.
+        catalog_table: Name of the lake table in the catalog; empty: derived from schema and table.
         history: Whether every version of each row is kept.
-        history_time_column: Timestamp column that says when a version began; empty: DMS's times do.
+        history_time_column: Timestamp column with the start of a version; empty: the times of DMS count.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -311,7 +312,7 @@ class TableSettings:
         """Read the settings of a state item.
 
         Raises:
-            ConfigurationError: A value does not parse; names the attribute.
+            ConfigurationError: A value is invalid; names the attribute.
         """
         schema_text = _value(item, Attribute.SCHEMA)
         return cls(
@@ -346,13 +347,13 @@ def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:
     delimiter = _unescaped(item.get(Attribute.CSV_DELIMITER, ","))
     row_delimiter = _unescaped(item.get(Attribute.CSV_ROW_DELIMITER, "\n"))
     if len(delimiter) != 1:
-        raise _wrong(item, Attribute.CSV_DELIMITER, "one character, or \\t")
+        raise _invalid(item, Attribute.CSV_DELIMITER, "one character, or \\t")
     if not row_delimiter or row_delimiter == delimiter:
-        raise _wrong(item, Attribute.CSV_ROW_DELIMITER, "what ends a row, such as \\n")
+        raise _invalid(item, Attribute.CSV_ROW_DELIMITER, "the text that ends a row, such as \\n")
     quoting = _flag(item, Attribute.RFC4180, default="true")
     null_value, no_sup_value = item.get(Attribute.CSV_NULL_VALUE, "NULL"), item.get(Attribute.CSV_NO_SUP_VALUE)
     if null_value == no_sup_value:
-        raise _wrong(item, Attribute.CSV_NO_SUP_VALUE, f"something else than {Attribute.CSV_NULL_VALUE}, or remove it")
+        raise _invalid(item, Attribute.CSV_NO_SUP_VALUE, f"another text than {Attribute.CSV_NULL_VALUE}, or remove it")
     return CsvDialect(
         delimiter=delimiter,
         row_delimiter=row_delimiter,
@@ -363,7 +364,7 @@ def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:
 
 
 def _unescaped(text: str) -> str:
-    """Delimiters are often written as DMS's own settings have them: a backslash and a letter."""
+    """Replace escapes: DMS's own settings write delimiters as a backslash and a letter."""
     for escaped, character in (("\\t", "\t"), ("\\r", "\r"), ("\\n", "\n")):
         text = text.replace(escaped, character)
     return text
@@ -372,28 +373,28 @@ def _unescaped(text: str) -> str:
 def _number(item: Mapping[str, str], attribute: str, default: int, least: int = 0, most: int | None = None) -> int:
     text = item.get(attribute, str(default)).strip()
     if not text.isdigit() or int(text) < least or (most is not None and int(text) > most):
-        raise _wrong(item, attribute, f"a whole number, {least} {'or more' if most is None else f'to {most}'}")
+        raise _invalid(item, attribute, f"a whole number, {least} {'or more' if most is None else f'to {most}'}")
     return int(text)
 
 
 def _flag(item: Mapping[str, str], attribute: str, default: str) -> bool:
     text = item.get(attribute, default).strip().lower()
     if text not in {"true", "false"}:
-        raise _wrong(item, attribute, "true or false")
+        raise _invalid(item, attribute, "true or false")
     return text == "true"
 
 
 def _one_of(item: Mapping[str, str], attribute: str, values: tuple[str, ...]) -> str:
-    """A word among a few, of which the first is the default."""
+    """Read one of several values; the first is the default."""
     text = item.get(attribute, values[0]).strip().lower()
     if text not in values:
-        raise _wrong(item, attribute, " or ".join(values))
+        raise _invalid(item, attribute, " or ".join(values))
     return text
 
 
-def _wrong(item: Mapping[str, str], attribute: str, wanted: str) -> ConfigurationError:
+def _invalid(item: Mapping[str, str], attribute: str, expected: str) -> ConfigurationError:
     message = f"{attribute} is {item.get(attribute)!r}"
-    return ConfigurationError(message, remedy=f"Set it to {wanted}", table=item.get(Attribute.PATH))
+    return ConfigurationError(message, remedy=f"Set it to {expected}", table=item.get(Attribute.PATH))
 
 
 def _value(item: Mapping[str, str], attribute: str) -> str:

@@ -78,7 +78,7 @@ def test_repair_asks_and_stops_if_something_else_is_found_after_the_answer(cdcla
 
     result = cdclake.asked("repair", "shop.store", answer=another_file)
     assert result.exit_code == 4
-    assert "changed since it was shown" in result.stderr
+    assert "changed after the plan was shown" in result.stderr
     assert LIVE not in disturbed.visible()
     assert cdclake.asked("repair", "shop.store", answer="y").exit_code == 0
     assert LIVE in disturbed.visible()

@@ -455,7 +455,7 @@ class TestTheItem:
     def test_a_watermark_that_is_no_change_file_is_a_wrong_setting(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, LastIncrementalFile=RAW_PATH + "last.parquet")
         adoptee.write(PART, rows(1))
-        with pytest.raises(ConfigurationError, match="no change file"):
+        with pytest.raises(ConfigurationError, match="not a change file"):
             adoptee.plan()
 
 
