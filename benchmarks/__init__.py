@@ -1,1 +1,1 @@
-"""Measures the engine beside what users would pick instead, on the same machine and the same data."""
+"""Compares the engine with its alternatives, on the same machine and the same data."""

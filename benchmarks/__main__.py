@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, print a table, write results."""
+"""`python -m benchmarks`: measures, prints a table and writes the results."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ _NAMES = [workload.name for workload in workloads(DEFAULT_ROWS)]
 
 
 def main() -> int:
-    """Measure what the options say; the exit code is 1 if a contestant failed or made a wrong table."""
+    """Run the selected measurements; the exit code is 1 if a contestant failed or its table is wrong."""
     options = _parser().parse_args()
     started = time.monotonic()
 
-    def say(line: str) -> None:
+    def progress(line: str) -> None:
         print(f"{time.monotonic() - started:6.0f} s  {line}", flush=True)
 
     machine = results.machine()
-    bench = Bench(options.cache, say)
+    bench = Bench(options.cache, progress)
     measured = []
     for workload in workloads(options.rows):
         names = [name for name in workload.contestants if name in options.contestants]
         if workload.name in options.workloads and names:
             measured += bench.measure([(workload, name) for name in names], options.rounds)
-    summary = results.summarise(measured)
-    grown = _growth(bench, options.rows, options.rounds) if options.growth else []
+    summary = results.summarize(measured)
+    growth = _growth(bench, options.rows, options.rounds) if options.growth else []
     content = {
         "machine": machine,
         "versions": results.versions(ROOT),
         "rows": options.rows,
         "rounds": options.rounds,
         "results": summary,
-        "growth": grown,
+        "growth": growth,
     }
     options.results.parent.mkdir(parents=True, exist_ok=True)
     results.write(options.results, content)
-    if grown and options.plot:
+    if growth and options.plot:
         from benchmarks.plots import plot_growth
 
-        plot_growth(grown, options.plot)
+        plot_growth(growth, options.plot)
     print(results.table(summary))
-    if grown:
-        print(results.growth_table(grown))
+    if growth:
+        print(results.growth_table(growth))
     print(
-        f"\n{options.rows:,} rows, {options.rounds} rounds, {time.monotonic() - started:.0f} s in all; "
+        f"\n{options.rows:,} rows, {options.rounds} rounds, {time.monotonic() - started:.0f} s in total; "
         f"see {options.results}"
     )
-    return 0 if all(one["checksum_ok"] for one in (*summary, *grown)) else 1
+    return 0 if all(result["checksum_ok"] for result in (*summary, *growth)) else 1
 
 
 def _growth(bench: Bench, rows: int, rounds: int) -> list[results.Result]:
-    found = []
+    growth = []
     for kind, by_factor in (("table", growth_of_table(rows)), ("change", growth_of_change(rows))):
         measured = bench.measure([(workload, OURS) for workload in by_factor.values()], rounds)
-        found += results.growth(kind, by_factor, results.summarise(measured))
-    return found
+        growth += results.growth(kind, by_factor, results.summarize(measured))
+    return growth
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, default=DEFAULT_ROWS, help="rows of the table (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements per workload (default: %(default)s)")
     parser.add_argument(
         "--workloads", nargs="*", choices=_NAMES, default=_NAMES, metavar="NAME", help=", ".join(_NAMES)
     )
@@ -78,8 +78,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=", ".join(CONTESTANTS),
     )
-    parser.add_argument("--growth", action="store_true", help="also let the table and the change grow (cdclake alone)")
-    parser.add_argument("--cache", type=Path, default=ROOT / ".bench", help="where data are kept (default: .bench)")
+    parser.add_argument("--growth", action="store_true", help="also measure growing tables and changes (only cdclake)")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".bench", help="folder for test data (default: .bench)")
     parser.add_argument("--results", type=Path, default=ROOT / ".bench" / "results.json", help="JSON file to write")
     parser.add_argument("--plot", type=Path, help="PNG file to write; needs --growth")
     return parser

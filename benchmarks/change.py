@@ -1,4 +1,4 @@
-"""What changes in a table, and what the table must be afterwards."""
+"""The changes to a table, their change files, and the expected checksum afterwards."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
     from benchmarks.rows import Numbers
 
-_ROWS_AT_ONCE = 1 << 17
+_CHUNK_ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
 class Change:
-    """Rows that are updated, deleted and inserted, by their numbers; no number is in two of them.
+    """Disjoint numbers of rows to update, delete and insert.
 
     Attributes:
-        updated: Present rows that get a new version.
-        deleted: Present rows that go.
+        updated: Existing rows that get a new version.
+        deleted: Existing rows to delete.
         inserted: New rows.
-        files: How many change files tell of it, an even number or 1. If there are several, every updated row is updated
-            twice: in a file of the first half, and in one of the second.
+        files: Number of change files, 1 or even. With several files, each updated row is updated twice: in a file of
+            the first half, and in a file of the second half.
     """
 
     updated: Numbers
@@ -40,40 +40,40 @@ class Change:
 
     @property
     def last_version(self) -> int:
-        """Version of the updated rows afterwards."""
+        """Final version of the updated rows."""
         return 1 if self.files == 1 else 2
 
     @property
     def change_rows(self) -> int:
-        """Rows in the change files."""
+        """Number of rows in the change files."""
         return len(self.updated) * self.last_version + len(self.deleted) + len(self.inserted)
 
 
-def drawn_change(first: int, present: int, count: int, seed: int, files: int = 1) -> Change:
-    """A change of present rows drawn at random, and of new rows behind the last.
+def random_change(first: int, table_rows: int, count: int, seed: int, files: int = 1) -> Change:
+    """A change of random existing rows, with new rows after the last.
 
     Args:
-        first: Number of the first row that may change; all up to the last present one may.
-        present: Rows of the table, which are numbered from 0.
-        count: Updates, deletes and inserts, each.
-        seed: Of the draw.
+        first: First row that may change; all later rows may change too.
+        table_rows: Number of rows in the table; they are numbered from 0.
+        count: Number of updates, of deletes and of inserts.
+        seed: Random seed.
         files: See `Change`.
     """
-    dice = np.random.default_rng(seed)
-    known = first + dice.choice(present - first, 2 * count, replace=False)
-    new = np.arange(present, present + count, dtype=np.int64)
-    return Change(np.sort(known[:count]), np.sort(known[count:]), new, files)
+    random = np.random.default_rng(seed)
+    existing = first + random.choice(table_rows - first, 2 * count, replace=False)
+    new = np.arange(table_rows, table_rows + count, dtype=np.int64)
+    return Change(np.sort(existing[:count]), np.sort(existing[count:]), new, files)
 
 
 def write_change_files(change: Change, folder: Path, *, uuid_keys: bool) -> None:
     """Write the change as DMS does: files named by time, `Op` before the source's columns, deletes with all values."""
-    dice = np.random.default_rng(len(change.updated))
+    random = np.random.default_rng(len(change.updated))
     numbers = np.concatenate([change.updated, change.deleted, change.inserted])
     operations = np.repeat(["U", "D", "I"], [len(change.updated), len(change.deleted), len(change.inserted)])
-    order = dice.permutation(len(numbers))
+    order = random.permutation(len(numbers))
     halves = [(operations[order], numbers[order], 1)]
     if change.files > 1:
-        halves.append((np.full(len(change.updated), "U"), dice.permutation(change.updated), 2))
+        halves.append((np.full(len(change.updated), "U"), random.permutation(change.updated), 2))
     minutes = iter(range(24 * 60))
     for half_operations, half_numbers, version in halves:
         pieces = change.files // len(halves)
@@ -86,20 +86,20 @@ def write_change_files(change: Change, folder: Path, *, uuid_keys: bool) -> None
 
 
 def checksum_of(numbers: Numbers, version: int, *, uuid_keys: bool) -> Checksum:
-    """Checksum of these rows in that version."""
+    """Checksum of rows in a version."""
     total = Checksum()
-    for piece in _pieces(numbers):
+    for piece in _chunks(numbers):
         total += checksum(rows(piece, version, uuid_keys=uuid_keys))
     return total
 
 
 def checksum_after(before: Checksum, change: Change, *, uuid_keys: bool) -> Checksum:
-    """What a table with the checksum `before` must come to after the change, told by the rows' numbers alone."""
-    gone = checksum_of(np.concatenate([change.updated, change.deleted]), 0, uuid_keys=uuid_keys)
+    """The expected checksum of a table after the change, computed from row numbers."""
+    removed = checksum_of(np.concatenate([change.updated, change.deleted]), 0, uuid_keys=uuid_keys)
     updated = checksum_of(change.updated, change.last_version, uuid_keys=uuid_keys)
-    return before - gone + updated + checksum_of(change.inserted, 1, uuid_keys=uuid_keys)
+    return before - removed + updated + checksum_of(change.inserted, 1, uuid_keys=uuid_keys)
 
 
-def _pieces(numbers: Numbers) -> Iterator[Numbers]:
-    for start in range(0, len(numbers), _ROWS_AT_ONCE):
-        yield numbers[start : start + _ROWS_AT_ONCE]
+def _chunks(numbers: Numbers) -> Iterator[Numbers]:
+    for start in range(0, len(numbers), _CHUNK_ROWS):
+        yield numbers[start : start + _CHUNK_ROWS]

@@ -1,4 +1,4 @@
-"""Number of rows and a checksum over all their values, both independent of the order of the rows."""
+"""A row count and a checksum over all values, both independent of the order of the rows."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from benchmarks.hashing import mix
 if TYPE_CHECKING:
     from benchmarks.hashing import U64
 
-_LONGEST_TEXT_BYTES = 64
+_MAX_TEXT_BYTES = 64
 _WORD_BYTES = 8
-_WORD_FACTORS = mix(np.arange(_LONGEST_TEXT_BYTES // _WORD_BYTES, dtype=np.uint64)) | np.uint64(1)
+_WORD_FACTORS = mix(np.arange(_MAX_TEXT_BYTES // _WORD_BYTES, dtype=np.uint64)) | np.uint64(1)
 _NULL = np.uint64(0x6E756C6C)
 
 
 @dataclass(frozen=True)
 class Checksum:
-    """What a set of rows, repeated ones included, comes to.
+    """The checksum of a multiset of rows.
 
     Attributes:
-        rows: How many.
-        total: Sum of the rows' hashes, modulo 2 to the power of 64.
+        rows: Number of rows.
+        total: Sum of the rows' hashes, modulo 2**64.
     """
 
     rows: int = 0
@@ -40,7 +40,7 @@ class Checksum:
 
 
 def checksum(rows: pa.Table | pa.RecordBatch) -> Checksum:
-    """Checksum of rows: all values of a row are bound together, and to their columns."""
+    """Checksum of rows; a row's hash covers all its values and their columns."""
     hashes = np.zeros(rows.num_rows, np.uint64)
     for column in rows.columns:
         values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -54,7 +54,7 @@ def _hashes(values: pa.Array) -> U64:
 
 
 def _words(values: pa.Array) -> U64:
-    """One 64-bit word of each value, different for different values; anything for null."""
+    """A 64-bit word per value, different for different values; arbitrary for null."""
     kind = values.type
     if pa.types.is_string(kind):
         return _text_words(values.fill_null(""))
@@ -70,13 +70,13 @@ def _words(values: pa.Array) -> U64:
     if pa.types.is_float64(kind):
         bits: U64 = values.fill_null(0.0).to_numpy().view(np.uint64)
         return bits
-    message = f"the checksum does not know the type {kind}"
+    message = f"the checksum does not support the type {kind}"
     raise TypeError(message)
 
 
 def _decimal_words(values: pa.Array) -> U64:
     if values.type.precision > 18:  # the value must fit the low half of the 16 bytes
-        message = f"the checksum does not know the type {values.type}"
+        message = f"the checksum does not support the type {values.type}"
         raise TypeError(message)
     halves: U64 = np.frombuffer(values.buffers()[1], np.uint64)
     low: U64 = halves[2 * values.offset : 2 * (values.offset + len(values)) : 2].copy()
@@ -84,15 +84,15 @@ def _decimal_words(values: pa.Array) -> U64:
 
 
 def _text_words(values: pa.Array) -> U64:
-    """Texts padded with zero bytes, as a sum of their words times odd factors."""
+    """The sum of each zero-padded text's words, multiplied by odd factors."""
     if not len(values):
         return np.zeros(0, np.uint64)
     longest = pc.max(pc.binary_length(values)).as_py()
-    if longest > _LONGEST_TEXT_BYTES:
-        message = f"the checksum knows texts of up to {_LONGEST_TEXT_BYTES} bytes, and here is one of {longest}"
+    if longest > _MAX_TEXT_BYTES:
+        message = f"the checksum supports texts of up to {_MAX_TEXT_BYTES} bytes, not of {longest}"
         raise ValueError(message)
     count = max(1, -(-longest // _WORD_BYTES))
-    padded = pc.ascii_rpad(values, count * _WORD_BYTES, "\0")  # counts bytes, whatever the name says
+    padded = pc.ascii_rpad(values, count * _WORD_BYTES, "\0")  # despite its name it counts bytes
     words = np.frombuffer(padded.buffers()[2], np.uint64, len(values) * count, padded.offset * count * _WORD_BYTES)
     products: U64 = words.reshape(len(values), count) * _WORD_FACTORS[:count]
     sums: U64 = products.sum(axis=1, dtype=np.uint64)

@@ -1,11 +1,11 @@
-"""What a planning pass of the Controller costs, how a large backlog is worked off, and what packing saves.
+"""Measures the cost of a planning pass of the Controller, of a large backlog, and the savings of packing.
 
-`make bench-controller` prints it and writes it to `benchmarks/controller.json`. The Controller's own code runs on the
-real botocore, against a simulation that answers each request after 30 ms and throttles some (`simulated_aws.py`). Each
-size is measured in a process of its own, as memory is.
+`make bench-controller` prints the results and writes them to `benchmarks/controller.json`. The Controller's code runs
+on real botocore, against a simulation that answers each request after 30 ms and throttles some (`simulated_aws.py`).
+Each size runs in its own process, so that memory can be measured.
 
-It fails if an idle table takes more than `MOST_LIST_REQUESTS` in a pass: in the first one, which is measured, or in
-those after it, in which a page goes round the folder of each large idle table until all of it must have been seen.
+It fails if an idle table needs more than `MAX_LIST_REQUESTS` in a pass: in the first, measured pass, or in the later
+ones, which list the folder of each large idle table page by page until they have listed all of it.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ SIZES = {
     "10,000 tables, 100,000 objects": (9900, 6, 100, 406),
     "10,000 tables, 1,000,000 objects": (9900, 60, 100, 4060),
 }
-"""Small tables, objects of each, large tables, objects of each. Of the last two the memory should be the same."""
-MOST_LIST_REQUESTS = 2
-"""In a pass, of a table that has nothing to do."""
+"""Small tables, objects of each, large tables, objects of each. The last two sizes should need equal memory."""
+MAX_LIST_REQUESTS = 2
+"""Per pass and idle table."""
 WITH_WORK = 50
 BACKLOG_FILES = 500_000
 BACKLOG_STEP_SECONDS = 60
 
 
 def main() -> None:
-    """Measure everything, print it, and bring the report up to date."""
+    """Measure everything, print it, and update the report."""
     if sys.argv[1:]:
         print(json.dumps(backlog() if sys.argv[1] == "backlog" else planning_pass(sys.argv[1])))
         return
     passes = {name: _in_own_process(name) for name in SIZES}
     for name, measured in passes.items():
         print(f"Planning pass, {name}: {_line(measured)}")
-    worked_off = _in_own_process("backlog")
-    print(f"Backlog of one table: {_line(worked_off)}")
+    backlog_result = _in_own_process("backlog")
+    print(f"Backlog of one table: {_line(backlog_result)}")
     write_report("planning", {**passes, "concurrent_listings": CONCURRENT_LISTINGS, "request_seconds": REQUEST_SECONDS})
-    write_report("backlog", worked_off)
+    write_report("backlog", backlog_result)
     packed = packing_costs()
     print("\n".join(packing_line(row) for row in packed))
     write_report("packing", packed)
@@ -77,20 +77,20 @@ def main() -> None:
 
 
 def check_target(passes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Fail if an idle table took more list requests than it may."""
+    """Fail if an idle table needed too many list requests."""
     missed = [
         f"{name}: {measured['most_list_requests_per_idle_table']}"
         for name, measured in passes.items()
-        if measured["most_list_requests_per_idle_table"] > MOST_LIST_REQUESTS
+        if measured["most_list_requests_per_idle_table"] > MAX_LIST_REQUESTS
     ]
     if missed:
-        message = f"An idle table took more than {MOST_LIST_REQUESTS} list requests in a pass: {'; '.join(missed)}"
+        message = f"An idle table needed more than {MAX_LIST_REQUESTS} list requests in a pass: {'; '.join(missed)}"
         raise SystemExit(message)
-    print(f"No idle table took more than {MOST_LIST_REQUESTS} list requests in any pass.")
+    print(f"No idle table needed more than {MAX_LIST_REQUESTS} list requests in any pass.")
 
 
 def write_report(section: str, measured: object) -> None:
-    """Put a section into the report; what else stands there stays."""
+    """Replace a section of the report; other sections stay."""
     report = json.loads(REPORT.read_text(encoding="utf-8")) if REPORT.exists() else {}
     REPORT.write_text(json.dumps({**report, section: measured}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -98,28 +98,28 @@ def write_report(section: str, measured: object) -> None:
 def planning_pass(size: str) -> dict[str, Any]:
     """Plan all tables of a size once."""
     small, small_objects, large, large_objects = SIZES[size]
-    # Large tables among those with work as well.
+    # Large tables come first, so that some of them have work.
     lake = Lake([*([large_objects] * large), *([small_objects] * small)], WITH_WORK)
     aws = SimulatedAws(lake, REQUEST_SECONDS, THROTTLED_EVERY)
     os.environ.update(AWS_ACCESS_KEY_ID="made-up", AWS_SECRET_ACCESS_KEY="made-up", AWS_DEFAULT_REGION="eu-central-1")
     s3, dynamodb = client("s3"), client("dynamodb")
-    for one in (s3, dynamodb):
-        aws.answer_for(one)
+    for connected in (s3, dynamodb):
+        aws.connect(connected)
     inputs = PlanInputs(S3Store(s3, BUCKET), DynamoState(dynamodb, "DMSCDC_Controller"), BUCKET, PREFIX)
     before = resource.getrusage(resource.RUSAGE_SELF)
-    load = round(os.getloadavg()[0], 1)  # processes that wanted a core in the minute before
-    began = time.perf_counter()
+    load = round(os.getloadavg()[0], 1)
+    started = time.perf_counter()
     now = NEWEST + timedelta(hours=1)
     planned = plan(inputs, now).tables
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_SELF)
     errors = [table.error for table in planned if table.error]
     if errors or sum(table.action is Action.START for table in planned) != WITH_WORK:
-        message = f"The plan is not the expected one: {errors[:1]}"
+        message = f"The plan differs from the expected one: {errors[:1]}"
         raise SystemExit(message)
     idle = Counter(aws.listings[lake.folder(table)] for table in range(WITH_WORK, len(lake.objects)))
     requests, throttled = dict(sorted(aws.requests.items())), aws.throttled
-    rounds = go_round(lake, aws, inputs, now)
+    rounds = list_large_tables(lake, aws, inputs, now)
     return {
         "tables": len(lake.objects),
         "objects": sum(lake.objects),
@@ -138,35 +138,35 @@ def planning_pass(size: str) -> dict[str, Any]:
     }
 
 
-def go_round(lake: Lake, aws: SimulatedAws, inputs: PlanInputs, now: datetime) -> dict[str, int]:
-    """Let the Controller pass by until every object of the large idle tables must have been seen.
+def list_large_tables(lake: Lake, aws: SimulatedAws, inputs: PlanInputs, now: datetime) -> dict[str, int]:
+    """Run as many passes as the Controller needs to list every object of the large idle tables.
 
     Returns:
-        The most list requests that one of these tables took, by the number of the pass; empty if there are none.
+        The maximum number of list requests per large table, by pass; empty if there are no large tables.
     """
     large = [table for table in range(lake.with_work, len(lake.objects)) if lake.objects[table] > PAGE_OBJECTS]
     if not large:
         return {}
     names = [str(lake.state(table).name) for table in large]
     folders = [lake.folder(table) for table in large]
-    most: dict[str, int] = {}
-    aws.seen.clear()
+    maxima: dict[str, int] = {}
+    aws.listed.clear()
     for number in range(1, ceil(max(lake.objects) / PAGE_OBJECTS) + 2):
         aws.listings.clear()
         summary = execute(plan(inputs, now, names), inputs.states, MemoryJobs(), now)
         if summary.failed or any(table.outcome for table in summary.tables):
-            message = f"A table without work had some: {summary.to_json()['error']}"
+            message = f"An idle table had work: {summary.to_json()['error']}"
             raise SystemExit(message)
-        most[str(number)] = max(aws.listings[folder] for folder in folders)
-    unseen = sum(lake.objects[table] - len(aws.seen[lake.folder(table)]) for table in large)
-    if unseen:
-        message = f"{unseen} objects of large idle tables were not seen in {len(most)} passes"
+        maxima[str(number)] = max(aws.listings[folder] for folder in folders)
+    missing = sum(lake.objects[table] - len(aws.listed[lake.folder(table)]) for table in large)
+    if missing:
+        message = f"{missing} objects of large idle tables were not listed in {len(maxima)} passes"
         raise SystemExit(message)
-    return most
+    return maxima
 
 
 def backlog() -> dict[str, Any]:
-    """Work off a table's backlog with the planner's and the job's own choice of batches, without moving rows."""
+    """Process a table's backlog in the batches of the planner and the job, without moving rows."""
     start = NEWEST - timedelta(seconds=BACKLOG_FILES * BACKLOG_STEP_SECONDS)
     stamps = (start + timedelta(seconds=BACKLOG_STEP_SECONDS * number) for number in range(BACKLOG_FILES))
     prefix = f"{PREFIX}s0/t000000/"
@@ -175,12 +175,12 @@ def backlog() -> dict[str, Any]:
     state = Lake([2], 0).state(0).with_attributes(LastIncrementalFile="null", LastListedUtc="null")
     settings = state.settings
     lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)), full_load_utc="2020-01-01 00:00:00")
-    began, watermarks, largest = time.perf_counter(), [""], 0
+    started, watermarks, largest = time.perf_counter(), [""], 0
     while (decision := plan_table(state, (), changes, NEWEST, lake)).incremental:
         due = pending_changes(lake, changes, settings.late_window_hours).due
         batch = first_batch(due, settings.max_files_per_run, settings.max_bytes_per_run)
         if batch[-1].relative != decision.new_watermark or decision.new_watermark <= watermarks[-1]:
-            raise SystemExit("Planner and job do not mean the same files, or the watermark stands still")
+            raise SystemExit("Planner and job chose different files, or the watermark did not advance")
         lake = mark_applied(lake, batch, settings.late_window_hours)
         watermarks.append(decision.new_watermark)
         largest = max(largest, len(batch))
@@ -188,16 +188,16 @@ def backlog() -> dict[str, Any]:
         "files": BACKLOG_FILES,
         "batches": len(watermarks) - 1,
         "largest_batch": largest,
-        "planning_seconds_per_batch": round((time.perf_counter() - began) / len(watermarks), 2),
+        "planning_seconds_per_batch": round((time.perf_counter() - started) / len(watermarks), 2),
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
 
-def _in_own_process(what: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.controller", what]
+def _in_own_process(measurement: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.controller", measurement]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        message = f"'{what}' did not end well; what it said stands above"
+        message = f"'{measurement}' failed; see its output above"
         raise SystemExit(message)
     measured: dict[str, Any] = json.loads(done.stdout)
     return measured

@@ -1,4 +1,4 @@
-"""Puts the results of the last full run into the document about performance."""
+"""Writes the results of the last full run into docs/performance.md."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BEGIN, END = "<!-- written by make bench -->", "<!-- until here -->"
 
 
 def markdown(content: Mapping[str, Any]) -> str:
-    """The machine, the table of results, fastest first in each workload, and that of growth."""
+    """The machine, the results (fastest first in each workload) and the growth results."""
     return "\n".join([*_machine(content), "", *_results(content["results"]), "", *_growth(content["growth"])])
 
 
 def with_results(document: str, content: Mapping[str, Any]) -> str:
-    """The document with these results between its two marks."""
+    """The document with these results between its two markers."""
     before, _, rest = document.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{markdown(content)}\n\n{END}{after}"
@@ -44,30 +44,32 @@ def _results(results: list[Result]) -> Iterator[str]:
     yield "| workload | contestant | seconds | x ours | start-up s | peak memory, all processes |"
     yield "| --- | --- | ---: | ---: | ---: | ---: |"
     for own in fastest_first(results):
-        for i, one in enumerate(own):
-            ratio = "" if one["ratio"] is None else f"{one['ratio']:.2f}"
-            name = f"`{one['workload']}`" if i == 0 else ""
-            cells = (name, one["contestant"], _seconds(one), ratio, f"{one['start_up_s']:.1f}", _memory(one))
+        for i, result in enumerate(own):
+            ratio = "" if result["ratio"] is None else f"{result['ratio']:.2f}"
+            name = f"`{result['workload']}`" if i == 0 else ""
+            start_up = f"{result['start_up_s']:.1f}"
+            cells = (name, result["contestant"], _seconds(result), ratio, start_up, _memory(result))
             yield f"| {' | '.join(cells)} |"
 
 
 def _growth(results: list[Result]) -> Iterator[str]:
     yield "| what grows | rows of the table | rows of the change | seconds | peak memory, all processes |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    for one in results:
-        yield f"| the {one['grows']} | {one['rows']:,} | {one['change_rows']:,} | {_seconds(one)} | {_memory(one)} |"
+    for result in results:
+        cells = (f"{result['rows']:,}", f"{result['change_rows']:,}", _seconds(result), _memory(result))
+        yield f"| the {result['grows']} | {' | '.join(cells)} |"
 
 
-def _seconds(one: Result) -> str:
-    return "wrong or failed" if one["median_s"] is None else f"{one['median_s']:.2f}"
+def _seconds(result: Result) -> str:
+    return "wrong or failed" if result["median_s"] is None else f"{result['median_s']:.2f}"
 
 
-def _memory(one: Result) -> str:
-    return f"{one['peak_rss_mb'] / 1000:.1f} GB"
+def _memory(result: Result) -> str:
+    return f"{result['peak_rss_mb'] / 1000:.1f} GB"
 
 
 def main() -> None:
-    """Write it."""
+    """Update the document."""
     content = json.loads(RESULTS.read_text(encoding="utf-8"))
     DOCUMENT.write_text(with_results(DOCUMENT.read_text(encoding="utf-8"), content), encoding="utf-8")
 

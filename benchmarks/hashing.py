@@ -1,4 +1,4 @@
-"""A 64-bit mixing function on arrays: the source of the data, and of the checksums."""
+"""A 64-bit mixing function on arrays, for generating data and checksums."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def mix(values: NDArray[Any]) -> U64:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose results look random.
+    """The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose results look random.
 
     Args:
-        values: `uint64`, any shape; it is not changed.
+        values: `uint64`, any shape; not modified.
     """
     mixed = values + np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(30)

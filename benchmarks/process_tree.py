@@ -1,4 +1,4 @@
-"""Runs a process and watches the memory of everything it starts. Linux: it reads /proc."""
+"""Runs a process and samples the memory of all its descendants. Linux only: it reads /proc."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SAMPLE_SECONDS = 0.1
-_SAMPLES_PER_LOOK = 3
-"""Processes come and go less often than their memory changes, and finding them costs more than reading it."""
+_SAMPLES_PER_SEARCH = 3
+"""Finding processes costs more than reading their memory, and they start and end less often than it changes."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Sample(NamedTuple):
-    """Resident memory of a process tree at a moment of `time.monotonic`; pages that processes share count for each."""
+    """Resident memory of a process tree at a `time.monotonic` time; shared pages count for each process."""
 
     at: float
     rss_bytes: int
 
 
-class Finished(NamedTuple):
+class FinishedProcess(NamedTuple):
     """A process that ended.
 
     Attributes:
-        code: Its exit code; None if it did not end in time and was killed.
-        started: Moment it was started, of `time.monotonic`.
+        code: Exit code; None if the process was killed after the timeout.
+        started: `time.monotonic` at the start.
         samples: Memory from start to end.
     """
 
@@ -41,39 +41,44 @@ class Finished(NamedTuple):
     samples: tuple[Sample, ...]
 
     def peak_rss_bytes(self, until: float) -> int:
-        """The most memory at any moment up to a given one."""
+        """The peak memory up to a `time.monotonic` time."""
         return max((sample.rss_bytes for sample in self.samples if sample.at <= until), default=0)
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], output: IO[str], timeout_seconds: float) -> Finished:
-    """Run a command in a session of its own, and end what it leaves running.
+def run(
+    command: Sequence[str], environment: Mapping[str, str], output: IO[str], timeout_seconds: float
+) -> FinishedProcess:
+    """Run a command in a new session, and kill everything it leaves running.
 
     Args:
-        output: Takes what it prints, errors as well.
+        command: Program and arguments.
+        environment: Environment variables.
+        output: File for standard output and standard error.
+        timeout_seconds: When to kill the process.
     """
     started = time.monotonic()
     process = subprocess.Popen(
         command, env=dict(environment), stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )
-    watch = _Watch(process.pid)
-    watch.start()
+    sampler = _MemorySampler(process.pid)
+    sampler.start()
     code: int | None
     try:
         code = process.wait(timeout_seconds)
     except subprocess.TimeoutExpired:
         code = None
     finally:
-        watch.ended.set()
+        sampler.ended.set()
         for pid in session_members(process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
-        watch.join()
-    return Finished(code, started, tuple(watch.samples))
+        sampler.join()
+    return FinishedProcess(code, started, tuple(sampler.samples))
 
 
-class _Watch(threading.Thread):
-    """Samples the memory of a session's processes until told that it ended."""
+class _MemorySampler(threading.Thread):
+    """Samples the memory of a session's processes until `ended` is set."""
 
     def __init__(self, session: int) -> None:
         super().__init__(daemon=True)
@@ -84,13 +89,13 @@ class _Watch(threading.Thread):
     def run(self) -> None:
         members: list[int] = []
         while not self.ended.wait(SAMPLE_SECONDS):
-            if len(self.samples) % _SAMPLES_PER_LOOK == 0:
+            if len(self.samples) % _SAMPLES_PER_SEARCH == 0:
                 members = session_members(self._session)
             self.samples.append(Sample(time.monotonic(), sum(map(_rss_bytes, members))))
 
 
 def session_members(session: int) -> list[int]:
-    """Ids of the processes in a session: the one that began it, and all their children, orphaned ones as well."""
+    """Ids of the processes in a session, including orphaned descendants."""
     return [
         int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit() and _session(folder) == session
     ]
@@ -101,7 +106,7 @@ def _session(folder: Path) -> int | None:
         text = (folder / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return int(text.rpartition(")")[2].split()[3])  # proc(5): after the name come state, parent, group, session
+    return int(text.rpartition(")")[2].split()[3])  # proc(5): the name is followed by state, parent, group, session
 
 
 def _rss_bytes(pid: int) -> int:

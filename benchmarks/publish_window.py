@@ -1,8 +1,8 @@
-"""How long old and new files of one change are both visible, while it is published.
+"""Measures how long old and new files of a change are both visible during publishing.
 
-`.venv/bin/python benchmarks/publish_window.py` prints a line for each store and number of rewritten files:
-a plain folder on this disk, and a store that answers each request after 30 ms, as S3 does, where a copy is one request
-and a retire two (a look and a delete).
+`.venv/bin/python benchmarks/publish_window.py` prints a line for each store and number of rewritten files. The stores
+are a local folder, and a store that answers each request after 30 ms, as S3 does; there a copy takes one request, and a
+retire takes two (a check and a delete).
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ REQUEST_SECONDS = 0.03
 REQUESTS = {"copy": 1, "retire": 2}
 
 
-class Watched:
-    """A store that notes when the first copy and the last retire were done."""
+class TimedStore:
+    """A store that records the time of every copy and retire."""
 
     def __init__(self, store: ObjectStore, request_seconds: float) -> None:
         self._store, self._request_seconds = store, request_seconds
-        self.moments: list[float] = []
+        self.times: list[float] = []
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - passes on
+        def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - forwards
             time.sleep(self._request_seconds * REQUESTS.get(name, 1))
-            answer = getattr(self._store, name)(*given, **named)
+            result = getattr(self._store, name)(*args, **kwargs)
             if name in REQUESTS:
-                self.moments.append(time.perf_counter())
-            return answer
+                self.times.append(time.perf_counter())
+            return result
 
         return call
 
 
 def window_seconds(store: ObjectStore, files: int, request_seconds: float) -> float:
-    """Publish a change that replaces so many files of 1 MiB; seconds from the first new one to the last old one."""
+    """Publish a change that replaces files of 1 MiB; returns the seconds from the first copy to the last retire."""
     layout = LakeLayout("lake", "", TableName("shop", "orders"))
     old = [layout.data_path(1, i, (), ()) for i in range(files)]
     staged = [f"{layout.staging_prefix(2, 'run')}{i}.parquet" for i in range(files)]
@@ -70,19 +70,19 @@ def window_seconds(store: ObjectStore, files: int, request_seconds: float) -> fl
         retired=tuple(old),
         snapshot_key="",
     )
-    watched = Watched(store, request_seconds)
-    publish(ChangeLog(watched, layout), record)
-    return max(watched.moments) - min(watched.moments)
+    timed = TimedStore(store, request_seconds)
+    publish(ChangeLog(timed, layout), record)
+    return max(timed.times) - min(timed.times)
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     print(f"{'store':<24}{'files rewritten':>16}{'window in s':>14}")
     for files in FILE_COUNTS:
         with tempfile.TemporaryDirectory() as folder:
             print(f"{'folder':<24}{files:>16}{window_seconds(FolderStore(Path(folder)), files, 0):>14.3f}")
         sys.stdout.flush()
-        print(f"{'30 ms a request':<24}{files:>16}{window_seconds(MemoryStore(), files, REQUEST_SECONDS):>14.3f}")
+        print(f"{'30 ms per request':<24}{files:>16}{window_seconds(MemoryStore(), files, REQUEST_SECONDS):>14.3f}")
 
 
 if __name__ == "__main__":

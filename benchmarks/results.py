@@ -1,4 +1,4 @@
-"""From measurements to medians, ratios, a table for people and a file for programs."""
+"""Summarizes measurements: medians, ratios, text tables and the JSON file."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _PACKAGES = ("pyspark", "pyarrow", "deltalake", "duckdb", "sagemaker-feature-sto
 _COLUMNS = ("workload", "contestant", "median s", "x ours", "start-up s", "peak MB", "result")
 
 
-def summarise(measured: Sequence[Measurement]) -> list[Result]:
-    """One result for each workload and contestant, in the order they were first measured.
+def summarize(measured: Sequence[Measurement]) -> list[Result]:
+    """A result per workload and contestant, in the order of their first measurement.
 
-    A contestant with a run that failed or made a wrong table has no median and no ratio: its time does not count.
+    A contestant with a failed run or a wrong table has no median and no ratio: its time does not count.
     """
     runs: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
-    for one in measured:
-        runs[one.workload, one.contestant].append(one)
-    results = [_result(workload, name, found) for (workload, name), found in runs.items()]
+    for run in measured:
+        runs[run.workload, run.contestant].append(run)
+    results = [_result(workload, name, own) for (workload, name), own in runs.items()]
     ours = {result["workload"]: result["median_s"] for result in results if result["contestant"] == OURS}
     for result in results:
         base, own = ours.get(result["workload"]), result["median_s"]
@@ -42,36 +42,36 @@ def summarise(measured: Sequence[Measurement]) -> list[Result]:
 
 
 def _result(workload: str, contestant: str, runs: Sequence[Measurement]) -> Result:
-    right = all(one.right for one in runs)
-    seconds = [one.seconds for one in runs if one.seconds is not None]
+    correct = all(run.correct for run in runs)
+    seconds = [run.seconds for run in runs if run.seconds is not None]
     return {
         "workload": workload,
         "contestant": contestant,
-        "median_s": round(median(seconds), 3) if right else None,
+        "median_s": round(median(seconds), 3) if correct else None,
         "ratio": None,
-        "peak_rss_mb": max(one.peak_rss_mb for one in runs),
-        "checksum_ok": right,
-        "start_up_s": round(median(one.start_up_s for one in runs), 2),
-        "seconds": [round(one, 3) for one in seconds],
+        "peak_rss_mb": max(run.peak_rss_mb for run in runs),
+        "checksum_ok": correct,
+        "start_up_s": round(median(run.start_up_s for run in runs), 2),
+        "seconds": [round(value, 3) for value in seconds],
         "rounds": len(runs),
         "detail": runs[-1].detail,
     }
 
 
 def growth(kind: str, by_factor: Mapping[int, Workload], results: Sequence[Result]) -> list[Result]:
-    """Results of growing workloads, with how much they had to do."""
-    found = []
+    """Results of growing workloads, with their sizes."""
+    grown = []
     for factor, workload in by_factor.items():
-        result = next(one for one in results if one["workload"] == workload.name)
+        result = next(result for result in results if result["workload"] == workload.name)
         change_rows = workload.change.change_rows if workload.change else 0
         size = {"grows": kind, "factor": factor, "rows": workload.table.rows, "change_rows": change_rows}
         kept = ("median_s", "peak_rss_mb", "checksum_ok", "seconds", "detail")
-        found.append({**size, **{name: result[name] for name in kept}})
-    return found
+        grown.append({**size, **{name: result[name] for name in kept}})
+    return grown
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on."""
+    """The machine of the measurement."""
     models = (
         line.partition(":")[2].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -88,7 +88,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions(root: Path) -> dict[str, str]:
-    """Of what was measured."""
+    """The versions of the product and the packages."""
     commit = subprocess.run(
         ["git", "-C", str(root), "describe", "--always", "--dirty"],
         capture_output=True,
@@ -104,12 +104,12 @@ def versions(root: Path) -> dict[str, str]:
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write as JSON."""
+    """Write results as JSON."""
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def fastest_first(results: Sequence[Result]) -> Iterator[list[Result]]:
-    """The results of each workload, by median; those without one last."""
+    """The results of each workload, by median; results without a median last."""
     for workload in dict.fromkeys(result["workload"] for result in results):
         own = [result for result in results if result["workload"] == workload]
         yield sorted(own, key=lambda result: (result["median_s"] is None, result["median_s"]))
@@ -132,23 +132,23 @@ def table(results: Sequence[Result]) -> str:
 
 
 def growth_table(results: Sequence[Result]) -> str:
-    """Results of growth as text."""
+    """Growth results as text."""
     lines = ["", "what grows  factor        rows  change rows  median s  peak MB  result"]
-    for one in results:
-        seconds = "-" if one["median_s"] is None else f"{one['median_s']:.2f}"
+    for result in results:
+        seconds = "-" if result["median_s"] is None else f"{result['median_s']:.2f}"
         lines.append(
-            f"{one['grows']:<10}  {one['factor']:>6}  {one['rows']:>10,}  {one['change_rows']:>11,}  {seconds:>8}  "
-            f"{one['peak_rss_mb']:>7,}  {_verdict(one)}"
+            f"{result['grows']:<10}  {result['factor']:>6}  {result['rows']:>10,}  {result['change_rows']:>11,}  "
+            f"{seconds:>8}  {result['peak_rss_mb']:>7,}  {_verdict(result)}"
         )
     return "\n".join(lines)
 
 
 def _cells(result: Result) -> tuple[str, ...]:
-    counts = result["median_s"] is not None
+    has_median = result["median_s"] is not None
     return (
         result["workload"],
         result["contestant"],
-        f"{result['median_s']:.2f}" if counts else "-",
+        f"{result['median_s']:.2f}" if has_median else "-",
         f"{result['ratio']:.2f}" if result["ratio"] is not None else "-",
         f"{result['start_up_s']:.2f}",
         f"{result['peak_rss_mb']:,}",
@@ -157,4 +157,4 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 def _verdict(result: Result) -> str:
-    return "right" if result["checksum_ok"] else "WRONG OR FAILED"
+    return "correct" if result["checksum_ok"] else "WRONG OR FAILED"

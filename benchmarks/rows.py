@@ -1,4 +1,4 @@
-"""The rows of the benchmark's table. A row is a function of its number and version, so none is remembered."""
+"""Generates the rows of the benchmark's table. A row is a function of its number and version, so none is stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.hashing import U64
 
     Numbers = NDArray[np.int64]
-    """Numbers of rows, 0 and up."""
+    """Row numbers, from 0."""
 
 SEED = 20240305
 KEY = "order_id"
@@ -59,13 +59,13 @@ def schema(*, uuid_keys: bool) -> pa.Schema:
 def rows(numbers: Numbers, version: int, *, uuid_keys: bool) -> pa.Table:
     """Rows of the source table.
 
-    A new version of a row draws anew all columns but the key, the customer and the day of the order, and its region is
-    always another than before.
+    A new version has new random values in all columns except the key, the customer and the day of the order. Its region
+    always differs from the previous one.
 
     Args:
-        numbers: Numbers of rows, 0 and up. They are the keys, or what UUIDs are made from.
-        version: 0 as the row was first, 1 after an update, and so on.
-        uuid_keys: Whether keys are UUIDs, whose order is random, or the numbers.
+        numbers: Row numbers, from 0. They are the keys, or the seeds of UUIDs.
+        version: 0 for the original row, 1 after an update, and so on.
+        uuid_keys: Whether keys are UUIDs in random order; otherwise they are the numbers.
     """
     count = len(numbers)
     first = [_draw(numbers, 0, column) for column in range(4)]
@@ -102,7 +102,7 @@ def _pick(drawn: U64, choices: int) -> pa.Array:
 
 
 def _cents(values: U64) -> pa.Array:
-    """Whole cents as decimals with two places."""
+    """Whole cents as decimals with two decimal places."""
     low_and_high = np.zeros((len(values), 2), np.uint64)  # a decimal128 is 16 bytes, little-endian
     low_and_high[:, 0] = values
     return pa.Array.from_buffers(pa.decimal128(10, 2), len(values), [None, pa.py_buffer(low_and_high)])
@@ -115,7 +115,7 @@ def _times(numbers: Numbers, version: int, drawn: U64) -> pa.Array:
 
 
 def _notes(product: U64, drawn: U64) -> pa.Array:
-    """Text that hardly repeats; null in one row of eight."""
+    """Nearly unique text; null in every eighth row."""
     text = pc.binary_join_element_wise(_WORDS.take(_pick(product, len(_WORDS))), _hex(drawn[:, None], 16), "-")
     return pc.if_else(pa.array(drawn % np.uint64(8) == 0), pa.scalar(None, pa.string()), text)
 
@@ -139,7 +139,7 @@ def _digits(values: U64, digits: int) -> NDArray[np.uint8]:
 
 
 def _fixed_width(text: NDArray[np.uint8]) -> pa.Array:
-    """Texts of one width each, from their bytes, one row a text."""
+    """Texts of equal width from a matrix of bytes with a row per text."""
     count, width = text.shape
     offsets = np.arange(count + 1, dtype=np.int32) * width
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)])

@@ -1,4 +1,4 @@
-"""The process of one run of one contestant: `python -m benchmarks.run_one task.json outcome.json`."""
+"""Runs one task of a contestant: `python -m benchmarks.run_one task.json outcome.json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.task import APPLY, BUILD, Outcome, TableFiles, Task
 
 
 def main() -> None:
-    """Start, do what the task says, and write down when and with what result."""
+    """Start the contestant, execute the task, and write the outcome."""
     task = Task.read(Path(sys.argv[1]))
     engine = contestant(task)
     engine.start()

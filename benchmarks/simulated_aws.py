@@ -1,7 +1,7 @@
-"""S3 and DynamoDB as a planning pass meets them, behind the real botocore: requests, pages, latency and throttling.
+"""Simulates S3 and DynamoDB for a planning pass, behind real botocore: requests, pages, latency and throttling.
 
-Hardly anything is stored: keys and items are computed from the number of a table, so that the memory that is measured
-is the product's. Requests are answered right before botocore would send them; it signs, parses and tries again as ever.
+Keys and items are computed from a table's number instead of stored, so that the measured memory is the product's. The
+simulation answers requests right before botocore would send them; botocore still signs, parses and retries.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ BUCKET, PREFIX, SCHEMAS = "raw", "dms/", 10
 PAGE_KEYS = 1000
 PAGE_BYTES = 1 << 20
 NEWEST = datetime(2024, 3, 5, 9, tzinfo=timezone.utc)
-"""When the last change file of every table was written."""
+"""Time of the last change file of every table."""
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
-class Moment(NamedTuple):
-    """A time, as it stands in a key, in a listing and in an item."""
+class FormattedTime(NamedTuple):
+    """A time in the formats of keys, listings and items."""
 
-    stamp: str
-    listed: str
-    loaded: str
+    key: str
+    listing: str
+    item: str
 
 
 @cache
-def moment(age_minutes: int) -> Moment:
-    """So many minutes before `NEWEST`. The same for all tables, so that making it up costs the measurement little."""
+def formatted_time(age_minutes: int) -> FormattedTime:
+    """A time before `NEWEST`. It is cached, because formatting would distort the measurement."""
     at = NEWEST - timedelta(minutes=age_minutes)
-    return Moment(f"{at:%Y%m%d-%H%M%S}", f"{at:%Y-%m-%dT%H:%M:%S}.000Z", at.strftime(TableState.DATE_FORMAT))
+    return FormattedTime(f"{at:%Y%m%d-%H%M%S}", f"{at:%Y-%m-%dT%H:%M:%S}.000Z", at.strftime(TableState.DATE_FORMAT))
 
 
 class TableKeys(Sequence[str]):
-    """The keys of a table's raw folder in order: a change file a minute up to `NEWEST`, then a LOAD file."""
+    """The keys of a table's raw folder in order: a change file per minute up to `NEWEST`, then a LOAD file."""
 
     def __init__(self, folder: str, objects: int) -> None:
         self._folder, self._changes = folder, objects - 1
@@ -61,16 +61,16 @@ class TableKeys(Sequence[str]):
     def __len__(self) -> int:
         return self._changes + 1
 
-    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - as Sequence has it
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        if place == self._changes:
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - the type in Sequence
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index == self._changes:
             return f"{self._folder}LOAD00000001.parquet"
-        return f"{self._folder}{moment(self.age_minutes(place)).stamp}000.parquet"
+        return f"{self._folder}{formatted_time(self.age_minutes(index)).key}000.parquet"
 
-    def age_minutes(self, place: int) -> int:
-        """How long before `NEWEST` an object was written; a full load before all changes."""
-        return self._changes if place == self._changes else self._changes - 1 - place
+    def age_minutes(self, index: int) -> int:
+        """Minutes from the writing of an object to `NEWEST`; the full load is older than all changes."""
+        return self._changes if index == self._changes else self._changes - 1 - index
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Lake:
     """Tables in `SCHEMAS` schemas.
 
     Attributes:
-        objects: Raw objects of each table.
-        with_work: The last change file of so many tables was not applied yet.
+        objects: Number of raw objects of each table.
+        with_work: Number of tables, from the first, whose last change file is not applied yet.
     """
 
     objects: Sequence[int]
@@ -90,18 +90,18 @@ class Lake:
         return f"{PREFIX}s{table % SCHEMAS}/t{table:06d}/"
 
     def keys(self, table: int) -> TableKeys:
-        """Of its raw files, in order."""
+        """Keys of a table's raw files, in order."""
         return TableKeys(self.folder(table), self.objects[table])
 
     def state(self, table: int) -> TableState:
-        """Its item: as a table that is followed for a while has it."""
+        """A table's item, with the attributes of a table in regular use."""
         schema, _, name = self.folder(table).rstrip("/").rpartition("/")
         keys = self.keys(table)
         return TableState.new(BUCKET, f"{schema}/", f"{name}/").with_attributes(
             **{
                 Attribute.PRIMARY_KEY: "id",
                 Attribute.ACTIVE_FLAG: "true",
-                Attribute.LAST_FULL_LOAD_DATE: moment(keys.age_minutes(len(keys) - 1)).loaded,
+                Attribute.LAST_FULL_LOAD_DATE: formatted_time(keys.age_minutes(len(keys) - 1)).item,
                 Attribute.LAST_INCREMENTAL_FILE: f"{BUCKET}/{keys[len(keys) - 2 - (table < self.with_work)]}",
                 Attribute.LAST_CHANGE_ID: "42",
                 Attribute.LAST_RUN_STATE: "SUCCEEDED",
@@ -119,15 +119,15 @@ class SimulatedAws:
     """Answers the requests of boto3 clients.
 
     Args:
-        lake: What there is.
-        request_seconds: How long each answer takes.
-        throttled_every: One S3 request in so many is answered with 503 SlowDown.
+        lake: The tables.
+        request_seconds: Duration of each request.
+        throttled_every: Every n-th S3 request is answered with 503 SlowDown.
 
     Attributes:
-        requests: Number by operation, those that were throttled among them.
-        listings: Number of listings by prefix, those that were throttled not counted.
-        throttled: Number of answers with 503.
-        seen: Of each folder of more than a page, the places of the keys that were listed since it was cleared.
+        requests: Number of requests by operation, including throttled ones.
+        listings: Number of listings by prefix, without throttled ones.
+        throttled: Number of 503 responses.
+        listed: Indices of the listed keys, by folder of more than a page.
     """
 
     def __init__(self, lake: Lake, request_seconds: float, throttled_every: int) -> None:
@@ -136,11 +136,11 @@ class SimulatedAws:
         self.requests: Counter[str] = Counter()
         self.listings: Counter[str] = Counter()
         self.throttled = 0
-        self.seen: dict[str, set[int]] = {}
+        self.listed: dict[str, set[int]] = {}
         self._written: dict[str, dict[str, Any]] = {}
 
-    def answer_for(self, client: Any) -> None:  # noqa: ANN401 - any boto3 client
-        """Have a client's requests answered here."""
+    def connect(self, client: Any) -> None:  # noqa: ANN401 - any boto3 client
+        """Answer all requests of a client."""
         client.meta.events.register("before-send", self._answer)
 
     def _answer(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
@@ -157,11 +157,11 @@ class SimulatedAws:
         return _response(request, answers[operation](request))
 
     def _list(self, request: AWSPreparedRequest) -> bytes:
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(request.url).query).items()}
-        prefix, after = asked["prefix"], asked.get("continuation-token", asked.get("start-after", ""))
+        query = {name: values[0] for name, values in parse_qs(urlsplit(request.url).query).items()}
+        prefix, after = query["prefix"], query.get("continuation-token", query.get("start-after", ""))
         with self._lock:
             self.listings[prefix] += 1
-        if "delimiter" in asked:
+        if "delimiter" in query:
             folders = self._folders(prefix)
             begin = bisect_right(folders, after)
             page = folders[begin : begin + PAGE_KEYS]
@@ -173,12 +173,12 @@ class SimulatedAws:
         end = min(begin + PAGE_KEYS, len(keys))
         if len(keys) > PAGE_KEYS:
             with self._lock:
-                self.seen.setdefault(prefix, set()).update(range(begin, end))
+                self.listed.setdefault(prefix, set()).update(range(begin, end))
         text = "".join(
-            f"<Contents><Key>{keys[place]}</Key><LastModified>{moment(keys.age_minutes(place)).listed}"
+            f"<Contents><Key>{keys[i]}</Key><LastModified>{formatted_time(keys.age_minutes(i)).listing}"
             '</LastModified><ETag>"d41d8cd98f00b204e9800998ecf8427e"</ETag><Size>20480</Size>'
             "<StorageClass>STANDARD</StorageClass></Contents>"
-            for place in range(begin, end)
+            for i in range(begin, end)
         )
         return _page(text, keys[end - 1] if end < len(keys) else "")
 
@@ -189,15 +189,15 @@ class SimulatedAws:
         return [self._lake.folder(table) for table in range(schema, len(self._lake.objects), SCHEMAS)]
 
     def _scan(self, request: AWSPreparedRequest) -> bytes:
-        asked = json.loads(cast("bytes", request.body))
-        begin = asked.get("ExclusiveStartKey", {}).get(Attribute.PATH, {}).get("S")
+        body = json.loads(cast("bytes", request.body))
+        begin = body.get("ExclusiveStartKey", {}).get(Attribute.PATH, {}).get("S")
         table = int(begin[-7:-1]) + 1 if begin else 0
         items, size_bytes = [], 0
         while table < len(self._lake.objects) and size_bytes < PAGE_BYTES:
             item = dict(self._lake.state(table).item)
             item.update(self._written.get(item[Attribute.PATH], {}))
             items.append({name: {"S": value} for name, value in item.items()})
-            # An item's size is that of its names and values: the Amazon DynamoDB developer guide, "Item sizes".
+            # The size of an item includes its names: Amazon DynamoDB developer guide, "Item sizes".
             size_bytes += sum(len(name) + len(value) for name, value in item.items())
             table += 1
         more = table < len(self._lake.objects)
@@ -207,22 +207,22 @@ class SimulatedAws:
         ).encode()
 
     def _update(self, request: AWSPreparedRequest) -> bytes:
-        """Set texts, as `record_run` does; conditions hold."""
-        asked = json.loads(cast("bytes", request.body))
-        action, _, assignments = asked["UpdateExpression"].partition(" ")
-        assert action == "SET", asked
-        names, values = asked["ExpressionAttributeNames"], asked["ExpressionAttributeValues"]
+        """Set text attributes, as `record_run` does; every condition succeeds."""
+        body = json.loads(cast("bytes", request.body))
+        action, _, assignments = body["UpdateExpression"].partition(" ")
+        assert action == "SET", body
+        names, values = body["ExpressionAttributeNames"], body["ExpressionAttributeValues"]
         pairs = (assignment.split(" = ") for assignment in assignments.split(", "))
-        news = {names[name]: values[value]["S"] for name, value in pairs}
-        path = asked["Key"][Attribute.PATH]["S"]
+        changed = {names[name]: values[value]["S"] for name, value in pairs}
+        path = body["Key"][Attribute.PATH]["S"]
         with self._lock:
-            self._written.setdefault(path, {}).update(news)
-        return json.dumps({"Attributes": {name: {"S": value} for name, value in news.items()}}).encode()
+            self._written.setdefault(path, {}).update(changed)
+        return json.dumps({"Attributes": {name: {"S": value} for name, value in changed.items()}}).encode()
 
 
 class _Body(io.BytesIO):
     def stream(self, **_: object) -> Iterator[bytes]:
-        """What botocore reads a body by."""
+        """Botocore reads the body with it."""
         yield self.read()
 
 

@@ -1,4 +1,4 @@
-"""Reads a contestant's table, the same way for all, and sums it up."""
+"""Reads any contestant's table and computes its checksum."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
     from benchmarks.task import TableFiles
 
-_ROWS_AT_ONCE = 1 << 17
+_BATCH_ROWS = 1 << 17
 _THREADS = 2
 
 
 def table_checksum(files: TableFiles, schema: pa.Schema) -> Checksum:
-    """Checksum of a table over the source's columns; columns that a contestant added are left out.
+    """Checksum of a table over the source's columns; columns that a contestant added are ignored.
 
     Raises:
         KeyError: A file lacks a column.
-        pa.ArrowInvalid: A value cannot be of the source's type.
+        pa.ArrowInvalid: A value cannot be cast to the source's type.
     """
-    gone = _deleted_positions(files.position_deletes)
+    deleted = _deleted_positions(files.position_deletes)
     with ThreadPoolExecutor(_THREADS) as pool:
-        sums = list(pool.map(lambda path: _file_checksum(path, schema, gone.get(path)), map(_local, files.data)))
+        sums = list(pool.map(lambda path: _file_checksum(path, schema, deleted.get(path)), map(_local, files.data)))
     return sum(sums, Checksum())
 
 
-def _file_checksum(path: str, schema: pa.Schema, gone: NDArray[np.int64] | None) -> Checksum:
+def _file_checksum(path: str, schema: pa.Schema, deleted: NDArray[np.int64] | None) -> Checksum:
     total, start = Checksum(), 0
     for batch in _batches(path, schema):
         kept = batch
-        if gone is not None:
+        if deleted is not None:
             mask = np.ones(batch.num_rows, bool)
-            mask[gone[(gone >= start) & (gone < start + batch.num_rows)] - start] = False
+            mask[deleted[(deleted >= start) & (deleted < start + batch.num_rows)] - start] = False
             kept = batch.filter(pa.array(mask))
         start += batch.num_rows
         total += checksum(kept)
@@ -54,10 +54,10 @@ def _file_checksum(path: str, schema: pa.Schema, gone: NDArray[np.int64] | None)
 
 def _batches(path: str, schema: pa.Schema) -> Iterator[pa.Table]:
     folders = dict(part.split("=", 1) for part in Path(path).parent.parts if "=" in part)
-    # Timestamps in Spark's older form, INT96, have no unit of their own.
+    # INT96, Spark's legacy timestamp type, has no unit.
     with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as parquet:
         stored = [name for name in schema.names if name in parquet.schema_arrow.names]
-        for batch in parquet.iter_batches(_ROWS_AT_ONCE, columns=stored, use_threads=False):
+        for batch in parquet.iter_batches(_BATCH_ROWS, columns=stored, use_threads=False):
             in_folder = partial(pa.repeat, size=batch.num_rows)
             yield pa.table(
                 [
@@ -82,5 +82,5 @@ def _deleted_positions(paths: tuple[str, ...]) -> dict[str, NDArray[np.int64]]:
 
 
 def _local(path: str) -> str:
-    """A path, or a `file:` URL as table formats write them, as a path."""
+    """The path of a path or of a `file:` URL, which table formats write."""
     return urlsplit(path).path if path.startswith("file:") else path

@@ -1,4 +1,4 @@
-"""What a contestant's process is told to do, and what it answers; both travel as JSON files."""
+"""The task of a contestant's process and its outcome; both are JSON files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BUILD = "build"
-"""Make the starting table from the full-load files; not timed."""
+"""Create the starting table from the full-load files; not timed."""
 APPLY = "apply"
 """Apply the change files to the starting table."""
 LOAD = "load"
@@ -19,19 +19,19 @@ LOAD = "load"
 
 @dataclass(frozen=True)
 class Task:
-    """One run of one contestant.
+    """The task of a run.
 
     Attributes:
-        contestant: Its name.
+        contestant: Name of the contestant.
         action: `BUILD`, `APPLY` or `LOAD`.
-        work: Folder that holds the contestant's table and nothing of others; it may do there as it likes.
+        work: The contestant's own folder, with its table.
         load_files: Full-load files, in order.
         change_files: Change files, in order.
         key: The key column.
         partition: The partition column; None if there is none.
-        data_files: How many data files the starting table has.
-        touched: Data files of the plain starting table that hold a row that the change updates or deletes, or take its
-            inserts; relative to the table's folder.
+        data_files: Number of data files in the starting table.
+        touched: Data files of the plain starting table that contain updated or deleted rows or receive inserts,
+            relative to the table's folder.
     """
 
     contestant: str
@@ -58,11 +58,11 @@ class Task:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """Where the rows of a contestant's table lie.
+    """The files of a contestant's table.
 
     Attributes:
-        data: Absolute paths of Parquet files; partition columns may lie in folder names.
-        position_deletes: Parquet files with the columns `file_path` and `pos`: rows of `data` that are not there.
+        data: Absolute paths of Parquet files; folder names may contain partition columns.
+        position_deletes: Parquet files with the columns `file_path` and `pos`: deleted rows of `data`.
     """
 
     data: tuple[str, ...]
@@ -71,13 +71,13 @@ class TableFiles:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to. Moments are `time.monotonic`, which all processes of a machine share.
+    """The outcome of a run. Times are `time.monotonic`, which all processes of a machine share.
 
     Attributes:
-        ready: When the session was there, and warm.
+        ready: When the session was warm.
         ended: When the result was visible.
         files: The table afterwards.
-        detail: What the contestant has to tell, for a person.
+        detail: Further details that the contestant reports.
     """
 
     ready: float

@@ -1,1 +1,1 @@
-"""Those that are measured. Each works in a fresh process of its own."""
+"""The contestants: cdclake and its alternatives. Each runs in its own process."""

@@ -26,52 +26,52 @@ if TYPE_CHECKING:
     from benchmarks.task import Task
 
 _RAW_PREFIX = "bench/orders/"
-_TRIES = 4
+_ATTEMPTS = 4
 _WARM_UP_TASKS = 4
 
 
 class Engine:
     """cdclake."""
 
-    def __init__(self, task: Task, spark: Any = None) -> None:  # noqa: ANN401 - a SparkContext, or what stands in for it
+    def __init__(self, task: Task, spark: Any = None) -> None:  # noqa: ANN401 - a SparkContext or a substitute
         self._task, self._spark = task, spark
         self._work = Path(task.work)
         self._raw, self._lake = self._work / "raw", self._work / "lake"
         self._settings_file = self._work / "target-file-bytes.json"
 
     def start(self) -> None:
-        """See `Contestant`: Spark, its Python workers, and in them what the engine's tasks import."""
+        """See `Contestant`. Starts Spark and its Python workers, which import the engine's tasks."""
         changes = self._task.change_files if self._task.action == APPLY else ()
         link((*self._task.load_files, *changes), self._raw / _RAW_PREFIX)
         self._lake.mkdir(exist_ok=True)
         if self._spark is None:
             self._spark = start_session(self._task).sparkContext
-            pairs = self._spark.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_imported)
+            pairs = self._spark.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_import_tasks)
             pairs.partitionBy(_WARM_UP_TASKS, int).count()
 
     def build(self) -> None:
-        """See `Contestant`. The file size that gives the wished number of files is found by trying."""
-        wished = self._task.data_files
-        target_file_bytes = sum(Path(file).stat().st_size for file in self._task.load_files) // wished
-        for _ in range(_TRIES):
+        """See `Contestant`. Finds the file size for the required number of files by trial."""
+        required = self._task.data_files
+        target_file_bytes = sum(Path(file).stat().st_size for file in self._task.load_files) // required
+        for _ in range(_ATTEMPTS):
             shutil.rmtree(self._lake)
             self._lake.mkdir()
             load_initial(self._run("build", target_file_bytes), self._spark)
-            made = len(self.files().data)
-            if made == wished:
+            actual = len(self.files().data)
+            if actual == required:
                 break
-            target_file_bytes = target_file_bytes * made // wished
+            target_file_bytes = target_file_bytes * actual // required
         shutil.rmtree(self._raw)
         self._settings_file.write_text(json.dumps(target_file_bytes), encoding="utf-8")
 
     def load(self) -> dict[str, Any]:
         """See `Contestant`."""
-        return _told(load_initial(self._run("load", DEFAULT_TARGET_FILE_BYTES), self._spark))
+        return _details(load_initial(self._run("load", DEFAULT_TARGET_FILE_BYTES), self._spark))
 
     def apply(self) -> dict[str, Any]:
         """See `Contestant`."""
         target_file_bytes = json.loads(self._settings_file.read_text(encoding="utf-8"))
-        return _told(load_incremental(self._run("apply", target_file_bytes), self._spark, "", ""))
+        return _details(load_incremental(self._run("apply", target_file_bytes), self._spark, "", ""))
 
     def files(self) -> TableFiles:
         """See `Contestant`."""
@@ -96,10 +96,10 @@ class Engine:
         )
 
 
-def _imported(numbers: Iterator[int]) -> Iterator[tuple[int, str]]:
-    """Import, in a worker, what the engine's tasks need."""
+def _import_tasks(numbers: Iterator[int]) -> Iterator[tuple[int, str]]:
+    """Import the engine's tasks in a worker."""
     yield from ((number, tasks.__name__) for number in numbers)
 
 
-def _told(summary: dict[str, Any]) -> dict[str, Any]:
+def _details(summary: dict[str, Any]) -> dict[str, Any]:
     return {name: summary[name] for name in ("files_before", "files_retired", "files_added", "seconds")}

@@ -1,4 +1,4 @@
-"""What every contestant can do, and which there are."""
+"""The interface of contestants, and the list of them."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ if TYPE_CHECKING:
 
 
 class Contestant(Protocol):
-    """One way to keep a table equal to its source, made for one task."""
+    """A way to keep a table equal to its source."""
 
     def __init__(self, task: Task) -> None: ...
 
     def start(self) -> None:
-        """Get ready: what a user pays once for each job, however many tables it works on."""
+        """Start up: the cost that a user pays once per job, for any number of tables."""
 
     def build(self) -> None:
-        """Make the starting table from the full-load files, with as many data files as the task says."""
+        """Create the starting table from the full-load files, with the task's number of data files."""
 
     def load(self) -> dict[str, Any]:
-        """Load the table from the full-load files, as a user would; tells details for a person."""
+        """Load the table from the full-load files, as a user would; returns details."""
 
     def apply(self) -> dict[str, Any]:
-        """Apply the change files to the starting table; tells details for a person."""
+        """Apply the change files to the starting table; returns details."""
 
     def files(self) -> TableFiles:
-        """The table as it is now."""
+        """The files of the table."""
 
 
 class Entry(NamedTuple):
     """A contestant.
 
     Attributes:
-        module: Module of this package, imported in the contestant's own process alone.
-        begins_from: Contestant whose starting table it begins from.
-        copies: Whether it only copies files, so that its table must come out as it was.
+        module: Module in this package, imported only in the contestant's own process.
+        table_of: Contestant that builds the starting table.
+        copies: Whether it only copies files, so that its table must not change.
     """
 
     module: str
-    begins_from: str
+    table_of: str
     copies: bool = False
 
 
@@ -56,7 +56,7 @@ ENTRIES = {
 
 
 def contestant(task: Task) -> Contestant:
-    """The one that the task is for."""
+    """The task's contestant."""
     module = import_module(f"benchmarks.contestants.{ENTRIES[task.contestant].module}")
-    made: Contestant = module.Engine(task)
-    return made
+    engine: Contestant = module.Engine(task)
+    return engine

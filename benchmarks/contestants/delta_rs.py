@@ -28,10 +28,10 @@ class Engine:
         self._table = Path(task.work) / "table"
 
     def start(self) -> None:
-        """See `Contestant`: it needs nothing but its imports."""
+        """See `Contestant`. Needs only its imports."""
 
     def build(self) -> None:
-        """See `Contestant`: a commit for each file, or for each share of the partitions."""
+        """See `Contestant`. Makes a commit per file, or per group of files if partitioned."""
         partitions = [self._task.partition] if self._task.partition else None
         for group in load_groups(self._task):
             rows = pa.concat_tables([pq.read_table(file) for file in group])
@@ -49,7 +49,7 @@ class Engine:
         """See `Contestant`."""
         changes = self._last_of_each_key()
         table = DeltaTable(self._table)
-        # `streamed_exec=False` lets it leave out files by the statistics of their keys.
+        # `streamed_exec=False` enables file skipping by key statistics.
         merge = table.merge(
             changes,
             f"t.{self._task.key} = s.{self._task.key}",
@@ -58,22 +58,22 @@ class Engine:
             writer_properties=_WRITER,
             streamed_exec=False,
         )
-        told = (
+        metrics = (
             merge.when_matched_delete("s.Op = 'D'")
             .when_matched_update_all(except_cols=["Op"])
             .when_not_matched_insert_all("s.Op <> 'D'", except_cols=["Op"])
             .execute()
         )
-        return dict(told)
+        return dict(metrics)
 
     def files(self) -> TableFiles:
         """See `Contestant`."""
         return TableFiles(tuple(DeltaTable(self._table).file_uris()))
 
     def _last_of_each_key(self) -> pa.Table:
-        """The change rows, of each key the last: by file, then by place in the file."""
+        """The last change row of each key, by file, then by row number."""
         changes = pa.concat_tables([pq.read_table(file) for file in self._task.change_files])
         codes = changes[self._task.key].combine_chunks().dictionary_encode()
         last = np.empty(len(codes.dictionary), np.int64)
-        last[codes.indices.to_numpy()] = np.arange(len(codes))  # of equal keys the last is assigned last
+        last[codes.indices.to_numpy()] = np.arange(len(codes))  # the last row of a key is assigned last
         return changes.take(np.sort(last))

@@ -1,7 +1,6 @@
-"""DuckDB, by hand: find the files that hold changed keys, write them anew, put them in the place of the old ones.
+"""A script with DuckDB: finds the files with changed keys, rewrites them, and replaces the old ones.
 
-That is what a script with DuckDB does. It has no commit: a reader may see half of a change, and a run that dies leaves
-it so.
+It has no commit: a reader may see half of a change, and an interrupted run leaves the table in that state.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Engine:
         self._db.execute("SET TimeZone = 'UTC'")
 
     def build(self) -> None:
-        """Not used: the table to begin from is that of `limit`."""
+        """Not used: `limit` builds the starting table."""
         raise NotImplementedError
 
     def load(self) -> dict[str, Any]:
@@ -58,10 +57,10 @@ class Engine:
             f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY filename DESC, file_row_number DESC) = 1"
         )
         self._db.execute(
-            f"CREATE TEMP TABLE found AS SELECT t.{key}, t.filename "
+            f"CREATE TEMP TABLE existing AS SELECT t.{key}, t.filename "
             f"FROM read_parquet({_list(old)}, filename = true) t SEMI JOIN changes USING ({key})"
         )
-        touched = [file for (file,) in self._db.execute("SELECT DISTINCT filename FROM found ORDER BY 1").fetchall()]
+        touched = [file for (file,) in self._db.execute("SELECT DISTINCT filename FROM existing ORDER BY 1").fetchall()]
         for number, file in enumerate(touched):
             self._rewrite(file, takes_inserts=number == len(touched) - 1)
         for file in touched:
@@ -73,21 +72,21 @@ class Engine:
         return TableFiles(parquet_files(self._table))
 
     def _rewrite(self, file: str, *, takes_inserts: bool) -> None:
-        """Write a file anew beside the old one: without the keys that change, and with their new rows."""
+        """Rewrite a file beside the old one: without the changed keys, but with their new rows."""
         key, path = self._task.key, Path(file)
         new_rows = "SELECT c.* EXCLUDE (Op) FROM changes c"
         parts = [
             f"SELECT * FROM read_parquet({_text(file)}) ANTI JOIN changes USING ({key})",
-            f"{new_rows} JOIN found f USING ({key}) WHERE f.filename = {_text(file)} AND c.Op <> 'D'",
+            f"{new_rows} JOIN existing e USING ({key}) WHERE e.filename = {_text(file)} AND c.Op <> 'D'",
         ]
         if takes_inserts:
-            parts.append(f"{new_rows} ANTI JOIN found USING ({key}) WHERE c.Op <> 'D'")
+            parts.append(f"{new_rows} ANTI JOIN existing USING ({key}) WHERE c.Op <> 'D'")
         target = _text(str(path.with_name(f"new-{path.name}")))
         self._db.execute(f"COPY ({' UNION ALL BY NAME '.join(parts)}) TO {target} {_PARQUET}")
 
 
 def _text(value: str) -> str:
-    """A text in SQL."""
+    """A SQL string literal."""
     return "'" + value.replace("'", "''") + "'"
 
 

@@ -1,4 +1,4 @@
-"""Files and folders, as contestants need them."""
+"""File operations of contestants."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def load_groups(task: Task) -> list[tuple[str, ...]]:
-    """Full-load files in groups, each of which makes one data file of the starting table, or one in each partition."""
+    """Groups of full-load files; each becomes a data file of the starting table, or a file in each partition."""
     groups = task.data_files // (len(REGIONS) if task.partition else 1)
     size = len(task.load_files) // groups
     return [task.load_files[start : start + size] for start in range(0, len(task.load_files), size)]
 
 
 def parquet_files(folder: Path) -> tuple[str, ...]:
-    """Parquet files anywhere below a folder, by path; what engines hide behind a dot or underscore is left out."""
-    found = (path for path in folder.rglob("*.parquet") if path.is_file())
-    shown = (path for path in found if not any(part[0] in "._" for part in path.relative_to(folder).parts))
-    return tuple(sorted(str(path) for path in shown))
+    """Parquet files below a folder, sorted by path, without hidden paths (starting with a dot or underscore)."""
+    files = (path for path in folder.rglob("*.parquet") if path.is_file())
+    visible = (path for path in files if not any(part[0] in "._" for part in path.relative_to(folder).parts))
+    return tuple(sorted(str(path) for path in visible))
 
 
 def link(files: Iterable[str], folder: Path) -> None:
-    """Give files a second name in a folder; nobody writes into a Parquet file that exists."""
+    """Hard-link files into a folder; existing Parquet files are never modified."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         os.link(file, folder / Path(file).name)
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a folder: Parquet files get a second name, all others are copied, as some are written over in place."""
+    """Copy a folder: hard-link Parquet files, and copy all others, some of which are modified in place."""
     shutil.copytree(source, target, copy_function=_link_or_copy)
 
 

@@ -1,4 +1,4 @@
-"""Iceberg's MERGE on Spark: copy-on-write, and merge-on-read with the reading that it leaves to others."""
+"""Iceberg's MERGE on Spark: copy-on-write, and merge-on-read including the first read."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Engine:
         """See `Contestant`."""
         pieces = [self._spark.read.parquet(*group).coalesce(1) for group in load_groups(self._task)]
         rows = reduce(type(pieces[0]).union, pieces)
-        one_file_a_piece = {"distribution-mode": "none", "fanout-enabled": "true"}
-        self._create(rows, one_file_a_piece)
+        one_file_per_piece = {"distribution-mode": "none", "fanout-enabled": "true"}
+        self._create(rows, one_file_per_piece)
 
     def load(self) -> dict[str, Any]:
         """See `Contestant`."""
@@ -65,7 +65,7 @@ class Engine:
         return {}
 
     def apply(self) -> dict[str, Any]:
-        """See `Contestant`. Merge-on-read leaves work to every reader; the first is counted in."""
+        """See `Contestant`. Merge-on-read leaves work to every reader; the time includes the first read."""
         self._last_of_each_key().createOrReplaceTempView("changes")
         source = self._spark.table("changes")
         columns = [name for name in source.columns if name != "Op"]
@@ -97,7 +97,7 @@ class Engine:
         writer.create()
 
     def _last_of_each_key(self) -> DataFrame:
-        """The change rows, of each key the last: by file, then by place in the file."""
+        """The last change row of each key, by file, then by row number."""
         source = self._spark.read.parquet(*self._task.change_files)
         place = fn.struct("_metadata.file_name", "_metadata.row_index")
         columns = [name for name in source.columns if name != self._task.key]

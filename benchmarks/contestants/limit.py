@@ -1,4 +1,4 @@
-"""What a rewrite costs at the least: pyarrow reads the touched files and writes them again as they are."""
+"""The lower limit of a rewrite: pyarrow reads the touched files and writes them unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _THREADS = 2
 
 
 class Engine:
-    """The limit. Its table is plain: the source's columns, and partitions in folders."""
+    """The limit. Its table has only the source's columns, with partitions in folders."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -40,16 +40,16 @@ class Engine:
     def load(self) -> dict[str, Any]:
         """See `Contestant`."""
         targets = [self._table / Path(file).name for file in self._task.load_files]
-        return _copied(list(map(Path, self._task.load_files)), targets)
+        return _copy_all(list(map(Path, self._task.load_files)), targets)
 
     def apply(self) -> dict[str, Any]:
         """See `Contestant`."""
         touched = [self._table / file for file in self._task.touched]
         written = [file.with_name(f"new-{file.name}") for file in touched]
-        told = _copied(touched, written)
+        details = _copy_all(touched, written)
         for file in touched:
             file.unlink()
-        return told
+        return details
 
     def files(self) -> TableFiles:
         """See `Contestant`."""
@@ -57,7 +57,7 @@ class Engine:
 
 
 def write_partitions(task: Task, folder: Path) -> None:
-    """Write the full load into folders by partition, each with its share of the table's data files."""
+    """Write the full load into a folder per partition, with equal numbers of data files."""
     rows = pq.read_table(list(task.load_files))
     column = rows[task.partition].to_numpy()
     for value in REGIONS:
@@ -68,13 +68,13 @@ def write_partitions(task: Task, folder: Path) -> None:
             pq.write_table(rows.take(piece).drop_columns([task.partition]), target / f"part-{number:05d}.parquet")
 
 
-def _copied(sources: list[Path], targets: list[Path]) -> dict[str, Any]:
+def _copy_all(sources: list[Path], targets: list[Path]) -> dict[str, Any]:
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(_copy, sources, targets))
     return {"files": len(sources)}
 
 
 def _copy(source: Path, target: Path) -> None:
-    with pq.ParquetFile(source) as parquet:  # no schema from folder names: the file as it is
+    with pq.ParquetFile(source) as parquet:  # ParquetFile adds no columns from folder names
         rows = parquet.read(use_threads=False)
     pq.write_table(rows, target, compression="snappy")

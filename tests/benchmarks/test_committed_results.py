@@ -1,4 +1,4 @@
-"""The results of the last full run, as they are committed, meet what we promise, and the document tells them."""
+"""The committed results of the last full run meet the promised performance, and the document shows them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ SPARK = ("walkthrough", "iceberg-cow", "iceberg-mor")
 
 
 def median_s(workload: str, contestant: str) -> float:
-    (found,) = (r for r in CONTENT["results"] if (r["workload"], r["contestant"]) == (workload, contestant))
-    assert found["checksum_ok"]
-    median: float = found["median_s"]
+    (result,) = (r for r in CONTENT["results"] if (r["workload"], r["contestant"]) == (workload, contestant))
+    assert result["checksum_ok"]
+    median: float = result["median_s"]
     return median
 
 
-def growing(what: str) -> list[dict[str, Any]]:
-    return sorted((one for one in CONTENT["growth"] if one["grows"] == what), key=lambda one: int(one["factor"]))
+def growth_of(kind: str) -> list[dict[str, Any]]:
+    results = (result for result in CONTENT["growth"] if result["grows"] == kind)
+    return sorted(results, key=lambda result: int(result["factor"]))
 
 
-def test_everybody_took_part_at_the_default_size_three_times() -> None:
+def test_all_contestants_were_measured_three_times_at_the_default_size() -> None:
     assert (CONTENT["rows"], CONTENT["rounds"] >= 3) == (DEFAULT_ROWS, True)
     expected = {(workload.name, name) for workload in workloads(DEFAULT_ROWS) for name in workload.contestants}
-    assert {(one["workload"], one["contestant"]) for one in CONTENT["results"]} == expected
+    assert {(result["workload"], result["contestant"]) for result in CONTENT["results"]} == expected
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_everybody_took_part_at_the_default_size_three_times() -> None:
         ("newest", "iceberg-cow", 3),
     ],
 )
-def test_small_changes_are_so_many_times_faster(workload: str, contestant: str, times: float) -> None:
+def test_small_changes_are_several_times_faster(workload: str, contestant: str, times: float) -> None:
     assert median_s(workload, contestant) >= times * median_s(workload, "cdclake")
 
 
@@ -49,31 +50,31 @@ def test_small_changes_are_close_to_the_limit(workload: str) -> None:
 
 
 @pytest.mark.parametrize("workload", ["large", "initial"])
-def test_large_changes_and_loads_are_faster_than_everybody_on_spark(workload: str) -> None:
-    there = [one["contestant"] for one in CONTENT["results"] if one["workload"] == workload]
-    rivals = [name for name in SPARK if name in there]
-    assert "walkthrough" in rivals
-    assert "iceberg-cow" in rivals
-    assert all(median_s(workload, "cdclake") < median_s(workload, rival) for rival in rivals)
+def test_large_changes_and_loads_are_faster_than_the_other_contestants_on_spark(workload: str) -> None:
+    measured = [result["contestant"] for result in CONTENT["results"] if result["workload"] == workload]
+    others = [name for name in SPARK if name in measured]
+    assert "walkthrough" in others
+    assert "iceberg-cow" in others
+    assert all(median_s(workload, "cdclake") < median_s(workload, other) for other in others)
 
 
-def test_a_change_takes_hardly_longer_in_a_larger_table() -> None:
-    smallest, *_, largest = growing("table")
+def test_the_time_of_a_change_hardly_depends_on_the_size_of_the_table() -> None:
+    smallest, *_, largest = growth_of("table")
     assert largest["rows"] == 8 * smallest["rows"]
     assert largest["median_s"] < 1.3 * smallest["median_s"]
     assert largest["peak_rss_mb"] < 1.1 * smallest["peak_rss_mb"]
 
 
-def test_a_larger_change_takes_less_than_its_share_longer() -> None:
-    smallest, *_, largest = growing("change")
+def test_time_grows_more_slowly_than_the_change() -> None:
+    smallest, *_, largest = growth_of("change")
     assert largest["change_rows"] == 8 * smallest["change_rows"]
     assert largest["median_s"] < 8 * smallest["median_s"]
 
 
-def test_no_change_that_grows_takes_two_gigabytes() -> None:
-    assert max(one["peak_rss_mb"] for one in CONTENT["growth"]) < 2000
+def test_memory_stays_below_two_gigabytes_in_growing_workloads() -> None:
+    assert max(result["peak_rss_mb"] for result in CONTENT["growth"]) < 2000
 
 
-def test_the_document_tells_these_results() -> None:
+def test_the_document_contains_these_results() -> None:
     document = DOCUMENT.read_text(encoding="utf-8")
     assert document == with_results(document, CONTENT)
