@@ -1,4 +1,4 @@
-"""How `LakeTable` finds its table, and whom it takes its user for. What it does to rows is tested in tests/lake."""
+"""How `LakeTable` finds its table and its user. Tests of its effects on rows are in tests/lake."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def two_changes(installation: Installation) -> LakeBuilder:
-    """A lake table in a bucket of an AWS that has nothing else."""
+    """A lake table in an otherwise empty AWS account."""
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket=installation.lake_bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     create_state_table(boto3.client("dynamodb"), installation.state_table)
@@ -44,7 +44,7 @@ def two_changes(installation: Installation) -> LakeBuilder:
     return table
 
 
-def test_the_table_is_where_the_command_would_find_it(aws: None) -> None:
+def test_the_defaults_are_those_of_the_command(aws: None) -> None:
     table = two_changes(Installation())
     store = LakeTable("shop.store")
     assert store.register(["id"], ["day"])
@@ -56,7 +56,7 @@ def test_the_table_is_where_the_command_would_find_it(aws: None) -> None:
     assert store.reapply() == UndoResult(4, 2)
 
 
-def test_environment_and_arguments_name_other_places(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_and_arguments_override_the_defaults(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
     two_changes(Installation("their-raw", "dms", "our-lake", "lake", "states"))
     monkeypatch.setenv("CDCLAKE_RAW_BUCKET", "their-raw")
     monkeypatch.setenv("CDCLAKE_LAKE_BUCKET", "no-lake-of-ours")
@@ -70,7 +70,7 @@ def test_environment_and_arguments_name_other_places(aws: None, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("given", "variable", "expected"), [("ann", "ben", "ann"), (None, "ben", "ben"), (None, None, "machine")]
 )
-def test_who_makes_changes_is_given_set_or_asked(
+def test_the_user_comes_from_argument_environment_or_aws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, variable: str | None, expected: str
 ) -> None:
     if variable:
@@ -79,7 +79,7 @@ def test_who_makes_changes_is_given_set_or_asked(
     assert LakeTable("shop.store", lake=tmp_path.as_uri(), user=given).user == expected
 
 
-def test_where_aws_does_not_tell_the_caller_is_the_machines_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_aws_identity_the_user_is_the_machines_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "machine")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
@@ -90,7 +90,7 @@ def test_where_aws_does_not_tell_the_caller_is_the_machines_user(monkeypatch: py
     assert caller.aws_caller_arn() == "machine"
 
 
-def test_a_machine_without_users_has_an_unknown_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_of_a_machine_without_users_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> str:
         raise KeyError
 
@@ -99,11 +99,11 @@ def test_a_machine_without_users_has_an_unknown_one(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("name", "lake"), [("store", "lake"), ("shop.store", "https://lake")])
-def test_what_names_no_table_or_lake_is_refused_at_once(name: str, lake: str) -> None:
+def test_invalid_table_or_lake_names_are_refused_by_the_constructor(name: str, lake: str) -> None:
     with pytest.raises(ConfigurationError):
         LakeTable(name, lake=lake)
 
 
-def test_a_key_that_names_a_column_twice_is_not_registered(tmp_path: Path) -> None:
+def test_a_key_with_a_repeated_column_is_not_registered(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="names a column twice"):
         LakeTable("shop.store", lake=tmp_path.as_uri()).register(["id", "ID"])

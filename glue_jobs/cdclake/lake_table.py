@@ -200,7 +200,7 @@ class LakeTable:
 
         Raises:
             ConfigurationError: There is no such change.
-            PastRetentionError: The state after that change is no longer kept.
+            PastRetentionError: The state after that change is no longer retained.
         """
         change, at = (int(when), None) if isinstance(when, (int, Integral)) else (None, when)
         lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
@@ -240,7 +240,7 @@ class LakeTable:
 
         Raises:
             ConfigurationError: There is nothing to undo, or no such change.
-            PastRetentionError: Files to restore are no longer kept.
+            PastRetentionError: Files to restore are no longer retained.
             LeaseHeldError: A run is working on the table.
         """
         return _undo_result(self._open().rollback(to, reason))

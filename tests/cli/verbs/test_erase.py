@@ -12,15 +12,15 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.cli.target import Target
 from cdclake.model.names import STATE_TABLE, Attribute
-from tests.lake.operations.erase.erasing import (
+from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,
     SECRET_NAME,
     ErasableTable,
-    holding,
+    disable_compression,
+    objects_containing,
     row,
     secret,
-    write_plainly,
 )
 from tests.lake.over_time import TABLE, versioned_bucket
 from tests.lake.table import NAME, RAW_PREFIX
@@ -37,7 +37,7 @@ WHICH = ("--key", str(SECRET_ID), "--reason", "request 2024-17")
 @pytest.fixture
 def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErasableTable]:
     """A registered table of a full load and two changes, with its raw files in the raw bucket."""
-    write_plainly(monkeypatch)
+    disable_compression(monkeypatch)
     with versioned_bucket(monkeypatch, LAKE, RAW):
         table = ErasableTable(tmp_path, COLUMNS, bucket=LAKE)
         table.write_load([row(1), secret()])
@@ -93,14 +93,14 @@ def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert "needs a confirmation" in refused.output
     declined = cdclake.asked("erase", TABLE, *WHICH, answer="n")
     assert (declined.exit_code, "Nothing was changed." in declined.output) == (1, True)
-    assert holding(table, SECRET_NAME)
+    assert objects_containing(table, SECRET_NAME)
 
     done = cdclake.asked("erase", TABLE, *WHICH, answer="y")
     assert done.exit_code == 0, done.output
     assert "Done, as change 4: erased 1 rows of shop.orders" in done.output
     assert f"s3://{LAKE}/{table.layout.erasure_key(4)}" in done.output
-    assert holding(table, SECRET_ID, SECRET_NAME) == {}
-    assert [values["id"] for values in table.kept_rows(4)] == [1, 2]
+    assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}
+    assert [values["id"] for values in table.rows_as_of(4)] == [1, 2]
     state = DynamoState(aws_clients.client("dynamodb"), STATE_TABLE).get(f"{RAW}/{RAW_PREFIX}")
     assert state
     assert state.item[Attribute.LAST_CHANGE_ID] == "4"

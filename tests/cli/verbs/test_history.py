@@ -14,7 +14,7 @@ import pytest
 from cdclake.errors import ConfigurationError
 from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_history import find_versions
-from tests.lake.operations.erase.erasing import COLUMNS, ErasableTable, row
+from tests.lake.operations.erase.erasable_table import COLUMNS, ErasableTable, row
 from tests.lake.over_time import START, TABLE
 from tests.lake.table import RAW_PREFIX
 

@@ -1,4 +1,4 @@
-"""One run of a Spark job for several tables, on real Spark."""
+"""Runs a batch of several tables in one Spark job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 CHANGES = "20240305-101500000.parquet"
 
 
-def test_of_three_tables_in_one_spark_session_the_broken_one_fails_alone(tmp_path: Path, spark: SparkContext) -> None:
+def test_only_the_broken_table_of_a_batch_fails(tmp_path: Path, spark: SparkContext) -> None:
     tables = {name: Table(tmp_path / name, COLUMNS, {"PrimaryKey": "id"}, spark) for name in "abc"}
     for name, table in tables.items():
         table.write_load([{"id": number, "n": number} for number in range(100)])

@@ -1,4 +1,4 @@
-"""From a Spark job's command line to the run it asks for."""
+"""How a Spark job's command line becomes a table run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command_line(raw: str, lake: str, **more: str) -> list[str]:
     return ["load.py", *(text for name, value in arguments.items() for text in (f"--{name}", value))]
 
 
-def test_arguments_are_read_as_glue_reads_them() -> None:
+def test_arguments_are_parsed_like_glue() -> None:
     argv = command_line("raw-bucket", "s3://lake-bucket/shop", primaryKey="id, code")
     argv[argv.index("--bucket") : argv.index("--bucket") + 2] = ["--bucket=raw-bucket"]
     glue = getResolvedOptions(argv, [*WALKTHROUGH, "primaryKey"])
@@ -60,7 +60,7 @@ def test_the_walkthroughs_arguments_alone_are_enough(tmp_path: Path, monkeypatch
     assert relative_file(new, "raw-bucket", run.raw_prefix) == "20240305-101500000.parquet"
 
 
-def test_the_items_settings_count_before_the_single_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_items_settings_override_single_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "eu-central-1")
     item = item_json({"path": "raw-bucket/dms/shop/orders/", "PrimaryKey": "code", "Schema": "code int"})
@@ -76,7 +76,7 @@ def test_an_out_path_without_schema_is_a_clear_error() -> None:
         table_run(command_line("raw-bucket", "s3://lake-bucket"))
 
 
-def test_a_load_writes_a_line_before_and_one_after_each_table_and_all_between_are_about_it(
+def test_a_load_logs_its_start_and_end_and_names_its_table_in_between(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def load(argv: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files that others put into, took out of or overwrote in a table's folder are noticed before anything changes."""
+"""Runs notice added, removed and overwritten files in a table's folder before they change anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECOND, THIRD = "20240305-100000000.parquet", "20240305-110000000.parquet"
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """A full load of two files, and a change that rewrote one of them; a further change file waits."""
+    """A full load of two files, a change that rewrote one of them, and a change file that is due."""
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "TargetFileBytes": "400"})
     table.write_load([{"id": i, "name": f"name {i}"} for i in range(300)])
     table.load_initial()
@@ -45,7 +45,7 @@ def first_file(table: Table) -> Path:
 
 
 def appear(table: Table) -> str:
-    """A leftover of another job, with rows that readers would see twice."""
+    """Add a file of another job, whose rows readers would see twice."""
     shutil.copy(first_file(table), folder(table) / "part-00000-9f1c.parquet")
     return "part-00000-9f1c.parquet"
 
@@ -63,7 +63,7 @@ def overwrite(table: Table) -> str:
 
 
 def by_hand(table: Table) -> RegisteredTable:
-    """The table for what a person does to it, under a later lease than the runs before had."""
+    """The registered table, under a later lease than the earlier runs had."""
     attributes = {"ActiveFlag": "true", "LastChangeId": str(table.log.head()), "FencingToken": str(table.runs)}
     state = TableState.new("raw", "shop/", "orders/").with_attributes(**table.item, **attributes)
     return RegisteredTable(MemoryState([state]), state, table.log, "by-hand", ManualClock())
@@ -84,7 +84,7 @@ CHANGES: dict[str, Callable[[Table], object]] = {
 
 @pytest.mark.parametrize("spoil", SPOILED)
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_names_the_file_and_the_remedy_and_changes_nothing(
+def test_a_foreign_file_stops_a_change_with_file_and_remedy(
     table: Table, change: str, spoil: Callable[[Table], str]
 ) -> None:
     name = spoil(table)
@@ -104,14 +104,14 @@ def test_a_foreign_file_stops_a_reload_too(table: Table) -> None:
 
 
 @pytest.mark.parametrize("spoil", [vanish, overwrite])
-def test_a_reload_does_not_need_the_files_that_it_replaces(table: Table, spoil: Callable[[Table], str]) -> None:
+def test_a_reload_works_without_the_files_that_it_replaces(table: Table, spoil: Callable[[Table], str]) -> None:
     spoil(table)
     reload(table)
     assert sorted(row.row["id"] for row in table.rows()) == list(range(300))
 
 
 @pytest.mark.parametrize("job", [Table.load_incremental, Table.load_initial])
-def test_files_where_no_table_is_stop_every_job_and_adoption_is_named(
+def test_files_without_a_lake_table_stop_every_job_with_a_hint_at_adoption(
     tmp_path: Path, job: Callable[[Table], object]
 ) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
@@ -126,7 +126,7 @@ def test_files_where_no_table_is_stop_every_job_and_adoption_is_named(
 
 
 @pytest.mark.parametrize("name", ["_SUCCESS", ".part-1.crc", "_temporary/0/part-1.parquet", "day=1_$folder$"])
-def test_what_readers_do_not_see_is_nobody_s_concern(table: Table, name: str) -> None:
+def test_files_that_readers_ignore_are_ignored(table: Table, name: str) -> None:
     path = folder(table) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"")
@@ -134,7 +134,7 @@ def test_what_readers_do_not_see_is_nobody_s_concern(table: Table, name: str) ->
     assert path.exists()
 
 
-def test_a_repair_lets_the_next_run_go_on(table: Table) -> None:
+def test_a_repaired_table_accepts_the_next_run(table: Table) -> None:
     expected = sorted(row.row["id"] for row in table.rows())
     appear(table)
     by_hand(table).repair()
@@ -142,7 +142,7 @@ def test_a_repair_lets_the_next_run_go_on(table: Table) -> None:
     assert sorted(row.row["id"] for row in table.rows()) == expected[:-1]
 
 
-def test_a_vanished_file_that_is_not_kept_cannot_be_repaired_and_says_so(table: Table) -> None:
+def test_a_vanished_file_without_a_copy_cannot_be_repaired(table: Table) -> None:
     name = vanish(table)
     with pytest.raises(IntegrityError, match="neither in the table") as caught:
         by_hand(table).repair()

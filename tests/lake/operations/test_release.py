@@ -1,4 +1,4 @@
-"""Bad rows that were put aside are taken after all, where they belong among the changes."""
+"""Releases apply quarantined rows at their original positions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def outstanding(table: TableOverTime) -> list[tuple[int, str, list[int]]]:
     return [(one.change, one.raw_file, [row["row"] for row in one.rows]) for one in found]
 
 
-def test_rows_come_where_they_would_have_come(table: TableOverTime) -> None:
+def test_released_rows_get_their_original_positions(table: TableOverTime) -> None:
     change(table, FIRST, "U,1,1111.00\nI,4,4444.00\nU,3,3333.00\nI,5,5.00\n")
     change(table, SECOND, "U,3,3.75\nD,5,5.00\n")
     assert prices(table) == {1: "1.50", 3: "3.75"}
@@ -71,21 +71,21 @@ def test_rows_come_where_they_would_have_come(table: TableOverTime) -> None:
     assert sorted(versions) == [(3, "3.50", 0), (3, "3.75", 1), (3, "3333.00", 0)]
 
 
-def test_a_row_of_the_full_load_is_older_than_every_change(table: TableOverTime) -> None:
+def test_a_released_row_of_the_full_load_is_older_than_every_change(table: TableOverTime) -> None:
     change(table, FIRST, "U,2,2.00\n")
     table.item["Schema"] = WIDE
     assert take(table, LOAD)["books"]["superseded"] == 1
     assert prices(table)[2] == "2.00"
 
 
-def test_a_row_that_was_deleted_since_stays_deleted(table: TableOverTime) -> None:
+def test_a_released_row_that_was_deleted_since_stays_deleted(table: TableOverTime) -> None:
     change(table, FIRST, "D,2,0.00\n")
     table.item["Schema"] = WIDE
     take(table, LOAD)
     assert 2 not in prices(table)
 
 
-def test_rows_that_are_bad_still_are_put_aside_again(table: TableOverTime) -> None:
+def test_rows_that_are_still_bad_are_quarantined_again(table: TableOverTime) -> None:
     change(table, FIRST, "I,4,44.00\nI,5,many\nI,6,666666.00\n")
     table.item["Schema"] = WIDE
     done = take(table, FIRST)
@@ -96,7 +96,7 @@ def test_rows_that_are_bad_still_are_put_aside_again(table: TableOverTime) -> No
         take(table, FIRST)
 
 
-def test_what_a_rollback_undoes_of_it_is_put_aside_as_before(table: TableOverTime) -> None:
+def test_a_rollback_of_a_release_quarantines_the_rows_again(table: TableOverTime) -> None:
     table.item["Schema"] = WIDE
     before = prices(table)
     done = take(table, LOAD)
@@ -106,7 +106,7 @@ def test_what_a_rollback_undoes_of_it_is_put_aside_as_before(table: TableOverTim
     assert take(table, LOAD)["books"]["inserted"] == 1
 
 
-def test_a_file_that_is_gone_is_named_and_nothing_is_done(table: TableOverTime) -> None:
+def test_a_missing_raw_file_is_named_and_nothing_changes(table: TableOverTime) -> None:
     (table.raw / RAW_PREFIX / LOAD).unlink()
     with pytest.raises(InputError, match=r"1 raw files .* no longer in the raw bucket .*LOAD00000001\.csv"):
         take(table, LOAD)
@@ -121,7 +121,7 @@ def test_a_file_behind_the_late_window_is_refused(table: TableOverTime) -> None:
         take(table, FIRST)
 
 
-def test_a_reload_takes_the_place_of_what_was_put_aside(table: TableOverTime) -> None:
+def test_a_reload_replaces_the_quarantine(table: TableOverTime) -> None:
     change(table, FIRST, "I,4,4444.00\n")
     assert len(outstanding(table)) == 2
     table.put(LOAD, b"1,1.50\n")

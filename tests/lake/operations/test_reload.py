@@ -1,4 +1,4 @@
-"""A second full load replaces the table, and neither loses nor repeats changes around it."""
+"""A second full load replaces the table and neither loses nor repeats changes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def names(table: Table) -> dict[int, str]:
     return {found.row["id"]: found.row["name"] for found in table.rows()}
 
 
-def test_a_reload_replaces_all_rows_and_its_books_say_so(table: Table) -> None:
+def test_a_reload_replaces_all_rows_and_counts_them_in_its_books(table: Table) -> None:
     load(table, 1, [{"id": 1, "name": "old"}, {"id": 2, "name": "gone"}])
     summary = load(table, 5, [{"id": 1, "name": "new"}])
     assert names(table) == {1: "new"}
@@ -61,7 +61,7 @@ def test_changes_older_than_a_reload_are_not_applied_after_it(table: Table) -> N
     assert names(table) == {1: "reloaded"}
 
 
-def test_a_change_newer_than_a_reload_is_applied_again_though_it_had_been_before(table: Table) -> None:
+def test_a_change_newer_than_a_reload_is_applied_again(table: Table) -> None:
     load(table, 1, [{"id": 1, "name": "first"}])
     change(table, 7, "U", {"id": 1, "name": "newest"})
     table.load_incremental()

@@ -1,4 +1,4 @@
-"""Which change is read, and where its files are found: all without Spark."""
+"""Selecting a change and reading its files, without Spark."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 
 
-def place_of(table: TableOverTime) -> TableLocation:
+def location_of(table: TableOverTime) -> TableLocation:
     return TableLocation.at(table.location, TABLE)
 
 
 def ids(table: TableOverTime, change: int | None = None) -> list[int]:
-    files = RetainedFileReader(place_of(table))
+    files = RetainedFileReader(location_of(table))
     kept = table_as_of(table.log, change).files
     return sorted(number for file in kept for rows in files.row_groups(file) for number in rows["id"].to_pylist())
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableOverTime:
-    """After change 1 the rows 1 and 2, after change 2 the rows 1, 2 and 3, after change 3 the rows 1 and 3."""
+    """Rows 1 and 2 after change 1; 1, 2 and 3 after change 2; 1 and 3 after change 3."""
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     table.load([{"id": 1, "n": 1}, {"id": 2, "n": 2}])
     table.apply(("I", {"id": 3, "n": 3}))
@@ -48,16 +48,16 @@ def table(tmp_path: Path) -> TableOverTime:
     return table
 
 
-def test_every_change_is_read_as_it_was(table: TableOverTime) -> None:
+def test_every_change_is_read(table: TableOverTime) -> None:
     assert [ids(table, change) for change in (1, 2, 3, None)] == [[1, 2], [1, 2, 3], [1, 3], [1, 3]]
 
 
-def test_a_rollback_is_a_change_like_others(table: TableOverTime) -> None:
+def test_a_rollback_is_read_like_any_change(table: TableOverTime) -> None:
     assert table.roll_back(2) == 4
     assert [ids(table, change) for change in (1, 2, 3, 4, None)] == [[1, 2], [1, 2, 3], [1, 3], [1, 2, 3], [1, 2, 3]]
 
 
-def test_a_time_names_the_newest_change_committed_by_then(table: TableOverTime) -> None:
+def test_a_time_selects_the_newest_change_committed_by_then(table: TableOverTime) -> None:
     second = START + timedelta(hours=2)
     moments = (second - timedelta(seconds=1), second, second + timedelta(minutes=59), second + timedelta(days=900))
     assert [find_change(table.log, at=moment) for moment in moments] == [1, 2, 2, 3]
@@ -71,18 +71,18 @@ def test_a_time_without_a_zone_is_utc_and_others_are_converted(table: TableOverT
     assert find_change(table.log, at=datetime.fromisoformat(text)) == 2
 
 
-def test_a_time_before_the_first_change_says_when_that_was(table: TableOverTime) -> None:
+def test_a_time_before_the_first_change_is_refused_with_its_time(table: TableOverTime) -> None:
     with pytest.raises(ConfigurationError, match=r"had no changes yet at .* UTC\. Use 2024-03-05 11:00:00 UTC"):
         find_change(table.log, at=START)
 
 
 @pytest.mark.parametrize("change", [0, -1, 4])
-def test_a_change_that_does_not_exist_is_refused_with_those_that_do(table: TableOverTime, change: int) -> None:
+def test_an_unknown_change_is_refused_with_the_valid_range(table: TableOverTime, change: int) -> None:
     with pytest.raises(ConfigurationError, match=f"no change {change}. Use a number from 1 to 3"):
         find_change(table.log, change)
 
 
-def test_what_is_no_time_is_refused(table: TableOverTime) -> None:
+def test_an_invalid_time_is_refused(table: TableOverTime) -> None:
     with pytest.raises(ConfigurationError, match="'yesterday' is not a time"):
         find_change(table.log, at="yesterday")
 
@@ -92,12 +92,12 @@ def test_a_change_and_a_time_together_are_refused(table: TableOverTime) -> None:
         find_change(table.log, 1, START)
 
 
-def test_a_table_without_a_change_is_refused(table: TableOverTime) -> None:
+def test_a_table_without_changes_is_refused(table: TableOverTime) -> None:
     with pytest.raises(ConfigurationError, match=r"no changes of shop\.nothing"):
         find_change(TableLocation.at(table.location, "shop.nothing").log())
 
 
-def test_what_is_past_retention_is_refused_with_the_first_that_is_kept(table: TableOverTime) -> None:
+def test_a_change_past_retention_is_refused_with_the_first_retained_one(table: TableOverTime) -> None:
     table.log.mark_first_retained(2)
     for named in ({"change": 1}, {"at": START + timedelta(hours=1)}):
         with pytest.raises(PastRetentionError, match="Use change 2 or a later one"):
@@ -105,27 +105,27 @@ def test_what_is_past_retention_is_refused_with_the_first_that_is_kept(table: Ta
     assert ids(table, 2) == [1, 2, 3]
 
 
-def test_a_retired_file_that_is_gone_is_past_retention(table: TableOverTime) -> None:
+def test_a_missing_retired_file_is_past_retention(table: TableOverTime) -> None:
     (retired,) = (table.lake / table.layout.control_prefix / "retired").rglob("*2-*.parquet")
     retired.unlink()
     with pytest.raises(PastRetentionError, match="no longer retained"):
         ids(table, 2)
 
 
-def test_a_live_file_that_vanished_is_not_called_past_retention(table: TableOverTime) -> None:
+def test_a_vanished_live_file_is_not_past_retention(table: TableOverTime) -> None:
     (table.lake / table.layout.table_prefix / table.files()[0]).unlink()
     with pytest.raises(LakeFilesError, match="vanished"):
         ids(table)
 
 
-def test_a_file_overwritten_behind_our_back_is_not_read(table: TableOverTime) -> None:
+def test_an_overwritten_file_is_not_read(table: TableOverTime) -> None:
     path = table.lake / table.layout.table_prefix / table.files()[0]
     pq.write_table(pa.table({"id": [7], "n": [7]}), path)
     with pytest.raises(LakeFilesError, match="orders was overwritten"):
         ids(table)
 
 
-def test_a_copy_is_made_once_and_again_only_if_it_is_not_whole(table: TableOverTime) -> None:
+def test_a_retired_file_is_copied_again_only_if_its_copy_is_missing_or_incomplete(table: TableOverTime) -> None:
     ids(table, 1)
     (copy,) = (table.lake / table.layout.as_of_folder).rglob("*.parquet")
     made = copy.stat().st_mtime_ns
@@ -137,7 +137,7 @@ def test_a_copy_is_made_once_and_again_only_if_it_is_not_whole(table: TableOverT
     assert ids(table, 1) == [1, 2]
 
 
-def test_a_change_is_read_after_its_commit_and_before_it_is_published(table: TableOverTime) -> None:
+def test_a_committed_change_is_read_before_it_is_published(table: TableOverTime) -> None:
     calls = 1
     while table.log.head() == 3:  # let the run die ever later, until its change is committed
         table.death = Death(calls, False)
@@ -160,7 +160,7 @@ def test_a_file_without_operation_and_position_counts_as_loaded() -> None:
     assert rows.schema.types[:3] == [pa.int64(), pa.date32(), pa.string()]
 
 
-def test_files_are_grouped_for_all_cores_in_order() -> None:
+def test_files_are_grouped_in_order_for_all_cores() -> None:
     def kept(size_bytes: int) -> FileScan:
         return FileScan(RetainedFile(DataFile(str(size_bytes), 1, size_bytes)), ())
 
@@ -179,7 +179,7 @@ def lake_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield "lake"
 
 
-def test_a_file_retired_while_it_is_read_is_read_to_its_end(tmp_path: Path, lake_bucket: str) -> None:
+def test_a_file_retired_during_a_read_is_read_completely(tmp_path: Path, lake_bucket: str) -> None:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"}, bucket=lake_bucket)
     table.load([{"id": 1, "n": 1}])
     # The same file with many row groups, as large tables have.
@@ -192,7 +192,7 @@ def test_a_file_retired_while_it_is_read_is_read_to_its_end(tmp_path: Path, lake
     store.put(key, content)
     kept = replace(kept, file=replace(kept.file, rows=len(numbers), bytes=len(content)))
 
-    groups = RetainedFileReader(place_of(table)).row_groups(kept)
+    groups = RetainedFileReader(location_of(table)).row_groups(kept)
     first = next(groups)
     store.retire(key, table.layout.retired_key(kept.file.path))
     rest = list(groups)

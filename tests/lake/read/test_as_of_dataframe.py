@@ -1,4 +1,4 @@
-"""A table as of a change, as Spark sees it: columns, types, instants, and what happens to it meanwhile."""
+"""A table as of a change in Spark: columns, types, instants, and independence of later runs."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.lake.read.dataframe import read_table
 from cdclake.lake.read.diff import read_diff
 from cdclake.lake.spark.task_errors import raising_task_errors
-from tests.lake.operations.adopt.adopting import Adoptee
+from tests.lake.operations.adopt.adoptable_table import AdoptableTable
 from tests.lake.over_time import START, TABLE, TableOverTime
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark import SparkContext
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    # pyspark compares the version of pandas with it whenever Arrow is mapped over.
-    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.spark
 
 COLUMNS = pa.schema(
     [
@@ -49,7 +43,7 @@ COLUMNS = pa.schema(
 )
 NULLS: dict[str, Any] = dict.fromkeys(COLUMNS.names)
 IN_THE_GAP = datetime(2024, 3, 10, 2, 30, 0, 123456, timezone.utc)
-"""A local time that New York skips: an instant taken for one would not come back."""
+"""New York skips this local time, so an instant that is read as local time changes."""
 FULL: dict[str, Any] = {
     "id": 1,
     "city": "né ü",
@@ -66,11 +60,6 @@ FULL: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def session(spark: SparkContext) -> SparkSession:
-    return SparkSession(spark).newSession()
-
-
 @pytest.fixture(params=["null", "city", "day", "at"])
 def table(tmp_path: Path, request: pytest.FixtureRequest) -> TableOverTime:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id", "PartitionKey": request.param})
@@ -84,15 +73,14 @@ def micros(moment: datetime) -> int:
 
 
 def rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """By id; instants as microseconds, as Spark gives them as local times of this machine."""
+    """Rows by id. Instants are microseconds, because Spark returns local times of this machine."""
     found = frame.withColumn("at", F.unix_micros("at")) if "at" in frame.columns else frame
     return [row.asDict() for row in found.orderBy("id").collect()]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
-def test_values_come_back_exactly_in_any_session_time_zone(
-    table: TableOverTime, session: SparkSession, zone: str
-) -> None:
+def test_values_are_exact_in_any_session_time_zone(table: TableOverTime, session: SparkSession, zone: str) -> None:
+    session = session.newSession()
     session.conf.set("spark.sql.session.timeZone", zone)
     frame = read_table(session, table.location, TABLE, change=1)
     added = {"Op": "I", "_cdc_position": ""}
@@ -102,7 +90,7 @@ def test_values_come_back_exactly_in_any_session_time_zone(
     assert row["_cdc_position"].endswith("20240305-100100000.parquet|0000000000")
 
 
-def test_columns_come_in_the_sources_order_with_their_own_types(table: TableOverTime, session: SparkSession) -> None:
+def test_columns_keep_the_sources_order_and_types(table: TableOverTime, session: SparkSession) -> None:
     frame = read_table(session, table.location, TABLE)
     kinds = "bigint string boolean tinyint smallint int float double decimal(38,9) binary date timestamp string string"
     assert frame.columns == [*COLUMNS.names, "Op", "_cdc_position"]
@@ -116,7 +104,7 @@ def small(tmp_path: Path, *rows: dict[str, Any]) -> TableOverTime:
     return table
 
 
-def test_each_state_has_the_columns_it_had(tmp_path: Path, session: SparkSession) -> None:
+def test_each_change_is_read_with_its_own_columns(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path, {"id": 1, "n": 1}, {"id": 2, "n": 2})
     wider = pa.schema([("id", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
     table.apply(("I", {"id": 3, "n": 1 << 40, "note": "new"}), schema=wider)
@@ -135,7 +123,7 @@ def test_each_state_has_the_columns_it_had(tmp_path: Path, session: SparkSession
     ]
 
 
-def test_a_dataframe_shows_its_change_whatever_runs_do_before_it_is_used(tmp_path: Path, session: SparkSession) -> None:
+def test_a_dataframe_keeps_its_change_despite_later_runs(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path, {"id": 1, "n": 1}, {"id": 2, "n": 2})
     newest = read_table(session, table.location, TABLE).drop("Op", "_cdc_position")
     for n in (10, 20):
@@ -145,7 +133,7 @@ def test_a_dataframe_shows_its_change_whatever_runs_do_before_it_is_used(tmp_pat
     assert rows(newest) == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
 
 
-def test_a_time_names_the_state_at_that_time(tmp_path: Path, session: SparkSession) -> None:
+def test_a_time_selects_the_state_at_that_time(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path, {"id": 1, "n": 1})
     table.apply(("I", {"id": 2, "n": 2}))
     table.roll_back(1)
@@ -156,14 +144,14 @@ def test_a_time_names_the_state_at_that_time(tmp_path: Path, session: SparkSessi
     assert counts == [1, 2, 1]
 
 
-def test_an_empty_table_has_columns_and_no_rows(tmp_path: Path, session: SparkSession) -> None:
+def test_an_empty_table_has_columns_but_no_rows(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path, {"id": 1, "n": 1})
     table.apply(("D", {"id": 1, "n": 1}))
     frame = read_table(session, table.location, TABLE)
     assert (frame.columns, frame.count()) == (["id", "n", "Op", "_cdc_position"], 0)
 
 
-def test_a_table_all_of_whose_changes_were_undone_is_refused(tmp_path: Path, session: SparkSession) -> None:
+def test_a_table_without_remaining_changes_is_refused(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path, {"id": 1, "n": 1})
     table.roll_back(0)
     with pytest.raises(ConfigurationError, match="does not exist after change 2"):
@@ -171,9 +159,7 @@ def test_a_table_all_of_whose_changes_were_undone_is_refused(tmp_path: Path, ses
     assert read_table(session, table.location, TABLE, change=1).count() == 1
 
 
-def test_a_file_that_is_gone_by_the_time_it_is_read_is_an_error_of_its_own(
-    tmp_path: Path, session: SparkSession
-) -> None:
+def test_a_file_missing_at_read_time_raises_past_retention(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path, {"id": 1, "n": 1})
     table.apply(("U", {"id": 1, "n": 2}))
     frame = read_table(session, table.location, TABLE, change=1)
@@ -183,13 +169,11 @@ def test_a_file_that_is_gone_by_the_time_it_is_read_is_an_error_of_its_own(
         frame.collect()
 
 
-def test_an_adopted_table_is_read_with_operations_positions_and_times_of_its_own(
-    tmp_path: Path, session: SparkSession
-) -> None:
+def test_adopted_files_are_read_like_loaded_ones(tmp_path: Path, session: SparkSession) -> None:
     far = datetime(9999, 12, 31, tzinfo=timezone.utc)
     columns = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("at", pa.timestamp("us", tz="UTC"))])
     schema = "id bigint, n int, at timestamp"
-    adoptee = Adoptee(Table(tmp_path, columns, {"PrimaryKey": "id", "PartitionKey": "n", "Schema": schema}))
+    adoptee = AdoptableTable(Table(tmp_path, columns, {"PrimaryKey": "id", "PartitionKey": "n", "Schema": schema}))
     foreign = pa.table({"at": pa.array([far, None], pa.timestamp("us")), "ID": pa.array([1, 2], pa.int64())})
     adoptee.write("n=7/part-0.parquet", foreign, int96=True)
     adoptee.adopt()

@@ -1,4 +1,4 @@
-"""What docs/time-travel.md tells people to write in Python works."""
+"""The Python snippets in docs/time-travel.md work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = pa.schema([("id", pa.int64()), ("orderdate", pa.date32()), ("n", pa.in
 
 
 def snippet(words: str) -> str:
-    """The one block of Python that holds these words."""
+    """The only Python block that contains these words."""
     (found,) = (
         block for block in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL) if words in block
     )
@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> TableOverTime:
     return table
 
 
-def test_the_snippet_for_files_reads_columns_that_came_later(
+def test_the_snippet_for_files_reads_columns_that_were_added_later(
     table: TableOverTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,9 +57,8 @@ def test_the_snippet_for_files_reads_columns_that_came_later(
 
 
 @pytest.mark.spark
-@pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning")
 @pytest.mark.parametrize(("words", "name", "rows"), [("read_table", "orders", 6), ("read_diff", "found", 2)])
-def test_the_snippets_for_spark_give_dataframes(
+def test_the_snippets_for_spark_return_dataframes(
     table: TableOverTime, spark: SparkContext, words: str, name: str, rows: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = snippet(words).replace("s3://cdclake-lake", table.location).replace("10:00:00Z", "11:00:00Z")

@@ -1,4 +1,4 @@
-"""The feed of a table's changes: each by itself, from where a job was, to the newest."""
+"""The change feed returns the rows of each change after a given one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-pytestmark = [
-    pytest.mark.spark,
-    # pyspark compares the version of pandas with it whenever Arrow is mapped over.
-    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.spark
 
 COLUMNS = pa.schema([("id", pa.int32()), ("a.b", pa.int32()), ("day", pa.date32())])
 DAY, NEXT = date(2024, 3, 5), date(2024, 3, 6)
@@ -40,13 +36,13 @@ def row(number: int, n: int = 0, day: date | None = DAY) -> dict[str, Any]:
 def feed(
     session: SparkSession, table: TableOverTime, after: int, through: int | None = None
 ) -> Counter[tuple[Any, ...]]:
-    """The feed's rows without the time of the change, which is checked."""
+    """The feed's rows without the time of the change, which is checked here."""
     found = [tuple(one) for one in read_changes(session, table.location, TABLE, after, through).collect()]
     assert all(one[1].astimezone(timezone.utc) == START + timedelta(hours=one[0]) for one in found)
     return Counter((one[0], *one[2:]) for one in found)
 
 
-def test_each_change_tells_its_own_rows_and_together_they_lead_through(tmp_path: Path, session: SparkSession) -> None:
+def test_the_feed_has_the_rows_of_each_change(tmp_path: Path, session: SparkSession) -> None:
     item = {"PrimaryKey": "id", "PartitionKey": "day", **TARGET}
     table = TableOverTime(tmp_path, COLUMNS, item)
     table.load([row(1), row(2)])
@@ -76,7 +72,7 @@ def test_each_change_tells_its_own_rows_and_together_they_lead_through(tmp_path:
     assert read_diff(session, table.location, TABLE, 5, 7).columns == columns[2:]
 
 
-def test_columns_that_came_and_widened_between_are_those_of_the_last(tmp_path: Path, session: SparkSession) -> None:
+def test_the_feed_has_the_columns_of_the_last_change(tmp_path: Path, session: SparkSession) -> None:
     table = TableOverTime(tmp_path, COLUMNS, TARGET)  # without a key rows are told by all their values
     table.load([row(1)])
     wider = pa.schema([("id", pa.int64()), ("a.b", pa.int32()), ("day", pa.date32()), ("note", pa.string())])
@@ -86,9 +82,7 @@ def test_columns_that_came_and_widened_between_are_those_of_the_last(tmp_path: P
     )
 
 
-def test_a_table_that_was_emptied_and_loaded_with_another_key_is_followed(
-    tmp_path: Path, session: SparkSession
-) -> None:
+def test_the_feed_covers_a_rollback_to_nothing_and_a_new_key(tmp_path: Path, session: SparkSession) -> None:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id", **TARGET})
     table.load([row(1)])
     table.roll_back(0)
@@ -106,7 +100,7 @@ def test_a_table_that_was_emptied_and_loaded_with_another_key_is_followed(
 
 
 @pytest.mark.parametrize(("after", "through"), [(3, None), (-1, None), (2, 1), (0, 3)])
-def test_changes_that_are_not_there_are_an_error(
+def test_changes_that_do_not_exist_are_refused(
     tmp_path: Path, session: SparkSession, after: int, through: int | None
 ) -> None:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
@@ -116,13 +110,13 @@ def test_changes_that_are_not_there_are_an_error(
         read_changes(session, table.location, TABLE, after, through)
 
 
-def test_a_job_that_was_away_for_too_long_is_told_where_to_go_on(tmp_path: Path, session: SparkSession) -> None:
+def test_a_feed_past_retention_is_refused_with_the_change_to_resume_from(tmp_path: Path, session: SparkSession) -> None:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     table.load([row(1)])
     for number in (2, 3):
         table.apply(("I", row(number)))
     table.log.mark_first_retained(2)
     for before in (0, 1):
-        with pytest.raises(PastRetentionError, match=r"as of change 3, and resume after it, or start after change 2"):
+        with pytest.raises(PastRetentionError, match=r"as of change 3 and resume after it, or start after change 2"):
             read_changes(session, table.location, TABLE, before)
     assert feed(session, table, 2) == Counter([(3, "insert", 3, 0, DAY)])

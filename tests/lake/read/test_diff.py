@@ -1,4 +1,4 @@
-"""The difference between two changes is what the reference merge says, in either direction and over rollbacks."""
+"""The difference between two changes equals the reference merge, in both directions and across rollbacks."""
 
 from __future__ import annotations
 
@@ -33,11 +33,7 @@ if TYPE_CHECKING:
     from cdclake.lake.read.diff import DiffPlan
     from cdclake.oracle import LakeRow
 
-pytestmark = [
-    pytest.mark.spark,
-    # pyspark compares the version of pandas with it whenever Arrow is mapped over.
-    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.spark
 
 Row = dict[str, Any]
 COLUMNS = pa.schema(
@@ -70,7 +66,7 @@ steps_drawn = st.lists(
 
 
 def comparable(values: Iterable[object]) -> tuple[object, ...]:
-    """Values that are equal if and only if those of two rows are; times as Spark gives them, in this machine's zone."""
+    """Values that are equal if and only if two rows are equal. Spark returns times in this machine's zone."""
     return tuple(map(_comparable, values))
 
 
@@ -115,7 +111,7 @@ def difference(session: SparkSession, table: TableOverTime, before: int, after: 
     target=st.sampled_from(["700", "134217728"]),
     data=st.data(),
 )
-def test_any_two_changes_differ_as_the_oracle_says(
+def test_the_diff_of_any_two_changes_equals_the_oracle(
     session: SparkSession,
     full_load: list[Row],
     steps: list[int | list[tuple[str, Row]]],
@@ -147,9 +143,9 @@ def test_any_two_changes_differ_as_the_oracle_says(
         assert difference(session, table, before, after) == expected(key, states[before], states[after])
 
 
-def place_and_plan(table: TableOverTime, before: int, after: int) -> tuple[TableLocation, DiffPlan]:
-    place = TableLocation.at(table.location, TABLE)
-    return place, plan_diff(table_as_of(table.log, before), table_as_of(table.log, after))
+def location_and_plan(table: TableOverTime, before: int, after: int) -> tuple[TableLocation, DiffPlan]:
+    location = TableLocation.at(table.location, TABLE)
+    return location, plan_diff(table_as_of(table.log, before), table_as_of(table.log, after))
 
 
 SMALL = pa.schema([("id", pa.int32()), ("n", pa.int32())])
@@ -161,19 +157,19 @@ def small(tmp_path: Path, item: dict[str, str] | None = None) -> TableOverTime:
     return table
 
 
-def test_only_files_that_are_not_in_both_are_read(tmp_path: Path) -> None:
+def test_a_diff_reads_only_files_that_are_not_common(tmp_path: Path) -> None:
     table = small(tmp_path)
     table.apply(("U", {"id": 2, "n": 22}))
     table.apply(("I", {"id": 9, "n": 9}))
-    _, plan = place_and_plan(table, 1, 3)
+    _, plan = location_and_plan(table, 1, 3)
     assert 0 < len(plan.before.files) < len(table.log.snapshot(1).files) + 1
     common = {f.path for f in table.log.snapshot(1).files} & {f.path for f in table.log.snapshot(3).files}
     assert {kept.file.path for side in (plan.before, plan.after) for kept in side.files}.isdisjoint(common)
-    _, nothing = place_and_plan(table, 3, 3)
+    _, nothing = location_and_plan(table, 3, 3)
     assert (nothing.before.files, nothing.after.files) == ((), ())
 
 
-def test_wider_and_new_columns_are_differences_only_where_values_differ(tmp_path: Path, session: SparkSession) -> None:
+def test_wider_and_new_columns_count_only_if_values_differ(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path)
     wider = pa.schema([("id", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
     table.apply(("U", {"id": 1, "n": 1, "note": "x"}), ("I", {"id": 5, "n": 1 << 40, "note": None}), schema=wider)
@@ -196,7 +192,7 @@ def test_a_row_that_moves_to_another_partition_is_an_update(tmp_path: Path, sess
     assert sorted(tuple(row) for row in found) == [("update_after", 1, 2), ("update_before", 1, 1)]
 
 
-def test_an_update_that_changes_no_value_is_no_difference(tmp_path: Path, session: SparkSession) -> None:
+def test_an_update_without_new_values_is_not_a_difference(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path)
     table.apply(*(("U", {"id": i, "n": i}) for i in range(1, 5)))
     assert {found.op for found in table.rows()} == {"U"}
@@ -211,16 +207,16 @@ def test_a_rollback_undoes_the_difference(tmp_path: Path, session: SparkSession)
     assert difference(session, table, 2, 3) == Counter([("insert", 1, 1), ("delete", 7, 7)])
 
 
-def test_a_table_that_was_not_there_yet_is_empty(tmp_path: Path, session: SparkSession) -> None:
+def test_a_diff_treats_a_table_that_does_not_exist_as_empty(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path)
     assert table.roll_back(0) == 2
     assert {row[0] for row in difference(session, table, 2, 1)} == {"insert"}
     assert {row[0] for row in difference(session, table, 1, 2)} == {"delete"}
-    with pytest.raises(ConfigurationError, match="no table after change 2"):
+    with pytest.raises(ConfigurationError, match="does not exist after change 2\\."):
         read_diff(session, table.location, TABLE, 2, 2)
 
 
-def test_columns_whose_types_have_nothing_in_common_are_refused(tmp_path: Path, session: SparkSession) -> None:
+def test_incompatible_column_types_are_refused(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path)
     table.columns = pa.schema([("id", pa.int32()), ("n", pa.string())])
     table.write_load([{"id": 1, "n": "one"}], 2)
@@ -233,7 +229,7 @@ def test_columns_whose_types_have_nothing_in_common_are_refused(tmp_path: Path, 
         read_diff(session, table.location, TABLE, 1, 2)
 
 
-def test_past_retention_is_refused_on_either_side(tmp_path: Path, session: SparkSession) -> None:
+def test_changes_past_retention_are_refused_on_either_side(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path)
     table.apply(("D", {"id": 1, "n": 1}))
     table.log.mark_first_retained(2)
@@ -242,15 +238,15 @@ def test_past_retention_is_refused_on_either_side(tmp_path: Path, session: Spark
             read_diff(session, table.location, TABLE, *changes)
 
 
-def test_a_report_counts_all_and_gives_the_first_rows_as_json_has_them(tmp_path: Path, session: SparkSession) -> None:
+def test_a_report_has_all_counts_and_the_first_rows_as_json_types(tmp_path: Path, session: SparkSession) -> None:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     moment = datetime(2024, 3, 10, 2, 30, 0, 5, tzinfo=timezone.utc)
     row = {"id": 1, "code": "a", "day": date(2024, 1, 2), "ratio": float("nan"), "amount": Decimal("1.50")}
     row |= {"at": moment, "raw": b"\x00\xff"}
     table.load([row, {**row, "id": 3}, {**row, "id": 4}])
     table.apply(("I", {**row, "id": 2}), ("U", {**row, "ratio": 0.1}), ("D", {**row, "id": 3}), ("D", {**row, "id": 4}))
-    place, plan = place_and_plan(table, 1, 2)
-    found = report(session, place, plan, 4)
+    location, plan = location_and_plan(table, 1, 2)
+    found = report(session, location, plan, 4)
     assert found.counts == {"inserted": 1, "updated": 1, "deleted": 2}
     assert found.columns == ("change_type", *COLUMNS.names)
     rest = ("1.50", "2024-03-10T02:30:00.000005Z", "00FF")
@@ -260,5 +256,5 @@ def test_a_report_counts_all_and_gives_the_first_rows_as_json_has_them(tmp_path:
         ("insert", 2, "a", "2024-01-02", "nan", *rest),
         ("delete", 3, "a", "2024-01-02", "nan", *rest),
     )
-    counted = report(session, place, plan, 0)
+    counted = report(session, location, plan, 0)
     assert (counted.counts, counted.rows) == (found.counts, ())

@@ -1,4 +1,4 @@
-"""Whoever reads a table by cdclake gets the rows that there are; those deleted softly only when asked for."""
+"""cdclake's readers leave out soft-deleted rows unless they are requested."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    # pyspark compares the version of pandas with it whenever Arrow is mapped over.
-    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.spark
 
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string())])
 ITEM = {"PrimaryKey": "id", "PartitionKey": "city", "DeleteMode": "soft"}
@@ -38,7 +34,7 @@ def row(number: int, city: str = "Ulm") -> dict[str, Any]:
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableOverTime:
-    """Change 2 deletes row 2 and all of Bonn, change 3 brings row 2 back, change 4 deletes it again."""
+    """Change 2 deletes row 2 and all of Bonn, change 3 inserts row 2 again, change 4 deletes it again."""
     table = TableOverTime(tmp_path / "source", COLUMNS, ITEM)
     table.load([row(1), row(2), row(3, "Bonn")])
     table.apply(("D", row(2)), ("D", row(3, "Bonn")))
@@ -53,21 +49,21 @@ def found(frame: DataFrame) -> set[tuple[Any, ...]]:
     return set(rows)
 
 
-def test_a_table_as_of_any_change_has_the_rows_that_there_were(session: SparkSession, table: TableOverTime) -> None:
+def test_soft_deleted_rows_are_read_only_on_request(session: SparkSession, table: TableOverTime) -> None:
     ids = {n: {one[0] for one in found(read_table(session, table.location, TABLE, change=n))} for n in (1, 2, 3, 4)}
     assert ids == {1: {1, 2, 3}, 2: {1}, 3: {1, 2}, 4: {1}}
     everything = read_table(session, table.location, TABLE, with_deleted=True).select("id", "city", "Op")
     assert found(everything) == {(1, "Ulm", "I"), (2, "Ulm", "D"), (3, "Bonn", "D")}
 
 
-def test_differences_and_the_feed_tell_deletes_and_inserts(session: SparkSession, table: TableOverTime) -> None:
+def test_diffs_and_the_feed_report_soft_deletes_as_deletes(session: SparkSession, table: TableOverTime) -> None:
     feed = read_changes(session, table.location, TABLE, 1).select("change", "change_type", "id")
     assert found(feed) == {(2, "delete", 2), (2, "delete", 3), (3, "insert", 2), (4, "delete", 2)}
     assert found(read_diff(session, table.location, TABLE, 2, 4)) == set()
     assert found(read_diff(session, table.location, TABLE, 4, 1)) == {("insert", 2, "Ulm"), ("insert", 3, "Bonn")}
 
 
-def test_an_export_leaves_deleted_rows_out_and_touches_no_other_file(table: TableOverTime, tmp_path: Path) -> None:
+def test_an_export_omits_soft_deleted_rows_and_copies_other_files(table: TableOverTime, tmp_path: Path) -> None:
     live = export_table(table.location, TABLE, str(tmp_path / "live"))
     assert (live.files, live.rows) == (1, 1)
     assert live.bytes == sum(path.stat().st_size for path in (tmp_path / "live").rglob("*.parquet"))
@@ -80,7 +76,9 @@ def test_an_export_leaves_deleted_rows_out_and_touches_no_other_file(table: Tabl
     assert copies == table.hashes()
 
 
-def test_what_a_person_deletes_and_inserts_by_hand(tmp_path: Path, session: SparkSession, clock: ManualClock) -> None:
+def test_direct_changes_soft_delete_and_reinsert_rows(
+    tmp_path: Path, session: SparkSession, clock: ManualClock
+) -> None:
     states = MemoryState()
     people = LakeTable("crm.people", lake=tmp_path.as_uri(), spark=session, states=states, clock=clock, user="ann")
     people.register(["id"])

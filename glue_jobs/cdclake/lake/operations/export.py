@@ -88,7 +88,7 @@ def export_table(
 
     Raises:
         ConfigurationError: There is no such table or change, or the target cannot be used.
-        PastRetentionError: The state after that change is no longer kept.
+        PastRetentionError: The state after that change is no longer retained.
         LakeFilesError: A file of the table vanished from its folder or was overwritten.
         RetryableError: A file could not be read.
     """

@@ -22,7 +22,7 @@ def row_batches(location: TableLocation, as_of: TableAsOf) -> Iterator[pa.Table]
     """The source's columns of all rows of a table as of a change, in no order. The first batch is empty.
 
     Raises:
-        PastRetentionError: A file is no longer kept.
+        PastRetentionError: A file is no longer retained.
         LakeFilesError: A file vanished from the table's folder or was overwritten.
     """
     snapshot = as_of.snapshot

@@ -112,7 +112,7 @@ def table_as_of(log: ChangeLog, change: int | None = None, at: date | str | None
 
     Raises:
         ConfigurationError: There is no such change, or both arguments were given.
-        PastRetentionError: The state after that change is no longer kept.
+        PastRetentionError: The state after that change is no longer retained.
     """
     number = find_change(log, change, at)
     record = log.record(number)

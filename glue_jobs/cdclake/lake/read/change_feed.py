@@ -47,8 +47,7 @@ def read_changes(
 
     Raises:
         ConfigurationError: There are no such changes, or columns have types that cannot be compared.
-        PastRetentionError: The state after `from_change` is no longer kept. The message contains the change to resume
-            from.
+        PastRetentionError: The state after `from_change` is no longer retained. The remedy names one to start from.
     """
     location = TableLocation.at(lake, table, prefix)
     states = _states(location.log(), from_change, to_change)

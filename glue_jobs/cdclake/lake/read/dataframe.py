@@ -87,7 +87,7 @@ def read_table(
 
     Raises:
         ConfigurationError: There is no such table or change.
-        PastRetentionError: The state after that change is no longer kept.
+        PastRetentionError: The state after that change is no longer retained.
     """
     location = TableLocation.at(lake, table, prefix)
     as_of = table_as_of(location.log(), change, at)

@@ -100,7 +100,7 @@ def read_diff(
 
     Raises:
         ConfigurationError: There is no such table or change, or columns have types that cannot be compared.
-        PastRetentionError: The state after one of the changes is no longer kept.
+        PastRetentionError: The state after one of the changes is no longer retained.
     """
     location = TableLocation.at(lake, table, prefix)
     log = location.log()
@@ -233,7 +233,7 @@ def comparison_schema(states: Sequence[TableAsOf]) -> Schema:
             columns[column.name.lower()] = Column(later.name, kind), change
     if not columns:
         first, last = latest_first[-1].change, latest_first[0].change
-        message = f"The table exists neither after change {first} nor after change {last}"
+        message = f"The table does not exist after change {first}{f' or {last}' if last != first else ''}"
         raise ConfigurationError(message, remedy="Choose other changes; cdclake changes lists them")
     return Schema(tuple(column for column, _ in columns.values()))
 

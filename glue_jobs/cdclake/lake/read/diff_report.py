@@ -59,7 +59,7 @@ def report(spark: SparkSession, location: TableLocation, plan: DiffPlan, limit: 
         limit: Maximum number of rows to return; 0 only counts.
 
     Raises:
-        PastRetentionError: A file is no longer kept.
+        PastRetentionError: A file is no longer retained.
         LakeFilesError: A file of the table vanished from its folder or was overwritten.
     """
     names = (CHANGE_TYPE, *plan.schema.names)

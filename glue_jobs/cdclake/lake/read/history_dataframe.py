@@ -52,7 +52,7 @@ def read_history(
     Raises:
         ConfigurationError: There is no such table or change, the table kept no history, or the key has the wrong number
             of columns.
-        PastRetentionError: The state after that change is no longer kept.
+        PastRetentionError: The state after that change is no longer retained.
     """
     location = TableLocation.at(lake, table, prefix)
     as_of = table_as_of(location.log(), change, at)

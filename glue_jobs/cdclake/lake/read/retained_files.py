@@ -51,7 +51,7 @@ class RetainedFileReader:
         """A file's rows with all its columns, one row group at a time.
 
         Raises:
-            PastRetentionError: The file is no longer kept.
+            PastRetentionError: The file is no longer retained.
             LakeFilesError: The file vanished from the table's folder or was overwritten.
             RetryableError: Two attempts to read the file failed.
         """
@@ -102,7 +102,7 @@ class RetainedFileReader:
         """Open a file whose size is still as written. While it is read, no run may work on the table.
 
         Raises:
-            PastRetentionError: The file is no longer kept.
+            PastRetentionError: The file is no longer retained.
             LakeFilesError: The file vanished from the table's folder or was overwritten.
         """
         layout, file = self._location.layout, retained.file

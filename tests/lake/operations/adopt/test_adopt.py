@@ -1,4 +1,4 @@
-"""Tables that Spark jobs like the walkthrough's wrote, taken over as they lie there, then changed and rolled back."""
+"""Adopts tables that jobs like the walkthrough's wrote, then changes them and rolls them back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute
 from cdclake.oracle import merge
-from tests.lake.operations.adopt.adopting import APPLIED, RAW_PATH, Adoptee
+from tests.lake.operations.adopt.adoptable_table import APPLIED, RAW_PATH, AdoptableTable
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
@@ -43,8 +43,10 @@ def row(number: int, n: int = 0) -> dict[str, Any]:
     return {"id": number, "day": date(2024, 3, 1 + number % 3), "city": CITIES[number % 4], "at": at, "n": n}
 
 
-def write_as_the_walkthrough(adoptee: Adoptee, spark: SparkContext, rows: list[dict[str, Any]], key: list[str]) -> None:
-    """A full load, then an append as its incremental job does it, both with Op and with Spark's older timestamps."""
+def write_as_the_walkthrough(
+    adoptee: AdoptableTable, spark: SparkContext, rows: list[dict[str, Any]], key: list[str]
+) -> None:
+    """A full load and an append as in the walkthrough, both with `Op` and Spark's older timestamps (INT96)."""
     session = SparkSession(spark)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     for begin, end, mode in ((0, len(rows) // 2, "overwrite"), (len(rows) // 2, len(rows), "append")):
@@ -61,12 +63,12 @@ def save(frame: DataFrame, folder: str, mode: str, key: list[str]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("key", "delete_mode"), [([], "hard"), (["day"], "soft"), (["city", "day"], "hard")])
-def test_a_table_of_the_walkthrough_goes_on_as_the_oracle_says_and_comes_back_byte_for_byte(
+def test_an_adopted_table_of_the_walkthrough_equals_the_oracle_and_rolls_back_byte_for_byte(
     tmp_path: Path, spark: SparkContext, key: list[str], delete_mode: str
 ) -> None:
     item = {"PrimaryKey": "id", "PartitionKey": ",".join(key) or "null", "Schema": SPARK_TYPES}
     item["DeleteMode"] = delete_mode
-    adoptee = Adoptee(Table(tmp_path, COLUMNS, item, spark))
+    adoptee = AdoptableTable(Table(tmp_path, COLUMNS, item, spark))
     table = adoptee.table
     before = [row(number) for number in range(60)]
     write_as_the_walkthrough(adoptee, spark, before, key)
@@ -97,12 +99,12 @@ def test_a_table_of_the_walkthrough_goes_on_as_the_oracle_says_and_comes_back_by
     assert duckdb.sql(query).fetchone() == (len(expected), sum(found.row["n"] for found in expected), FAR.timestamp())
 
     adoptee.clock.advance(3600)
-    rolled_back = adoptee.by_hand("undo").rollback()
+    rolled_back = adoptee.registered("undo").rollback()
     assert (rolled_back.kind, rolled_back.as_of) == (ChangeKind.ROLLBACK, 1)
     assert {path: digest for path, digest in adoptee.hashes().items() if not path.startswith("000")} == hashes
     assert [path for path in adoptee.hashes() if path.startswith("000")] == []
     assert adoptee.state.item[Attribute.LAST_INCREMENTAL_FILE] == RAW_PATH + APPLIED
     with pytest.raises(ConfigurationError, match="adopted existing files"):
-        adoptee.by_hand().rollback()
+        adoptee.registered().rollback()
     with pytest.raises(ConfigurationError, match="adopted existing files"):
-        adoptee.by_hand().rollback(to=0)
+        adoptee.registered().rollback(to=0)

@@ -1,4 +1,4 @@
-"""What files may be adopted, what is made of them, and which are refused."""
+"""Which files can be adopted, what they become, and which are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cdclake.model.names import Argument, Attribute
 from cdclake.model.schema import parse_partition_folder, partition_folder
 from cdclake.oracle import merge
 from cdclake.ports import JobRun, JobState
-from tests.lake.operations.adopt.adopting import APPLIED, LOADED_UTC, RAW_PATH, Adoptee
+from tests.lake.operations.adopt.adoptable_table import APPLIED, LOADED_UTC, RAW_PATH, AdoptableTable
 from tests.lake.table import RAW_PREFIX, Table, by_key
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ OTHER = "part-00001-9f1c.c000.snappy.parquet"
 UTC_MILLIS = pa.timestamp("ms", tz="UTC")
 
 
-def adoptee_in(folder: Path, columns: pa.Schema = COLUMNS, **item: str) -> Adoptee:
-    return Adoptee(Table(folder, columns, {"PrimaryKey": "id", **item}))
+def adoptee_in(folder: Path, columns: pa.Schema = COLUMNS, **item: str) -> AdoptableTable:
+    return AdoptableTable(Table(folder, columns, {"PrimaryKey": "id", **item}))
 
 
 @pytest.fixture
-def adoptee(tmp_path: Path) -> Adoptee:
+def adoptee(tmp_path: Path) -> AdoptableTable:
     return adoptee_in(tmp_path)
 
 
@@ -63,7 +63,7 @@ def names_of(error: CdclakeError) -> str:
 
 
 class TestWhatIsMadeOfThem:
-    def test_the_plan_tells_files_rows_columns_keys_and_watermark(self, adoptee: Adoptee) -> None:
+    def test_the_plan_contains_files_rows_columns_keys_and_watermark(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(3, 1, 2))
         adoptee.write(OTHER, rows(9))
         adoptee.table.write_changes("20240305-100000000.parquet", [("D", source_rows(1)[0])])
@@ -93,7 +93,7 @@ class TestWhatIsMadeOfThem:
         assert (found.table.watermark, found.table.floor) == (APPLIED, APPLIED)
         assert adoptee.table.log.head() == 0
 
-    def test_the_item_is_in_line_and_the_table_stays_on_or_off(self, adoptee: Adoptee) -> None:
+    def test_the_item_is_updated_and_the_table_stays_active_or_inactive(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
         before = dict(adoptee.state.item)
         adoptee.adopt()
@@ -101,7 +101,9 @@ class TestWhatIsMadeOfThem:
         token = {Attribute.FENCING_TOKEN: "1"}
         assert after == {**before, **token, Attribute.LAST_CHANGE_ID: "1"}
 
-    def test_rows_without_op_and_position_count_as_loaded_and_get_both_when_rewritten(self, adoptee: Adoptee) -> None:
+    def test_rows_without_op_and_position_count_as_loaded_and_get_both_when_rewritten(
+        self, adoptee: AdoptableTable
+    ) -> None:
         adoptee.write(PART, rows(1, 2, 3).drop_columns("Op"))
         adoptee.write(OTHER, rows(11, 12, Op=pa.array(["U", None])))
         adoptee.adopt()
@@ -119,7 +121,7 @@ class TestWhatIsMadeOfThem:
             12: ("I", ""),
         }
 
-    def test_columns_in_other_order_and_case_missing_or_wrapped_are_the_tables(self, adoptee: Adoptee) -> None:
+    def test_columns_may_differ_in_order_case_and_presence(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1, 2))
         odd = rows(3, 4).rename_columns(["ID", "Name", "N", "Op"]).select(["Op", "Name", "ID"])
         odd = odd.set_column(1, "Name", odd["Name"].dictionary_encode())
@@ -135,7 +137,7 @@ class TestWhatIsMadeOfThem:
             4: {"id": 4, "name": "n4", "n": None},
         }
 
-    def test_a_file_without_rows_is_a_data_file_like_others(self, adoptee: Adoptee) -> None:
+    def test_an_empty_file_is_adopted_like_others(self, adoptee: AdoptableTable) -> None:
         adoptee.write(OTHER, rows(1))
         with pq.ParquetWriter(adoptee.folder / PART, rows(1).schema):
             pass
@@ -145,7 +147,7 @@ class TestWhatIsMadeOfThem:
         adoptee.table.load_incremental()
         assert sorted(row.row["id"] for row in adoptee.table.rows()) == [1, 2]
 
-    def test_a_column_that_becomes_wider_has_all_adopted_files_rewritten(self, tmp_path: Path) -> None:
+    def test_widening_a_column_rewrites_all_adopted_files(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, pa.schema([*COLUMNS.remove(2), ("n", pa.int64())]))
         adoptee.write(PART, rows(1))
         adoptee.write(OTHER, rows(2).drop_columns("Op"))
@@ -172,7 +174,7 @@ class TestWhatIsMadeOfThem:
             ),
         ],
     )
-    def test_keys_of_every_kind_are_routed_by_the_bounds_of_the_file(
+    def test_keys_of_every_type_are_found_by_file_bounds(
         self, tmp_path: Path, values: pa.Array, kind: str, bounds: tuple[object, object]
     ) -> None:
         columns = pa.schema([("id", values.type), ("n", pa.int32())])
@@ -186,7 +188,7 @@ class TestWhatIsMadeOfThem:
         table.write_changes("20240305-100000000.parquet", [("D", {"id": values[0].as_py(), "n": 1})])
         assert table.load_incremental()["books"]["deleted"] == 1
 
-    def test_spark_s_older_timestamps_beyond_2262_keep_their_value(self, tmp_path: Path) -> None:
+    def test_int96_timestamps_beyond_2262_keep_their_value(self, tmp_path: Path) -> None:
         far = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
         columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
         adoptee = adoptee_in(tmp_path, columns)
@@ -200,10 +202,10 @@ class TestWhatIsMadeOfThem:
 class TestPartitions:
     DAYS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("day", pa.date32()), ("city", pa.string())])
 
-    def adoptee(self, folder: Path, **item: str) -> Adoptee:
+    def adoptee(self, folder: Path, **item: str) -> AdoptableTable:
         return adoptee_in(folder, self.DAYS, PartitionKey="day,city", **item)
 
-    def test_folders_tell_the_values_and_the_newest_raw_file_their_types(self, tmp_path: Path) -> None:
+    def test_partition_values_come_from_folders_and_types_from_the_newest_raw_file(self, tmp_path: Path) -> None:
         adoptee = self.adoptee(tmp_path)
         table = adoptee.table
         stay = {"id": 1, "name": "n1", "day": date(2024, 3, 1), "city": "a/b"}
@@ -222,14 +224,14 @@ class TestPartitions:
         adoptee.write(f"day=2024-03-01/city=Ulm/{PART}", rows(1))
         assert adoptee.plan().table.schema.names == ["id", "name", "n", "day", "city"]
 
-    def test_a_type_that_nothing_tells_is_asked_for(self, tmp_path: Path) -> None:
+    def test_an_unknown_partition_type_must_be_declared(self, tmp_path: Path) -> None:
         adoptee = self.adoptee(tmp_path)
         adoptee.write(f"day=2024-03-01/city=Ulm/{PART}", rows(1))
         with pytest.raises(ConfigurationError, match="type of the partition column day") as caught:
             adoptee.plan()
         assert "Schema" in caught.value.remedy
 
-    def test_a_value_spelled_otherwise_is_the_same_value_and_a_person_is_told(self, tmp_path: Path) -> None:
+    def test_another_notation_of_a_partition_value_is_accepted_with_a_warning(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(
             tmp_path, pa.schema([("id", pa.int64()), ("k", pa.int32())]), PartitionKey="k", Schema="id bigint, k int"
         )
@@ -242,7 +244,7 @@ class TestPartitions:
         summary = adoptee.table.load_incremental()
         assert (summary["books"]["updated"], adoptee.table.files()) == (1, ["k=7/000000000002-00001.parquet"])
 
-    def test_a_key_in_the_folders_is_checked_and_routed(self, tmp_path: Path) -> None:
+    def test_a_key_in_the_folders_is_checked_and_has_bounds(self, tmp_path: Path) -> None:
         columns = pa.schema([("id", pa.int64()), ("k", pa.int32())])
         adoptee = adoptee_in(tmp_path, columns, PrimaryKey="k,id", PartitionKey="k", Schema="id bigint, k int")
         adoptee.write(f"k=1/{PART}", pa.table({"id": [1, 2]}))
@@ -250,42 +252,42 @@ class TestPartitions:
         adoptee.adopt()
         assert [(file.key_min, file.key_max) for file in adoptee.table.log.snapshot(1).files] == [(1, 1), (2, 2)]
 
-    def test_a_null_folder_of_a_key_column_is_a_null_key(self, tmp_path: Path) -> None:
+    def test_a_null_partition_of_a_key_column_is_a_null_key(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PrimaryKey="k,id", PartitionKey="k", Schema="id bigint, k int")
         adoptee.write(f"k=__HIVE_DEFAULT_PARTITION__/{PART}", pa.table({"id": [1, 2]}))
         with pytest.raises(LakeFilesError, match=r"^2 rows .* null in a key"):
             adoptee.plan()
 
     @pytest.mark.parametrize("text", ["Ulm", "a/b", "x=y", "100%", "%41", "né ü", "a b", "\x7f"])
-    def test_folder_names_are_read_back_as_they_were_made(self, text: str) -> None:
+    def test_partition_folder_names_round_trip(self, text: str) -> None:
         folder = partition_folder(("the city",), (text,)).rstrip("/")
         assert parse_partition_folder(folder) == ("the city", text)
 
     @pytest.mark.parametrize("folder", ["day", "=x", "day=", ""])
-    def test_other_folder_names_are_none_of_a_partition(self, folder: str) -> None:
+    def test_other_folder_names_are_not_partitions(self, folder: str) -> None:
         assert parse_partition_folder(folder) is None
 
 
-def as_csv(adoptee: Adoptee) -> None:
+def as_csv(adoptee: AdoptableTable) -> None:
     (adoptee.folder / "notes.csv").write_text("a,b\n")
 
 
-def cut_short(adoptee: Adoptee) -> None:
+def cut_short(adoptee: AdoptableTable) -> None:
     path = adoptee.folder / OTHER
     path.write_bytes((adoptee.folder / PART).read_bytes()[:-9])
 
 
-def damaged_page(adoptee: Adoptee) -> None:
+def damaged_page(adoptee: AdoptableTable) -> None:
     path = adoptee.folder / PART
     whole = path.read_bytes()
     path.write_bytes(whole[:4] + b"\xff" * 30 + whole[34:])
 
 
-def put(path: str, made: pa.Table) -> Callable[[Adoptee], None]:
+def put(path: str, made: pa.Table) -> Callable[[AdoptableTable], None]:
     return lambda adoptee: adoptee.write(path, made)
 
 
-BAD: dict[str, tuple[Callable[[Adoptee], None], str, str]] = {
+BAD: dict[str, tuple[Callable[[AdoptableTable], None], str, str]] = {
     "not a Parquet file": (as_csv, "cannot be read as Parquet", "notes.csv"),
     "a truncated file": (cut_short, "cannot be read as Parquet", OTHER),
     "a damaged page of keys": (damaged_page, "cannot be read as Parquet", PART),
@@ -317,7 +319,7 @@ BAD: dict[str, tuple[Callable[[Adoptee], None], str, str]] = {
 
 class TestRefused:
     @pytest.mark.parametrize("what", BAD)
-    def test_with_file_and_remedy_before_anything_changes(self, adoptee: Adoptee, what: str) -> None:
+    def test_with_file_and_remedy_before_anything_changes(self, adoptee: AdoptableTable, what: str) -> None:
         adoptee.write(PART, rows(1, 2))
         spoil, message, file = BAD[what]
         spoil(adoptee)
@@ -329,7 +331,7 @@ class TestRefused:
         assert adoptee.hashes() == before
         assert adoptee.table.log.head() == 0
 
-    def test_repeated_keys_are_not_shown(self, tmp_path: Path) -> None:
+    def test_errors_do_not_contain_repeated_keys(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PrimaryKey="name")
         adoptee.write(PART, rows(1, name=["a secret"]))
         adoptee.write(OTHER, rows(2, name=["a secret"]))
@@ -338,44 +340,44 @@ class TestRefused:
         assert "a secret" not in names_of(caught.value)
         assert caught.value.details["files"] == f"{PART}, {OTHER}"
 
-    def test_a_key_that_no_file_has_is_a_wrong_setting(self, tmp_path: Path) -> None:
+    def test_an_unknown_key_column_is_a_configuration_error(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PrimaryKey="code")
         adoptee.write(PART, rows(1))
         with pytest.raises(ConfigurationError, match="no key column code"):
             adoptee.plan()
 
-    def test_folders_by_other_columns_say_what_to_set(self, tmp_path: Path) -> None:
+    def test_folders_of_other_columns_are_refused_with_the_setting(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PartitionKey="name", Schema="id bigint, name string, n int")
         adoptee.write(f"Name=x/{PART}", rows(1).drop_columns("name"))
         with pytest.raises(LakeFilesError, match="partitioned by Name") as caught:
             adoptee.plan()
         assert "PartitionKey is 'name'" in caught.value.remedy
 
-    def test_a_folder_that_does_not_tell_a_value_of_the_type(self, tmp_path: Path) -> None:
+    def test_a_folder_with_an_invalid_value_is_refused(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PartitionKey="n", Schema="n int")
         adoptee.write(f"n=many/{PART}", rows(1).drop_columns("n"))
         with pytest.raises(LakeFilesError, match="no valid int for n"):
             adoptee.plan()
 
-    def test_a_partition_column_in_the_file_too(self, tmp_path: Path) -> None:
+    def test_a_partition_column_inside_the_file_is_refused(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PartitionKey="n", Schema="n int")
         adoptee.write(f"n=1/{PART}", rows(1))
         with pytest.raises(LakeFilesError, match="partition column n, like its folder"):
             adoptee.plan()
 
-    def test_an_empty_folder(self, adoptee: Adoptee) -> None:
+    def test_an_empty_folder_is_refused(self, adoptee: AdoptableTable) -> None:
         (adoptee.folder / "_SUCCESS").touch()
         with pytest.raises(ConfigurationError, match="no files to adopt"):
             adoptee.plan()
 
-    def test_a_table_that_is_one_already(self, adoptee: Adoptee) -> None:
+    def test_an_existing_lake_table_is_refused(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
         found = adoptee.plan().table
         adoptee.adopt()
         with pytest.raises(ConfigurationError, match="already a lake table, at change 1"):
             adoptee.plan()
         with pytest.raises(ConfigurationError, match="already a lake table, at change 1"):
-            adoptee.by_hand("second").adopt(found)
+            adoptee.registered("second").adopt(found)
 
 
 class TestKeysInPieces:
@@ -387,14 +389,14 @@ class TestKeysInPieces:
         monkeypatch.setattr("cdclake.lake.operations.adopt.foreign_rows.ROWS_PER_SAMPLE", 10)
 
     @pytest.mark.parametrize("key", ["id", "name", "name,id"])
-    def test_different_keys_are_found_different(self, tmp_path: Path, key: str) -> None:
+    def test_distinct_keys_are_accepted(self, tmp_path: Path, key: str) -> None:
         adoptee = adoptee_in(tmp_path, PrimaryKey=key)
         for i in range(3):
             adoptee.write(f"part-{i}.parquet", rows(*range(i, 900, 3)))
         assert adoptee.plan().table.rows == 900
 
     @pytest.mark.parametrize("key", ["id", "name", "name,id"])
-    def test_a_key_that_comes_again_is_found_whichever_it_is(self, tmp_path: Path, key: str) -> None:
+    def test_any_repeated_key_is_found(self, tmp_path: Path, key: str) -> None:
         adoptee = adoptee_in(tmp_path, PrimaryKey=key)
         for i in range(3):
             adoptee.write(f"part-{i}.parquet", rows(*range(i, 900, 3)))
@@ -403,7 +405,7 @@ class TestKeysInPieces:
             adoptee.plan()
         assert caught.value.details["files"] == "part-0.parquet, part-1.parquet, part-2.parquet and 1 more"
 
-    def test_one_key_everywhere_does_not_fill_the_memory(self, tmp_path: Path) -> None:
+    def test_a_very_frequent_key_is_refused_before_it_fills_the_memory(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, PrimaryKey="name")
         adoptee.write(PART, rows(*range(900), name=["same"] * 900))
         with pytest.raises(LakeFilesError, match=r"^At least 89 rows"):
@@ -411,15 +413,15 @@ class TestKeysInPieces:
 
 
 class TestTheItem:
-    def load_files(self, adoptee: Adoptee, *seconds: int) -> None:
-        """LOAD files written so many seconds after the item's date."""
+    def load_files(self, adoptee: AdoptableTable, *seconds: int) -> None:
+        """Write LOAD files the given numbers of seconds after the item's date."""
         loaded = datetime.strptime(LOADED_UTC, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
         for number, after in enumerate(seconds, 1):
             adoptee.table.write_load(source_rows(number), number)
             moment = (loaded + timedelta(seconds=after)).timestamp() + 0.25
             os.utime(adoptee.table.raw / RAW_PREFIX / f"LOAD{number:08X}.parquet", (moment, moment))
 
-    def test_the_date_of_the_first_load_file_becomes_that_of_the_newest(self, adoptee: Adoptee) -> None:
+    def test_the_newest_load_file_gives_the_full_load_date(self, adoptee: AdoptableTable) -> None:
         self.load_files(adoptee, 0, 60, 5)
         adoptee.write(PART, rows(1, 2, 3))
         found = adoptee.plan()
@@ -429,8 +431,8 @@ class TestTheItem:
         assert adoptee.state.item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-01 12:01:00"
 
     @pytest.mark.parametrize(("seconds", "warned"), [((9,), True), ((-9, 9), True), ((0,), False), ((-9, -5), False)])
-    def test_a_newer_full_load_stays_due_and_a_person_is_told(
-        self, adoptee: Adoptee, seconds: tuple[int, ...], warned: bool
+    def test_a_newer_full_load_stays_due_with_a_warning(
+        self, adoptee: AdoptableTable, seconds: tuple[int, ...], warned: bool
     ) -> None:
         self.load_files(adoptee, *seconds)
         adoptee.write(PART, rows(1))
@@ -438,7 +440,7 @@ class TestTheItem:
         assert found.table.full_load_utc == LOADED_UTC
         assert any("will reload the table" in warning for warning in found.warnings) == warned
 
-    def test_an_item_that_knows_of_nothing_is_warned_of(self, tmp_path: Path) -> None:
+    def test_an_item_without_state_gives_warnings(self, tmp_path: Path) -> None:
         item = {
             Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00",
             Attribute.LAST_INCREMENTAL_FILE: RAW_PATH + "0.parquet",
@@ -452,7 +454,7 @@ class TestTheItem:
         assert "No PrimaryKey is set" in second
         assert "apply all 1 change files" in third
 
-    def test_a_watermark_that_is_no_change_file_is_a_wrong_setting(self, tmp_path: Path) -> None:
+    def test_a_watermark_that_is_not_a_change_file_is_refused(self, tmp_path: Path) -> None:
         adoptee = adoptee_in(tmp_path, LastIncrementalFile=RAW_PATH + "last.parquet")
         adoptee.write(PART, rows(1))
         with pytest.raises(ConfigurationError, match="not a change file"):
@@ -460,32 +462,32 @@ class TestTheItem:
 
 
 class TestMeanwhile:
-    def test_a_job_that_wrote_into_the_folder_since_the_look_stops_it(self, adoptee: Adoptee) -> None:
+    def test_a_file_written_after_planning_stops_the_adoption(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
         found = adoptee.plan().table
         adoptee.write(OTHER, rows(2))
         with pytest.raises(LakeFilesError, match="changed while its files were read") as caught:
-            adoptee.by_hand().adopt(found)
+            adoptee.registered().adopt(found)
         assert caught.value.details["foreign"] == 1
         assert (adoptee.table.log.head(), Attribute.LEASE_HOLDER in adoptee.state.item) == (0, False)
 
     @pytest.mark.parametrize("attribute", [Attribute.PRIMARY_KEY, Attribute.LAST_INCREMENTAL_FILE])
-    def test_an_item_that_says_otherwise_by_now_stops_it(self, adoptee: Adoptee, attribute: str) -> None:
+    def test_an_item_changed_after_planning_stops_the_adoption(self, adoptee: AdoptableTable, attribute: str) -> None:
         adoptee.write(PART, rows(1))
-        by_hand, found = adoptee.by_hand(), adoptee.plan().table
+        registered, found = adoptee.registered(), adoptee.plan().table
         adoptee.states.set_attributes(RAW_PATH, {attribute: "name"})
         with pytest.raises(CommitConflictError, match="changed after the plan was shown"):
-            by_hand.adopt(found)
+            registered.adopt(found)
         assert adoptee.table.log.head() == 0
 
-    def test_a_run_that_works_on_the_table_stops_it(self, adoptee: Adoptee) -> None:
+    def test_a_running_job_stops_the_adoption(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
         found = adoptee.plan().table
         adoptee.states.acquire_lease(RAW_PATH, "jr_1", adoptee.clock(), 300)
         with pytest.raises(LeaseHeldError):
-            adoptee.by_hand().adopt(found)
+            adoptee.registered().adopt(found)
 
-    def test_a_run_that_lost_its_lease_cannot_commit_after_it(self, adoptee: Adoptee) -> None:
+    def test_a_run_that_lost_its_lease_cannot_commit_after_it(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
         adoptee.states.acquire_lease(RAW_PATH, "jr_1", adoptee.clock(), 300)
         adoptee.clock.advance(301)
@@ -496,7 +498,9 @@ class TestMeanwhile:
 
 
 class TestAfterwards:
-    def test_the_hourly_run_refuses_before_and_goes_on_from_the_watermark_after(self, adoptee: Adoptee) -> None:
+    def test_runs_refuse_before_the_adoption_and_continue_from_the_watermark_after(
+        self, adoptee: AdoptableTable
+    ) -> None:
         table = adoptee.table
         before = source_rows(1, 2, 3)
         adoptee.write(PART, rows(1, 2))
@@ -514,7 +518,7 @@ class TestAfterwards:
         assert adoptee.state.item[Attribute.LAST_INCREMENTAL_FILE] == f"{RAW_PATH}20240305-100000000.parquet"
         assert self.process(adoptee).rounds[0].jobs == []
 
-    def process(self, adoptee: Adoptee) -> Any:
+    def process(self, adoptee: AdoptableTable) -> Any:
         table = adoptee.table
         buckets = {"raw": store(table.raw.as_uri()), "lake": store(table.lake.as_uri())}
 
@@ -532,7 +536,7 @@ class TestAfterwards:
         )
         return process_table(RAW_PATH, "lake", "", f"run-{table.runs}", ports)
 
-    def test_clean_up_keeps_adopted_files_in_sight_and_forgets_retired_ones(self, adoptee: Adoptee) -> None:
+    def test_a_clean_up_keeps_live_adopted_files_and_deletes_retired_ones(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1, 2))
         adoptee.write(OTHER, rows(11))
         adoptee.adopt()
@@ -541,11 +545,11 @@ class TestAfterwards:
         table.write_changes("20240305-100000000.parquet", [("D", source_rows(1)[0])])
         table.load_incremental()
         retired = table.lake / table.layout.retired_key(PART)
-        by_hand = adoptee.by_hand("clean-up")
+        registered = adoptee.registered("clean-up")
         adoptee.clock.advance(24 * 3600)
-        assert by_hand.plan_clean_up(timedelta(days=9)).data_files == ()
+        assert registered.plan_clean_up(timedelta(days=9)).data_files == ()
         assert retired.exists()
-        by_hand.clean_up(timedelta(hours=1))
+        registered.clean_up(timedelta(hours=1))
         assert not retired.exists()
         assert (adoptee.folder / OTHER).exists()
         assert sorted(row.row["id"] for row in table.rows()) == [2, 11]

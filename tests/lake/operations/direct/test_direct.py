@@ -1,4 +1,4 @@
-"""Direct changes of a lake table: what they do, what they refuse, and what they leave alone."""
+"""Direct changes: their effects, what they refuse, and what they do not touch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def state(table: Table) -> dict[int, tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("partition", ["null", "city"])
-def test_rows_are_inserted_updated_and_deleted_each_as_one_change(tmp_path: Path, partition: str) -> None:
+def test_an_insert_an_update_and_a_delete_are_one_change_each(tmp_path: Path, partition: str) -> None:
     table = loaded(tmp_path, PartitionKey=partition)
     two_tables = [pa.Table.from_pylist([row(9, "Bonn")]), pa.Table.from_pylist([{"city": "Kiel", "ID": 10}])]
     done = [
@@ -87,7 +87,7 @@ def test_rows_are_inserted_updated_and_deleted_each_as_one_change(tmp_path: Path
     assert list(table.log.store.list(table.layout.staging_folder)) == []
 
 
-def test_nothing_to_do_makes_no_change(table: Table) -> None:
+def test_empty_input_makes_no_change(table: Table) -> None:
     nothing = table.direct("I", [COLUMNS.empty_table()])
     assert (nothing.change, nothing.inserted) == (None, 0)
     assert (delete(table).change, delete(table, 99).absent) == (None, 1)
@@ -119,7 +119,7 @@ def test_nothing_to_do_makes_no_change(table: Table) -> None:
         ("D", input_keys([None], ["id"]), "null in a key column"),
     ],
 )
-def test_what_cannot_be_done_changes_nothing_and_leaves_nothing(table: Table, op: str, rows: Any, message: str) -> None:
+def test_a_refused_change_leaves_no_objects(table: Table, op: str, rows: Any, message: str) -> None:
     before = {entry.key for entry in table.log.store.list("")}
     with pytest.raises(RefusedChangeError, match=message):
         table.direct(op, rows)
@@ -132,13 +132,13 @@ def test_a_key_column_cannot_be_set(table: Table) -> None:
 
 
 @pytest.mark.parametrize("bad", [{1: {}}, {1: 2}, {(1, 2): {"n": 1}}])
-def test_updates_that_are_not_understood_are_refused(bad: Any) -> None:
+def test_unsupported_updates_are_refused(bad: Any) -> None:
     with pytest.raises(RefusedChangeError):
         input_updates(bad, ["id"])
 
 
 @pytest.mark.parametrize("bad", [7, "id = 7", {"id": 7}, [(7, 8)], [[1, "x"], 3]])
-def test_ids_that_are_not_understood_are_refused(bad: Any) -> None:
+def test_unsupported_keys_are_refused(bad: Any) -> None:
     with pytest.raises(RefusedChangeError):
         input_keys(bad, ["id"])
 
@@ -150,12 +150,12 @@ def test_values_without_a_common_type_are_refused() -> None:
         input_rows([{"n": 2**64}])
 
 
-def test_texts_and_wider_numbers_are_taken_where_nothing_is_lost(table: Table) -> None:
+def test_texts_and_wider_numbers_are_converted_without_loss(table: Table) -> None:
     insert(table, {"id": "8", "n": 3.0, "day": "2024-03-05"})
     assert state(table)[8] == ("I", None, 3, DAY)
 
 
-def test_reads_of_a_table_may_be_inserted_with_operation_and_position(table: Table) -> None:
+def test_rows_read_from_a_table_can_be_inserted(table: Table) -> None:
     insert(table, {**row(8), "Op": "U", "_cdc_position": "x"})
     assert state(table)[8][0] == "I"
 
@@ -173,7 +173,7 @@ def test_a_key_of_several_columns_is_a_tuple(tmp_path: Path) -> None:
     ]
 
 
-def test_a_table_without_a_key_takes_inserts_alone(tmp_path: Path) -> None:
+def test_a_table_without_a_key_accepts_only_inserts(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PartitionKey": "city"})
     table.write_load([row(1)])
     table.load_initial()
@@ -184,7 +184,7 @@ def test_a_table_without_a_key_takes_inserts_alone(tmp_path: Path) -> None:
             table.direct(op, input_rows([{"id": 1, "n": 1}]))
 
 
-def test_a_first_insert_makes_the_table(tmp_path: Path) -> None:
+def test_the_first_insert_creates_the_table(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     with pytest.raises(ConfigurationError, match="no lake table"):
         delete(table, 1)
@@ -199,13 +199,13 @@ def test_a_first_insert_makes_the_table(tmp_path: Path) -> None:
     assert state(table)[1][:2] == ("U", "Bonn")
 
 
-def test_a_table_whose_keys_were_changed_is_refused(table: Table) -> None:
+def test_changed_keys_are_refused(table: Table) -> None:
     table.item["PrimaryKey"] = "city"
     with pytest.raises(ConfigurationError, match="was created with PrimaryKey"):
         insert(table, row(8))
 
 
-def test_the_bookkeeping_of_change_files_stays_as_it_is(table: Table) -> None:
+def test_a_direct_change_keeps_the_watermark_and_applied_files(table: Table) -> None:
     table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
     table.load_incremental()
     before = table.log.snapshot(2)
@@ -217,7 +217,7 @@ def test_the_bookkeeping_of_change_files_stays_as_it_is(table: Table) -> None:
     assert table.load_incremental()["change"] is None
 
 
-def test_a_file_behind_the_late_window_is_still_told_of_after_a_direct_change(table: Table) -> None:
+def test_a_file_behind_the_late_window_is_still_reported_after_a_direct_change(table: Table) -> None:
     table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
     table.load_incremental()
     table.write_changes("20240201-101500000.parquet", [("U", row(2, "Bonn"))])
@@ -225,7 +225,7 @@ def test_a_file_behind_the_late_window_is_still_told_of_after_a_direct_change(ta
     assert table.load_incremental()["too_late"] == ["20240201-101500000.parquet"]
 
 
-def test_a_change_comes_after_all_that_is_in_the_table_whatever_the_clock_says(table: Table) -> None:
+def test_a_direct_change_follows_all_rows_of_the_table_despite_a_slow_clock(table: Table) -> None:
     ahead = "20991231-235959999.parquet"
     table.write_changes(ahead, [("U", row(1, "Bonn")), ("D", row(2))])
     table.load_incremental()
@@ -238,7 +238,7 @@ def test_a_change_comes_after_all_that_is_in_the_table_whatever_the_clock_says(t
     assert sorted({ahead, *stamps}) == [ahead, *stamps]
 
 
-def test_what_the_source_does_later_wins_and_what_it_did_before_loses(table: Table) -> None:
+def test_later_source_changes_win_and_earlier_ones_lose(table: Table) -> None:
     table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
     table.load_incremental()
     update(table, {1: {"city": "Rom"}, 2: {"city": "Rom"}})  # just after that file, as the clock says it is midnight
@@ -272,7 +272,7 @@ def test_an_ordering_column_orders_direct_changes_too(tmp_path: Path) -> None:
     assert [state(table)[i][1] for i in (1, 2, 3)] == ["Rom", "again", "newer"]
 
 
-def test_an_ordering_column_that_the_lake_does_not_keep_orders_by_the_rows_position(tmp_path: Path) -> None:
+def test_an_ordering_column_outside_the_lake_orders_by_the_rows_position(tmp_path: Path) -> None:
     table = loaded(tmp_path, OrderColumn="AR_H_TIMESTAMP")
     stamped = COLUMNS.append(pa.field("AR_H_TIMESTAMP", pa.string()))
     table.columns = stamped
@@ -303,7 +303,7 @@ def test_change_sequences_order_direct_changes_by_the_time_of_the_call(table: Ta
     assert state(table)[1][1] == "newer"
 
 
-def test_a_change_that_a_position_without_time_beats_is_refused(table: Table) -> None:
+def test_a_change_older_than_a_position_without_time_is_refused(table: Table) -> None:
     table.columns = COLUMNS.append(pa.field("AR_H_CHANGE_SEQ", pa.string()))
     table.write_changes("20240305-101500000.parquet", [("D", {**row(1), "AR_H_CHANGE_SEQ": "9" * 35})])
     table.load_incremental()
@@ -311,7 +311,7 @@ def test_a_change_that_a_position_without_time_beats_is_refused(table: Table) ->
         insert(table, row(1))
 
 
-def test_direct_changes_are_undone_and_done_again_like_others(table: Table) -> None:
+def test_direct_changes_are_rolled_back_and_reapplied(table: Table) -> None:
     update(table, {1: {"city": "Rom"}})
     before = table.files()
     delete(table, 1)
@@ -325,7 +325,7 @@ def test_direct_changes_are_undone_and_done_again_like_others(table: Table) -> N
     assert 1 not in state(table)
 
 
-def test_columns_that_csv_files_may_leave_out_are_kept_by_direct_changes_too(tmp_path: Path) -> None:
+def test_direct_changes_keep_columns_that_csv_files_leave_out(tmp_path: Path) -> None:
     schema = "id bigint, city string, n int, day date"
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "Schema": schema, "CsvNoSupValue": "?"})
     insert(table, row(1, "Ulm", 1), row(2))
@@ -335,7 +335,7 @@ def test_columns_that_csv_files_may_leave_out_are_kept_by_direct_changes_too(tmp
     assert state(table)[1] == ("U", "Bonn", 2, DAY)
 
 
-def test_a_large_change_is_prepared_in_ranges_of_keys_and_still_one_change_file(
+def test_a_large_change_is_split_by_key_range_but_recorded_as_one_file(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(join_by_key, "ROWS_PER_KEY_RANGE", 3)
@@ -351,7 +351,7 @@ def test_a_large_change_is_prepared_in_ranges_of_keys_and_still_one_change_file(
     assert (delete(table, *numbers, 40).deleted, len(table.rows())) == (20, 4)
 
 
-def test_a_full_load_replaces_direct_changes_too(table: Table) -> None:
+def test_a_full_load_replaces_direct_changes(table: Table) -> None:
     insert(table, row(9))
     update(table, {1: {"n": 5}})
     table.write_load([row(1), row(2)])
@@ -361,7 +361,7 @@ def test_a_full_load_replaces_direct_changes_too(table: Table) -> None:
     assert state(table) == {1: ("I", "Ulm", 0, DAY), 2: ("I", "Ulm", 0, DAY)}
 
 
-def test_direct_changes_are_versions_in_the_history_at_the_time_of_the_call(tmp_path: Path) -> None:
+def test_direct_changes_become_versions_at_the_time_of_the_call(tmp_path: Path) -> None:
     table = loaded(tmp_path, History="true", OrderColumn="n")
     table.now = datetime(2099, 3, 5, 10, tzinfo=timezone.utc)
     update(table, {1: {"city": "Rom"}})
@@ -378,7 +378,7 @@ def test_direct_changes_are_versions_in_the_history_at_the_time_of_the_call(tmp_
     ]
 
 
-def test_a_direct_change_is_valid_from_the_time_column_only_where_the_call_sets_it(tmp_path: Path) -> None:
+def test_a_version_starts_at_the_history_time_column_only_if_the_call_sets_it(tmp_path: Path) -> None:
     table = Table(tmp_path, SEEN, {"PrimaryKey": "id", "History": "true", "HistoryTimeColumn": "seen"})
     at = [datetime(2024, 1, day, tzinfo=timezone.utc) for day in (1, 2, 3)]
     table.write_load([{"id": key, "city": "Ulm", "seen": at[0]} for key in (1, 2, 3)])

@@ -1,4 +1,4 @@
-"""Direct changes among the files of the source, in any order: the table of the reference merge, or a clear refusal."""
+"""Direct changes and source files in any order equal the reference merge, or are refused."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ deletes = st.tuples(st.just("D"), st.lists(rows, min_size=1, max_size=3))
 
 @dataclass
 class Model:
-    """What the table must hold.
+    """The expected table.
 
     Attributes:
         applied: Every change row that the lake table has seen.
@@ -69,7 +69,7 @@ class Model:
         return merge(self.key, [], self.applied, soft_delete=soft_delete)
 
     def direct(self, op: str, asked: Sequence[Any]) -> list[tuple[Row, str | None]] | None:
-        """Rows of a direct change with their ordering values; None if it cannot be done."""
+        """Rows of a direct change with their ordering values; None if the change must be refused."""
         now = self.table()
         keys = [self.of(one[0] if op == "U" else one) for one in asked]
         if op == "D":
@@ -93,7 +93,7 @@ class Model:
         return found.position.rsplit("|", 2)[0] if self.order else None
 
     def loses(self, change: ChangeRow) -> bool:
-        """Whether a later change of the same key is known."""
+        """Whether a later change of the same key is applied."""
         key = self.of(dict(change.row))
         return any(self.of(dict(one.row)) == key and one.position >= change.position for one in self.applied)
 
@@ -110,7 +110,7 @@ class Model:
     order=st.sampled_from([None, "n"]),
     delete_mode=st.sampled_from(["hard", "soft"]),
 )
-def test_direct_changes_among_files_in_any_order_give_the_table_of_the_oracle(
+def test_direct_changes_and_change_files_in_any_order_equal_the_oracle(
     steps: list[tuple[str, Any]],
     hours: list[int],
     clock: list[int],
@@ -150,7 +150,7 @@ def test_direct_changes_among_files_in_any_order_give_the_table_of_the_oracle(
 
 
 def change_directly(table: Table, model: Model, op: str, asked: list[Any], death: Death | None) -> None:
-    """Make a direct change, and the same in the model if it is there afterwards."""
+    """Apply a direct change to the table and, if it succeeds, to the model."""
     expected = model.direct(op, asked)
     before, table.death = table.log.head(), death
     refused = False
@@ -177,7 +177,7 @@ def change_directly(table: Table, model: Model, op: str, asked: list[Any], death
 
 
 def order_is_to_blame(model: Model, op: str, expected: list[tuple[Row, str | None]]) -> bool:
-    """Whether a row would lose by its ordering value, even if the call comes last of all."""
+    """Whether the row's ordering value makes it lose even though the call is the latest."""
     return any(model.loses(one) for one in as_changes(op, expected, "direct/99991231-235959999.parquet"))
 
 
@@ -205,5 +205,5 @@ def catch_up(table: Table, model: Model) -> None:
 
 
 def place_left_out(found: LakeRow) -> tuple[object, ...]:
-    """A row without its number in the change file, which nothing depends on."""
+    """A row without its number in the change file, which is irrelevant here."""
     return found.row, found.op, found.position.rpartition("|")[0]

@@ -1,4 +1,4 @@
-"""What docs/direct-changes.md and docs/time-travel.md tell people to write about changes works as they say."""
+"""The Python snippets about changes in docs/direct-changes.md and docs/time-travel.md work."""
 
 from __future__ import annotations
 
@@ -17,21 +17,18 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.spark
 
 DOCS = ROOT / "docs"
 
 
 def snippets(document: str, words: str) -> list[str]:
-    """Blocks of Python that hold these words."""
+    """Python blocks of a document that contain these words."""
     text = (DOCS / document).read_text(encoding="utf-8")
     return [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if words in block]
 
 
-def test_the_session_of_the_document_does_what_it_says(tmp_path: Path, spark: SparkContext) -> None:
+def test_the_documented_session_works(tmp_path: Path, spark: SparkContext) -> None:
     session, states, lake = SparkSession(spark).newSession(), MemoryState(), tmp_path.as_uri()
     mine = LakeTable("shop.customer", lake=lake, states=states, spark=session, user="ann")
     mine.register(["id"])

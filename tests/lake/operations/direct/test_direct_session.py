@@ -1,4 +1,4 @@
-"""A person keeps a table of people by hand: five rows, an update, a delete, an insert with missing columns."""
+"""A user maintains a table with `LakeTable`: five rows, an update, a delete, an insert with missing columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdclake.adapters.memory import ManualClock, MemoryState
@@ -21,14 +20,9 @@ from cdclake.lake_table import LakeTable, UndoResult
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark import SparkContext
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    # pyspark compares the version of pandas with it whenever Arrow is mapped over.
-    pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.spark
 
 PATH = "cdclake-raw/crm/people/"
 COLUMNS = ("id", "name", "email", "address", "timestamp")
@@ -57,13 +51,6 @@ UPDATED = (
 INSERTED = ("insert_test", None, "insert@test.gr", None, ADDED)
 
 
-@pytest.fixture(scope="module")
-def session(spark: SparkContext) -> SparkSession:
-    session = SparkSession(spark).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    return session
-
-
 @pytest.fixture
 def states() -> MemoryState:
     return MemoryState()
@@ -71,7 +58,7 @@ def states() -> MemoryState:
 
 @pytest.fixture
 def people(tmp_path: Path, session: SparkSession, states: MemoryState, clock: ManualClock) -> LakeTable:
-    """A table that is registered, and has no rows yet."""
+    """A registered table without rows."""
     table = LakeTable("crm.people", lake=tmp_path.as_uri(), spark=session, states=states, clock=clock, user="ann")
     assert table.register(["id"])
     assert not table.register(["email"])
@@ -86,7 +73,7 @@ def rows(frame: DataFrame) -> set[tuple[Any, ...]]:
     return {tuple(row) for row in frame.select(*COLUMNS).collect()}
 
 
-def test_the_table_is_as_expected_after_each_step_and_as_of_each_step(people: LakeTable, clock: ManualClock) -> None:
+def test_each_step_gives_the_expected_table_now_and_as_of_its_change(people: LakeTable, clock: ManualClock) -> None:
     made = people.insert(people_frame(), reason="first five")
     assert (made.change, made.inserted) == (1, 5)
     assert rows(people.as_of()) == {*PEOPLE}
@@ -117,7 +104,7 @@ def test_the_table_is_as_expected_after_each_step_and_as_of_each_step(people: La
     assert log[3][1].astimezone(timezone.utc) == datetime(2024, 3, 5, 10, 8, 23, tzinfo=timezone.utc)
 
 
-def test_the_history_is_as_expected_after_each_step(people: LakeTable, states: MemoryState, clock: ManualClock) -> None:
+def test_each_step_gives_the_expected_history(people: LakeTable, states: MemoryState, clock: ManualClock) -> None:
     def versions(key: str | None = None) -> list[tuple[Any, ...]]:
         told = ("id", "email", "operation", "validity_flag", "change_id")
         ended = F.col("valid_to").cast("long").alias("ended")  # whatever the time zone of this process is
@@ -155,20 +142,20 @@ def test_the_history_is_as_expected_after_each_step(people: LakeTable, states: M
         people.history((MICHELLE, 1))
 
 
-def test_a_table_that_keeps_no_history_says_so(people: LakeTable) -> None:
+def test_reading_the_history_of_a_table_without_one_is_an_error(people: LakeTable) -> None:
     people.insert(people_frame())
     with pytest.raises(ConfigurationError, match="kept no history at change 1"):
         people.history()
 
 
-def test_no_rows_make_no_table_and_no_error(people: LakeTable) -> None:
+def test_inserting_no_rows_creates_no_table(people: LakeTable) -> None:
     nothings: list[object] = [[], pd.DataFrame(), pd.DataFrame({"id": pd.array([], dtype="string")})]
     for nothing in nothings:
         assert people.insert(nothing).change is None
     assert people.changes().isEmpty()
 
 
-def test_change_numbers_and_days_are_taken_as_a_notebook_has_them(people: LakeTable, clock: ManualClock) -> None:
+def test_change_numbers_and_days_may_be_numpy_or_pandas_values(people: LakeTable, clock: ManualClock) -> None:
     people.insert(people_frame())
     clock.advance(86_400)
     people.delete([NATHAN])
@@ -179,7 +166,7 @@ def test_change_numbers_and_days_are_taken_as_a_notebook_has_them(people: LakeTa
         people.as_of(1.5)  # type: ignore[arg-type]  # what a person may give
 
 
-def test_steps_are_undone_and_done_again(people: LakeTable, states: MemoryState) -> None:
+def test_changes_are_rolled_back_and_reapplied(people: LakeTable, states: MemoryState) -> None:
     people.insert(people_frame())
     people.delete([NATHAN])
     assert people.rollback(reason="not he") == UndoResult(change=3, content_change=1)
@@ -193,9 +180,7 @@ def test_steps_are_undone_and_done_again(people: LakeTable, states: MemoryState)
     assert item.item["LastChangeId"] == "4"
 
 
-def test_rows_come_from_spark_arrow_or_conditions_and_are_merged_in_spark(
-    people: LakeTable, session: SparkSession
-) -> None:
+def test_spark_arrow_and_conditions_supply_rows_that_spark_merges(people: LakeTable, session: SparkSession) -> None:
     people.insert(pa.Table.from_pandas(people_frame()))
     numbered = session.range(300).selectExpr("concat('n', id) as ID", "cast(null as string) as name", "'x' as email")
     assert people.insert(numbered.repartition(3)).inserted == 300
@@ -216,7 +201,7 @@ def test_rows_come_from_spark_arrow_or_conditions_and_are_merged_in_spark(
     assert rows(people.as_of()) == {*PEOPLE[:4]}
 
 
-def test_values_of_every_kind_come_through_whatever_they_are_given_as(
+def test_values_of_every_type_survive_in_every_input_format(
     tmp_path: Path, session: SparkSession, states: MemoryState
 ) -> None:
     session = session.newSession()
@@ -243,7 +228,7 @@ def test_values_of_every_kind_come_through_whatever_they_are_given_as(
     assert found.count() == 4
 
 
-def test_a_condition_that_spark_cannot_read_is_sparks_error_and_leaves_the_table_free(
+def test_an_invalid_condition_raises_sparks_error_and_releases_the_lease(
     people: LakeTable, states: MemoryState
 ) -> None:
     people.insert(people_frame())
@@ -254,7 +239,7 @@ def test_a_condition_that_spark_cannot_read_is_sparks_error_and_leaves_the_table
     assert (item.item["LastChangeId"], "LeaseHolder" in item.item) == ("1", False)
 
 
-def test_while_a_run_works_on_the_table_nothing_can_be_changed(
+def test_a_direct_change_is_refused_while_a_run_works_on_the_table(
     people: LakeTable, states: MemoryState, clock: ManualClock
 ) -> None:
     states.acquire_lease(PATH, "run-9", clock(), 300)

@@ -1,4 +1,4 @@
-"""Erasure: nothing is left of the rows, anywhere, and everything else is as it was."""
+"""An erasure removes every copy of the rows and changes nothing else."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from cdclake.lake.operations.erase.erase import erase, inspect
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.change import ChangeKind
 from tests.lake.dying_store import Death, DiedError
-from tests.lake.operations.erase.erasing import (
+from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,
     SECRET_NAME,
     ErasableTable,
     copied,
-    holding,
+    disable_compression,
+    fill_with_changes,
+    objects_containing,
     row,
     secret,
-    with_a_past,
     without,
-    write_plainly,
 )
 from tests.lake.over_time import versioned_bucket
 from tests.lake.scd2.versions import version_rows
@@ -43,7 +43,7 @@ KEY = str(SECRET_ID)
 
 @pytest.fixture(params=["folder", pytest.param("versioned bucket", marks=pytest.mark.aws)])
 def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErasableTable]:
-    write_plainly(monkeypatch)
+    disable_compression(monkeypatch)
     if request.param == "folder":
         yield ErasableTable(tmp_path, COLUMNS)
         return
@@ -53,22 +53,31 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
-    write_plainly(monkeypatch)
+    disable_compression(monkeypatch)
     return ErasableTable(tmp_path, COLUMNS)
 
 
-def test_nothing_of_a_row_is_left_and_all_else_is_as_it_was(table: ErasableTable) -> None:
-    states = with_a_past(table)
-    before = holding(table, SECRET_ID, SECRET_NAME)
-    places = ("staging", "tombstones", "snapshots", "quarantine", "as-of", "retired", "shop/orders/", "orders_history/")
-    for place in places:
-        assert any(place in name for name in before), place
+def test_an_erasure_removes_every_copy_of_a_row_and_nothing_else(table: ErasableTable) -> None:
+    states = fill_with_changes(table)
+    before = objects_containing(table, SECRET_ID, SECRET_NAME)
+    folders = (
+        "staging",
+        "tombstones",
+        "snapshots",
+        "quarantine",
+        "as-of",
+        "retired",
+        "shop/orders/",
+        "orders_history/",
+    )
+    for folder in folders:
+        assert any(folder in name for name in before), folder
     done = table.erase(KEY)
-    assert holding(table, SECRET_ID, SECRET_NAME) == {}
+    assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}
     assert done.change
     for change, rows in states.items():
-        assert table.kept_rows(change) == without(rows, SECRET_ID), change
-    assert table.kept_rows(done.change) == without(states[max(states)], SECRET_ID)
+        assert table.rows_as_of(change) == without(rows, SECRET_ID), change
+    assert table.rows_as_of(done.change) == without(states[max(states)], SECRET_ID)
     record = table.log.record(done.change)
     assert (record.kind, record.reason, record.made_by) == (ChangeKind.ERASURE, "request 17", "the officer")
     assert (record.books.erased, record.books.rows_before - record.books.rows_after) == (1, 1)
@@ -77,20 +86,20 @@ def test_nothing_of_a_row_is_left_and_all_else_is_as_it_was(table: ErasableTable
 
 
 def check_undo(table: ErasableTable, states: dict[int, list[dict[str, Any]]], erased_by: int) -> None:
-    """One can go back to each change, and forth, and on."""
+    """The table can be rolled back to each change, reapplied, and changed further."""
     for change in reversed(states):
         table.roll_back(to=change)
-        assert table.kept_rows(table.log.head()) == without(states[change], SECRET_ID), change
+        assert table.rows_as_of(table.log.head()) == without(states[change], SECRET_ID), change
     assert plan_reapply(table.log).as_of == 2
     table.roll_back(to=erased_by)
     table.apply(("U", row(1, "Rom", "after")))
-    rows = table.kept_rows(table.log.head())
+    rows = table.rows_as_of(table.log.head())
     assert without(rows, 1) == without(states[max(states)], SECRET_ID, 1)
-    assert holding(table, SECRET_ID, SECRET_NAME) == {}
+    assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}
 
 
 def check_clean_up(table: ErasableTable) -> None:
-    """What the erasure wrote for the past goes with it."""
+    """A clean-up also deletes what the erasure wrote for earlier changes."""
     log = table.log
     clean_up(log, plan_clean_up(log, timedelta(0), table.next_time(), log.head()))
     head = log.snapshot(log.head())
@@ -99,28 +108,28 @@ def check_clean_up(table: ErasableTable) -> None:
     assert {key for key in left if "/as-of/" not in key} == needed
 
 
-def test_the_history_has_every_version_of_other_rows_and_none_of_the_erased(in_folder: ErasableTable) -> None:
-    with_a_past(in_folder)
+def test_the_history_loses_only_the_versions_of_erased_rows(in_folder: ErasableTable) -> None:
+    fill_with_changes(in_folder)
     before = version_rows(in_folder)
     assert any(version["id"] == SECRET_ID for version in before)
     in_folder.erase(KEY)
 
-    def told(rows: list[dict[str, object]]) -> list[str]:
+    def other_versions(rows: list[dict[str, object]]) -> list[str]:
         return sorted(str(version) for version in rows if version["id"] != SECRET_ID)
 
     after = version_rows(in_folder)
-    assert len(told(after)) == len(after)
-    assert told(after) == told(before)
+    assert len(other_versions(after)) == len(after)
+    assert other_versions(after) == other_versions(before)
 
 
-def test_it_says_before_what_it_does_and_keeps_a_note_without_the_data(in_folder: ErasableTable) -> None:
-    states = with_a_past(in_folder)
+def test_inspection_equals_the_report_which_contains_no_values(in_folder: ErasableTable) -> None:
+    states = fill_with_changes(in_folder)
     found, out_of_reach = inspect(in_folder.erasure(KEY))
     assert (found.rows, found.files, found.bad_rows, found.bad_rows_files) == (1, 1, 1, 1)
     assert found.versions == 7  # load, update, delete, insert, by hand, delete, insert
     assert found.tombstones >= 1
     assert found.retired_rows >= found.retired_files >= 4
-    assert in_folder.kept_rows(max(states)) == states[max(states)]
+    assert in_folder.rows_as_of(max(states)) == states[max(states)]
     assert any("DMS may send them again" in sentence for sentence in out_of_reach)
     assert any("--raw" in sentence for sentence in out_of_reach)
     done = in_folder.erase(KEY)
@@ -133,11 +142,13 @@ def test_it_says_before_what_it_does_and_keeps_a_note_without_the_data(in_folder
 
 
 @pytest.mark.slow
-def test_an_erasure_that_dies_anywhere_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_plainly(monkeypatch)
+def test_the_next_erasure_completes_one_that_crashed_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disable_compression(monkeypatch)
     folders = (tmp_path / f"{number}" for number in count())
     original = ErasableTable(next(folders), COLUMNS)
-    states = with_a_past(original)
+    states = fill_with_changes(original)
     deaths = (Death(call, carried_out=call % 2 == 0) for call in count(1))
     for death in deaths:
         table = copied(original, next(folders))
@@ -149,82 +160,82 @@ def test_an_erasure_that_dies_anywhere_is_finished_by_the_next(tmp_path: Path, m
             break
         except DiedError:
             head = table.log.head()
-            assert without(table.kept_rows(head), SECRET_ID) == without(states[max(states)], SECRET_ID)
+            assert without(table.rows_as_of(head), SECRET_ID) == without(states[max(states)], SECRET_ID)
         again = table.erase(KEY)
-        assert holding(table, SECRET_ID, SECRET_NAME) == {}, death
+        assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}, death
         for change, rows in states.items():
-            assert table.kept_rows(change) == without(rows, SECRET_ID), (death, change)
+            assert table.rows_as_of(change) == without(rows, SECRET_ID), (death, change)
         if again.change:
             assert table.log.store.get(table.layout.erasure_key(again.change))
         shutil.rmtree(table.root)
     assert death.call > 30
 
 
-def test_the_last_change_cannot_be_undone_if_it_was_an_erasure(in_folder: ErasableTable) -> None:
-    with_a_past(in_folder)
+def test_an_erasure_cannot_be_undone(in_folder: ErasableTable) -> None:
+    fill_with_changes(in_folder)
     in_folder.erase(KEY)
     with pytest.raises(ConfigurationError, match=r"erased rows permanently.*--to"):
         plan_rollback(in_folder.log)
 
 
-def test_a_deleted_row_is_erased_from_the_past_and_the_table_itself_stays(in_folder: ErasableTable) -> None:
+def test_a_deleted_row_is_erased_only_from_earlier_changes(in_folder: ErasableTable) -> None:
     in_folder.load([row(1), secret(), row(3)])
     in_folder.apply(("D", secret()))
     files = in_folder.files()
     done = in_folder.erase(KEY)
-    assert (done.touched.rows, done.touched.retired_rows) == (0, 2)  # of the table, and of its history
+    assert (done.touched.rows, done.touched.retired_rows) == (0, 2)  # one in the table, one in its history
     assert in_folder.files() == files
-    assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
+    assert objects_containing(in_folder, SECRET_ID, SECRET_NAME) == {}
 
 
-def test_retired_files_that_are_gone_already_hold_nobody_up(in_folder: ErasableTable) -> None:
-    with_a_past(in_folder)
+def test_missing_retired_files_do_not_stop_an_erasure(in_folder: ErasableTable) -> None:
+    fill_with_changes(in_folder)
     retired = sorted((in_folder.lake / in_folder.layout.retired_folder).rglob("*.parquet"))
     for path in retired[::2]:
         path.unlink()
     for path in (in_folder.lake / in_folder.layout.as_of_folder).rglob("*.parquet"):
         path.unlink()
     assert in_folder.erase(KEY).change
-    assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
+    assert objects_containing(in_folder, SECRET_ID, SECRET_NAME) == {}
 
 
-def test_a_row_that_was_deleted_softly_goes_and_others_stay_deleted(in_folder: ErasableTable) -> None:
+def test_a_soft_deleted_row_is_erased_and_others_stay_soft_deleted(in_folder: ErasableTable) -> None:
     in_folder.item["DeleteMode"] = "soft"
     in_folder.load([row(1), secret(), row(3)])
     in_folder.apply(("D", secret()), ("D", row(3)))
-    assert holding(in_folder, SECRET_NAME)
+    assert objects_containing(in_folder, SECRET_NAME)
     done = in_folder.erase(KEY)
-    assert holding(in_folder, SECRET_ID, SECRET_NAME) == {}
+    assert objects_containing(in_folder, SECRET_ID, SECRET_NAME) == {}
     after = in_folder.log.snapshot(done.change or 0)
     assert (after.rows, after.deleted_rows) == (1, 1)
-    assert in_folder.log.record(done.change or 0).books.erased == 0  # it counted no more
-    assert [(values["id"], values["Op"]) for values in in_folder.kept_rows(done.change or 0)] == [(1, "I"), (3, "D")]
+    assert in_folder.log.record(done.change or 0).books.erased == 0  # soft-deleted rows do not count
+    assert [(values["id"], values["Op"]) for values in in_folder.rows_as_of(done.change or 0)] == [(1, "I"), (3, "D")]
 
 
-def test_rows_of_several_keys_go_at_once(in_folder: ErasableTable) -> None:
-    states = with_a_past(in_folder)
+def test_one_erasure_removes_the_rows_of_several_keys(in_folder: ErasableTable) -> None:
+    states = fill_with_changes(in_folder)
     in_folder.erase(KEY, "1", '{"ID": 2}')
     for change, rows in states.items():
-        assert in_folder.kept_rows(change) == without(rows, SECRET_ID, 1, 2)
+        assert in_folder.rows_as_of(change) == without(rows, SECRET_ID, 1, 2)
 
 
-def test_a_key_of_several_columns_one_of_them_in_the_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_plainly(monkeypatch)
+def test_a_key_may_include_a_partition_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disable_compression(monkeypatch)
     table = ErasableTable(tmp_path, COLUMNS, {"PrimaryKey": "amount,city", "PartitionKey": "city"})
     table.load([row(1, "Ulm", amount="1.50"), row(2, "Bonn", amount="1.50"), row(3, "Ulm", amount="2.50")])
     table.apply(("U", row(4, "Ulm", "changed", amount="1.50")), ("D", row(2, "Bonn", amount="1.50")))
     done = table.erase('{"city": "Ulm", "amount": 1.5}')
     assert (done.touched.rows, done.touched.retired_rows) == (1, 1)
-    assert [values["id"] for values in table.kept_rows(done.change or 0)] == [3]
-    assert [values["id"] for values in table.kept_rows(1)] == [2, 3]
+    assert [values["id"] for values in table.rows_as_of(done.change or 0)] == [3]
+    assert [values["id"] for values in table.rows_as_of(1)] == [2, 3]
 
 
-def test_rows_of_a_table_without_a_key_are_named_by_any_columns(tmp_path: Path) -> None:
+def test_without_a_primary_key_any_columns_identify_rows(tmp_path: Path) -> None:
     table = ErasableTable(tmp_path, COLUMNS, {})
     table.load([row(1, name="Ann"), row(1, name="Ann"), row(1, name="Ben")])
     done = table.erase('{"id": 1, "name": "Ann"}')
     assert done.touched.rows == 2
-    assert [values["name"] for values in table.kept_rows(done.change or 0)] == ["Ben"]
+    assert [values["name"] for values in table.rows_as_of(done.change or 0)] == ["Ben"]
     with pytest.raises(ConfigurationError, match="JSON object"):
         table.erase("1")
 
@@ -240,7 +251,7 @@ def test_rows_of_a_table_without_a_key_are_named_by_any_columns(tmp_path: Path) 
         ("{id: 1}", "starts like a JSON object"),
     ],
 )
-def test_a_key_that_is_none_is_refused_without_naming_it(in_folder: ErasableTable, key: str, message: str) -> None:
+def test_an_invalid_key_is_refused_without_showing_it(in_folder: ErasableTable, key: str, message: str) -> None:
     in_folder.load([row(1)])
     with pytest.raises(ConfigurationError, match=message) as refused:
         in_folder.erase(key)
@@ -248,7 +259,7 @@ def test_a_key_that_is_none_is_refused_without_naming_it(in_folder: ErasableTabl
 
 
 def test_a_binary_key_is_written_in_hexadecimal_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_plainly(monkeypatch)
+    disable_compression(monkeypatch)
     columns = COLUMNS.set(0, pa.field("id", pa.binary()))
     table = ErasableTable(tmp_path, columns, {"PrimaryKey": "id", "MaxQuarantinedRows": "5"})
     person, other = {**secret(), "id": b"\xff\x00|"}, {**row(1), "id": b"FF007C"}
@@ -258,8 +269,8 @@ def test_a_binary_key_is_written_in_hexadecimal_digits(tmp_path: Path, monkeypat
         table.erase("text")
     done = table.erase("FF007c", raw=True)
     assert (done.touched.rows, done.touched.retired_rows, done.touched.bad_rows) == (1, 1, 1)
-    assert holding(table, SECRET_NAME) == {}
-    assert [values["id"] for values in table.kept_rows(done.change or 0)] == [b"FF007C"]
+    assert objects_containing(table, SECRET_NAME) == {}
+    assert [values["id"] for values in table.rows_as_of(done.change or 0)] == [b"FF007C"]
 
 
 @pytest.mark.parametrize(
@@ -271,16 +282,16 @@ def test_a_binary_key_is_written_in_hexadecimal_digits(tmp_path: Path, monkeypat
         (pa.string(), "Ann Lee", "I,Ann Lee,Ulm,too,many,fields"),
     ],
 )
-def test_a_bad_row_goes_however_its_key_is_written(tmp_path: Path, kind: pa.DataType, key: str, line: str) -> None:
+def test_a_bad_row_is_erased_in_any_notation_of_its_key(tmp_path: Path, kind: pa.DataType, key: str, line: str) -> None:
     item = {"PrimaryKey": "id", "MaxQuarantinedRows": "5", "Schema": f"id {from_arrow(kind)}, city string"}
     table = ErasableTable(tmp_path, pa.schema([("id", kind), ("city", pa.string())]), item)
     rows = f"{line}\nI,{'2' if kind != pa.bool_() else 'false'},Ulm,stays,with,fields\nI,,Ulm\n"
     table.put("20240305-100000000.csv", rows.encode())
     table.load_incremental()
-    assert len(holding(table, "too,many")) == 1
+    assert len(objects_containing(table, "too,many")) == 1
     assert table.erase(key).touched.bad_rows == 1
-    assert holding(table, "too,many") == {}
-    assert len(holding(table, "stays,with")) == 1
+    assert objects_containing(table, "too,many") == {}
+    assert len(objects_containing(table, "stays,with")) == 1
 
 
 def test_a_reason_that_names_the_key_is_refused(in_folder: ErasableTable) -> None:
@@ -290,7 +301,7 @@ def test_a_reason_that_names_the_key_is_refused(in_folder: ErasableTable) -> Non
     assert in_folder.log.head() == 1
 
 
-def test_a_key_that_is_nowhere_changes_nothing(in_folder: ErasableTable) -> None:
+def test_an_unknown_key_changes_nothing(in_folder: ErasableTable) -> None:
     in_folder.load([row(1), row(2)])
     assert in_folder.erase("9").change is None
     assert in_folder.log.head() == 1

@@ -1,4 +1,4 @@
-"""Erasure from the raw bucket: change files lose the rows and nothing else, and a full load goes as a whole."""
+"""Erasure from the raw bucket removes only the rows from change files, and deletes full loads completely."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from cdclake.model.schema import parse_columns
 from cdclake.model.table import TableName, TableSettings, TableState
 from cdclake.model.times import iso_utc
 from tests.lake.dying_store import Death, DiedError, DyingStore
-from tests.lake.operations.erase.erasing import (
+from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,
     SECRET_NAME,
     ErasableTable,
-    holding,
+    disable_compression,
+    objects_containing,
     row,
     secret,
     without,
-    write_plainly,
 )
 from tests.lake.over_time import START
 from tests.lake.table import RAW_PREFIX
@@ -49,7 +49,7 @@ SCHEMA = "id bigint, city string, name string, amount decimal(10,2)"
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
-    write_plainly(monkeypatch)
+    disable_compression(monkeypatch)
     return ErasableTable(tmp_path, COLUMNS)
 
 
@@ -67,7 +67,7 @@ def raw_bytes(table: ErasableTable) -> bytes:
 
 
 def written(table: ErasableTable, name: str, minute: int) -> None:
-    """Have a raw file be written some minutes after `START`."""
+    """Set a raw file's time to some minutes after `START`."""
     moment = START.timestamp() + 60 * minute
     os.utime(table.raw / RAW_PREFIX / name, (moment, moment))
 
@@ -83,12 +83,12 @@ def is_in_raw(table: ErasableTable) -> bool:
     return any(form in content for form in (SECRET_NAME.encode(), KEY.encode(), SECRET_ID.to_bytes(8, "little")))
 
 
-def test_a_full_load_is_deleted_and_change_files_are_written_anew(table: ErasableTable) -> None:
+def test_a_full_load_is_deleted_and_change_files_are_rewritten(table: ErasableTable) -> None:
     table.load([row(1), secret(), row(2)])
     table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
     table.apply(("I", row(3)))
     untouched = (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes()
-    state = table.kept_rows(3)
+    state = table.rows_as_of(3)
     found, _ = inspect(table.erasure(KEY, raw=True))
     counts = (found.full_load_rows, found.full_load_files, found.change_rows, found.change_files)
     assert counts == (1, 1, 1, 1)
@@ -100,11 +100,11 @@ def test_a_full_load_is_deleted_and_change_files_are_written_anew(table: Erasabl
     assert (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes() == untouched
     (left,) = pq.read_table(table.raw / RAW_PREFIX / "20240305-100100000.parquet").to_pylist()
     assert (left["Op"], left["id"], left["city"]) == ("U", 1, "Rom")
-    assert table.kept_rows(4) == without(state, SECRET_ID)
+    assert table.rows_as_of(4) == without(state, SECRET_ID)
     assert table.log.record(4).raw_files == ("LOAD00000001.parquet", "20240305-100100000.parquet")
 
 
-def test_the_next_run_goes_on_as_if_nothing_had_been(table: ErasableTable) -> None:
+def test_the_next_run_is_unaffected_by_an_erasure(table: ErasableTable) -> None:
     table.item["LateWindowHours"] = "0"
     table.load([row(1), secret()])
     table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
@@ -115,29 +115,29 @@ def test_the_next_run_goes_on_as_if_nothing_had_been(table: ErasableTable) -> No
     nothing = table.load_incremental()
     assert (nothing["change"], nothing["too_late"]) == (None, [])
     table.apply(("U", row(1, "Kiel")))
-    assert [values["city"] for values in table.kept_rows(5)] == ["Kiel"]
+    assert [values["city"] for values in table.rows_as_of(5)] == ["Kiel"]
 
 
-def test_one_can_go_back_to_the_full_load_and_on_from_there_and_not_before_it(table: ErasableTable) -> None:
+def test_a_rollback_can_reach_the_full_load_but_no_earlier_change(table: ErasableTable) -> None:
     load(table, 1, [row(1), secret()])
     table.apply(("U", row(1, "Rom")))
     written(table, "20240305-100100000.parquet", 2)
     load(table, 3, [row(1, "Kiel"), secret(), row(2)])
     table.apply(("U", secret("Bonn")), ("U", row(2, "Rom")))
-    state = table.kept_rows(4)
+    state = table.rows_as_of(4)
     table.erase(KEY, raw=True)
     for change in (1, 2):
         with pytest.raises(PastRetentionError):
             plan_rollback(table.log, change)
     table.roll_back(to=3)
     assert table.load_incremental()["raw_files"] == 1
-    after = table.kept_rows(table.log.head())
+    after = table.rows_as_of(table.log.head())
     for values in (*after, *state):
         del values["_cdc_position"]  # the rows of a file are counted anew
     assert after == without(state, SECRET_ID)
 
 
-def test_rows_that_are_not_in_the_lake_yet_are_not_lost(table: ErasableTable) -> None:
+def test_raw_rows_that_are_not_applied_yet_stop_the_erasure(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     table.write_changes("20240305-110000000.parquet", [("U", secret("Bonn")), ("I", row(5))])
     before = raw_bytes(table)
@@ -148,10 +148,10 @@ def test_rows_that_are_not_in_the_lake_yet_are_not_lost(table: ErasableTable) ->
     table.load_incremental()
     table.erase(KEY, raw=True)
     assert not is_in_raw(table)
-    assert [values["id"] for values in table.kept_rows(3)] == [1, 5]
+    assert [values["id"] for values in table.rows_as_of(3)] == [1, 5]
 
 
-def test_a_row_that_had_the_key_before_stays_and_is_told_of(table: ErasableTable) -> None:
+def test_a_row_whose_key_changed_stays_and_is_reported(table: ErasableTable) -> None:
     table.load([row(1)])
     table.write_key_changes("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
     table.load_incremental()
@@ -160,7 +160,7 @@ def test_a_row_that_had_the_key_before_stays_and_is_told_of(table: ErasableTable
     assert any("1 rows of raw files that change the key to another one" in sentence for sentence in out_of_reach)
     table.erase(KEY, "7", raw=True)
     assert not is_in_raw(table)
-    assert [values["id"] for values in table.kept_rows(3)] == [1]
+    assert [values["id"] for values in table.rows_as_of(3)] == [1]
 
 
 HEADER = "Op,id,city,name,amount\n"
@@ -178,7 +178,7 @@ KEPT = [LINES[0], LINES[2], LINES[5]]
 @pytest.mark.parametrize("header", ["", HEADER])
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_lines_of_csv_go_and_the_others_stay_byte_for_byte(
+def test_csv_rows_are_removed_and_the_others_stay_byte_for_byte(
     table: ErasableTable, header: str, zipped: bool, end: str
 ) -> None:
     table.item |= {"Schema": SCHEMA, "MaxQuarantinedRows": "5"}
@@ -224,7 +224,7 @@ def _rows_in(table: ErasableTable, transactions: str, name: str) -> list[int]:
     return [number for rows in found for number in rows.numbers.tolist()]
 
 
-def test_a_csv_file_of_which_nothing_is_left_goes_so_that_one_can_go_back_and_on(table: ErasableTable) -> None:
+def test_a_csv_file_without_remaining_rows_is_deleted(table: ErasableTable) -> None:
     table.item["Schema"] = SCHEMA
     table.load([row(1)])
     for minute, line in enumerate((f"I,{KEY},Ulm,{SECRET_NAME},1.50\n", "U,1,Rom,name,1.50\n"), 1):
@@ -234,10 +234,10 @@ def test_a_csv_file_of_which_nothing_is_left_goes_so_that_one_can_go_back_and_on
     assert raw_names(table) == ["20240305-100200000.csv", "LOAD00000001.parquet"]
     table.roll_back(to=1)
     assert table.load_incremental()["raw_files"] == 1
-    assert [values["city"] for values in table.kept_rows(table.log.head())] == ["Rom"]
+    assert [values["city"] for values in table.rows_as_of(table.log.head())] == ["Rom"]
 
 
-def test_bad_rows_of_a_file_that_was_written_anew_are_not_mistaken_for_others(table: ErasableTable) -> None:
+def test_bad_rows_of_a_rewritten_file_cannot_be_released(table: ErasableTable) -> None:
     table.item |= {"MaxQuarantinedRows": "5", "Schema": SCHEMA}
     table.load([row(1)])
     names = [f"20240305-100{minute}00000.csv" for minute in (1, 2, 3)]
@@ -262,7 +262,7 @@ def test_bad_rows_of_a_file_that_was_written_anew_are_not_mistaken_for_others(ta
 
 
 @pytest.mark.parametrize("call", [1, 2, 3])
-def test_an_erasure_that_dies_at_the_raw_bucket_is_finished_by_the_next(table: ErasableTable, call: int) -> None:
+def test_the_next_erasure_completes_one_that_crashed_at_the_raw_bucket(table: ErasableTable, call: int) -> None:
     table.load([row(1), secret()])
     for _ in range(2):
         table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
@@ -274,10 +274,10 @@ def test_an_erasure_that_dies_at_the_raw_bucket_is_finished_by_the_next(table: E
     assert is_in_raw(table)
     assert table.erase(KEY, raw=True).change
     assert not is_in_raw(table)
-    assert holding(table, SECRET_ID, SECRET_NAME) == {}
+    assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}
 
 
-def test_files_written_anew_behind_the_late_window_are_not_taken_for_late_ones(table: ErasableTable) -> None:
+def test_rewritten_files_behind_the_late_window_do_not_count_as_late(table: ErasableTable) -> None:
     table.item["LateWindowHours"] = "0"
     table.load([row(1)])
     table.apply(("U", secret("Bonn")))
@@ -302,7 +302,7 @@ def test_files_written_anew_behind_the_late_window_are_not_taken_for_late_ones(t
     assert "20240305-100100000.parquet" not in table.log.snapshot(table.log.head()).applied_files
 
 
-def test_a_file_that_cannot_be_read_is_told_of(table: ErasableTable) -> None:
+def test_an_unreadable_raw_file_is_reported(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     table.apply(("U", row(1, "Rom")))
     (table.raw / RAW_PREFIX / "20240305-100100000.parquet").write_bytes(b"PAR1 and no more")

@@ -1,4 +1,4 @@
-"""A table's folder that other jobs filled, its item in the state table, and its adoption."""
+"""A folder that other jobs filled, its item in the state table, and its adoption."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 RAW_PATH = f"raw/{RAW_PREFIX}"
 APPLIED = "20240305-090000000.parquet"
-"""The change file up to which the other jobs came."""
+"""The last change file that the other jobs applied."""
 LOADED_UTC = "2024-03-01 12:00:00"
 
 
 @dataclass
-class Adoptee:
+class AdoptableTable:
     """A registered table whose folder other jobs filled.
 
     Attributes:
@@ -68,7 +68,7 @@ class Adoptee:
         return folder
 
     def write(self, path: str, rows: pa.Table, *, store_schema: bool = False, int96: bool = False) -> None:
-        """A Parquet file that some program wrote into the folder."""
+        """Write a Parquet file into the folder, as another program would."""
         target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, target, store_schema=store_schema, use_deprecated_int96_timestamps=int96)
@@ -84,16 +84,16 @@ class Adoptee:
         )
         return plan_adoption(source)
 
-    def by_hand(self, run_id: str = "by-hand") -> RegisteredTable:
+    def registered(self, run_id: str = "by-hand") -> RegisteredTable:
         return RegisteredTable(self.states, self.state, self.table.log, run_id, self.clock)
 
     def adopt(self) -> ChangeRecord:
-        record = self.by_hand().adopt(self.plan().table)
+        record = self.registered().adopt(self.plan().table)
         self.table.runs = record.fencing_token  # the runs to come hold later leases
         return record
 
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of everything in the folder, hidden files included, by relative path."""
+        """SHA-256 of every file in the folder, including hidden ones, by relative path."""
         return {
             path.relative_to(self.folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in self.folder.rglob("*")

@@ -1,4 +1,4 @@
-"""A table with something of everything in its past, erasures of rows of it, and a search in all that is kept."""
+"""A table with every kind of stored object, erasures of its rows, and a search of everything that is stored."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def secret(city: str | None = "Ulm", what: str = "") -> dict[str, Any]:
     return row(SECRET_ID, city, SECRET_NAME + what)
 
 
-def write_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compress nothing, so that what a file holds can be seen in its bytes."""
+def disable_compression(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn compression off, so that values can be found in the bytes of files."""
     for module in (writer, tombstones):
         monkeypatch.setattr(module, "COMPRESSION", "none")
 
 
 @dataclass
 class ErasableTable(TableOverTime):
-    """A table of which rows can be erased.
+    """A table whose rows can be erased.
 
     Attributes:
-        last_listed_utc: When a run last had seen to all raw files.
+        last_listed_utc: See `TableState.last_listed_utc`.
     """
 
     item: dict[str, str] = field(default_factory=lambda: {"PrimaryKey": "id", "History": "true"})
@@ -90,8 +90,8 @@ class ErasableTable(TableOverTime):
         erasure = self.erasure(*keys, raw=raw)
         return erase(erasure, self.runs)
 
-    def kept_rows(self, change: int) -> list[dict[str, Any]]:
-        """Rows of the table as of a change, by key, however often a key comes."""
+    def rows_as_of(self, change: int) -> list[dict[str, Any]]:
+        """Rows of the table as of a change, ordered by key, including repeated keys."""
         location = TableLocation.at(self.location, TABLE)
         reader, as_of = RetainedFileReader(location), table_as_of(self.log, change)
         rows = [
@@ -108,45 +108,48 @@ class ErasableTable(TableOverTime):
         return sorted(rows, key=lambda values: (values["id"], str(values)))
 
 
-def everything(table: ErasableTable) -> Iterator[tuple[str, bytes]]:
-    """All bytes of the lake by name, versions out of sight and deleted objects among them; gzip undone."""
+def all_objects(table: ErasableTable) -> Iterator[tuple[str, bytes]]:
+    """All bytes of the lake by name, including noncurrent versions and deleted objects; gzip is decompressed."""
     if table.bucket:
         client = aws_clients.client("s3")
         for page in client.get_paginator("list_object_versions").paginate(Bucket=table.bucket):
-            for found in page.get("Versions", []):
-                content = client.get_object(Bucket=table.bucket, Key=found["Key"], VersionId=found["VersionId"])
-                yield f"{found['Key']} ({found['VersionId']})", _plain(found["Key"], content["Body"].read())
+            for version in page.get("Versions", []):
+                content = client.get_object(Bucket=table.bucket, Key=version["Key"], VersionId=version["VersionId"])
+                yield (
+                    f"{version['Key']} ({version['VersionId']})",
+                    _decompressed(version["Key"], content["Body"].read()),
+                )
     else:
         for path in sorted(table.lake.rglob("*")):
             if path.is_file():
-                yield path.relative_to(table.lake).as_posix(), _plain(path.name, path.read_bytes())
+                yield path.relative_to(table.lake).as_posix(), _decompressed(path.name, path.read_bytes())
 
 
-def _plain(name: str, content: bytes) -> bytes:
+def _decompressed(name: str, content: bytes) -> bytes:
     return gzip.decompress(content) if name.endswith(".gz") else content
 
 
-def holding(table: ErasableTable, *texts: str | int) -> dict[str, list[str | int]]:
-    """Names of everything in the lake that holds one of some values, with these."""
-    wanted = {text: [str(text).encode()] for text in texts}
+def objects_containing(table: ErasableTable, *texts: str | int) -> dict[str, list[str | int]]:
+    """Names of all objects in the lake that contain one of some values, with these values."""
+    encodings = {text: [str(text).encode()] for text in texts}
     for text in texts:
         if isinstance(text, int):
-            wanted[text].append(text.to_bytes(8, "little"))
-    found = {}
-    for name, content in everything(table):
-        held = [
-            text for text, forms in wanted.items() if any(form in content or form in name.encode() for form in forms)
+            encodings[text].append(text.to_bytes(8, "little"))
+    objects = {}
+    for name, content in all_objects(table):
+        contained = [
+            text for text, forms in encodings.items() if any(form in content or form in name.encode() for form in forms)
         ]
-        if held:
-            found[name] = held
-    return found
+        if contained:
+            objects[name] = contained
+    return objects
 
 
-def with_a_past(table: ErasableTable) -> dict[int, list[dict[str, Any]]]:
-    """Give a table loads, changes, a person's change, remembered deletes, bad rows, copies and a dead run's files.
+def fill_with_changes(table: ErasableTable) -> dict[int, list[dict[str, Any]]]:
+    """Give a table loads, changes, a direct change, tombstones, bad rows, copies, and files of a crashed run.
 
     Returns:
-        The rows as of each change that one can go back to.
+        The rows as of each retained change.
     """
     table.item |= {"PartitionKey": "city", "MaxQuarantinedRows": "5"}
     table.load([row(1), row(2, "Bonn"), secret(), *(row(n) for n in range(10, 20))])
@@ -159,7 +162,7 @@ def with_a_past(table: ErasableTable) -> dict[int, list[dict[str, Any]]]:
     table.apply(("D", secret("Kiel")), ("U", row(2, "Bonn", "newest")))
     table.apply(("I", secret("Ulm", " for the last time")), ("D", row(12)))
     head = table.log.head()
-    states = {change: table.kept_rows(change) for change in range(1, head + 1)}  # makes copies of retired files
+    states = {change: table.rows_as_of(change) for change in range(1, head + 1)}  # makes copies of retired files
     fs, layout = lake_filesystem(table.location).open(), table.layout
     for key in (
         layout.staging_prefix(head + 1, "dead") + "1.parquet",
