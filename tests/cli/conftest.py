@@ -1,6 +1,7 @@
-"""Tests of the command: run in this process, against AWS as moto plays it."""
+"""Runs the command in this process, against moto."""
 
 import io
+import json
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -28,11 +29,22 @@ class Command:
     def __call__(self, *arguments, **environment):
         return self._runner.invoke(app, arguments, env=environment)
 
-    def asked(self, *arguments, answer):
-        """Run it as at a terminal.
+    def records(self, *arguments, **environment):
+        """The records that a successful command prints as JSON."""
+        result = self(*arguments, "--output", "json", **environment)
+        assert result.exit_code == 0, result.output
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def record(self, *arguments, **environment):
+        """The single record that a successful command prints as JSON."""
+        (record,) = self.records(*arguments, **environment)
+        return record
+
+    def at_terminal(self, *arguments, answer):
+        """Run it at a terminal.
 
         Args:
-            answer: What the person types, or a function that gives it when asked.
+            answer: The text to type, or a function that returns it when asked.
         """
         terminal = io.TextIOWrapper(io.BufferedReader(Terminal(answer if callable(answer) else lambda: answer)))
         stdout, stderr = io.StringIO(), io.StringIO()
@@ -40,11 +52,11 @@ class Command:
             patch.setattr("sys.stdin", terminal)
             with pytest.raises(SystemExit) as end:
                 app(arguments, prog_name="cdclake")
-        return Answered(int(end.value.code or 0), stdout.getvalue(), stderr.getvalue())
+        return TerminalResult(int(end.value.code or 0), stdout.getvalue(), stderr.getvalue())
 
 
-class Answered(NamedTuple):
-    """What came of a command that asked."""
+class TerminalResult(NamedTuple):
+    """The result of a command at a terminal."""
 
     exit_code: int
     stdout: str
@@ -56,7 +68,7 @@ class Answered(NamedTuple):
 
 
 class Terminal(io.RawIOBase):
-    """A terminal at which a person types a line when it is read."""
+    """A terminal that types a line when it is read."""
 
     def __init__(self, typed):
         self._typed = typed
@@ -75,7 +87,7 @@ class Terminal(io.RawIOBase):
 
 @pytest.fixture
 def cdclake(monkeypatch):
-    """The command, in an environment that knows nothing of AWS but a region."""
+    """The command, in an environment with an AWS region and nothing else of AWS."""
     for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -101,7 +113,7 @@ def state(cdclake, aws):
 
 
 def content(staged_key):
-    """A data file's bytes, whose number tells its change."""
+    """The bytes of a data file; their number depends on the change."""
     change = int(staged_key.split("-run-")[1].split("/")[0])
     return f"rows of change {change}".encode() * change
 

@@ -1,4 +1,4 @@
-"""The command's face: every verb explains itself, and help is quick as it loads nothing heavy."""
+"""Every verb has help with an example, and help is fast because it imports nothing slow."""
 
 import itertools
 import subprocess
@@ -13,7 +13,7 @@ from cdclake.cli.main import app
 
 
 def verbs(command, path=()):
-    """Every verb of the command, as typed."""
+    """Every verb of a command, as typed."""
     yield path
     for name, below in getattr(command, "commands", {}).items():
         yield from verbs(below, (*path, name))
@@ -37,18 +37,18 @@ def options(verb):
     return {option for parameter in command_of(verb).params for option in parameter.opts}
 
 
-def test_the_command_tells_its_version():
-    told = CliRunner().invoke(app, ["--version"])
-    assert (told.exit_code, told.output) == (0, f"cdclake {version('cdclake')}\n")
+def test_the_command_prints_its_version():
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"cdclake {version('cdclake')}\n")
 
 
-def test_the_verbs_are_those_that_the_documents_name():
+def test_the_documented_verbs_exist():
     assert len(VERBS) > 20
     assert {("tables", "show"), ("changes", "show"), ("clean-up",), ("local", "serve")} <= set(VERBS)
 
 
 def broken_early(text):
-    """Lines of what help tells, before its boxes, that end although there is room for the next word."""
+    """Lines of the description in help that end although the next word would fit."""
     lines = [line.strip() for line in text.partition("Usage:")[2].partition("╭")[0].splitlines()[1:]]
     return [
         line
@@ -80,16 +80,16 @@ DESTROYS = {
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if not group(verb)], ids=" ".join)
-def test_every_verb_that_answers_answers_programs_too(verb):
+def test_every_verb_that_ends_has_json_output(verb):
     assert ("--output" in options(verb)) == (verb not in RUNS_UNTIL_STOPPED)
 
 
 @pytest.mark.parametrize("verb", sorted(DESTROYS), ids=" ".join)
-def test_what_destroys_asks_and_can_be_tried_dry(verb):
+def test_destructive_verbs_ask_and_have_a_dry_run(verb):
     assert {"--yes", "--dry-run"} <= options(verb)
 
 
-def test_the_shell_can_complete_verbs(cdclake):
+def test_the_shell_completes_verbs(cdclake):
     done = cdclake(_CDCLAKE_COMPLETE="complete_bash", COMP_WORDS="cdclake roll", COMP_CWORD="1")
     assert "rollback" in done.stdout
 

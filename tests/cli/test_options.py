@@ -1,4 +1,4 @@
-"""Where a command finds the buckets and the state: options, environment, the deployed stack, defaults."""
+"""Buckets and state table come from options, environment, the deployed stack or defaults."""
 
 import json
 
@@ -9,17 +9,17 @@ from botocore.exceptions import ClientError
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.model.table import TableState
 
-PLACES = {"RawBucket": "my-raw", "RawPrefix": "dms/", "LakeBucket": "my-lake", "StateTable": "my-states"}
+LOCATIONS = {"RawBucket": "my-raw", "RawPrefix": "dms/", "LakeBucket": "my-lake", "StateTable": "my-states"}
 
 
 STACKS = {
-    "CdclakePipeline": {**PLACES, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:alarms"},
+    "CdclakePipeline": {**LOCATIONS, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:alarms"},
     "Another": {"AlarmTopic": "topic"},
 }
 
 
 def answer_for_stacks(monkeypatch):
-    """Let CloudFormation, which the AWS of these tests does not have, answer as the service does."""
+    """Make CloudFormation, which moto does not start here, answer like the service."""
     make = boto3.Session.client
 
     def client(session, service, **options):
@@ -40,7 +40,7 @@ def answer_for_stacks(monkeypatch):
 
 @pytest.fixture
 def deployed(cdclake, aws, monkeypatch):
-    """A stack, and the state table that it names with tables in it."""
+    """A stack, and its state table with two tables."""
     answer_for_stacks(monkeypatch)
     client = boto3.client("dynamodb")
     create_state_table(client, "my-states")
@@ -55,24 +55,24 @@ def buckets(result):
     return [json.loads(line)["item"]["bucket"] for line in result.stdout.splitlines()]
 
 
-def test_places_come_from_the_stack(deployed):
+def test_locations_come_from_the_stack(deployed):
     assert buckets(deployed("tables", "-o", "json", "--stack", "CdclakePipeline")) == ["my-raw"]
     assert buckets(deployed("tables", "-o", "json", CDCLAKE_STACK="CdclakePipeline")) == ["my-raw"]
 
 
-def test_what_is_given_goes_before_the_stack(deployed):
+def test_options_and_environment_override_the_stack(deployed):
     arguments = ("tables", "-o", "json", "--stack", "CdclakePipeline")
     assert buckets(deployed(*arguments, "--raw-bucket", "another-raw")) == ["another-raw"]
     assert buckets(deployed(*arguments, CDCLAKE_RAW_BUCKET="another-raw")) == ["another-raw"]
 
 
-def test_a_stack_that_is_not_there_is_said_plainly(deployed):
+def test_an_unknown_stack_is_an_error(deployed):
     result = deployed("tables", "--stack", "Elsewhere")
     assert result.exit_code == 2
     assert "There is no CloudFormation stack Elsewhere in this account and region" in result.output
 
 
-def test_a_stack_of_something_else_is_refused(deployed):
+def test_a_stack_without_locations_is_refused(deployed):
     result = deployed("tables", "--stack", "Another")
     assert result.exit_code == 2
     assert "CdclakePipeline by default" in result.output

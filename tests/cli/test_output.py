@@ -1,4 +1,4 @@
-"""Answers go to stdout as a table or as JSON lines; a pipe gets neither colours nor cut-off cells."""
+"""Results go to stdout as a table or as JSON lines; a pipe gets neither colors nor cut cells."""
 
 import io
 import json
@@ -23,7 +23,7 @@ def test_text_groups_digits_and_shows_nothing_for_null(capsys):
     assert "None" not in out
 
 
-def test_names_are_never_taken_for_markup(capsys):
+def test_names_are_never_read_as_markup(capsys):
     TextOutput().records("Tables", COLUMNS, RECORDS)
     TextOutput().remark("[red]x[/red]")
     out = capsys.readouterr().out
@@ -31,7 +31,7 @@ def test_names_are_never_taken_for_markup(capsys):
     assert "[red]x[/red]" in out
 
 
-def test_titles_and_names_of_columns_are_never_taken_for_markup(capsys):
+def test_titles_and_column_names_are_never_read_as_markup(capsys):
     TextOutput().records("History of a[red]b", [Column("0", "price [eur]"), Column("1", "[/x]")], [{"0": 1, "1": 2}])
     out = capsys.readouterr().out
     assert "History of a[red]b" in out
@@ -40,7 +40,7 @@ def test_titles_and_names_of_columns_are_never_taken_for_markup(capsys):
 
 
 @pytest.mark.parametrize("width", [240, 20])
-def test_a_terminal_obeys_nothing_that_comes_from_the_source(width):
+def test_control_characters_from_the_source_are_escaped(width):
     sent = "\x1b]0;title\x07\x9b2J\r\x7f"
     written = io.StringIO()
     output = TextOutput(Console(file=written, width=width, force_terminal=True, color_system=None))
@@ -52,7 +52,7 @@ def test_a_terminal_obeys_nothing_that_comes_from_the_source(width):
     assert r"\x1b]0;title\x07\x9b2J\x0d\x7f" in shown.replace("\n", "").replace(" ", "")
 
 
-def test_piped_text_has_no_colours_and_keeps_long_values_on_one_line(capsys):
+def test_piped_text_has_no_colors_and_keeps_long_values_on_one_line(capsys):
     long_name = "s" * 100
     TextOutput().records("T", COLUMNS, [{"name": long_name, "rows": 1, "ok": False}])
     out = capsys.readouterr().out
@@ -60,7 +60,7 @@ def test_piped_text_has_no_colours_and_keeps_long_values_on_one_line(capsys):
     assert "\x1b" not in out
 
 
-def test_where_a_table_would_break_numbers_each_record_is_a_paragraph():
+def test_records_become_paragraphs_where_a_table_would_break_numbers():
     columns = (*COLUMNS, Column("bytes", "Bytes\nadded", number=True))
     records = [{"name": "store", "rows": 1345, "bytes": 123_456_789}]
     for width, shown in ((40, "store  1,345"), (20, "Name store, Rows")):
@@ -72,13 +72,13 @@ def test_where_a_table_would_break_numbers_each_record_is_a_paragraph():
         assert "123,456,789" in written.getvalue()
 
 
-def test_json_holds_everything_one_object_a_line(capsys):
+def test_json_contains_everything_with_one_object_per_line(capsys):
     JsonOutput().records("Tables", COLUMNS, RECORDS)
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line) for line in lines] == RECORDS
 
 
-def test_json_holds_no_control_character_as_it_is(capsys):
+def test_json_escapes_control_characters(capsys):
     JsonOutput().records("Tables", COLUMNS, [{"name": "\x1b[2J\x9b2J\x7f\x85"}])
     out = capsys.readouterr().out
     assert out == '{"name": "\\u001b[2J\\u009b2J\\u007f\\u0085"}\n'
@@ -93,7 +93,7 @@ def test_remarks_stay_off_stdout_with_json(capsys):
 
 
 @pytest.mark.parametrize(("kind", "made"), [(OutputFormat.JSON, JsonOutput), (OutputFormat.TABLE, TextOutput)])
-def test_output_is_of_the_format_asked_for(kind, made):
+def test_the_output_has_the_requested_format(kind, made):
     assert isinstance(output_for(kind), made)
 
 

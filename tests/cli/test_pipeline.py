@@ -1,4 +1,4 @@
-"""`cdclake run`: starts the Controller, waits for all that it starts, and tells per table what came of it."""
+"""`cdclake run` starts the Controller, waits for its runs, and reports the outcome of each table."""
 
 import json
 from collections.abc import Callable
@@ -86,7 +86,7 @@ def path(name):
     return TARGET.installation.new_state(name).path
 
 
-def test_changes_of_the_run_are_reported_and_earlier_ones_are_not():
+def test_only_changes_of_the_run_are_reported():
     world = World([registered(STORE)])
     commit(world.log(STORE), rows=8)
 
@@ -111,7 +111,7 @@ def test_tables_without_work_are_nothing_new_or_inactive():
     assert not outcome.failed
 
 
-def test_a_table_whose_full_load_is_still_arriving_is_told_apart():
+def test_a_table_whose_full_load_is_arriving_is_waiting():
     outcome = World([registered(STORE), registered(PRODUCT)]).run()
     assert outcome.idle == ["shop.product", "shop.store"]
     waiting = Decision(DecisionKind.WAITING, "full load still arriving: ...")
@@ -122,22 +122,22 @@ def test_a_table_whose_full_load_is_still_arriving_is_told_apart():
             PlannedTable(registered(PRODUCT), Action.NONE, idle),
         )
     )
-    told = outcome.with_plan(plan)
-    assert [(table.outcome, table.reason) for table in told.tables] == [
+    refined = outcome.with_plan(plan)
+    assert [(table.outcome, table.reason) for table in refined.tables] == [
         ("nothing new", ""),
         ("waiting", "full load still arriving: ..."),
     ]
-    assert not told.failed
+    assert not refined.failed
 
 
-def test_a_table_whose_run_was_not_started_is_not_said_to_have_nothing_new():
+def test_a_table_with_due_work_is_reported_as_not_started():
     outcome = World([registered(STORE)]).run()
     due = Decision(DecisionKind.INCREMENTAL, "2 change files after the full load", files=2)
     (table,) = outcome.with_plan(Plan((PlannedTable(registered(STORE), Action.START, due),))).tables
     assert (table.outcome, table.reason) == ("not started", "2 change files after the full load")
 
 
-def test_a_table_that_is_frozen_or_cannot_be_planned_is_not_said_to_have_nothing_new():
+def test_a_table_that_is_frozen_or_cannot_be_planned_is_reported_as_failed():
     outcome = World([registered(STORE), registered(PRODUCT)]).run()
     frozen = Decision(DecisionKind.FROZEN, "3 change files vanished", to_do="Bring them back")
     plan = Plan(
@@ -146,11 +146,11 @@ def test_a_table_that_is_frozen_or_cannot_be_planned_is_not_said_to_have_nothing
             PlannedTable(registered(PRODUCT), Action.NONE, frozen),
         )
     )
-    told = outcome.with_plan(plan)
-    assert told.failed
-    assert [table.outcome for table in told.tables] == ["failed", "failed"]
-    assert "3 change files vanished. Bring them back" in told.tables[0].error
-    assert "LastIncrementalFile is 'x'" in str(told.error())
+    refined = outcome.with_plan(plan)
+    assert refined.failed
+    assert [table.outcome for table in refined.tables] == ["failed", "failed"]
+    assert "3 change files vanished. Bring them back" in refined.tables[0].error
+    assert "LastIncrementalFile is 'x'" in str(refined.error())
 
 
 def test_a_table_that_the_controller_registers_is_reported_as_inactive():
@@ -165,7 +165,7 @@ def test_a_table_that_the_controller_registers_is_reported_as_inactive():
     assert [table.outcome for table in world.run().tables] == ["inactive"]
 
 
-def test_a_table_registered_anew_does_not_report_what_its_lake_table_has_been_through():
+def test_a_newly_registered_table_does_not_report_older_changes():
     world = World([])
     commit(world.log(STORE), rows=8)
     script = world.script
@@ -198,7 +198,7 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
     assert error.exit_code != 0
 
 
-def test_a_run_of_several_tables_that_fails_for_one_does_not_fail_the_others():
+def test_a_shared_run_that_fails_for_one_table_does_not_fail_the_others():
     world = World([registered(STORE), registered(PRODUCT)])
     paths = [path(STORE), path(PRODUCT)]
 
@@ -240,7 +240,7 @@ def test_a_run_can_be_limited_to_tables():
     assert [start.arguments["path"] for start in world.jobs.started if start.job == JOB_PROCESS_TABLE] == [path(STORE)]
 
 
-def test_the_newest_run_of_a_table_tells_how_it_ended():
+def test_the_newest_run_of_a_table_decides_its_outcome():
     world = World([registered(STORE)])
     first = JobRun("", JobState.FAILED, "FAILED", "lease held")
     ends = iter([first, SUCCEEDED])
@@ -264,7 +264,7 @@ def changed():
 def test_json_is_one_object_for_each_table(changed, capsys):
     show(changed, OutputFormat.JSON)
     product, store = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    told: dict[str, object] = {
+    expected: dict[str, object] = {
         "table": "shop.product",
         "outcome": "inactive",
         "error": None,
@@ -272,7 +272,7 @@ def test_json_is_one_object_for_each_table(changed, capsys):
         "run_id": None,
         "steps": [],
     }
-    assert product == told
+    assert product == expected
     (step,) = store["steps"]
     assert step.pop("phase_seconds") == {"list": 0.25, "read": 1.5}
     assert store["steps"] == [
@@ -299,7 +299,7 @@ def test_json_is_one_object_for_each_table(changed, capsys):
     ]
 
 
-def test_text_has_a_line_for_each_change_and_says_what_inactive_tables_wait_for(changed, capsys):
+def test_text_has_a_line_for_each_change_and_a_hint_for_inactive_tables(changed, capsys):
     show(changed, OutputFormat.TABLE)
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -318,11 +318,11 @@ def test_text_shows_a_tables_changes_and_its_failure(capsys):
 
     world.work[path(STORE)] = works_then_fails
     show(world.run(), OutputFormat.TABLE)
-    told, _ = capsys.readouterr().out.split("Seconds per phase")
-    assert [line.split()[1] for line in told.splitlines() if "shop.store" in line] == ["incremental", "failed"]
+    runs, _ = capsys.readouterr().out.split("Seconds per phase")
+    assert [line.split()[1] for line in runs.splitlines() if "shop.store" in line] == ["incremental", "failed"]
 
 
-def test_text_tells_of_rows_that_were_put_aside(capsys):
+def test_text_reports_quarantined_rows(capsys):
     world = World([registered(STORE)])
 
     def work():
@@ -336,6 +336,6 @@ def test_text_tells_of_rows_that_were_put_aside(capsys):
     assert not outcome.failed
 
 
-def test_text_without_any_table_is_no_empty_table(capsys):
+def test_text_without_tables_is_empty(capsys):
     show(World([]).run(), OutputFormat.TABLE)
     assert capsys.readouterr().out == ""

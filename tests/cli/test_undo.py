@@ -1,6 +1,5 @@
-"""`cdclake rollback` and `cdclake reapply`: shown first, asked for, done as agreed, and what to do next."""
+"""`cdclake rollback` and `cdclake reapply` show the plan, ask, carry it out, and name the next steps."""
 
-import json
 import re
 
 import boto3
@@ -21,22 +20,16 @@ def lake_objects():
     return sorted(versions), sorted(markers)
 
 
-def the_json(result):
-    assert result.exit_code == 0, result.output
-    (line,) = result.stdout.splitlines()
-    return json.loads(line)
-
-
 def cells(result, first):
-    (found,) = [line for line in map(split, result.stdout.splitlines()) if line[0] == first]
-    return found
+    (cells,) = [line for line in map(split, result.stdout.splitlines()) if line[0] == first]
+    return cells
 
 
 def split(line):
     return re.split(r"\s{2,}", line.strip())
 
 
-def test_a_dry_run_shows_the_plan_and_does_nothing_even_while_a_run_has_the_lease(cdclake, store, state, clock):
+def test_a_dry_run_shows_the_plan_and_changes_nothing_even_while_a_run_has_the_lease(cdclake, store, state, clock):
     state.acquire_lease(PATH, "jr_at_work", clock(), 10**9)
     before = lake_objects(), dict(state.get(PATH).item)
     result = cdclake("rollback", "shop.store", "--dry-run")
@@ -50,13 +43,13 @@ def test_a_dry_run_shows_the_plan_and_does_nothing_even_while_a_run_has_the_leas
     assert "Data files to restore: 1 (16 bytes)" in result.stdout
     assert "Data files to retire: 1 (48 bytes)" in result.stdout
     assert "Dry run: nothing was changed" in result.stdout
-    plan = the_json(cdclake("rollback", "shop.store", "--to", "1", "--dry-run", "-o", "json"))
+    plan = cdclake.record("rollback", "shop.store", "--to", "1", "--dry-run")
     assert (plan["table"], plan["done"], plan["as_of"], plan["changes"]) == ("shop.store", False, 1, [2, 3])
     assert (plan["rows_before"], plan["rows_after"], plan["watermark_after"]) == (70, 100, "20240301-000000000.parquet")
     assert (lake_objects(), dict(state.get(PATH).item)) == before
 
 
-def test_rollback_gives_the_very_same_files_moves_the_watermark_and_turns_the_table_off(cdclake, store, state):
+def test_rollback_restores_the_same_files_and_the_watermark_and_turns_the_table_off(cdclake, store, state):
     assert cdclake("rollback", "shop.store", "--to", "2", "--yes").exit_code == 0
     assert store.contents() == {
         "000000000001-00001.parquet": b"rows of change 1",
@@ -69,7 +62,7 @@ def test_rollback_gives_the_very_same_files_moves_the_watermark_and_turns_the_ta
     assert Attribute.LEASE_HOLDER not in item
 
 
-def test_rollback_says_what_was_done_and_what_to_do_next(cdclake, store):
+def test_rollback_prints_the_result_and_the_next_steps(cdclake, store):
     result = cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices")
     assert "Done, as change 4: shop.store is as it was after change 2, with 150 rows." in result.stdout
     assert "To reapply change 3: cdclake reapply shop.store" in result.stdout
@@ -79,7 +72,7 @@ def test_rollback_says_what_was_done_and_what_to_do_next(cdclake, store):
     assert re.fullmatch(r"by-hand-[0-9a-f]{32}", record.run_id)
 
 
-def test_reapply_does_it_again_change_by_change_and_leaves_the_table_off(cdclake, store, state):
+def test_reapply_redoes_one_change_at_a_time_and_leaves_the_table_off(cdclake, store, state):
     before = store.visible()
     assert cdclake("rollback", "shop.store", "--to", "1", "--yes").exit_code == 0
     first = cdclake("reapply", "shop.store", "--yes")
@@ -97,16 +90,16 @@ def test_reapply_does_it_again_change_by_change_and_leaves_the_table_off(cdclake
     assert "no change to reapply" in third.stderr
 
 
-def test_as_json_one_object_tells_what_was_done(cdclake, store):
-    done = the_json(cdclake("rollback", "shop.store", "--yes", "-o", "json"))
+def test_json_is_one_object_with_the_result(cdclake, store):
+    done = cdclake.record("rollback", "shop.store", "--yes")
     assert (done["done"], done["change"], done["as_of"], done["changes"]) == (True, 4, 2, [3])
     assert done["run_id"] == store.log.record(4).run_id
-    again = the_json(cdclake("reapply", "shop.store", "--yes", "-o", "json"))
+    again = cdclake.record("reapply", "shop.store", "--yes")
     assert (again["kind"], again["change"], again["as_of"], again["changes"]) == ("reapply", 5, 3, [3])
 
 
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_without_a_terminal_and_without_yes_nothing_is_done(cdclake, store, output):
+def test_without_a_terminal_and_yes_nothing_is_changed(cdclake, store, output):
     result = cdclake("rollback", "shop.store", "--output", output)
     assert result.exit_code == 2
     assert "needs a confirmation" in result.stderr
@@ -114,13 +107,13 @@ def test_without_a_terminal_and_without_yes_nothing_is_done(cdclake, store, outp
     assert store.log.head() == 3
 
 
-def test_a_program_is_not_asked_even_at_a_terminal(cdclake, store):
-    assert cdclake.asked("rollback", "shop.store", "--output", "json", answer="y").exit_code == 2
+def test_json_output_never_asks(cdclake, store):
+    assert cdclake.at_terminal("rollback", "shop.store", "--output", "json", answer="y").exit_code == 2
     assert store.log.head() == 3
 
 
-def test_a_person_is_asked_and_may_say_no(cdclake, store, state):
-    result = cdclake.asked("rollback", "shop.store", answer="n")
+def test_the_user_can_decline(cdclake, store, state):
+    result = cdclake.at_terminal("rollback", "shop.store", answer="n")
     assert result.exit_code == 1
     assert "Roll shop.store back to change 2?" in result.stderr
     assert "Nothing was changed." in result.stderr
@@ -128,8 +121,8 @@ def test_a_person_is_asked_and_may_say_no(cdclake, store, state):
     assert state.get(PATH).active
 
 
-def test_a_person_is_asked_and_may_say_yes(cdclake, store):
-    result = cdclake.asked("rollback", "shop.store", answer="y")
+def test_the_user_can_confirm(cdclake, store):
+    result = cdclake.at_terminal("rollback", "shop.store", answer="y")
     assert result.exit_code == 0, result.output
     assert store.log.record(4).as_of == 2
 
@@ -139,7 +132,7 @@ def test_a_change_between_question_and_answer_stops_the_command(cdclake, store, 
         store.change(rows=7)
         return "y"
 
-    result = cdclake.asked("rollback", "shop.store", answer=apply_and_agree)
+    result = cdclake.at_terminal("rollback", "shop.store", answer=apply_and_agree)
     assert result.exit_code == 4
     assert "changed after the plan was shown" in result.stderr
     assert "Traceback" not in result.output
@@ -148,19 +141,19 @@ def test_a_change_between_question_and_answer_stops_the_command(cdclake, store, 
     assert Attribute.LEASE_HOLDER not in state.get(PATH).item
 
 
-def test_a_takeover_between_question_and_answer_changes_nothing_about_it(cdclake, store, state, clock):
+def test_a_takeover_between_question_and_answer_does_not_stop_the_command(cdclake, store, state, clock):
     def leave_a_lease_behind():
         state.acquire_lease(PATH, "jr_dead", clock(), 1)  # long over by the real clock
         return "y"
 
-    result = cdclake.asked("rollback", "shop.store", answer=leave_a_lease_behind)
+    result = cdclake.at_terminal("rollback", "shop.store", answer=leave_a_lease_behind)
     assert result.exit_code == 0, result.output
     assert [record.kind.value for record in store.log.records(4, 5)] == ["takeover", "rollback"]
     assert "takeover" in cdclake("changes", "shop.store").stdout
     assert "jr_dead" in cdclake("changes", "show", "shop.store", "4").stdout
 
 
-def test_a_run_at_work_is_told_and_nothing_is_done(cdclake, store, state, clock):
+def test_a_running_job_is_an_error_and_nothing_is_changed(cdclake, store, state, clock):
     state.acquire_lease(PATH, "jr_at_work", clock(), 10**9)
     result = cdclake("rollback", "shop.store", "--yes")
     assert result.exit_code == 4
@@ -168,7 +161,7 @@ def test_a_run_at_work_is_told_and_nothing_is_done(cdclake, store, state, clock)
     assert store.log.head() == 3
 
 
-def test_what_is_past_retention_is_told_with_what_can_be_had(cdclake, store):
+def test_a_change_past_retention_is_an_error_that_names_the_oldest_retained_one(cdclake, store):
     store.log.mark_first_retained(2)
     result = cdclake("rollback", "shop.store", "--to", "1", "--yes")
     assert result.exit_code == 2
@@ -177,7 +170,7 @@ def test_what_is_past_retention_is_told_with_what_can_be_had(cdclake, store):
     assert store.log.head() == 3
 
 
-def test_files_changed_behind_our_back_stop_it_and_the_remedy_is_named(cdclake, store, state):
+def test_foreign_files_stop_the_rollback_and_the_error_names_repair(cdclake, store, state):
     boto3.client("s3").put_object(Bucket="cdclake-lake", Key="shop/store/mine.parquet", Body=b"mine")
     result = cdclake("rollback", "shop.store", "--yes")
     assert result.exit_code == 5
@@ -197,7 +190,7 @@ def test_files_changed_behind_our_back_stop_it_and_the_remedy_is_named(cdclake, 
         (["reapply", "store"], "is not a table name"),
     ],
 )
-def test_what_cannot_be_undone_is_a_clear_error(cdclake, store, arguments, message):
+def test_an_impossible_undo_is_a_clear_error(cdclake, store, arguments, message):
     result = cdclake(*arguments, "--yes")
     assert result.exit_code == 2
     assert message in result.stderr
@@ -205,7 +198,7 @@ def test_what_cannot_be_undone_is_a_clear_error(cdclake, store, arguments, messa
     assert store.log.head() == 3
 
 
-def test_a_long_way_back_lists_the_last_changes_only(cdclake, store, state):
+def test_a_long_rollback_lists_the_last_changes_only(cdclake, store, state):
     for _ in range(30):
         store.change(rows=1)
     result = cdclake("rollback", "shop.store", "--to", "1", "--dry-run")
@@ -213,7 +206,7 @@ def test_a_long_way_back_lists_the_last_changes_only(cdclake, store, state):
     assert TableState(state.get(PATH).item).active
 
 
-def test_the_catalog_shows_what_was_rolled_back_and_an_error_of_it_is_told_and_costs_nothing(cdclake, store, state):
+def test_the_catalog_is_updated_and_its_errors_are_only_warnings(cdclake, store, state):
     glue = boto3.client("glue")
     state.record_run(PATH, {Attribute.LAST_CATALOG_TABLE: "lake.shop_store"})
     result = cdclake("rollback", "shop.store", "--yes")
@@ -227,7 +220,7 @@ def test_the_catalog_shows_what_was_rolled_back_and_an_error_of_it_is_told_and_c
     assert state.get(PATH).item[Attribute.LAST_CATALOG_ERROR] == ""
 
 
-def test_the_change_record_says_who_gave_the_command(cdclake, store):
+def test_the_change_record_names_the_author(cdclake, store):
     assert cdclake("rollback", "shop.store", "--yes", CDCLAKE_USER="ann").exit_code == 0
     assert cdclake("reapply", "shop.store", "--yes").exit_code == 0
     by_name, by_aws = store.log.records(4, 5)

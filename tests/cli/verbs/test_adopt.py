@@ -1,6 +1,5 @@
-"""`cdclake adopt`: shown first, asked for, done as agreed. On a server, as Arrow reads the files by itself."""
+"""`cdclake adopt` shows the files, asks, and adopts. Uses a moto server, because Arrow reads the files itself."""
 
-import json
 import shlex
 from io import BytesIO
 
@@ -36,7 +35,7 @@ def parquet(*ids):
 
 
 class Lake:
-    """A table as the walkthrough's jobs left it: its files and its item."""
+    """A table that the walkthrough's jobs wrote: its files and its item."""
 
     def __init__(self, raw_bucket, lake_bucket):
         self.target = Target(raw_bucket=raw_bucket, lake_bucket=lake_bucket)
@@ -80,7 +79,7 @@ class Lake:
 
 @pytest.fixture
 def aws_server(cdclake, monkeypatch):
-    """AWS on a local port, empty but for the state table."""
+    """AWS on a local port, with only the state table."""
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -104,13 +103,7 @@ def lake(aws_server):
     return Lake("cdclake-raw", "cdclake-lake")
 
 
-def the_json(result):
-    assert result.exit_code == 0, result.output
-    (line,) = result.stdout.splitlines()
-    return json.loads(line)
-
-
-def test_a_dry_run_shows_everything_and_does_nothing(cdclake, lake):
+def test_a_dry_run_shows_everything_and_changes_nothing(cdclake, lake):
     before = lake.item()
     result = cdclake("adopt", "shop.orders", "--dry-run")
     assert result.exit_code == 0, result.output
@@ -121,15 +114,15 @@ def test_a_dry_run_shows_everything_and_does_nothing(cdclake, lake):
     assert ["Last", "change", "file", APPLIED] in lines
     assert ["Change", "files", "due", "1"] in lines
     assert "Dry run: nothing was changed" in result.stdout
-    told = the_json(cdclake("adopt", "shop.orders", "--dry-run", "-o", "json"))
-    assert (told["table"], told["done"], told["rows"], told["watermark"]) == ("shop.orders", False, 3, APPLIED)
+    record = cdclake.record("adopt", "shop.orders", "--dry-run")
+    assert (record["table"], record["done"], record["rows"], record["watermark"]) == ("shop.orders", False, 3, APPLIED)
     assert (lake.item(), lake.log.head()) == (before, 0)
 
 
 def test_it_asks_and_then_adopts(cdclake, lake):
-    refused = cdclake.asked("adopt", "shop.orders", answer="n")
+    refused = cdclake.at_terminal("adopt", "shop.orders", answer="n")
     assert (refused.exit_code, lake.log.head()) == (1, 0)
-    result = cdclake.asked("adopt", "shop.orders", answer="y")
+    result = cdclake.at_terminal("adopt", "shop.orders", answer="y")
     assert result.exit_code == 0, result.output
     assert "Done, as change 1: shop.orders is a lake table of 3 rows." in result.stdout
     record = lake.log.record(1)
@@ -138,17 +131,17 @@ def test_it_asks_and_then_adopts(cdclake, lake):
     assert Attribute.LEASE_HOLDER not in lake.item()
 
 
-def test_a_program_says_yes_beforehand_and_gets_the_number_of_the_change(cdclake, lake):
+def test_json_output_needs_yes_and_contains_the_change_number(cdclake, lake):
     assert cdclake("adopt", "shop.orders", "-o", "json").exit_code == 2
     assert lake.log.head() == 0
-    told = the_json(cdclake("adopt", "shop.orders", "--yes", "-o", "json"))
-    assert (told["done"], told["change"]) == (True, 1)
+    record = cdclake.record("adopt", "shop.orders", "--yes")
+    assert (record["done"], record["change"]) == (True, 1)
     again = cdclake("adopt", "shop.orders", "--yes")
     assert again.exit_code == 2
     assert "already a lake table, at change 1" in again.stderr
 
 
-def test_rows_that_are_there_twice_are_refused_with_their_number_and_files(cdclake, lake):
+def test_duplicate_keys_are_refused_with_their_count_and_files(cdclake, lake):
     lake.put(PART.replace("00000", "00001"), parquet(3, 4))
     result = cdclake("adopt", "shop.orders", "--yes")
     assert result.exit_code == 5
@@ -158,14 +151,14 @@ def test_rows_that_are_there_twice_are_refused_with_their_number_and_files(cdcla
     assert lake.log.head() == 0
 
 
-def test_a_table_that_is_turned_off_stays_so(cdclake, lake):
+def test_a_table_that_is_turned_off_stays_off(cdclake, lake):
     cdclake("tables", "pause", "shop.orders")
     result = cdclake("adopt", "shop.orders", "--yes")
     assert "cdclake tables activate shop.orders" in result.stdout
     assert lake.item()[Attribute.ACTIVE_FLAG] == "false"
 
 
-def test_a_file_that_is_no_parquet_is_named(cdclake, lake):
+def test_a_file_that_is_not_parquet_is_named(cdclake, lake):
     lake.put("shop/orders/notes.txt", b"hello")
     result = cdclake("adopt", "shop.orders", "--dry-run")
     assert result.exit_code == 5
@@ -179,7 +172,7 @@ def test_the_documents_session_goes_as_it_says(cdclake, aws_server, monkeypatch)
     monkeypatch.setenv("CDCLAKE_LAKE_BUCKET", "acme-lake")
     shown = {}
     for arguments in commands("cdclake", [ROOT / "docs" / "adopt.md"]):
-        result = cdclake.asked(*arguments, answer="y")
+        result = cdclake.at_terminal(*arguments, answer="y")
         assert result.exit_code == 0, (shlex.join(arguments), result.output)
         shown[shlex.join(arguments)] = result.stdout
     assert "adoption" in shown["changes shop.orders"]
@@ -188,7 +181,7 @@ def test_the_documents_session_goes_as_it_says(cdclake, aws_server, monkeypatch)
     assert lake.log.head() == 1
 
 
-def test_the_way_back_to_the_old_jobs_gives_them_their_files_and_watermark(cdclake, lake):
+def test_going_back_to_the_old_jobs_restores_their_files_and_watermark(cdclake, lake):
     assert cdclake("adopt", "shop.orders", "--yes").exit_code == 0
     table = LakeBuilder(lake.log)
     adopted, before = table.visible(), lake.item()
@@ -202,7 +195,7 @@ def test_the_way_back_to_the_old_jobs_gives_them_their_files_and_watermark(cdcla
     ]
     assert [arguments[0] for arguments in way_back] == ["tables", "rollback"]
     for arguments in way_back:
-        result = cdclake.asked(*arguments, answer="y")
+        result = cdclake.at_terminal(*arguments, answer="y")
         assert result.exit_code == 0, (shlex.join(arguments), result.output)
     assert table.visible() == adopted
     after = lake.item()

@@ -1,4 +1,4 @@
-"""`cdclake changes`: the change log as a list and change by change, read from the lake alone."""
+"""`cdclake changes` lists the change log and shows single changes, from the lake alone."""
 
 import json
 
@@ -10,23 +10,18 @@ from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.table import TableName
 
 
-def listed(result):
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
 def line_of(result, first):
     """The cells of the line that begins with this."""
     (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [first]]
     return line.split()
 
 
-def test_the_list_has_the_figures_of_every_change_the_newest_last(cdclake, store):
+def test_the_list_has_the_figures_of_every_change_newest_last(cdclake, store):
     result = cdclake("changes", "shop.store")
     assert result.exit_code == 0, result.output
     figures = ["1", "20", "20", "0", "0", "70", "1", "1", "0", "48", "1.8", "current"]
-    assert line_of(result, "3") == ["3", "2024-03-05", "12:00:00", "incremental", *figures]
-    lines = listed(cdclake("changes", "shop.store", "--output", "json"))
+    assert line_of(result, "3") == ["3", "2024-03-05", "12:00:00", "UTC", "incremental", *figures]
+    lines = cdclake.records("changes", "shop.store")
     assert [(line["change"], line["kind"], line["rows"]) for line in lines] == [
         (1, "full load", 100),
         (2, "incremental", 150),
@@ -37,33 +32,33 @@ def test_the_list_has_the_figures_of_every_change_the_newest_last(cdclake, store
     assert not any(line["undone"] for line in lines)
 
 
-def test_the_word_list_may_be_written_out_and_options_may_come_first(cdclake, store):
+def test_the_word_list_is_optional_and_options_may_come_first(cdclake, store):
     result = cdclake("changes", "shop.store")
     assert cdclake("changes", "list", "shop.store").stdout == result.stdout
     assert cdclake("changes", "--last", "9", "shop.store").stdout == result.stdout
 
 
-def test_after_a_rollback_the_list_tells_what_the_table_shows_and_what_is_undone(cdclake, store):
+def test_after_a_rollback_the_list_marks_the_current_and_the_undone_changes(cdclake, store):
     assert cdclake("rollback", "shop.store", "--yes").exit_code == 0
     result = cdclake("changes", "shop.store")
     assert line_of(result, "2")[-1] == "current"
     assert line_of(result, "3")[-1] == "undone"
     assert "rollback to change 2" in result.stdout
     store.change(rows=5)
-    lines = listed(cdclake("changes", "shop.store", "-o", "json"))
+    lines = cdclake.records("changes", "shop.store")
     assert [line["undone"] for line in lines] == [False, False, True, False, False]
     assert [line["shown"] for line in lines] == [False, False, False, False, True]
 
 
-def test_a_rollback_of_everything_shows_the_table_as_before_any_change(cdclake, store):
+def test_after_a_rollback_of_everything_the_table_is_as_before_any_change(cdclake, store):
     assert cdclake("rollback", "shop.store", "--to", "0", "--yes").exit_code == 0
     result = cdclake("changes", "shop.store")
     assert "rollback to the table before any change" in result.stdout
     assert "The table is as it was before any change." in result.stdout
-    assert [line["undone"] for line in listed(cdclake("changes", "shop.store", "-o", "json"))] == [True] * 3 + [False]
+    assert [line["undone"] for line in cdclake.records("changes", "shop.store")] == [True] * 3 + [False]
 
 
-def test_a_long_log_is_cut_and_says_so(cdclake, store):
+def test_a_long_list_is_cut_with_a_remark(cdclake, store):
     result = cdclake("changes", "shop.store", "--last", "1")
     assert line_of(result, "3")
     assert "The newest 1 of 3 changes" in result.stdout
@@ -73,27 +68,27 @@ def test_a_long_log_is_cut_and_says_so(cdclake, store):
     assert "The table is as it was after change 1." in result.stdout
 
 
-def test_changes_that_are_too_old_to_go_back_to_are_marked(cdclake, store):
+def test_changes_that_are_no_longer_retained_are_marked(cdclake, store):
     store.log.mark_first_retained(2)
     result = cdclake("changes", "shop.store")
-    assert line_of(result, "1")[-2:] == ["not", "kept"]
+    assert line_of(result, "1")[-2:] == ["not", "retained"]
     assert "You can roll back to change 2 or later." in result.stdout
-    assert [line["retained"] for line in listed(cdclake("changes", "shop.store", "-o", "json"))] == [False, True, True]
+    assert [line["retained"] for line in cdclake.records("changes", "shop.store")] == [False, True, True]
 
 
-def test_the_log_is_read_from_the_lake_alone(cdclake, store, state):
+def test_the_log_needs_only_the_lake(cdclake, store, state):
     boto3.client("dynamodb").delete_table(TableName="DMSCDC_Controller")
-    assert len(listed(cdclake("changes", "shop.store", "-o", "json"))) == 3
+    assert len(cdclake.records("changes", "shop.store")) == 3
     assert cdclake("changes", "show", "shop.store", "3").exit_code == 0
 
 
-def test_a_table_without_changes_is_an_empty_list_that_says_where_it_looked(cdclake, state):
+def test_a_table_without_changes_is_an_empty_list_with_the_location(cdclake, state):
     result = cdclake("changes", "shop.product")
     assert (result.exit_code, result.stdout) == (0, "shop.product has no changes in s3://cdclake-lake/\n")
     assert cdclake("changes", "shop.product", "-o", "json").stdout == ""
 
 
-def test_show_has_all_of_a_change(cdclake, store):
+def test_show_prints_a_change_in_full(cdclake, store):
     result = cdclake("changes", "show", "shop.store", "2")
     assert result.exit_code == 0, result.output
     for part in (
@@ -113,15 +108,15 @@ def test_show_has_all_of_a_change(cdclake, store):
     assert line_of(result, "inserted") == ["inserted", "50"]
 
 
-def test_show_as_json_is_the_change_record_and_what_it_shows(cdclake, store):
-    (shown,) = listed(cdclake("changes", "show", "shop.store", "2", "-o", "json"))
+def test_show_as_json_is_the_change_record_with_its_content_change(cdclake, store):
+    (shown,) = cdclake.records("changes", "show", "shop.store", "2")
     assert (shown.pop("table"), shown.pop("shows"), shown.pop("retained")) == ("shop.store", 2, True)
     record = store.log.record(2)
     assert shown["seconds"].keys() >= {*record.seconds, "publish"}
     assert ChangeRecord.from_bytes(json.dumps({**shown, "seconds": record.seconds}).encode()) == record
 
 
-def test_show_tells_why_a_rollback_was_made(cdclake, store):
+def test_show_prints_the_reason_of_a_rollback(cdclake, store):
     assert cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices").exit_code == 0
     result = cdclake("changes", "show", "shop.store", "4")
     for part in (
@@ -134,11 +129,11 @@ def test_show_tells_why_a_rollback_was_made(cdclake, store):
         assert part in result.stdout
 
 
-def test_a_direct_change_tells_who_made_it_and_why(cdclake, store):
+def test_a_direct_change_shows_its_author_and_reason(cdclake, store):
     record = store.change(rows=5, kind=ChangeKind.DIRECT, reason="typing error", made_by="ann")
     (line,) = [line for line in cdclake("changes", "shop.store").stdout.splitlines() if "direct" in line]
     assert line.rstrip().endswith("current, by ann: typing error")
-    listed_last = listed(cdclake("changes", "shop.store", "-o", "json"))[-1]
+    listed_last = cdclake.records("changes", "shop.store")[-1]
     assert (listed_last["kind"], listed_last["made_by"], listed_last["reason"]) == ("direct", "ann", "typing error")
     shown = cdclake("changes", "show", "shop.store", str(record.change)).stdout
     assert ("direct" in shown, "ann" in shown, "typing error" in shown) == (True, True, True)
@@ -156,14 +151,14 @@ def test_a_direct_change_tells_who_made_it_and_why(cdclake, store):
         (["shop.store", "--lake-bucket", "no-such-lake"], "no-such-lake"),
     ],
 )
-def test_what_is_not_there_is_an_error_without_a_traceback(cdclake, store, arguments, message):
+def test_an_unknown_change_or_table_is_an_error_without_a_traceback(cdclake, store, arguments, message):
     result = cdclake("changes", *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_the_names_are_those_of_the_target(cdclake, store, state):
+def test_the_lake_prefix_is_used(cdclake, store, state):
     elsewhere = Target(lake_prefix="other").installation.layout(TableName("shop", "store"))
     assert cdclake("changes", "shop.store", "--lake-prefix", "other").stdout.startswith("shop.store has no changes")
     assert elsewhere.table_prefix == "other/shop/store/"

@@ -1,4 +1,4 @@
-"""`cdclake console` as a command: what it prints, what it serves, and how it ends."""
+"""`cdclake console` as a process: what it prints and serves, and how it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS_TO_END = 20
 
 @contextmanager
 def console(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The command in a process of its own, and the address that it prints; nothing answers at its AWS endpoint."""
+    """The command in its own process, and the address that it prints. Its AWS endpoint does not answer."""
     with closing(listen(0, "a test")) as taken:
         nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -38,10 +38,10 @@ def console(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
-def test_it_prints_its_address_serves_it_and_ends_with_the_first_signal() -> None:
+def test_it_prints_its_address_serves_pages_and_ends_at_the_first_signal() -> None:
     with console() as (process, address):
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        with pytest.raises(urllib.error.HTTPError) as answer:  # it is let in, and led on to the tables
+        with pytest.raises(urllib.error.HTTPError) as answer:  # admitted, then redirected to the tables
             opener.open(address, timeout=SECONDS_TO_END)
         text = answer.value.read().decode()
         answer.value.close()
@@ -53,7 +53,7 @@ def test_it_prints_its_address_serves_it_and_ends_with_the_first_signal() -> Non
         assert process.wait(SECONDS_TO_END) == 0
 
 
-def test_a_port_that_is_taken_is_told_in_words(cdclake) -> None:
+def test_a_port_in_use_is_a_clear_error(cdclake) -> None:
     with closing(listen(0, "a test")) as taken:
         port = taken.getsockname()[1]
         result = cdclake("console", "--endpoint-url", "http://127.0.0.1:1", "--port", str(port))

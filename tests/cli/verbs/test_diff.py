@@ -1,4 +1,4 @@
-"""`cdclake diff` prints what differs between two changes, for people and for programs."""
+"""`cdclake diff` prints the rows that differ between two changes, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def table(tmp_path: Path) -> TableOverTime:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, as it starts a JVM."""
+    """The command in its own process, because it starts a JVM."""
     return subprocess.run([sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.spark
-def test_the_command_prints_one_json_object_and_nothing_of_spark(table: TableOverTime) -> None:
+def test_the_command_prints_one_json_object_and_no_spark_messages(table: TableOverTime) -> None:
     arguments = ("diff", TABLE, "1", "2024-03-05T12:00:00Z", "--lake-bucket", table.location)
     result = run(*arguments, "--output", "json", "--limit", "1")
     assert (result.returncode, result.stderr) == (0, "")
@@ -66,7 +66,7 @@ def test_the_command_prints_one_json_object_and_nothing_of_spark(table: TableOve
 
 
 @pytest.mark.spark
-def test_an_error_in_a_task_is_told_as_it_is(table: TableOverTime) -> None:
+def test_an_error_in_a_spark_task_is_shown_as_the_error_itself(table: TableOverTime) -> None:
     for path in (table.lake / table.layout.control_prefix / "retired").rglob("*.parquet"):
         path.unlink()
     result = run("diff", TABLE, "1", "2", "--count", "--lake-bucket", table.location)
@@ -76,7 +76,7 @@ def test_an_error_in_a_task_is_told_as_it_is(table: TableOverTime) -> None:
 
 
 @pytest.mark.parametrize("change", ["0", "3", "x"])
-def test_what_is_no_change_is_refused_before_spark_starts(
+def test_an_unknown_change_is_refused_before_spark_starts(
     cdclake: Callable[..., Any], table: TableOverTime, change: str
 ) -> None:
     for pair in ((change, "1"), ("1", change)):
@@ -85,7 +85,7 @@ def test_what_is_no_change_is_refused_before_spark_starts(
         assert f"no change {change}" in result.stderr or f"'{change}' is not a time" in result.stderr
 
 
-def test_the_table_gives_values_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_exact_values(capsys: pytest.CaptureFixture[str]) -> None:
     show(TABLE, (3, 5), REPORT, OutputFormat.TABLE, with_rows=True)
     printed = capsys.readouterr().out
     assert "from change 3 to change 5: 1,200 inserted, 1 updated, 0 deleted" in printed
@@ -96,14 +96,14 @@ def test_the_table_gives_values_as_they_are(capsys: pytest.CaptureFixture[str]) 
     assert "1,199 more rows" in printed
 
 
-def test_counts_alone_come_without_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_only_omits_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
     show(TABLE, (3, 5), REPORT, OutputFormat.JSON, with_rows=False)
     assert json.loads(capsys.readouterr().out) == {"table": TABLE, "from": 3, "to": 5, "counts": REPORT.counts}
     show(TABLE, (3, 5), REPORT, OutputFormat.TABLE, with_rows=False)
     assert "update_before" not in capsys.readouterr().out
 
 
-def test_the_environment_says_what_the_options_say_and_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_follows_the_options_and_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
@@ -116,7 +116,7 @@ def test_the_environment_says_what_the_options_say_and_is_put_back(monkeypatch: 
     assert variables("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3") == ["http://other:1", None]
 
 
-def test_a_profile_counts_more_than_keys_in_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_profile_overrides_keys_in_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("[profile theirs]\nregion = eu-west-1\naws_access_key_id = a\naws_secret_access_key = b\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
@@ -129,7 +129,7 @@ def test_a_profile_counts_more_than_keys_in_the_environment(monkeypatch: pytest.
     assert variables("AWS_ACCESS_KEY_ID", "AWS_PROFILE") == ["mine", None]
 
 
-def test_without_credentials_the_embedded_aws_takes_made_up_ones(
+def test_without_credentials_the_embedded_aws_gets_placeholders(
     monkeypatch: pytest.MonkeyPatch, cdclake: object
 ) -> None:
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)

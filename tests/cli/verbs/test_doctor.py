@@ -1,4 +1,4 @@
-"""`cdclake doctor` looks at a folder or a bucket, with a registered table or without."""
+"""`cdclake doctor` checks a folder or a bucket, with or without a registered table."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def raw(tmp_path: Path) -> RawFolder:
     return made
 
 
-def test_a_folder_that_is_well_asks_nothing_of_aws(cdclake: Cdclake, raw: RawFolder) -> None:
+def test_a_folder_without_findings_needs_no_aws(cdclake: Cdclake, raw: RawFolder) -> None:
     result = cdclake("doctor", TABLE, "--folder", str(raw.root), "--primary-key", "id")
     assert result.exit_code == 0, result.output
     assert "TimestampColumnName" in result.stdout
     assert result.stdout.rstrip().endswith("Checked 5 of 5 files, 293 rows. No findings.")
 
 
-def test_an_error_gives_the_exit_status_and_what_to_paste_on_one_line(cdclake: Cdclake, raw: RawFolder) -> None:
+def test_an_error_sets_the_exit_status_and_has_a_line_to_paste(cdclake: Cdclake, raw: RawFolder) -> None:
     raw.names = {name: value for name, value in GOOD.items() if name != "HeaderColumns"}
     path = raw.change(("X", row(1)))
     result = cdclake("doctor", TABLE, "--folder", str(raw.root), "--primary-key", "id", COLUMNS="60")
@@ -50,7 +50,7 @@ def test_an_error_gives_the_exit_status_and_what_to_paste_on_one_line(cdclake: C
     assert [rule["value"] for rule in rules] == ["AR_H_CHANGE_SEQ"]
 
 
-def test_a_registered_table_is_looked_at_as_it_is_set(cdclake: Cdclake, state: DynamoState, raw: RawFolder) -> None:
+def test_a_registered_table_is_checked_with_its_settings(cdclake: Cdclake, state: DynamoState, raw: RawFolder) -> None:
     bucket = raw.root.as_uri()
     made = TableState.new(bucket, "shop/", "orders/").with_attributes(PrimaryKey="order_id")
     state.register(made)
@@ -64,7 +64,7 @@ def test_a_registered_table_is_looked_at_as_it_is_set(cdclake: Cdclake, state: D
     assert state.get(made.path) == made
 
 
-def test_a_task_that_does_not_tell_its_settings_keeps_nobody_from_the_rest(
+def test_a_task_without_settings_does_not_stop_the_other_checks(
     cdclake: Cdclake, state: DynamoState, raw: RawFolder
 ) -> None:
     arguments = ("doctor", TABLE, "--raw-bucket", raw.root.as_uri(), "--primary-key", "id", "-o", "json")

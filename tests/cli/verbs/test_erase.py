@@ -1,8 +1,7 @@
-"""`cdclake erase`: what it shows, whom it asks, what it does, and what it says it does not reach."""
+"""`cdclake erase` shows the rows and what it does not reach, asks, and erases."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +53,7 @@ def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def deliver(table: ErasableTable) -> None:
-    """What is new of the raw files comes into the raw bucket, at the time that the table takes them to be of."""
+    """Copy new raw files to the raw bucket, and give the local files the same modification time."""
     s3, there = aws_clients.client("s3"), in_raw()
     for path in (table.raw / RAW_PREFIX).iterdir():
         key = RAW_PREFIX + path.name
@@ -70,32 +69,25 @@ def in_raw() -> dict[str, bytes]:
     return {entry["Key"]: s3.get_object(Bucket=RAW, Key=entry["Key"])["Body"].read() for entry in found}
 
 
-def the_json(result: Any) -> dict[str, Any]:
-    assert result.exit_code == 0, result.output
-    (line,) = result.stdout.splitlines()
-    read: dict[str, Any] = json.loads(line)
-    return read
-
-
-def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -> None:
+def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -> None:
     result = cdclake("erase", TABLE, *WHICH, "--dry-run")
     assert result.exit_code == 0, result.output
     assert "Rows of 1 keys in shop.orders" in result.stdout
     assert "the raw bucket" not in result.stdout
     assert "Dry run: nothing was changed" in result.output
     assert "- The raw bucket: a reload of the table brings the rows back" in result.output
-    found = the_json(cdclake("erase", TABLE, *WHICH, "--dry-run", "-o", "json"))
+    found = cdclake.record("erase", TABLE, *WHICH, "--dry-run")
     assert (found["done"], found["rows"], found["versions"], found["change_rows"]) == (False, 1, 2, 0)
     assert table.log.head() == 3
 
     refused = cdclake("erase", TABLE, *WHICH)
     assert refused.exit_code == 2
     assert "needs a confirmation" in refused.output
-    declined = cdclake.asked("erase", TABLE, *WHICH, answer="n")
+    declined = cdclake.at_terminal("erase", TABLE, *WHICH, answer="n")
     assert (declined.exit_code, "Nothing was changed." in declined.output) == (1, True)
     assert objects_containing(table, SECRET_NAME)
 
-    done = cdclake.asked("erase", TABLE, *WHICH, answer="y")
+    done = cdclake.at_terminal("erase", TABLE, *WHICH, answer="y")
     assert done.exit_code == 0, done.output
     assert "Done, as change 4: erased 1 rows of shop.orders" in done.output
     assert f"s3://{LAKE}/{table.layout.erasure_key(4)}" in done.output
@@ -112,7 +104,7 @@ def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert (again.exit_code, "There is nothing to erase." in again.output) == (0, True)
 
     assert SECRET_NAME.encode() in b"".join(in_raw().values())
-    raw = the_json(cdclake("erase", TABLE, *WHICH, "--raw", "--yes", "-o", "json"))
+    raw = cdclake.record("erase", TABLE, *WHICH, "--raw", "--yes")
     assert (raw["done"], raw["change"], raw["full_load_files"], raw["change_rows"]) == (True, 5, 1, 1)
     assert raw.keys() >= {"versions", "object_versions"}  # of the history, and of the bucket
     assert sorted(in_raw()) == [RAW_PREFIX + f"20240305-100{number}00000.parquet" for number in (1, 2)]
@@ -127,7 +119,7 @@ def test_a_session_looks_first_then_erases(table: ErasableTable, cdclake: Any) -
         (("--key", "Ulm", "--reason", "x"), "does not fit column id, whose type is bigint"),
     ],
 )
-def test_what_cannot_be_done_is_said_without_a_traceback(
+def test_a_wrong_erasure_is_an_error_without_a_traceback(
     table: ErasableTable, cdclake: Any, arguments: tuple[str, ...], said: str
 ) -> None:
     result = cdclake("erase", TABLE, *arguments)

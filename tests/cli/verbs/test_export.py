@@ -1,4 +1,4 @@
-"""`cdclake export` gives back the very files that a table had, from a folder or a bucket, whatever became of them."""
+"""`cdclake export` copies the files of any retained state, from a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CITIES = ("a/b", "100%", "né ü", None)
 
 
 def fill(table: TableOverTime) -> dict[int, dict[str, str]]:
-    """Three changes; what readers found after each, by number."""
+    """Make three changes; returns the hashes of the visible files after each, by number."""
     rows: list[dict[str, Any]] = [{"id": i, "city": city, "n": i} for i, city in enumerate(CITIES)]
     table.load(rows)
     found = {1: table.hashes()}
@@ -45,13 +45,11 @@ def table(tmp_path: Path) -> TableOverTime:
 
 @pytest.fixture
 def export(cdclake: Callable[..., Any], table: TableOverTime) -> Callable[..., Any]:
-    """The command on that table's lake."""
+    """The command, for this table."""
     return lambda *arguments: cdclake("export", TABLE, "--lake-bucket", table.location, *arguments)
 
 
-def test_each_state_is_exported_as_it_was_to_the_byte(
-    table: TableOverTime, export: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_each_state_is_exported_byte_for_byte(table: TableOverTime, export: Callable[..., Any], tmp_path: Path) -> None:
     then = fill(table)
     now = table.hashes()
     for change in (1, 2, 3):
@@ -67,7 +65,7 @@ def test_each_state_is_exported_as_it_was_to_the_byte(
     assert sorted(read["n"].to_pylist()) == [0, 1, 2, 3]
 
 
-def test_a_time_or_nothing_names_a_state_too(table: TableOverTime, export: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_time_or_the_default_names_a_state(table: TableOverTime, export: Callable[..., Any], tmp_path: Path) -> None:
     then = fill(table)
     assert export("--as-of", "2024-03-05T12:30:00Z", "--to", str(tmp_path / "at")).exit_code == 0
     assert hashes(tmp_path / "at") == then[2]
@@ -76,9 +74,7 @@ def test_a_time_or_nothing_names_a_state_too(table: TableOverTime, export: Calla
     assert hashes(tmp_path / "now") == then[3]
 
 
-def test_an_empty_folder_is_taken_and_one_that_is_not_is_left_alone(
-    table: TableOverTime, export: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_only_an_empty_folder_is_written_to(table: TableOverTime, export: Callable[..., Any], tmp_path: Path) -> None:
     then = fill(table)
     target = tmp_path / "out"
     target.mkdir()
@@ -100,7 +96,7 @@ def test_an_export_that_fails_leaves_nothing(table: TableOverTime, export: Calla
 
 
 @pytest.mark.parametrize("inside", ["shop/orders/copy", "_cdclake/copy", "shop/orders"])
-def test_the_lakes_own_folders_are_no_target(table: TableOverTime, export: Callable[..., Any], inside: str) -> None:
+def test_the_lakes_own_folders_are_refused(table: TableOverTime, export: Callable[..., Any], inside: str) -> None:
     fill(table)
     before = table.hashes()
     result = export("--as-of", "1", "--to", str(table.lake / inside))
@@ -119,7 +115,7 @@ def test_the_lakes_own_folders_are_no_target(table: TableOverTime, export: Calla
         ("1", "retained"),
     ],
 )
-def test_a_state_that_cannot_be_had_is_a_clear_error(
+def test_an_unavailable_state_is_a_clear_error(
     table: TableOverTime, export: Callable[..., Any], tmp_path: Path, as_of: str, words: str
 ) -> None:
     fill(table)
@@ -130,23 +126,23 @@ def test_a_state_that_cannot_be_had_is_a_clear_error(
     assert not (tmp_path / "out").exists()
 
 
-def test_progress_is_told_up_to_the_last_file(table: TableOverTime, tmp_path: Path) -> None:
+def test_progress_reaches_the_last_file(table: TableOverTime, tmp_path: Path) -> None:
     fill(table)
-    told: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
     export_table(
-        table.location, TABLE, str(tmp_path / "out"), change=1, progress=lambda done, count: told.append((done, count))
+        table.location, TABLE, str(tmp_path / "out"), change=1, progress=lambda done, count: seen.append((done, count))
     )
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.fixture
 def lake_bucket(monkeypatch: pytest.MonkeyPatch, cdclake: object) -> Iterator[str]:
-    """A versioned bucket and another one, in an embedded AWS that the environment points to."""
+    """A versioned bucket and another one, in an embedded AWS that the environment names."""
     with versioned_bucket(monkeypatch, "lake", "elsewhere"):
         yield "lake"
 
 
-def test_a_retired_state_comes_out_of_a_versioned_bucket_to_the_byte(
+def test_a_retired_state_is_exported_from_a_versioned_bucket_byte_for_byte(
     cdclake: Callable[..., Any], tmp_path: Path, lake_bucket: str
 ) -> None:
     table = TableOverTime(tmp_path / "source", COLUMNS, ITEM, bucket=lake_bucket)

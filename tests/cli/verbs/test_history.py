@@ -1,4 +1,4 @@
-"""`cdclake history`: the versions of a row, found without Spark."""
+"""`cdclake history` shows the versions of a row, without Spark."""
 
 from __future__ import annotations
 
@@ -39,20 +39,18 @@ def history(cdclake: Callable[..., Any], table: ErasableTable) -> Callable[..., 
     return lambda *arguments: cdclake("history", TABLE, "--lake-bucket", table.location, *arguments)
 
 
-def test_versions_come_by_time_the_newest_last(history: Callable[..., Any]) -> None:
-    result = history("--key", "2", "-o", "json")
-    assert result.exit_code == 0, result.output
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [(one["operation"], one["name"], one["validity_flag"]) for one in told] == [
+def test_versions_are_ordered_by_time_newest_last(history: Callable[..., Any]) -> None:
+    versions = [json.loads(line) for line in history("--key", "2", "-o", "json").stdout.splitlines()]
+    assert [(one["operation"], one["name"], one["validity_flag"]) for one in versions] == [
         ("insert", "name 2", 0),
         ("delete", "name 2", 0),
         ("insert", "again", 1),
     ]
-    assert [one["valid_to"] for one in told] == [*(one["valid_from"] for one in told[1:]), None]
-    assert [one["change_id"] for one in told] == [1, 2, 3]
+    assert [one["valid_to"] for one in versions] == [*(one["valid_from"] for one in versions[1:]), None]
+    assert [one["change_id"] for one in versions] == [1, 2, 3]
 
 
-def test_a_person_sees_a_table(history: Callable[..., Any]) -> None:
+def test_text_is_a_table(history: Callable[..., Any]) -> None:
     shown = history("--key", "1")
     assert shown.exit_code == 0, shown.output
     for text in ("History of shop.orders", "operation", "update", "changed", "Bonn", "null"):
@@ -60,13 +58,13 @@ def test_a_person_sees_a_table(history: Callable[..., Any]) -> None:
     assert "This key has no versions." in history("--key", "99").output
 
 
-def test_several_keys_come_one_after_the_other(table: ErasableTable) -> None:
+def test_versions_of_several_keys_are_ordered_by_key(table: ErasableTable) -> None:
     found = find_versions(TableLocation.at(table.location, TABLE), ["3", "1"])
     assert [one["id"] for one in found.rows] == [1, 1, 3]
     assert found.columns[5:] == ("id", "city", "name", "amount")
 
 
-def test_a_table_without_a_history_says_how_to_keep_one(tmp_path: Path, cdclake: Callable[..., Any]) -> None:
+def test_a_table_without_history_is_an_error_with_a_remedy(tmp_path: Path, cdclake: Callable[..., Any]) -> None:
     table = ErasableTable(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     table.load([row(1)])
     with pytest.raises(ConfigurationError, match=r"keeps no history.*--history"):
@@ -75,17 +73,15 @@ def test_a_table_without_a_history_says_how_to_keep_one(tmp_path: Path, cdclake:
     assert (result.exit_code, "Traceback" in result.output) == (2, False)
 
 
-def test_values_are_such_as_json_holds_and_as_diff_shows_them(tmp_path: Path, cdclake: Callable[..., Any]) -> None:
+def test_values_have_the_json_forms_of_diff(tmp_path: Path, cdclake: Any) -> None:
     kinds = {"id": pa.binary(), "day": pa.date32(), "at": pa.timestamp("us", "UTC")}
     kinds |= {"price": pa.decimal128(12, 10), "rate": pa.float32(), "most": pa.float64()}
     table = ErasableTable(tmp_path, pa.schema(kinds.items()), {"PrimaryKey": "id", "History": "true"})
     moment = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
     values = {"day": moment.date(), "at": moment, "price": Decimal(0), "rate": 0.1, "most": float("nan")}
     table.load([{"id": b"\xff\x00", **values}])
-    result = cdclake("history", TABLE, "--lake-bucket", table.location, "--key", "ff00", "-o", "json")
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert {name: told[name] for name in kinds} == {
+    version = cdclake.record("history", TABLE, "--lake-bucket", table.location, "--key", "ff00")
+    assert {name: version[name] for name in kinds} == {
         "id": "FF00",
         "day": "2024-03-05",
         "at": "2024-03-05T10:00:00.000000Z",
@@ -93,4 +89,4 @@ def test_values_are_such_as_json_holds_and_as_diff_shows_them(tmp_path: Path, cd
         "rate": 0.1,
         "most": "nan",
     }
-    assert told["valid_from"].endswith("Z")
+    assert version["valid_from"].endswith("Z")

@@ -1,6 +1,4 @@
-"""`cdclake plan` shows what a run would do, and does none of it."""
-
-import json
+"""`cdclake plan` shows what a run would do, and changes nothing."""
 
 import boto3
 
@@ -10,14 +8,12 @@ def put(*keys):
         boto3.client("s3").put_object(Bucket="cdclake-raw", Key=key, Body=b"x")
 
 
-def test_plan_tells_new_inactive_and_due_tables_apart_and_changes_nothing(cdclake, state):
+def test_plan_separates_new_inactive_and_due_tables_and_changes_nothing(cdclake, state):
     put("shop/store/LOAD00000001.csv", "shop/product/LOAD00000001.parquet", "shop/productorder/LOAD00000001.parquet")
     assert cdclake("tables", "activate", "shop.store").exit_code == 0
     assert cdclake("tables", "set", "shop.store", "--set", "FullLoadQuietMinutes=0").exit_code == 0
     before = {table.path: dict(table.item) for table in state.all()}
-    result = cdclake("plan", "--output", "json")
-    assert result.exit_code == 0, result.output
-    plan = {record["table"]: record for record in map(json.loads, result.stdout.splitlines())}
+    plan = {record["table"]: record for record in cdclake.records("plan")}
     assert {table: record["action"] for table, record in plan.items()} == {
         "shop.product": "none",
         "shop.productorder": "register",
@@ -27,11 +23,10 @@ def test_plan_tells_new_inactive_and_due_tables_apart_and_changes_nothing(cdclak
     assert {table.path: dict(table.item) for table in state.all()} == before
 
 
-def test_plan_tells_what_a_person_must_do_and_what_a_table_waits_for(cdclake, state):
+def test_plan_shows_the_action_needed_and_what_a_table_waits_for(cdclake, state):
     put("shop/store/LOAD00000001.csv", "shop/product/LOAD00000001.parquet", "shop/productorder/LOAD00000001.parquet")
     cdclake("tables", "activate", "shop.store")
-    result = cdclake("plan", "--output", "json")
-    plan = {record["table"]: record for record in map(json.loads, result.stdout.splitlines())}
+    plan = {record["table"]: record for record in cdclake.records("plan")}
     assert (plan["shop.store"]["kind"], plan["shop.store"]["action"]) == ("waiting", "none")
     assert "full load still arriving" in plan["shop.store"]["reason"]
     assert plan["shop.store"]["to_do"] == ""
@@ -40,7 +35,7 @@ def test_plan_tells_what_a_person_must_do_and_what_a_table_waits_for(cdclake, st
         assert f"cdclake tables activate {table}" in plan[table]["to_do"]
 
 
-def test_plan_as_a_table_gives_the_reason(cdclake, state):
+def test_plan_as_a_table_shows_the_reason(cdclake, state):
     put("shop/store/LOAD00000001.csv")
     result = cdclake("plan", "--table", "shop.store")
     assert result.exit_code == 0

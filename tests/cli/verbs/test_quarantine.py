@@ -1,8 +1,7 @@
-"""`cdclake quarantine`: bad rows are listed, shown, and taken after all."""
+"""`cdclake quarantine` lists, shows and releases bad rows."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +26,7 @@ COLUMNS = pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
 
 @pytest.fixture
 def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TableOverTime]:
-    """A registered table whose prices are too wide for what somebody declared."""
+    """A registered table whose prices are too wide for its declared schema."""
     with versioned_bucket(monkeypatch, LAKE, RAW):
         item = {"PrimaryKey": "id", "Schema": "id bigint, price decimal(4,2)", "MaxQuarantinedRows": "5"}
         table = TableOverTime(tmp_path, COLUMNS, item, bucket=LAKE)
@@ -41,36 +40,32 @@ def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monke
         yield table
 
 
-def lines(result: Any) -> list[dict[str, Any]]:
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-def test_a_session_lists_shows_mends_and_releases(table: TableOverTime, cdclake: Any) -> None:
-    (listed,) = lines(cdclake("quarantine", "list", "-o", "json"))
+def test_a_session_lists_shows_fixes_and_releases(table: TableOverTime, cdclake: Any) -> None:
+    (listed,) = cdclake.records("quarantine", "list")
     assert (listed["table"], listed["change"], listed["raw_file"], listed["rows"]) == (TABLE, 1, LOAD, 3)
     assert "A value of column price is not a valid decimal(4,2)" in cdclake("quarantine", "list", TABLE).stdout
-    shown = lines(cdclake("quarantine", "show", TABLE, "-o", "json", "--limit", "2"))
+    shown = cdclake.records("quarantine", "show", TABLE, "--limit", "2")
     assert [(one["row"], one["content"]["price"]) for one in shown] == [(1, "2222.50"), (2, "3333.50")]
     text = cdclake("quarantine", "show", TABLE, "--limit", "2")
     assert "id=2, price=2222.50" in text.stdout
+    assert [line.split()[2] for line in text.stdout.splitlines() if LOAD in line] == ["2", "3"]  # JSON counts from 0
     assert "1 more rows; --limit shows more" in text.output
     assert "There are no quarantined rows." in cdclake("quarantine", "show", TABLE, "--change", "7").output
     for verb in ("list", "show"):
-        assert cdclake("quarantine", verb, f"{TABLE}s").exit_code == 2  # nobody knows it
+        assert cdclake("quarantine", verb, f"{TABLE}s").exit_code == 2  # not registered
 
     wide = "id bigint, price decimal(10,2)"
     assert cdclake("tables", "set", TABLE, "--schema", wide).exit_code == 0
     dry = cdclake("quarantine", "release", TABLE, "--dry-run")
     assert (dry.exit_code, "Dry run: nothing was changed" in dry.output) == (0, True)
     assert table.log.head() == 1
-    done = cdclake.asked("quarantine", "release", TABLE, "--reason", "wider", answer="y")
+    done = cdclake.at_terminal("quarantine", "release", TABLE, "--reason", "wider", answer="y")
     assert done.exit_code == 0, done.output
     assert "Done, as change 2: 2 rows inserted" in done.output
     assert "1 still bad." in done.output
     assert table.log.snapshot(2).rows == 3
     assert table.log.record(2).reason == "wider"
-    (left,) = lines(cdclake("quarantine", "list", TABLE, "-o", "json"))
+    (left,) = cdclake.records("quarantine", "list", TABLE)
     assert (left["change"], left["rows"]) == (2, 1)
     unknown = cdclake("quarantine", "release", TABLE, "--file", "another.csv", "--yes")
     assert (unknown.exit_code, "another.csv has no quarantined rows" in unknown.output) == (2, True)

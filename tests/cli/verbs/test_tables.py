@@ -1,4 +1,4 @@
-"""`cdclake tables`: what is listed, what can be set, and what is refused."""
+"""`cdclake tables` lists, shows and configures tables, and refuses invalid settings."""
 
 import json
 
@@ -18,9 +18,8 @@ def test_list_shows_every_table_by_name(cdclake, state):
     assert cdclake("tables", "list").stdout == result.stdout
 
 
-def test_json_is_one_object_a_line(cdclake, state):
-    lines = cdclake("tables", "--output", "json").stdout.splitlines()
-    records = [json.loads(line) for line in lines]
+def test_json_has_one_object_per_line(cdclake, state):
+    records = cdclake.records("tables")
     assert [record["table"] for record in records] == ["shop.product", "shop.store"]
     assert records[1]["active"] is False
     assert records[1]["item"][Attribute.PATH] == STORE
@@ -28,25 +27,23 @@ def test_json_is_one_object_a_line(cdclake, state):
 
 def test_tables_of_another_raw_location_are_not_listed(cdclake, state):
     state.register(TableState.new("other-raw", "shop/", "store/"))
-    listed = cdclake("tables", "-o", "json").stdout.splitlines()
-    assert len(listed) == 2
-    (other,) = cdclake("tables", "-o", "json", "--raw-bucket", "other-raw").stdout.splitlines()
-    assert json.loads(other)["item"][Attribute.BUCKET] == "other-raw"
+    assert len(cdclake.records("tables")) == 2
+    assert cdclake.record("tables", "--raw-bucket", "other-raw")["item"][Attribute.BUCKET] == "other-raw"
 
 
-def test_raw_location_comes_from_the_environment_too(cdclake, state):
+def test_the_raw_location_can_come_from_the_environment(cdclake, state):
     state.register(TableState.new("other-raw", "dms/shop/", "store/"))
-    result = cdclake("tables", "-o", "json", CDCLAKE_RAW_BUCKET="other-raw", CDCLAKE_RAW_PREFIX="/dms")
-    assert json.loads(result.stdout)["table"] == "shop.store"
+    record = cdclake.record("tables", CDCLAKE_RAW_BUCKET="other-raw", CDCLAKE_RAW_PREFIX="/dms")
+    assert record["table"] == "shop.store"
 
 
-def test_an_empty_state_table_says_what_to_do(cdclake, state):
+def test_an_empty_list_has_a_hint(cdclake, state):
     result = cdclake("tables", "--raw-bucket", "nothing-here")
     assert result.exit_code == 0
     assert "cdclake run" in result.output
 
 
-def test_set_changes_what_is_named_and_nothing_else(cdclake, state):
+def test_set_changes_only_the_named_settings(cdclake, state):
     before = dict(state.get(STORE).item)
     result = cdclake(
         "tables",
@@ -71,7 +68,7 @@ def test_set_changes_what_is_named_and_nothing_else(cdclake, state):
     }
 
 
-def test_set_registers_a_table_that_has_no_folder_and_leaves_a_registered_one_registered(cdclake, state):
+def test_set_registers_a_table_without_folder_once(cdclake, state):
     arguments = ("tables", "set", "shop.voucher", "--register")
     assert cdclake(*arguments, "--set", "CdcPath=cdc").exit_code == 0
     assert cdclake(*arguments, "--primary-key", "id").exit_code == 0
@@ -80,7 +77,7 @@ def test_set_registers_a_table_that_has_no_folder_and_leaves_a_registered_one_re
     assert item[Attribute.ACTIVE_FLAG] == "false"
 
 
-def test_set_turns_the_history_on_and_off(cdclake, state):
+def test_set_turns_history_on_and_off(cdclake, state):
     for option, value in (("--history", "true"), ("--no-history", "false")):
         assert cdclake("tables", "set", "shop.store", option).exit_code == 0
         assert state.get(STORE).item[Attribute.HISTORY] == value
@@ -95,7 +92,7 @@ def test_activate_and_pause_turn_a_table_on_and_off(cdclake, state):
     assert not state.get(STORE).active
 
 
-def test_a_table_can_be_turned_off_whatever_is_wrong_with_its_settings(cdclake, state):
+def test_a_table_with_wrong_settings_can_be_turned_off(cdclake, state):
     state.set_attributes(STORE, {"ActiveFlag": "true", "LateWindowHours": "some"})
     assert cdclake("tables", "pause", "shop.store").exit_code == 0
     assert not state.get(STORE).active
@@ -121,7 +118,7 @@ def test_a_table_can_be_turned_off_whatever_is_wrong_with_its_settings(cdclake, 
         (["activate", "shop.orders"], "not registered"),
     ],
 )
-def test_what_the_jobs_could_not_read_is_refused_and_changes_nothing(cdclake, state, arguments, message):
+def test_an_invalid_setting_is_refused_and_changes_nothing(cdclake, state, arguments, message):
     before = dict(state.get(STORE).item)
     result = cdclake("tables", *arguments)
     assert result.exit_code == 2
@@ -131,45 +128,44 @@ def test_what_the_jobs_could_not_read_is_refused_and_changes_nothing(cdclake, st
     assert dict(state.get(STORE).item) == before
 
 
-def test_no_state_table_is_told_with_its_name(cdclake, aws):
+def test_a_missing_state_table_is_named(cdclake, aws):
     result = cdclake("tables", "--state-table", "Elsewhere")
     assert result.exit_code == 2
     assert "Elsewhere" in result.stderr
     assert boto3.client("dynamodb").list_tables()["TableNames"] == []
 
 
-def test_unfreeze_lets_a_frozen_table_go_on(cdclake, state):
+def test_unfreeze_lets_a_frozen_table_continue(cdclake, state):
     path = "cdclake-raw/shop/store/"
     state.record_run(path, {"LastPending": '{"batch_files": 1}'})
     dry = cdclake("tables", "unfreeze", "shop.store", "--dry-run")
     assert (dry.exit_code, '{"batch_files": 1}' in dry.output) == (0, True)
     assert cdclake("tables", "unfreeze", "shop.store").exit_code == 2  # needs a confirmation
-    assert cdclake.asked("tables", "unfreeze", "shop.store", answer="n").exit_code == 1
+    assert cdclake.at_terminal("tables", "unfreeze", "shop.store", answer="n").exit_code == 1
     assert state.get(path).item["LastPending"] == '{"batch_files": 1}'
     assert cdclake("tables", "unfreeze", "shop.store", "--yes").exit_code == 0
     assert state.get(path).item["LastPending"] == "null"
 
 
-def test_show_tells_settings_state_and_what_is_in_the_lake(cdclake, store):
+def test_show_prints_settings_state_and_the_lake_table(cdclake, store):
     shown = cdclake("tables", "show", "shop.store")
     assert shown.exit_code == 0, shown.output
     for text in ("ActiveFlag", "LastChangeId", "s3://cdclake-lake/shop/store/", "bigint"):
         assert text in shown.stdout
-    (line,) = cdclake("tables", "show", "shop.store", "-o", "json").stdout.splitlines()
-    told = json.loads(line)
-    assert told["active"] is True
-    lake = told["lake"]
+    record = cdclake.record("tables", "show", "shop.store")
+    assert record["active"] is True
+    lake = record["lake"]
     assert (lake["change"], lake["rows"], lake["files"], lake["first_retained"]) == (3, 70, 2, 1)
     assert lake["columns"] == [{"name": "id", "type": "bigint"}]
 
 
-def test_show_of_a_table_that_is_not_in_the_lake_yet(cdclake, state):
-    (line,) = cdclake("tables", "show", "shop.store", "-o", "json").stdout.splitlines()
-    assert (json.loads(line)["lake"]["change"], json.loads(line)["lake"]["first_retained"]) == (0, None)
+def test_show_of_a_table_that_is_not_in_the_lake(cdclake, state):
+    lake = cdclake.record("tables", "show", "shop.store")["lake"]
+    assert (lake["change"], lake["first_retained"]) == (0, None)
     assert cdclake("tables", "show", "shop.store").exit_code == 0
 
 
-def test_settings_come_from_a_file_and_options_count_before_it(cdclake, state, tmp_path):
+def test_options_override_settings_from_a_file(cdclake, state, tmp_path):
     file = tmp_path / "table.json"
     file.write_text(json.dumps({Attribute.PRIMARY_KEY: "code", Attribute.HISTORY: "true"}))
     result = cdclake("tables", "set", "shop.store", "--from", str(file), "--primary-key", "id")
@@ -182,13 +178,13 @@ def test_settings_come_from_a_file_and_options_count_before_it(cdclake, state, t
     ("text", "words"),
     [
         ("no JSON", "is not JSON"),
-        ('["PrimaryKey"]', "no JSON object"),
+        ('["PrimaryKey"]', "is not a JSON object"),
         ('{"MaxQuarantinedRows": 5}', "MaxQuarantinedRows in"),
         ('{"LeaseHolder": "me"}', "is not a setting"),
         ('{"History": "perhaps"}', "History"),
     ],
 )
-def test_a_file_that_holds_no_settings_is_refused(cdclake, state, tmp_path, text, words):
+def test_a_file_without_settings_is_refused(cdclake, state, tmp_path, text, words):
     file = tmp_path / "table.json"
     file.write_text(text)
     before = dict(state.get(STORE).item)

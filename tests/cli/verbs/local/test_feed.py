@@ -30,7 +30,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_one_others(feed: Command, tmp_path: Path) -> None:
+def test_the_same_seed_generates_the_same_bytes(feed: Command, tmp_path: Path) -> None:
     made = []
     for number, seed in enumerate(("1", "1", "2")):
         raw, expected = tmp_path / f"raw-{number}", tmp_path / f"expected-{number}"
@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(feed: Command
     assert not made[0][0].items() & made[2][0].items()
 
 
-def test_rounds_written_one_by_one_are_the_feed_written_at_once(feed: Command, tmp_path: Path) -> None:
+def test_rounds_written_one_by_one_equal_the_feed_written_at_once(feed: Command, tmp_path: Path) -> None:
     options = ("--rounds", "2", "--late", "1", "--repeated", "1", *SMALL)
     for folder, rounds in (("whole", [()]), ("parts", [("--only-round", "1"), ("--only-round", "2")])):
         for one in rounds:
@@ -57,7 +57,7 @@ def test_rounds_written_one_by_one_are_the_feed_written_at_once(feed: Command, t
     assert special == ["again", "full load", "late", "repeated"]
 
 
-def test_the_answer_tells_what_was_written_and_what_to_set(feed: Command, tmp_path: Path) -> None:
+def test_the_result_reports_the_files_and_the_attributes_to_set(feed: Command, tmp_path: Path) -> None:
     place = (str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"))
     done = feed(*place, *SMALL, "--fault", "bad-rows", "--output", "json")
     answer = json.loads(done.stdout)
@@ -84,7 +84,7 @@ def test_a_bucket_gets_the_files_below_its_prefix(feed: Command, aws: None, tmp_
     assert {one["key"] for one in json.loads((tmp_path / "bucket" / "feed.json").read_text())["faults"]} < set(keys)
 
 
-def test_settings_come_from_a_file_and_one_by_one(feed: Command, tmp_path: Path) -> None:
+def test_settings_come_from_a_file_and_from_options(feed: Command, tmp_path: Path) -> None:
     (tmp_path / "dms.json").write_text('{"DataFormat": "csv", "CsvDelimiter": ";", "AddColumnName": true}')
     (tmp_path / "columns.txt").write_text("key bigint, city string, at time\n")
     place = (str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"))
@@ -127,7 +127,7 @@ def test_settings_come_from_a_file_and_one_by_one(feed: Command, tmp_path: Path)
         (("--transaction-rows", "0"), "transaction_rows is 0"),
     ],
 )
-def test_what_cannot_be_made_is_refused(feed: Command, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_an_impossible_feed_is_refused(feed: Command, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     done = feed(str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"), *SMALL, *arguments)
     assert done.exit_code == 2, done.output
     assert words in done.stderr
@@ -143,7 +143,7 @@ def test_names_that_go_backwards_need_a_sequence(feed: Command, tmp_path: Path) 
     assert feed(str(tmp_path / "raw"), *arguments, "--set", "HeaderColumns=AR_H_CHANGE_SEQ").exit_code == 0
 
 
-def test_two_files_of_one_name_are_refused(feed: Command, tmp_path: Path) -> None:
+def test_two_files_with_the_same_name_are_refused(feed: Command, tmp_path: Path) -> None:
     zone = ("--set", "DatePartitionEnabled=true", "--set", "DatePartitionTimezone=Europe/Berlin")
     more = ("--set", "HeaderColumns=AR_H_CHANGE_SEQ", "--files", "80", "--changes", "80", "--rows", "5")
     place = (str(tmp_path / "raw"), "--expected", str(tmp_path / "expected"), "--start", "2024-10-27T00:00:00")

@@ -1,4 +1,4 @@
-"""The commands around a real database, as far as they go without one; the rest is tested with a server."""
+"""The verbs that need a database server, as far as they go without one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cdclake.devkit.dms.settings import BeforeImages, DataFormat, settings_from
 from cdclake.devkit.shop import mariadb
 
 
-def test_without_a_server_the_sample_database_is_passed_over_with_a_word(cdclake, monkeypatch, tmp_path):
+def test_without_a_server_the_sample_database_is_skipped(cdclake, monkeypatch, tmp_path):
     monkeypatch.setattr(mariadb, "_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     result = cdclake("local", "sample-db")
@@ -18,20 +18,20 @@ def test_without_a_server_the_sample_database_is_passed_over_with_a_word(cdclake
     assert "apt-get install" in result.output
 
 
-def test_a_replication_is_by_default_what_the_samples_task_is():
+def test_the_default_settings_equal_those_of_the_sample_task():
     settings = settings_from(SETTINGS)
     assert (settings.data_format, settings.before_images) == (DataFormat.PARQUET, BeforeImages.PRIMARY_KEY)
     assert settings.header_columns == ("AR_H_CHANGE_SEQ",)
 
 
 @pytest.mark.parametrize("setting", ["NoSuchThing=1", "DataFormat=avro", "CdcMaxBatchInterval=0"])
-def test_a_replication_refuses_settings_that_dms_does_not_have(cdclake, tmp_path, setting):
+def test_settings_that_dms_does_not_have_are_refused(cdclake, tmp_path, setting):
     result = cdclake("local", "replicate", "shop", "--folder", str(tmp_path), "--set", setting)
     assert result.exit_code == 2
     assert setting.partition("=")[0] in result.output
 
 
-def test_a_replication_of_a_source_that_is_not_there_asks_to_be_run_again(cdclake, tmp_path):
+def test_an_unreachable_source_asks_to_run_again(cdclake, tmp_path):
     result = cdclake("local", "replicate", "shop", "--folder", str(tmp_path), "--socket", str(tmp_path / "none"))
     assert result.exit_code == 4
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`cdclake local`: the sample files; the service itself is tested with the embedded AWS."""
+"""`cdclake local sample`, and the arguments of `cdclake local serve`."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_sample_refuses_a_file_as_folder(cdclake, tmp_path):
     assert result.exit_code == 2
 
 
-def test_serve_refuses_what_is_no_port(cdclake):
+def test_serve_refuses_an_invalid_port(cdclake):
     assert cdclake("local", "serve", "--port", "70000").exit_code == 2
 
 

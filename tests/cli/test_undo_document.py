@@ -1,4 +1,4 @@
-"""The commands of docs/undo.md, typed one after the other, do what the document says."""
+"""The commands of docs/undo.md, run in order, do what the document says."""
 
 import shlex
 
@@ -25,7 +25,7 @@ def test_the_documents_session_goes_as_it_says(cdclake, state):
     table.change(rows=50)
     table.change(rows=20, retired=(first.added[0].path,))
     for arguments in commands("cdclake", [ROOT / "docs" / "undo.md"]):
-        result = cdclake.asked(*arguments, answer="y")
+        result = cdclake.at_terminal(*arguments, answer="y")
         assert result.exit_code == 0, (shlex.join(arguments), result.output)
     kinds = [(record.kind.value, record.content_change) for record in table.log.records(4, table.log.head())]
     assert kinds == [("rollback", 2), ("reapply", 3), ("rollback", 1)]

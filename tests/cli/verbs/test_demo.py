@@ -1,4 +1,4 @@
-"""What `cdclake demo` prints of a report; the demonstration itself is tested end to end."""
+"""How `cdclake demo` prints a report; the demo itself has an end-to-end test."""
 
 import json
 
@@ -33,13 +33,13 @@ def test_text_has_a_table_for_each_step_and_the_verdict(report, capsys):
     assert "Equal to the source: yes" in out
 
 
-def test_text_fits_a_terminal_of_eighty_columns(report, capsys):
+def test_text_fits_80_columns(report, capsys):
     show(report, OutputFormat.TABLE)
     tables = [line.rstrip() for line in capsys.readouterr().out.splitlines() if "registered" not in line]
     assert max(map(len, tables)) <= 80
 
 
-def test_a_difference_is_shouted(capsys):
+def test_a_difference_is_prominent(capsys):
     steps = (step("shop.store", "round one", HOURLY, "checksums differ"),)
     show(DemoReport(("shop.store",), steps, 1.0), OutputFormat.TABLE)
     out = capsys.readouterr().out
