@@ -1,4 +1,4 @@
-"""Runs in a process of their own, which may be killed. Forked from one that has everything imported."""
+"""Runs in child processes, which may be killed. They are forked from a process that has imported everything."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ import multiprocessing
 import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.crash.actor import Actor
 from tests.crash.faults import Injector
+from tests.crash.runner import Runner
 from tests.crash.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-    from tests.crash.actor import Task
     from tests.crash.faults import Point
+    from tests.crash.runner import RunSpec
 
 TIMEOUT_SECONDS = 60
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.crash.warm"])
+_FORKS.set_forkserver_preload(["tests.crash.preload"])
 
 
-class Ending(NamedTuple):
-    """How a child ended.
+class Outcome(NamedTuple):
+    """The outcome of a child process.
 
     Attributes:
-        killed: Whether by SIGKILL.
-        struck: Name of the call at which it killed itself; empty if it did not.
-        error: Traceback of what it raised; empty if nothing.
+        killed: Whether SIGKILL ended it.
+        hit: Name of the call at which it killed itself; empty if it did not.
+        error: Traceback of its exception; empty if there was none.
     """
 
     killed: bool
-    struck: str
+    hit: str
     error: str
 
 
 class Child:
-    """A run in a process of its own.
+    """A run in a child process.
 
     Args:
-        scenario: Name of the scenario whose run it makes.
-        task: What the run is given.
+        scenario: Name of the scenario.
+        spec: The run's specification.
         point: Where it kills itself; None: nowhere.
     """
 
-    def __init__(self, scenario: str, task: Task, point: Point | None) -> None:
-        self._telling, told = _FORKS.Pipe(duplex=False)
-        self._process: BaseProcess = _FORKS.Process(target=_run, args=(scenario, task, point, told), daemon=True)
+    def __init__(self, scenario: str, spec: RunSpec, point: Point | None) -> None:
+        self._receiver, sender = _FORKS.Pipe(duplex=False)
+        self._process: BaseProcess = _FORKS.Process(target=_run, args=(scenario, spec, point, sender), daemon=True)
         self._process.start()
-        told.close()
+        sender.close()
 
     @property
     def pid(self) -> int:
@@ -57,7 +57,7 @@ class Child:
         assert self._process.pid is not None
         return self._process.pid
 
-    def wait(self) -> Ending:
+    def wait(self) -> Outcome:
         """Wait for its end."""
         self._process.join(TIMEOUT_SECONDS)
         code = self._process.exitcode
@@ -66,25 +66,25 @@ class Child:
             self._process.join()
             message = f"A run did not end within {TIMEOUT_SECONDS} seconds"
             raise TimeoutError(message)
-        told = _received(self._telling)
-        self._telling.close()
-        return Ending(killed=code < 0, struck=told.get("struck", ""), error=told.get("error", ""))
+        messages = _receive_all(self._receiver)
+        self._receiver.close()
+        return Outcome(killed=code < 0, hit=messages.get("hit", ""), error=messages.get("error", ""))
 
 
-def _received(telling: Connection) -> dict[str, str]:
-    found = {}
-    while telling.poll():
+def _receive_all(receiver: Connection) -> dict[str, str]:
+    messages = {}
+    while receiver.poll():
         try:
-            kind, text = telling.recv()
+            kind, text = receiver.recv()
         except EOFError:
             break
-        found[kind] = text
-    return found
+        messages[kind] = text
+    return messages
 
 
-def _run(scenario: str, task: Task, point: Point | None, telling: Connection) -> None:
-    injector = Injector(point, about_to_die=lambda call: telling.send(("struck", call)))
+def _run(scenario: str, spec: RunSpec, point: Point | None, sender: Connection) -> None:
+    injector = Injector(point, before_kill=lambda call: sender.send(("hit", call)))
     try:
-        SCENARIOS[scenario].run(Actor(task, injector))
-    except Exception:  # noqa: BLE001 - the test is told of any
-        telling.send(("error", traceback.format_exc()))
+        SCENARIOS[scenario].run(Runner(spec, injector))
+    except Exception:  # noqa: BLE001 - the test reports any error
+        sender.send(("error", traceback.format_exc()))

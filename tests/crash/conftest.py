@@ -1,4 +1,4 @@
-"""Worlds for the crash tests, and the table at their end."""
+"""Environments for the crash tests, and the summary table at their end."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.crash.worlds import FolderWorld, aws_world
+from tests.crash.environments import FolderEnvironment, aws_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from tests.crash.matrix import Tally
-    from tests.crash.worlds import World
+    from tests.crash.environments import Environment
+    from tests.crash.trials import Tally
 
 _MEMORY = Path("/dev/shm")
 _PROPERTY = "crash tally"
 JSON_PATH = "CDCLAKE_CRASH_JSON"
-"""Environment variable: file to write the table to, as JSON."""
+"""Environment variable: file for the summary table as JSON."""
 
 
 @pytest.fixture
-def new_world() -> Callable[[str], AbstractContextManager[tuple[World, Path]]]:
-    """Gives an empty world of a kind of store, and an empty folder."""
+def new_environment() -> Callable[[str], AbstractContextManager[tuple[Environment, Path]]]:
+    """Creates an empty environment on a kind of store, and an empty folder."""
 
     @contextmanager
-    def make(store: str) -> Iterator[tuple[World, Path]]:
+    def make(store: str) -> Iterator[tuple[Environment, Path]]:
         with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as name:
             folder, files = Path(name), Path(name) / "files"
             files.mkdir()
             if store == "folder":
-                yield FolderWorld(folder), files
+                yield FolderEnvironment(folder), files
                 return
-            with aws_world(versioned=store == "versioned bucket") as world:
-                yield world, files
+            with aws_environment(versioned=store == "versioned bucket") as environment:
+                yield environment, files
 
     return make
 
 
 @pytest.fixture
-def keep_tally(record_property: Callable[[str, object], None]) -> Callable[[Tally], None]:
-    """Takes down what came of a test's trials, for the table."""
+def record_tally(record_property: Callable[[str, object], None]) -> Callable[[Tally], None]:
+    """Records the results of a test's trials for the summary table."""
 
     def keep(tally: Tally) -> None:
         record_property(_PROPERTY, {**asdict(tally), "survived": tally.survived})
@@ -56,8 +56,8 @@ def keep_tally(record_property: Callable[[str, object], None]) -> Callable[[Tall
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print what came of all trials."""
-    reports = [report for found in terminalreporter.stats.values() for report in found]
+    """Print the results of all trials."""
+    reports = [report for group in terminalreporter.stats.values() for report in group]
     properties = [
         pair for report in reports if getattr(report, "when", "") == "call" for pair in report.user_properties
     ]
@@ -66,7 +66,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         return
     tallies.sort(key=lambda tally: (tally["store"], tally["scenario"]))
     line = "{:<17} {:<22} {:<19} {:>6} {:>6} {:>9} {:>8}"
-    terminalreporter.section("crash tests: faults struck, and survived")
+    terminalreporter.section("crash tests: faults hit, and survived")
     terminalreporter.write_line(line.format("store", "run", "fault", "calls", "tried", "survived", "seconds"))
     for tally in tallies:
         values = (tally[name] for name in ("store", "scenario", "fault", "calls", "tried", "survived"))

@@ -1,7 +1,7 @@
-"""Faults at the calls of a run: where they strike, and what they do.
+"""Injects faults into the calls of a run.
 
-A run's calls are counted 1, 2, 3, ... as it makes them, reads and writes alike. A fault strikes at one of them, so a
-test that tries 1, 2, 3, ... until a run ends without having been struck has tried every call there is.
+Calls are counted 1, 2, 3, ... as the run makes them, reads and writes alike. A fault hits one of them. A test that
+tries 1, 2, 3, ... until a run ends before its fault has tried every call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 READS = frozenset({"all", "get", "is_retained", "list", "list_folders", "open"})
-"""Calls that change nothing. One that is not named here is taken to change something."""
+"""Calls that change nothing. All others count as writes."""
 _INJECTED = "injected by a test"
 
 
@@ -36,26 +36,26 @@ class Fault(Enum):
     """What happens at a call."""
 
     KILLED_BEFORE = "killed before"
-    """SIGKILL; the call is not carried out."""
+    """SIGKILL before the call is executed."""
     KILLED_AFTER = "killed after"
-    """SIGKILL once the call has been carried out."""
+    """SIGKILL after the call was executed."""
     RAISES = "raises"
-    """The call is not carried out and raises."""
-    ANSWER_LOST = "answer lost"
-    """The call is carried out, and raises."""
+    """The call raises without being executed."""
+    RESPONSE_LOST = "response lost"
+    """The call is executed, and raises."""
     PAUSED = "paused"
-    """The process stands still before the call for longer than its lease lasts, while others go on without it."""
+    """The process pauses before the call for longer than its lease, while other runs continue."""
     CONNECTION_DROPPED = "connection dropped"
-    """The request is carried out and the connection closed without an answer, whereupon clients send it again."""
+    """The request is executed, and the connection closed without a response. Clients then repeat the request."""
 
     @property
     def kills(self) -> bool:
         return self in {Fault.KILLED_BEFORE, Fault.KILLED_AFTER}
 
     @property
-    def strikes_after(self) -> bool:
-        """Whether the call has been carried out by then."""
-        return self in {Fault.KILLED_AFTER, Fault.ANSWER_LOST, Fault.CONNECTION_DROPPED}
+    def is_after_call(self) -> bool:
+        """Whether the call is executed before the fault."""
+        return self in {Fault.KILLED_AFTER, Fault.RESPONSE_LOST, Fault.CONNECTION_DROPPED}
 
 
 @dataclass(frozen=True)
@@ -64,78 +64,78 @@ class Point:
 
     Attributes:
         call: Number of the call, from 1.
-        changes_only: Whether only calls that change something are counted.
+        writes_only: Whether reads are not counted.
     """
 
     fault: Fault
     call: int
-    changes_only: bool
+    writes_only: bool
 
 
 class Injector:
-    """Counts a run's calls and strikes at one of them.
+    """Counts a run's calls, and injects a fault into one of them.
 
     Args:
-        point: Where; None: nowhere.
-        about_to_die: Called with the name of the call right before the process kills itself.
-        meanwhile: What others do while the process is paused.
+        point: The fault; None: none.
+        before_kill: Called with the name of the call right before the process kills itself.
+        meanwhile: What other runs do while the process is paused.
 
     Attributes:
-        calls: So many were counted.
-        struck: Name of the call that was struck; empty if none was yet.
+        calls: Number of calls counted so far.
+        hit: Name of the call that was hit; empty if none was hit yet.
     """
 
     def __init__(
         self,
         point: Point | None = None,
-        about_to_die: Callable[[str], object] = lambda _: None,
+        before_kill: Callable[[str], object] = lambda _: None,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
         self._point = point
-        self._about_to_die = about_to_die
+        self._about_to_die = before_kill
         self._meanwhile = meanwhile
         self._lock = Lock()
         self.calls = 0
-        self.struck = ""
+        self.hit = ""
 
-    def call(self, name: str, place: str, do: Callable[[], Value], error: Callable[[Fault], Exception]) -> Value:
-        """Make a call, or what the fault makes of it.
+    def call(self, name: str, target: str, do: Callable[[], Value], error: Callable[[Fault], Exception]) -> Value:
+        """Make a call, with the fault if it is hit.
 
         Args:
-            name: Of the call.
-            place: The key or path that it is for, for people.
-            do: Carries the call out.
-            error: What it raises if it fails.
+            name: Name of the call.
+            target: Its key or path, for messages.
+            do: Executes the call.
+            error: Creates the error for a failed call.
         """
         point = self._point
         with self._lock:
-            is_counted = not (point and point.changes_only and name in READS)
+            is_counted = not (point and point.writes_only and name in READS)
             self.calls += is_counted
-            is_struck = point is not None and is_counted and self.calls == point.call
-            if is_struck:
-                self.struck = f"{name} {place}".strip()
-        if point is None or not is_struck:
+            is_hit = point is not None and is_counted and self.calls == point.call
+            if is_hit:
+                self.hit = f"{name} {target}".strip()
+        if point is None or not is_hit:
             return do()
         if point.fault is Fault.PAUSED:
             self._meanwhile()
             return do()
-        if point.fault.strikes_after:
+        if point.fault.is_after_call:
             do()
         if point.fault.kills:
-            self._about_to_die(self.struck)
+            self._about_to_die(self.hit)
             kill(os.getpid())
         raise error(point.fault)
 
 
 def kill(pid: int) -> None:
-    """End a process as the kernel does when memory runs out; does not return if it is this one."""
+    """Kill a process as the kernel does when memory is exhausted; does not return if it is this one."""
     os.kill(pid, signal.SIGKILL)
     if pid == os.getpid():
         time.sleep(60)
 
 
 class FaultyPort:
-    """A port whose every call may be struck."""
+    """A port with faults injected into its calls."""
 
     def __init__(self, port: object, injector: Injector) -> None:
         self._port = port
@@ -149,31 +149,31 @@ class FaultyPort:
                 result = method(*arguments, **named)
                 return iter(list(result)) if hasattr(result, "__next__") else result  # a listing is one call
 
-            place = next((text for text in arguments if isinstance(text, str)), "")
-            return self._injector.call(name, place, do, lambda fault: _port_error(name, fault))
+            target = next((text for text in arguments if isinstance(text, str)), "")
+            return self._injector.call(name, target, do, lambda fault: _port_error(name, fault))
 
         return call
 
 
 def _port_error(name: str, fault: Fault) -> Exception:
-    """What the ports say that the call raises."""
-    if name == "put_if_absent" and fault is Fault.ANSWER_LOST:
-        return CommitStateUnknownError(f"It cannot be told whether it was written, {_INJECTED}")
+    """The error that the port's contract allows for the call."""
+    if name == "put_if_absent" and fault is Fault.RESPONSE_LOST:
+        return CommitStateUnknownError(f"The object may have been written or not, {_INJECTED}")
     if name == "start" and fault is Fault.RAISES:
         return JobRunError(f"The job was not started, {_INJECTED}")
-    return RetryableError(f"No answer to {name}, {_INJECTED}")
+    return RetryableError(f"No response to {name}, {_INJECTED}")
 
 
 @dataclass(frozen=True)
 class FaultyFiles:
-    """A folder as tasks see it, where opening, writing and closing a file may be struck."""
+    """A `FileSystemSpec` with faults injected into opening, writing and closing files."""
 
     root: Path
     spec: FileSystemSpec
     injector: Injector
 
     def open(self) -> FileSystem:
-        """In place of `FileSystemSpec.open`; has the methods that tasks call."""
+        """Replaces `FileSystemSpec.open`. The file system has the methods that tasks call."""
         return cast("FileSystem", _FaultyFileSystem(self))
 
 
@@ -200,7 +200,7 @@ class _FaultyFileSystem:
 
 
 class _FaultyOutput:
-    """A file being written; each piece goes to disk at once, so that a run which dies leaves half a file."""
+    """A file being written. Every write goes to disk at once, so that a crashed run leaves half a file."""
 
     def __init__(self, path: str, file: Any, injector: Injector) -> None:
         self._path, self._file, self._injector = path, file, injector
@@ -239,16 +239,16 @@ class _FaultyOutput:
         return OSError(f"{self._path}: {_INJECTED}")
 
 
-class DiedError(Exception):
-    """The run is dead."""
+class CrashedError(Exception):
+    """The run crashed."""
 
 
-class DiesAtCommit:
-    """A lake store under which a run gets as far as its commit; after that nothing gets through.
+class CrashesAtCommit:
+    """A lake store with which a run crashes at its commit. All later calls fail too.
 
     Args:
         store: The store.
-        committed: Whether the change record is still written.
+        committed: Whether the change record is written before the crash.
     """
 
     def __init__(self, store: ObjectStore, *, committed: bool) -> None:
@@ -257,12 +257,12 @@ class DiesAtCommit:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             if self._dead:
-                raise DiedError(name)
+                raise CrashedError(name)
             if name == "put_if_absent":
                 self._dead = True
                 if self._committed:
                     self._store.put_if_absent(*arguments, **named)
-                raise DiedError(name)
+                raise CrashedError(name)
             return getattr(self._store, name)(*arguments, **named)
 
         return call

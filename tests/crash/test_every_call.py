@@ -1,7 +1,7 @@
-"""A fault at every call of every run, then the next run: nothing is lost, done twice, or left lying about.
+"""After a fault at any call of any run, the next run loses nothing, does nothing twice, and leaves nothing behind.
 
-`make crash` tries every call. `make test` tries a part of them, spread over the runs, in the embedded AWS those runs
-that publish, retire and restore.
+`make crash` tries every call. `make test` tries a sample, in the embedded AWS only of runs that publish, retire and
+restore.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.crash.faults import Fault
-from tests.crash.matrix import ONE_POINT, try_points
 from tests.crash.scenarios import SCENARIOS
+from tests.crash.trials import ONLY_POINT, try_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from tests.crash.matrix import Tally
-    from tests.crash.worlds import World
+    from tests.crash.environments import Environment
+    from tests.crash.trials import Tally
 
-    NewWorld = Callable[[str], AbstractContextManager[tuple[World, Path]]]
+    NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
 
 EVERYTHING = os.environ.get("CDCLAKE_TESTS") == "crash"
 FOLDER, BUCKET, VERSIONED = "folder", "bucket", "versioned bucket"
-FAULTS = [Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.RAISES, Fault.ANSWER_LOST]
+FAULTS = [Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.RAISES, Fault.RESPONSE_LOST]
 CALL_FAULTS = [*FAULTS, Fault.PAUSED]
-OF_REQUESTS = [Fault.KILLED_AFTER, Fault.ANSWER_LOST, Fault.CONNECTION_DROPPED]
-REQUEST_FAULTS = [*FAULTS, Fault.CONNECTION_DROPPED] if EVERYTHING else OF_REQUESTS
+SAMPLED_REQUEST_FAULTS = [Fault.KILLED_AFTER, Fault.RESPONSE_LOST, Fault.CONNECTION_DROPPED]
+REQUEST_FAULTS = [*FAULTS, Fault.CONNECTION_DROPPED] if EVERYTHING else SAMPLED_REQUEST_FAULTS
 SAMPLES = {FOLDER: 3, BUCKET: 1, VERSIONED: 1}
-"""In `make test`, so many calls of each run are tried with each fault."""
-EVERY_DAY = [
+"""Number of calls of each run that `make test` tries with each fault."""
+SAMPLED = [
     *((FOLDER, scenario) for scenario in SCENARIOS if scenario != "LoadIncremental-purge"),
     (BUCKET, "ProcessTable-takeover"),
     (BUCKET, "rollback"),
@@ -47,20 +47,22 @@ ALL = [(store, scenario) for store in (VERSIONED, BUCKET, FOLDER) for scenario i
 @pytest.mark.slow
 @pytest.mark.aws
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("store", "scenario"), ALL if EVERYTHING else EVERY_DAY)
-def test_a_run_that_is_struck_at_any_call_is_made_good_by_the_next(
+@pytest.mark.parametrize(("store", "scenario"), ALL if EVERYTHING else SAMPLED)
+def test_after_a_fault_at_any_call_the_next_run_completes_the_work(
     store: str,
     scenario: str,
-    new_world: NewWorld,
-    keep_tally: Callable[[Tally], None],
+    new_environment: NewEnvironment,
+    record_tally: Callable[[Tally], None],
     request: pytest.FixtureRequest,
 ) -> None:
     faults = CALL_FAULTS if store == FOLDER else REQUEST_FAULTS
     failures: list[str] = []
-    with new_world(store) as (world, folder):
-        for tally in try_points(world, folder, SCENARIOS[scenario], faults, None if EVERYTHING else SAMPLES[store]):
-            keep_tally(tally)
+    with new_environment(store) as (environment, folder):
+        for tally in try_points(
+            environment, folder, SCENARIOS[scenario], faults, None if EVERYTHING else SAMPLES[store]
+        ):
+            record_tally(tally)
             failures += tally.failures.values()
-            assert tally.tried or ONE_POINT in os.environ, f"there was nothing to strike: {tally}"
-    one = f"CDCLAKE_TESTS=crash {ONE_POINT}='<fault>:<call>' .venv/bin/python -m pytest '{request.node.nodeid}'"
-    assert not failures, "\n".join([*failures, f"To try one alone: {one}"])
+            assert tally.tried or ONLY_POINT in os.environ, f"no call was hit: {tally}"
+    command = f"CDCLAKE_TESTS=crash {ONLY_POINT}='<fault>:<call>' .venv/bin/python -m pytest '{request.node.nodeid}'"
+    assert not failures, "\n".join([*failures, f"To try one of them: {command}"])

@@ -1,4 +1,4 @@
-"""A bad line to the embedded AWS: a fault at one request of a run, whichever client sends it."""
+"""Injects a fault into one request to the embedded AWS, whichever client sends it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 0.005
 _READS = frozenset({"DescribeTable", "GetItem", "Query", "Scan"})
-"""Operations on the state table that change nothing."""
+"""Read operations on the state table."""
 _MESSAGE = "injected by a test"
 
 
@@ -29,31 +29,31 @@ class Watch:
     """The requests of one run.
 
     Attributes:
-        came: So many came.
-        calls: So many of them were counted.
-        struck: The request that was struck; empty if none was yet.
+        received: Number of requests received.
+        calls: Number of requests counted.
+        hit: The request that was hit; empty if none was hit yet.
     """
 
     def __init__(self, point: Point | None, kill_client: Callable[[], object]) -> None:
         self.point = point
         self.kill_client = kill_client
         self.calls = 0
-        self.struck = ""
-        self.came = 0
+        self.hit = ""
+        self.received = 0
 
     def count(self, environ: WSGIEnvironment) -> bool:
-        """Count a request; whether it is to be struck."""
-        self.came += 1
-        is_counted = not (self.point and self.point.changes_only and _is_read(environ))
+        """Count a request, and return whether the fault hits it."""
+        self.received += 1
+        is_counted = not (self.point and self.point.writes_only and _is_read(environ))
         self.calls += is_counted
         if self.point is None or not is_counted or self.calls != self.point.call:
             return False
-        self.struck = _name(environ)
+        self.hit = _name(environ)
         return True
 
 
-class Wire:
-    """Between the socket and the embedded AWS. Requests are counted while somebody watches, and else passed on.
+class FaultyWire:
+    """A WSGI layer before the embedded AWS. Counts requests within `watching`, and passes on all others.
 
     Args:
         app: The embedded AWS.
@@ -66,18 +66,18 @@ class Wire:
         self._watch: Watch | None = None
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
+        """Handle one request."""
         _read_whole(environ)
         with self._changed:
             self._active += 1
             watch = self._watch
             if watch is not None:
-                is_struck = watch.count(environ)
+                is_hit = watch.count(environ)
         try:
-            if watch is None or not is_struck:
+            if watch is None or not is_hit:
                 return list(self._app(environ, start_response))
             assert watch.point is not None
-            return self._strike(watch, watch.point.fault, environ, start_response)
+            return self._inject(watch, watch.point.fault, environ, start_response)
         finally:
             with self._changed:
                 self._active -= 1
@@ -85,13 +85,13 @@ class Wire:
 
     @contextmanager
     def watching(self, point: Point | None, kill_client: Callable[[], object]) -> Iterator[Watch]:
-        """Count the requests that come within the block, and strike at one of them.
+        """Count the requests within the block, and inject a fault into one of them.
 
-        At the end all requests that came have been carried out.
+        At the end of the block, all received requests have been handled.
 
         Args:
-            point: Where; None: nowhere.
-            kill_client: Ends the process that sends them.
+            point: The fault; None: none.
+            kill_client: Kills the process that sends the requests.
         """
         watch = Watch(point, kill_client)
         with self._changed:
@@ -103,52 +103,52 @@ class Wire:
             with self._changed:
                 self._watch = None
 
-    def _strike(
+    def _inject(
         self, watch: Watch, fault: Fault, environ: WSGIEnvironment, start_response: StartResponse
     ) -> list[bytes]:
         if fault is Fault.KILLED_BEFORE:
             watch.kill_client()
-        if fault.strikes_after:
-            list(self._app(environ, _keep_to_oneself))
+        if fault.is_after_call:
+            list(self._app(environ, _discard_response))
         if fault is Fault.KILLED_AFTER:
             watch.kill_client()
         if fault.kills or fault is Fault.CONNECTION_DROPPED:
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
-            raise ConnectionAbortedError(_MESSAGE)  # so that the server writes no answer
+            raise ConnectionAbortedError(_MESSAGE)  # so that the server sends no response
         return _refuse(environ, start_response)
 
     def _wait_until_quiet(self) -> None:
-        """Wait until nothing is being answered, and nothing that was sent is still on its way to this object."""
+        """Wait until no request is being handled, and none is still on its way."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: not self._active)
-                came = self._watch.came if self._watch else 0
+                received = self._watch.received if self._watch else 0
             time.sleep(_QUIET_SECONDS)
             with self._changed:
-                if not self._active and (self._watch is None or self._watch.came == came):
+                if not self._active and (self._watch is None or self._watch.received == received):
                     return
 
 
 def _read_whole(environ: WSGIEnvironment) -> None:
-    """Take the request's body in: a client that is answered before it has sent all of it sees the connection break.
+    """Read the whole body first: a client that gets a response while it still sends sees a broken connection.
 
     Raises:
-        ConnectionAbortedError: The client died while it sent; as S3 does, nothing is made of what came.
+        ConnectionAbortedError: The client was killed while sending. Like S3, ignore the request.
     """
-    wanted = int(environ.get("CONTENT_LENGTH") or 0)
-    body = environ["wsgi.input"].read(*([wanted] if wanted or not environ.get("wsgi.input_terminated") else []))
-    if len(body) < wanted:
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    body = environ["wsgi.input"].read(*([length] if length or not environ.get("wsgi.input_terminated") else []))
+    if len(body) < length:
         raise ConnectionAbortedError(_MESSAGE)
     environ["wsgi.input"] = io.BytesIO(body)
 
 
-def _keep_to_oneself(_status: str, _headers: object, _error: object = None) -> Callable[[bytes], object]:
-    """A `start_response` for an answer that nobody gets."""
+def _discard_response(_status: str, _headers: object, _error: object = None) -> Callable[[bytes], object]:
+    """A `start_response` that discards the response."""
     return lambda _: None
 
 
 def _refuse(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-    """The answer that no AWS client takes for an invitation to try again: access denied."""
+    """Respond with access denied, which AWS clients do not retry."""
     if "HTTP_X_AMZ_TARGET" in environ:
         status, kind = "400 Bad Request", "application/x-amz-json-1.0"
         body = json.dumps({"__type": "com.amazon.coral.service#AccessDeniedException", "message": _MESSAGE}).encode()
@@ -167,10 +167,10 @@ def _is_read(environ: WSGIEnvironment) -> bool:
 
 
 def _name(environ: WSGIEnvironment) -> str:
-    """A request for people: what is asked of which service or object."""
+    """A readable name of a request: its operation, or its method and path."""
     target = environ.get("HTTP_X_AMZ_TARGET")
     if target:
         return str(target)
     query = environ.get("QUERY_STRING", "")
-    place = environ.get("PATH_INFO", "")
-    return f"{environ['REQUEST_METHOD']} {place}{'?' if query else ''}{query}"
+    path = environ.get("PATH_INFO", "")
+    return f"{environ['REQUEST_METHOD']} {path}{'?' if query else ''}{query}"

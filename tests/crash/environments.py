@@ -1,4 +1,4 @@
-"""Worlds that a test sets up, lets a run loose on, looks at from the outside, and puts back as they were."""
+"""Environments of runs: a folder or an embedded AWS that tests can inspect from the outside, save and restore."""
 
 from __future__ import annotations
 
@@ -24,90 +24,90 @@ from cdclake.adapters.memory import ManualClock
 from cdclake.devkit.local.environment import DEFAULT_REGION, child_environment
 from cdclake.devkit.local.web import http_server
 from cdclake.model.names import STATE_TABLE
-from tests.crash.places import LAKE, RAW, Aws, Folder
-from tests.crash.wire import Wire
+from tests.crash.connectors import LAKE, RAW, AwsConnector, FolderConnector
+from tests.crash.wire import FaultyWire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from wsgiref.types import WSGIApplication
 
-    from tests.crash.places import Place
+    from tests.crash.connectors import Connector
 
 
-class World(Protocol):
+class Environment(Protocol):
     """A raw folder, a lake and a state table."""
 
     name: str
     clock: ManualClock
 
     @property
-    def place(self) -> Place:
-        """Where runs work."""
+    def connector(self) -> Connector:
+        """Connects runs to this environment."""
         ...
 
     def put_raw(self, key: str, content: bytes) -> None:
-        """A raw file arrives now."""
+        """Deliver a raw file."""
         ...
 
     def lake_objects(self) -> dict[str, bytes]:
-        """All that lies in the lake, seen without the help of the product's stores, by key."""
+        """All objects of the lake by key, read without the product's stores."""
         ...
 
-    def let_files_age(self) -> None:
-        """What was half written when a process died is found only days later."""
+    def age_temporary_files(self) -> None:
+        """Make temporary files old enough to be removed."""
         ...
 
     def save(self) -> None:
-        """Remember everything as it is."""
+        """Save the whole state."""
         ...
 
     def restore(self) -> None:
-        """Put everything back as it was when it was saved."""
+        """Restore the saved state."""
         ...
 
 
-class FolderWorld:
-    """A world on disk."""
+class FolderEnvironment:
+    """An environment on disk."""
 
     name = "folder"
 
     def __init__(self, root: Path) -> None:
         self.clock = ManualClock()
-        self._root, self._saved = root / "world", root / "saved"
+        self._root, self._saved = root / "environment", root / "saved"
         for folder in ("raw", "lake"):
             (self._root / folder).mkdir(parents=True)
 
     @property
-    def place(self) -> Folder:
-        """See `World.place`."""
-        return Folder(self._root)
+    def connector(self) -> FolderConnector:
+        """See `Environment.connector`."""
+        return FolderConnector(self._root)
 
     def put_raw(self, key: str, content: bytes) -> None:
-        """See `World.put_raw`."""
+        """See `Environment.put_raw`."""
         path = self._root / "raw" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         os.utime(path, (self.clock().timestamp(),) * 2)
 
     def lake_objects(self) -> dict[str, bytes]:
-        """See `World.lake_objects`."""
+        """See `Environment.lake_objects`."""
         lake = self._root / "lake"
         return {path.relative_to(lake).as_posix(): path.read_bytes() for path in lake.rglob("*") if path.is_file()}
 
-    def let_files_age(self) -> None:
-        """See `World.let_files_age`."""
+    def age_temporary_files(self) -> None:
+        """See `Environment.age_temporary_files`."""
         for path in (self._root / "lake" / TEMPORARY_FOLDER).glob("*"):
             days_ago = path.stat().st_mtime - 2 * TEMPORARY_LIFETIME.total_seconds()
             os.utime(path, (days_ago, days_ago))
 
     def save(self) -> None:
-        """See `World.save`."""
+        """See `Environment.save`."""
         self._time = self.clock()
         _copy(self._root, self._saved)
 
     def restore(self) -> None:
-        """See `World.restore`."""
+        """See `Environment.restore`."""
         self.clock.now = self._time
         _copy(self._saved, self._root)
 
@@ -118,16 +118,16 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copytree(source, target)
 
 
-class AwsWorld:
-    """A world in the embedded AWS.
+class AwsEnvironment:
+    """An environment in the embedded AWS.
 
     Args:
-        wire: What all requests to it pass.
+        wire: Injects faults into its requests.
         endpoint: Its URL.
-        versioned: Whether the lake bucket keeps versions.
+        versioned: Whether the lake bucket has versioning on.
     """
 
-    def __init__(self, wire: Wire, endpoint: str, *, versioned: bool) -> None:
+    def __init__(self, wire: FaultyWire, endpoint: str, *, versioned: bool) -> None:
         self.name = "versioned bucket" if versioned else "bucket"
         self.versioned = versioned
         self.clock = ManualClock()
@@ -142,31 +142,31 @@ class AwsWorld:
         create_state_table(aws.client("dynamodb"), STATE_TABLE)
 
     @property
-    def place(self) -> Aws:
-        """See `World.place`."""
-        return Aws(self._environment)
+    def connector(self) -> AwsConnector:
+        """See `Environment.connector`."""
+        return AwsConnector(self._environment)
 
     def put_raw(self, key: str, content: bytes) -> None:
-        """See `World.put_raw`."""
+        """See `Environment.put_raw`."""
         written = _backend().put_object(RAW, key, content)
         written.last_modified = self.clock().astimezone(timezone.utc).replace(tzinfo=None)
 
     def lake_objects(self) -> dict[str, bytes]:
-        """See `World.lake_objects`."""
+        """See `Environment.lake_objects`."""
         objects = {key: versions[-1] for key, versions in _versions(LAKE).items() if versions}
         return {key: found.value for key, found in objects.items() if isinstance(found, s3_models.FakeKey)}
 
-    def let_files_age(self) -> None:
-        """See `World.let_files_age`. Nothing half written is ever listed on S3."""
+    def age_temporary_files(self) -> None:
+        """See `Environment.age_temporary_files`. S3 has no temporary files."""
 
     def save(self) -> None:
-        """See `World.save`."""
+        """See `Environment.save`."""
         self._time = self.clock()
         self._saved = {bucket: _read(bucket) for bucket in (RAW, LAKE)}
         self._items = aws.client("dynamodb").scan(TableName=STATE_TABLE, ConsistentRead=True)["Items"]
 
     def restore(self) -> None:
-        """See `World.restore`. Versions get new ids."""
+        """See `Environment.restore`. Versions get new ids."""
         self.clock.now = self._time
         for bucket, saved in self._saved.items():
             _write(bucket, saved)
@@ -175,28 +175,28 @@ class AwsWorld:
 
 
 @contextmanager
-def aws_world(*, versioned: bool) -> Iterator[AwsWorld]:
-    """An embedded AWS of one's own, to which the AWS clients of this process speak as well."""
-    wires: list[Wire] = []
+def aws_environment(*, versioned: bool) -> Iterator[AwsEnvironment]:
+    """Start an embedded AWS, and point the AWS clients of this process to it."""
+    wires: list[FaultyWire] = []
 
     def around(app: WSGIApplication) -> WSGIApplication:
-        wires.append(Wire(app))
+        wires.append(FaultyWire(app))
         return wires[0]
 
     moto_api_backend.reset()
     with http_server(0, around) as endpoint, pytest.MonkeyPatch.context() as patch:
         patch.setattr(boto3, "DEFAULT_SESSION", None)
-        # Moto reads its own folder to find the service that a host name stands for, at each request.
+        # For every request, Moto reads its own folder to map the host name to a service.
         service_of = lru_cache(DomainDispatcherApplication.get_backend_for_host)
         patch.setattr(DomainDispatcherApplication, "get_backend_for_host", service_of)
-        patch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0)  # sent again without a pause
+        patch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0)  # retry without delay
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
         for name, value in child_environment({}, endpoint, DEFAULT_REGION).items():
             if not name.startswith("PYTHON"):
                 patch.setenv(name, value)
         try:
-            yield AwsWorld(wires[0], endpoint, versioned=versioned)
+            yield AwsEnvironment(wires[0], endpoint, versioned=versioned)
         finally:
             moto_api_backend.reset()
 
@@ -228,15 +228,15 @@ def _version(found: Any) -> _Version:
 
 
 def _write(bucket: str, saved: dict[str, list[_Version]]) -> None:
-    """Make a bucket hold these versions and nothing else. Moto forgets a bucket's objects on its disk by `dispose`."""
+    """Replace a bucket's content by these versions. `dispose` removes Moto's files of the old ones."""
     backend = _backend()
-    held = backend.get_bucket(bucket)
+    target = backend.get_bucket(bucket)
     for versions in _versions(bucket).values():
         for version in versions:
             if isinstance(version, s3_models.FakeKey):
                 version.dispose()
-    held.keys.clear()
-    held.multiparts.clear()
+    target.keys.clear()
+    target.multiparts.clear()
     for key, versions in saved.items():
         for content, metadata, modified in versions:
             if content is None:

@@ -1,4 +1,4 @@
-"""A run: a job, ProcessTable or an operator's command, with the real code of each, in this process."""
+"""Makes one run in this process: a Spark job, ProcessTable or an operator's command, with their real code."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from cdclake.model.names import Argument
 from cdclake.model.table import TableSettings
 from cdclake.ports import JobRun, JobState
 from tests.builders import SPARK, run_load_job
+from tests.crash.connectors import LAKE, RAW
 from tests.crash.faults import Injector
-from tests.crash.places import LAKE, RAW
 from tests.lake.table import NAME, RAW_PREFIX
 
 if TYPE_CHECKING:
@@ -39,76 +39,76 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.direct.apply import DirectResult
     from cdclake.model.change import ChangeRecord
     from cdclake.ports import ObjectStore
-    from tests.crash.places import Place
+    from tests.crash.connectors import Connector
 
 PATH = f"{RAW}/{RAW_PREFIX}"
 LAYOUT = LakeLayout(LAKE, "", NAME)
-FOR_EVER = timedelta(days=36500)
+FOREVER = timedelta(days=36500)
 
 
 @dataclass(frozen=True)
 class _Place(TableLocation):
-    """A place whose object store is the one that is struck."""
+    """A connector whose object store is the one that is hit."""
 
-    struck: ObjectStore
+    hit: ObjectStore
 
     def store(self) -> ObjectStore:
         """See `TableLocation.store`."""
-        return self.struck
+        return self.hit
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a run is given; can be sent to a child.
+class RunSpec:
+    """The specification of a run; picklable.
 
     Attributes:
-        place: Where it works.
+        connector: Connects it to its stores.
         run_id: Its id.
-        now: The time, which stands still while it runs.
-        item: The table's item, of which a job gets its settings.
-        fencing_token: Number of the lease that a job started by hand works under.
+        now: The time, which does not advance during the run.
+        item: The table's item, which contains the settings of a job.
+        fencing_token: Fencing token of a job that is started directly.
     """
 
-    place: Place
+    connector: Connector
     run_id: str
     now: datetime
     item: Mapping[str, str]
     fencing_token: int
 
 
-class Actor:
+class Runner:
     """Makes one run.
 
     Args:
-        task: What it is given.
-        injector: Strikes at its calls.
-        around_lake: Puts something between the run and the lake.
+        spec: Its specification.
+        injector: Injects faults into its calls.
+        around_lake: Wraps the lake's object store.
     """
 
     def __init__(
         self,
-        task: Task,
+        spec: RunSpec,
         injector: Injector | None = None,
         around_lake: Callable[[ObjectStore], ObjectStore] = lambda store: store,
     ) -> None:
-        self._task = task
-        ports = task.place.ports(injector or Injector())
+        self._spec = spec
+        ports = spec.connector.ports(injector or Injector())
         self._ports = replace(ports, lake=around_lake(ports.lake))
         self._jobs = 0
         self.log = ChangeLog(self._ports.lake, LAYOUT)
 
     def load_initial(self, base_change: int) -> dict[str, Any]:
         """The job LoadInitial."""
-        run = self._table_run(self._task.item, self._task.fencing_token, self._task.run_id)
+        run = self._table_run(self._spec.item, self._spec.fencing_token, self._spec.run_id)
         return load_initial(run, SPARK, base_change)
 
     def load_incremental(self, last_file: str, new_file: str) -> dict[str, Any]:
         """The job LoadIncremental."""
-        run = self._table_run(self._task.item, self._task.fencing_token, self._task.run_id)
+        run = self._table_run(self._spec.item, self._spec.fencing_token, self._spec.run_id)
         return load_incremental(run, SPARK, last_file, new_file)
 
     def process_table(self) -> Report:
-        """The job ProcessTable; the jobs that it starts run in this process."""
+        """The job ProcessTable. The jobs that it starts run in this process."""
         ports = control.Ports(
             states=self._ports.states,
             jobs=self._ports.around_jobs(MemoryJobs(self._run_job)),
@@ -117,14 +117,14 @@ class Actor:
             sleep=lambda _: None,
             metrics=MemoryMetrics(),
         )
-        return control.process_table(PATH, LAKE, "", self._task.run_id, ports)
+        return control.process_table(PATH, LAKE, "", self._spec.run_id, ports)
 
     def delete_directly(self, *ids: int) -> DirectResult:
-        """A person's delete by ids."""
+        """An operator's direct delete by ids."""
         table = self._lake_table()
-        wanted = DirectChange("D", lambda before: input_keys(ids, before.primary_key))
-        item, run_id = self._task.item, self._task.run_id
-        return table.change(lambda token: change_directly(self._table_run(item, token, run_id), SPARK, wanted))
+        change = DirectChange("D", lambda before: input_keys(ids, before.primary_key))
+        item, run_id = self._spec.item, self._spec.run_id
+        return table.change(lambda token: change_directly(self._table_run(item, token, run_id), SPARK, change))
 
     def erase(self, *ids: int) -> ErasureResult:
         """An operator's erasure by ids."""
@@ -135,7 +135,7 @@ class Actor:
             log=self.log,
             keys=RowKeys.parse([str(number) for number in ids], lake.primary_key, lake.schema),
             raw=None,
-            run_id=self._task.run_id,
+            run_id=self._spec.run_id,
             reason="a request",
             made_by="the officer",
             clock=self._now,
@@ -155,21 +155,21 @@ class Actor:
         """An operator's repair."""
         self._lake_table().repair()
 
-    def clean_up(self, retention: timedelta = FOR_EVER) -> CleanUpPlan:
+    def clean_up(self, retention: timedelta = FOREVER) -> CleanUpPlan:
         """An operator's clean-up."""
         return self._lake_table().clean_up(retention)
 
-    def turn_on(self) -> None:
-        """What an operator does after a rollback."""
+    def activate(self) -> None:
+        """An operator turns the table on after a rollback."""
         self._ports.states.set_attributes(PATH, {"ActiveFlag": "true"})
 
     def _now(self) -> datetime:
-        return self._task.now
+        return self._spec.now
 
     def _lake_table(self) -> RegisteredTable:
         state = self._ports.states.get(PATH)
         assert state is not None
-        return RegisteredTable(self._ports.states, state, self.log, self._task.run_id, self._now)
+        return RegisteredTable(self._ports.states, state, self.log, self._spec.run_id, self._now)
 
     def _table_run(self, item: Mapping[str, str], fencing_token: int, run_id: str) -> TableRun:
         return TableRun(
@@ -187,7 +187,7 @@ class Actor:
     def _run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun:
         self._jobs += 1
         item, token = parse_item(arguments[Argument.ITEM]), int(arguments[Argument.FENCING_TOKEN])
-        run = self._table_run(item, token, f"{self._task.run_id}-job-{self._jobs}")
+        run = self._table_run(item, token, f"{self._spec.run_id}-job-{self._jobs}")
         try:
             run_load_job(job, run, arguments)
         except (CdclakeError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What a scenario plays on: a world, the source table whose files come into it, and a look at what readers see."""
+"""One table for a scenario: its environment, its source table, and a view of the lake from the outside."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from cdclake.model.layout import HISTORY
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 from cdclake.model.versions import VALIDITY_FLAG
-from tests.crash.actor import LAYOUT, PATH, Actor, Task
-from tests.crash.faults import DiedError, DiesAtCommit, Injector
-from tests.crash.places import RAW
+from tests.crash.connectors import RAW
+from tests.crash.faults import CrashedError, CrashesAtCommit, Injector
+from tests.crash.runner import LAYOUT, PATH, Runner, RunSpec
 from tests.lake.table import Table, rows_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from cdclake.oracle import LakeRow
     from cdclake.ports import ObjectStore
-    from tests.crash.worlds import World
+    from tests.crash.environments import Environment
 
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("amount", pa.int32()), ("note", pa.string())])
 SETTINGS = {
@@ -42,60 +42,60 @@ SETTINGS = {
 }
 
 
-class Stage:
-    """A world with one registered, active table.
+class Sandbox:
+    """An environment with one registered, active table.
 
     Args:
-        world: An empty world.
-        folder: An empty folder, for raw files on their way.
+        environment: An empty environment.
+        folder: An empty folder for undelivered raw files.
 
     Attributes:
-        table: Writes raw files, and keeps what they hold.
+        table: The source table, which writes raw files and remembers their rows.
     """
 
-    def __init__(self, world: World, folder: Path) -> None:
-        self.world = world
+    def __init__(self, environment: Environment, folder: Path) -> None:
+        self.environment = environment
         self.table = Table(folder, COLUMNS, dict(SETTINGS))
         self._runs = 0
-        self._states = world.place.ports(Injector()).states
+        self._states = environment.connector.ports(Injector()).states
         self._states.register(TableState.new(RAW, "shop/", "orders/").with_attributes(**SETTINGS))
         self._seen: dict[str, bytes] = {}
 
     def set(self, attribute: str, value: str) -> None:
-        """A person changes a setting of the table."""
+        """Change a setting of the table, as an operator does."""
         self._states.set_attributes(PATH, {attribute: value})
 
     def deliver(self) -> None:
-        """What was written of the table since the last time arrives in the raw bucket, some time later."""
-        self.world.clock.advance(60)
+        """Deliver the raw files written since the last call, one minute later."""
+        self.environment.clock.advance(60)
         for path in sorted(self.table.raw.rglob("*.parquet")):
-            self.world.put_raw(path.relative_to(self.table.raw).as_posix(), path.read_bytes())
+            self.environment.put_raw(path.relative_to(self.table.raw).as_posix(), path.read_bytes())
             path.unlink()
 
-    def task(self) -> Task:
-        """What the next run is given."""
+    def spec(self) -> RunSpec:
+        """The specification of the next run."""
         self._runs += 1
         item = self.state().item
         token = int(item.get(Attribute.FENCING_TOKEN, "0"))
-        return Task(self.world.place, f"run-{self._runs}", self.world.clock(), item, token)
+        return RunSpec(self.environment.connector, f"run-{self._runs}", self.environment.clock(), item, token)
 
-    def actor(self) -> Actor:
-        """The next run, undisturbed."""
-        return Actor(self.task())
+    def runner(self) -> Runner:
+        """The next run, without faults."""
+        return Runner(self.spec())
 
-    def run_that_dies(self, act: Callable[[Actor], object], *, committed: bool) -> None:
-        """The next run, which dies at its commit."""
-        lake = self.world.place.ports(Injector()).lake
-        dying = cast("ObjectStore", DiesAtCommit(lake, committed=committed))
+    def run_crashing_at_commit(self, start: Callable[[Runner], object], *, committed: bool) -> None:
+        """Make the next run crash at its commit."""
+        lake = self.environment.connector.ports(Injector()).lake
+        dying = cast("ObjectStore", CrashesAtCommit(lake, committed=committed))
         try:
-            act(Actor(self.task(), around_lake=lambda _: dying))
-        except DiedError:
+            start(Runner(self.spec(), around_lake=lambda _: dying))
+        except CrashedError:
             return
         raise AssertionError
 
-    def outlive_lease(self) -> None:
-        """Wait until every lease is over."""
-        self.world.clock.advance(LEASE_SECONDS + 1)
+    def expire_lease(self) -> None:
+        """Wait until every lease has expired."""
+        self.environment.clock.advance(LEASE_SECONDS + 1)
 
     def state(self) -> TableState:
         """The table's item."""
@@ -103,30 +103,30 @@ class Stage:
         assert state is not None
         return state
 
-    def look(self) -> View:
-        """What is there now, as seen from the outside."""
-        view = View(self.world.lake_objects())
+    def view(self) -> View:
+        """The lake as it is now, seen from the outside."""
+        view = View(self.environment.lake_objects())
         for path, data in view.visible.items():
-            assert self._seen.setdefault(path, data) == data, f"{path} is not the file of that name that was there"
+            assert self._seen.setdefault(path, data) == data, f"{path} differs from the earlier file with that name"
         return view
 
     def save(self) -> None:
-        """Remember everything as it is."""
-        self.world.save()
+        """Save the whole state."""
+        self.environment.save()
         self._saved = self._runs, dict(self._seen)
 
     def restore(self) -> None:
-        """Put everything back as it was when it was saved."""
-        self.world.restore()
+        """Restore the saved state."""
+        self.environment.restore()
         self._runs, self._seen = self._saved[0], dict(self._saved[1])
 
 
 class View:
-    """What lies in a lake at one moment.
+    """The content of a lake at one moment.
 
     Attributes:
-        objects: All of it, by key.
-        visible: What lies in the folders of the table and its history, by path as snapshots have it.
+        objects: All objects, by key.
+        visible: The files in the folders of the table and its history, by their paths in snapshots.
         log: The change log.
     """
 
@@ -141,16 +141,16 @@ class View:
 
     @cached_property
     def files(self) -> dict[str, pa.Table]:
-        """Contents of each visible file; fails if one cannot be read."""
+        """The rows of each visible file; fails if one cannot be read."""
         return {path: _read(data) for path, data in self.visible.items()}
 
     def rows(self) -> list[LakeRow]:
-        """The table's rows, in no order."""
+        """The table's rows, in any order."""
         own = {path: data for path, data in self.files.items() if not path.startswith(HISTORY)}
         return list(chain.from_iterable(rows_of(path, data, COLUMNS) for path, data in own.items()))
 
     def newest_versions(self) -> list[dict[str, Any]]:
-        """The newest version of each key in the history, in no order."""
+        """The newest version of each key in the history, in any order."""
         rows = chain.from_iterable(data.to_pylist() for path, data in self.files.items() if path.startswith(HISTORY))
         return [row for row in rows if row[VALIDITY_FLAG]]
 

@@ -1,4 +1,7 @@
-"""Where a run works: a folder with the state table in a file, or S3 and DynamoDB. Small, and can be sent to a child."""
+"""Connects runs to their stores: a folder with the state table in a file, or S3 and DynamoDB.
+
+Connectors are picklable.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ RAW, LAKE = "raw-bucket", "lake-bucket"
 
 @dataclass(frozen=True)
 class Ports:
-    """All that a run touches, each call of which may be struck.
+    """All stores and services of a run, with faults injected into their calls.
 
     Attributes:
-        around_jobs: Puts the fault between a run and the job runner.
+        around_jobs: Injects faults into a job runner.
     """
 
     raw: ObjectStore
@@ -44,26 +47,26 @@ class Ports:
     around_jobs: Callable[[JobRunner], JobRunner]
 
 
-class Place(Protocol):
-    """Where a run works; knows how to get there from any process."""
+class Connector(Protocol):
+    """Connects a run to its stores, from any process."""
 
     def ports(self, injector: Injector) -> Ports:
         """Connect.
 
         Args:
-            injector: Strikes at the calls of the ports, if this place has no other way.
+            injector: Injects faults into calls, unless the faults are injected elsewhere.
         """
         ...
 
 
 @dataclass(frozen=True)
-class Folder:
-    """Raw and lake folders, and the state table beside them. Faults strike at the ports' calls."""
+class FolderConnector:
+    """Raw and lake folders, and the state table in a file. Faults are injected into calls of the ports."""
 
     root: Path
 
     def ports(self, injector: Injector) -> Ports:
-        """See `Place.ports`."""
+        """See `Connector.ports`."""
         raw, lake = self.root / "raw", self.root / "lake"
         return Ports(
             raw=cast("ObjectStore", FaultyPort(store(raw.as_uri()), injector)),
@@ -76,19 +79,19 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Aws:
-    """Buckets and a state table behind an endpoint, which is where faults strike."""
+class AwsConnector:
+    """Buckets and a state table at an endpoint, which injects the faults."""
 
     environment: tuple[tuple[str, str], ...]
 
     def ports(self, injector: Injector) -> Ports:
-        """See `Place.ports`. Nothing is injected here."""
+        """See `Connector.ports`. Ignores the injector."""
         return _connect(self)
 
 
 @lru_cache(maxsize=1)
-def _connect(place: Aws) -> Ports:
-    os.environ.update(place.environment)
+def _connect(connector: AwsConnector) -> Ports:
+    os.environ.update(connector.environment)
     return Ports(
         raw=store(RAW),
         lake=store(LAKE),
@@ -100,9 +103,9 @@ def _connect(place: Aws) -> Ports:
 
 
 class StateOnDisk:
-    """A `StateStore` that outlives its process: `MemoryState`, read from a file and written back at each call.
+    """A persistent `StateStore`: a `MemoryState` that is read from a file and written back on each call.
 
-    For one process at a time; its threads may share it.
+    For one process at a time. Its threads may share it.
     """
 
     def __init__(self, path: Path) -> None:

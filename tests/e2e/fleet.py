@@ -46,7 +46,7 @@ class KilledError(BaseException):
     """The process is gone; nothing may catch this."""
 
 
-class Life:
+class CallBudget:
     """So many calls, and then death."""
 
     def __init__(self, calls: int) -> None:
@@ -60,11 +60,11 @@ class Life:
                 raise KilledError
 
 
-class Mortal:
-    """Hands every call on until the life is over."""
+class KillablePort:
+    """Hands every call on until the budget is over."""
 
-    def __init__(self, port: object, life: Life) -> None:
-        self._port, self._life = port, life
+    def __init__(self, port: object, budget: CallBudget) -> None:
+        self._port, self._life = port, budget
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
@@ -87,21 +87,21 @@ class SourceTable:
         return merge(KEY, self.loads, self.changes)
 
 
-class Town(FolderInstallation):
+class Fleet(FolderInstallation):
     """The tables and what works on them.
 
     Attributes:
-        deadly: Whether runs are killed now and then.
-        happened: Counts what the town has seen.
+        kills_runs: Whether runs are killed now and then.
+        counts: Counts what the fleet has seen.
     """
 
     clock: ManualClock
 
     def __init__(self, root: Path, tables: int, seed: int) -> None:
         super().__init__(root, PREFIX, ManualClock())
-        self.dice = random.Random(seed)
-        self.deadly = True
-        self.happened: Counter[str] = Counter()
+        self.random = random.Random(seed)
+        self.kills_runs = True
+        self.counts: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(6)
         self._futures: list[Future[object]] = []
         self._lock = Lock()
@@ -113,13 +113,13 @@ class Town(FolderInstallation):
     # --- DMS ---
 
     def write_load(self, table: SourceTable, rows: int = 8) -> str:
-        table.loads = [{"id": number, "n": self.dice.randrange(1000)} for number in range(rows)]
+        table.loads = [{"id": number, "n": self.random.randrange(1000)} for number in range(rows)]
         return self._write(table, "LOAD00000001.parquet", pa.Table.from_pylist(table.loads, COLUMNS))
 
     def write_changes(self, table: SourceTable, name: str) -> str:
         rows = [
-            (self.dice.choice("IUUD"), {"id": self.dice.randrange(20), "n": self.dice.randrange(1000)})
-            for _ in range(self.dice.randint(1, 5))
+            (self.random.choice("IUUD"), {"id": self.random.randrange(20), "n": self.random.randrange(1000)})
+            for _ in range(self.random.randint(1, 5))
         ]
         table.changes += [ChangeRow(position(name, place), op, row) for place, (op, row) in enumerate(rows)]
         schema = pa.schema([("Op", pa.string()), *COLUMNS])
@@ -154,7 +154,7 @@ class Town(FolderInstallation):
         """The workflow starts the Controller."""
         self._go(self.run_controller)
 
-    def come_to_rest(self) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until nothing runs any more. What a run died of otherwise than by being killed is raised."""
         while True:
             with self._lock:
@@ -165,7 +165,7 @@ class Town(FolderInstallation):
             for future in futures:
                 error = future.exception()
                 if isinstance(error, KilledError):
-                    self.happened["ProcessTable killed"] += 1
+                    self.counts["ProcessTable killed"] += 1
                 elif error and not isinstance(error, CdclakeError):
                     raise error
 
@@ -180,18 +180,18 @@ class Town(FolderInstallation):
 
     def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         with self._lock:
-            may_die = self.deadly and self.dice.random() < 0.2
+            may_die = self.kills_runs and self.random.random() < 0.2
             # A Spark job makes fewer calls than ProcessTable.
-            life = Life(self.dice.randint(1, 120 if job == JOB_PROCESS_TABLE else 40) if may_die else 10**9)
+            budget = CallBudget(self.random.randint(1, 120 if job == JOB_PROCESS_TABLE else 40) if may_die else 10**9)
         run_id = uuid4().hex
         if job == JOB_PROCESS_TABLE:
-            self.happened["packs"] += Argument.PATHS in arguments
-            self._go(lambda: self.process(job, arguments, run_id, partial(Mortal, life=life)))
+            self.counts["packs"] += Argument.PATHS in arguments
+            self._go(lambda: self.process(job, arguments, run_id, partial(KillablePort, budget=budget)))
             return [JobState.ACTIVE]
         try:
-            error = self.run_spark_job(job, arguments, run_id, partial(Mortal, life=life))
+            error = self.run_spark_job(job, arguments, run_id, partial(KillablePort, budget=budget))
         except KilledError:
-            self.happened["Spark job killed"] += 1
+            self.counts["Spark job killed"] += 1
             error = "The driver was killed"
         except CdclakeError as problem:
             error = error_line(problem)
@@ -211,8 +211,8 @@ class Town(FolderInstallation):
         log = self.log(table.path)
         return list(log.newest_first(log.head()))
 
-    def left_over_batches(self) -> int:
+    def leftover_batches(self) -> int:
         return len(list((self.root / LAKE / "_cdclake").glob("batch-*")))
 
-    def pass_time(self, minutes: int = 20) -> None:
+    def advance_clock(self, minutes: int = 20) -> None:
         self.clock.now += timedelta(minutes=minutes)
