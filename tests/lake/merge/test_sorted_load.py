@@ -30,13 +30,13 @@ def part(low: KeyValue, high: KeyValue, size_bytes: int = MIB) -> Slice:
     entry = ListedObject("shop/orders/LOAD00000001.parquet", size_bytes, datetime(2024, 3, 5, tzinfo=timezone.utc))
     file = parse_raw_file(entry, "shop/orders/")
     assert file
-    return Slice(file, size_bytes, bounds=(low, high))
+    return Slice(file, size_bytes, key_range=(low, high))
 
 
 def grouped(slices: list[Slice], **settings: Any) -> list[list[tuple[KeyValue, KeyValue]]] | None:
     known = {"has_key": True, "partitioned": False, "target_file_bytes": 16 * MIB, "parallelism": 2, **settings}
     groups = sorted_groups(slices, **known)
-    return [[one.bounds for one in group] for group in groups] if groups is not None else None
+    return [[one.key_range for one in group] for group in groups] if groups is not None else None
 
 
 def test_sorted_slices_are_grouped_by_size_for_all_cores() -> None:
@@ -101,7 +101,7 @@ def test_the_footers_of_raw_files_contain_the_key_ranges(tmp_path: Path) -> None
     fs = lake_filesystem((tmp_path / "raw").as_uri()).open()
     settings = TableSettings.from_item(table.item)
     inspection = inspect(fs, table.raw_file("LOAD00000001.parquet"), settings)
-    assert [one.bounds for one in inspection.parts] == [(0, 4), (5, 9)]
+    assert [one.key_range for one in inspection.parts] == [(0, 4), (5, 9)]
 
 
 @pytest.mark.parametrize("statistics", [True, False])
@@ -126,7 +126,7 @@ def test_footers_with_wrong_key_ranges_do_no_harm(tmp_path: Path, monkeypatch: p
     table.write_load([{"id": i, "name": f"again {i}"} for i in range(299, 600)], 2)  # 299 is repeated
     table.item["TargetFileBytes"] = str((tmp_path / "raw" / RAW_PREFIX / "LOAD00000001.parquet").stat().st_size)
     ranges = iter([(0, 298), (299, 600)])
-    monkeypatch.setattr("cdclake.lake.raw.parquet._bounds", lambda *_: next(ranges))
+    monkeypatch.setattr("cdclake.lake.raw.parquet._key_range", lambda *_: next(ranges))
     done = table.load_initial()
     assert "load" not in done["seconds"]
     assert done["books"]["quarantined"] == 1

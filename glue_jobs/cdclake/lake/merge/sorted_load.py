@@ -130,12 +130,12 @@ def load_slices(
 
 def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:
     """Slices by key, overlapping and touching ones together; None if a key range is unknown."""
-    if any(part.bounds[0] is None or part.bounds[1] is None for part in slices):
+    if any(part.key_range[0] is None or part.key_range[1] is None for part in slices):
         return None
     runs: list[list[Slice]] = []
     end: KeyValue = None
-    for part in sorted(slices, key=lambda part: part.bounds[0]):  # type: ignore[arg-type, return-value]  # no None
-        low, high = part.bounds
+    for part in sorted(slices, key=lambda part: part.key_range[0]):  # type: ignore[arg-type, return-value]  # no None
+        low, high = part.key_range
         if end is None or low > end:  # type: ignore[operator]  # one kind in a table
             runs.append([])
         runs[-1].append(part)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdclake.lake.raw.rows import RawRows
-from cdclake.lake.storage.keys import bounds, comparable
+from cdclake.lake.storage.keys import comparable, key_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,13 +30,13 @@ class RowGroup(NamedTuple):
     Attributes:
         first_row: Index of its first row in the file.
         size_bytes: Compressed size.
-        bounds: Smallest and largest leading key; two None if the footer has none.
+        key_range: Smallest and largest leading key; two None if the footer has none.
     """
 
     number: int
     first_row: int
     size_bytes: int
-    bounds: tuple[KeyValue, KeyValue] = (None, None)
+    key_range: tuple[KeyValue, KeyValue] = (None, None)
 
 
 def read_footer(fs: FileSystem, key: str, leading_column: str = "") -> tuple[pa.Schema, tuple[RowGroup, ...]]:
@@ -50,7 +50,7 @@ def read_footer(fs: FileSystem, key: str, leading_column: str = "") -> tuple[pa.
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         starts = accumulate((group.num_rows for group in groups), initial=0)
         return parquet.schema_arrow, tuple(
-            RowGroup(i, start, _compressed_bytes(group), _bounds(group, parquet.schema_arrow, leading_column))
+            RowGroup(i, start, _compressed_bytes(group), _key_range(group, parquet.schema_arrow, leading_column))
             for i, (group, start) in enumerate(zip(groups, starts, strict=False))
         )
 
@@ -59,14 +59,14 @@ def _compressed_bytes(group: pq.RowGroupMetaData) -> int:
     return sum(group.column(i).total_compressed_size for i in range(group.num_columns))
 
 
-def _bounds(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
+def _key_range(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
     indices = [i for i, column in enumerate(schema.names) if column.lower() == name.lower()]
     if len(indices) != 1 or group.num_columns != len(schema.names):
         return None, None
     kind, statistics = schema.field(indices[0]).type, group.column(indices[0]).statistics
     if statistics is None or not statistics.has_min_max or not any(is_kind(kind) for is_kind in _ORDERED_TYPES):
         return None, None
-    return bounds(comparable(pa.array([statistics.min, statistics.max], kind)))
+    return key_range(comparable(pa.array([statistics.min, statistics.max], kind)))
 
 
 def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_row: int) -> Iterator[RawRows]:

@@ -43,7 +43,7 @@ class Slice:
         size_bytes: Size of the part in the file.
         row_groups: Parquet row groups to read; None for the whole file.
         first_row: Index of the first row in the file.
-        bounds: Smallest and largest leading key; two None if unknown.
+        key_range: Smallest and largest leading key; two None if unknown.
         only_rows: Indices of the rows to read later than the rest of their file; None for all rows.
     """
 
@@ -51,7 +51,7 @@ class Slice:
     size_bytes: int
     row_groups: tuple[int, ...] | None = None
     first_row: int = 0
-    bounds: tuple[KeyValue, KeyValue] = (None, None)
+    key_range: tuple[KeyValue, KeyValue] = (None, None)
     only_rows: frozenset[int] | None = None
 
 
@@ -83,7 +83,7 @@ def inspect(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspectio
                 fs, file.key, settings.primary_key[0] if settings.primary_key else ""
             )
             parts = tuple(
-                Slice(file, group.size_bytes, (group.number,), group.first_row, group.bounds) for group in groups
+                Slice(file, group.size_bytes, (group.number,), group.first_row, group.key_range) for group in groups
             )
         else:
             names = csv.column_names(fs, file, settings)

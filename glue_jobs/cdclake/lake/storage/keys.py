@@ -55,11 +55,11 @@ def row_keys(columns: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
     return parts[0], pc.binary_join_element_wise(*pieces, ":")
 
 
-def bounds(leading_keys: pa.Array) -> tuple[KeyValue, KeyValue]:
-    """Smallest and largest leading key; two None if there are no rows."""
-    if not len(leading_keys):
+def key_range(keys: pa.Array) -> tuple[KeyValue, KeyValue]:
+    """Smallest and largest key; two None if there are none."""
+    if not len(keys):
         return None, None
-    extremes = pc.min_max(leading_keys)
+    extremes = pc.min_max(keys)
     return extremes["min"].as_py(), extremes["max"].as_py()
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, bounds, matches, may_contain
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, matches, may_contain
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.snapshot import TombstoneFile
@@ -70,7 +70,7 @@ def find_tombstones(
         leading_keys: Leading keys of the keys.
         empty: Schema of the result: leading key, key, position.
     """
-    low, high = bounds(leading_keys)
+    low, high = key_range(leading_keys)
     wanted = pc.unique(keys)
     tombstones = [empty.empty_table()]
     for file in files:
@@ -98,7 +98,7 @@ def write_tombstone_file(fs: FileSystem, key: str, rows: pa.Table, newest: str) 
     """
     with open_output(fs, key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION, store_schema=False)
-    return TombstoneFile(key, rows.num_rows, newest, *bounds(rows[LEADING_KEY]))
+    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]))
 
 
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:

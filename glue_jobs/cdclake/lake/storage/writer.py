@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.lake.storage.bloom import bloom_filter_options
-from cdclake.lake.storage.keys import bounds
+from cdclake.lake.storage.keys import key_range
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape, conform, is_deleted
 from cdclake.model.snapshot import DataFile, KeyValue
 
@@ -71,7 +71,7 @@ class DataFileWriter:
 
     def _append(self, rows: pa.Table) -> None:
         if self._shape.primary_key:
-            extremes = bounds(self._shape.leading_key_of(rows, self._partition))
+            extremes = key_range(self._shape.leading_key_of(rows, self._partition))
             self._bounds += [bound for bound in extremes if bound is not None]
         self._rows += rows.num_rows
         if self._shape.soft_delete:

@@ -19,7 +19,7 @@ from cdclake.errors import LakeFilesError
 from cdclake.lake.merge.resolve import is_last_of_key
 from cdclake.lake.operations.adopt.foreign_file import FIX_FILE, reading
 from cdclake.lake.storage.key_ranges import quantiles
-from cdclake.lake.storage.keys import bounds, matches
+from cdclake.lake.storage.keys import key_range, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.model.schema import INSERT, OP_COLUMN, UPDATE
 
@@ -102,8 +102,8 @@ class ForeignRows:
                 if self._shape.primary_key:
                     leading_key, key = self._shape.keys_of(batch, file.partition)
                     nulls += key.null_count
-                    leading_keys += bounds(leading_key)
-                    keys += bounds(key)
+                    leading_keys += key_range(leading_key)
+                    keys += key_range(key)
                     samples += key.take(pa.array(np.arange(0, len(key), ROWS_PER_SAMPLE))).to_pylist()
                     key_bytes += key.nbytes
         if nulls:
