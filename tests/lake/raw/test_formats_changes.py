@@ -50,7 +50,7 @@ def test_a_full_load_may_be_in_segments_and_partition_folders(tmp_path: Path) ->
     names = [*(f"LOAD{number:08X}.csv" for number in range(1, 11)), "p0/LOAD00000001.csv", "SEGMENT1_LOAD00000001.csv"]
     for number, name in enumerate(names):
         table.put(name, f"{number},n\n".encode())
-    table.load_initial()
+    assert table.load_initial()["raw_files"] == 12
     assert table_rows(table) == [(number, "n") for number in range(12)]
 
 

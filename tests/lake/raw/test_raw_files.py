@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -68,16 +67,6 @@ def test_csv_takes_names_from_the_header_and_types_from_the_schema_attribute(per
     assert plain(persons) == [{"id": 3, "fullname": "Cy", "city": "Ulm"}]
 
 
-def test_gzipped_csv_with_quotes_delimiters_and_newlines_in_fields(persons: Table) -> None:
-    text = '1,"Ann ""the one"", Smith","Line one\nline two"\n2,NULL,""\n'
-    persons.put("LOAD00000001.csv.gz", gzip.compress(text.encode()))
-    persons.load_initial()
-    assert plain(persons) == [
-        {"id": 1, "fullname": 'Ann "the one", Smith', "city": "Line one\nline two"},
-        {"id": 2, "fullname": None, "city": ""},
-    ]
-
-
 def test_csv_types_are_read_as_dms_writes_them(tmp_path: Path) -> None:
     columns = pa.schema(
         [
@@ -108,25 +97,6 @@ def test_another_delimiter_and_null_text_are_settings(tmp_path: Path) -> None:
     assert plain(table) == [{"id": 1, "fullname": "NULL", "city": None}]
 
 
-def test_change_files_may_be_in_date_folders(persons: Table) -> None:
-    persons.put("LOAD00000001.csv", b"1,a,x\n")
-    persons.load_initial()
-    persons.put("20240305-101500123.csv", b"U,1,b,x\n")
-    persons.put("2024/03/05/20240305-111500123.csv", b"U,1,c,x\n")
-    persons.put("05032024/20240305-1215001234.csv", b"I,2,d,x\n")
-    persons.load_incremental()
-    assert [row["fullname"] for row in plain(persons)] == ["c", "d"]
-
-
-def test_several_load_files_make_one_table(tmp_path: Path) -> None:
-    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    for number in range(1, 12):
-        table.write_load([{"id": number, "fullname": f"n{number}", "city": "x"}], number)
-    summary = table.load_initial()
-    assert summary["raw_files"] == 11
-    assert [row["id"] for row in plain(table)] == list(range(1, 12))
-
-
 def test_a_table_without_key_takes_inserts_and_counts_the_rest_as_ignored(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {})
     same = {"id": 1, "fullname": "a", "city": "x"}
@@ -144,17 +114,6 @@ def test_a_change_file_alone_makes_a_table(tmp_path: Path) -> None:
     table.write_changes("20240305-101500000.parquet", [("I", row), ("D", {**row, "id": 9})])
     table.load_incremental()
     assert plain(table) == [row]
-
-
-def test_columns_that_mapping_rules_add_are_not_source_columns(tmp_path: Path) -> None:
-    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    row = {"id": 1, "fullname": "a", "city": "x"}
-    table.write_load([row])
-    table.load_initial()
-    extra = {"Op": "U", **row, "fullname": "b", "AR_H_USER": "me", "BI_id": 1}
-    pq.write_table(pa.Table.from_pylist([extra]), table.raw / RAW_PREFIX / "20240305-101500000.parquet")
-    table.load_incremental()
-    assert plain(table) == [{**row, "fullname": "b"}]
 
 
 def test_parquet_types_become_types_that_every_reader_has(tmp_path: Path) -> None:

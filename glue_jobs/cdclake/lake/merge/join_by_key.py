@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial, reduce
 from math import ceil
-from operator import add
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
@@ -47,11 +47,11 @@ def cogroup_by_key(
     bounds = key_range_bounds(rows, samples)
     key_ranges = len(bounds) + 1
     split = partial(tasks.rows_by_key_range, bounds=bounds)
-    entries = batches.flatMap(split).mapValues(_from_change).partitionBy(key_ranges, int)
+    entries = batches.flatMap(split).mapValues(partial(tagged, False)).partitionBy(key_ranges, int)
     if not files:
         return entries
     find = partial(tasks.find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds)
-    existing_rows = probe_files(spark, batches, files, find).mapValues(_from_lake)
+    existing_rows = probe_files(spark, batches, files, find).mapValues(partial(tagged, True))
     # Both have the same partitioner, so the union needs no further shuffle.
     return entries.union(existing_rows.partitionBy(key_ranges, int))
 
@@ -89,7 +89,7 @@ def to_spark(spark: Backend, rows: DistributedRows) -> DistributedRows:
     """Send rows on the driver to tasks, keeping their partitions; rows already in tasks stay as they are."""
     if not isinstance(rows, InProcessRdd):
         return rows
-    return spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(_items)
+    return spark.parallelize(rows.partitions, len(rows.partitions)).flatMap(list)
 
 
 def sum_values(values: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
@@ -99,33 +99,18 @@ def sum_values(values: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any
 
 def sum_stats(batches: DistributedRows, zero: Any) -> Any:  # noqa: ANN401 - any type with +
     """Sum the statistics of batches: the first of each pair."""
-    return sum_values(batches.map(_first), zero)
+    return sum_values(batches.map(itemgetter(0)), zero)
 
 
 def union_all(parts: Sequence[DistributedRows]) -> DistributedRows:
     """All rows of one or more parts. Parts with the same partitioner need no further shuffle."""
-    return reduce(_union, parts)
+    return reduce(lambda left, right: left.union(right), parts)
+
+
+def tagged(tag: Any, rows: bytes) -> tuple[Any, bytes]:  # noqa: ANN401 - any value
+    """Rows with a tag, to tell rows of several sources apart."""
+    return tag, rows
 
 
 def _sum_partition(values: Iterable[Any], zero: Any) -> Iterator[Any]:  # noqa: ANN401 - any type with +
     yield reduce(add, values, zero)
-
-
-def _union(left: DistributedRows, right: DistributedRows) -> DistributedRows:
-    return left.union(right)
-
-
-def _first(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
-    return pair[0]
-
-
-def _items(partition: list[Any]) -> list[Any]:
-    return partition
-
-
-def _from_change(rows: bytes) -> tuple[bool, bytes]:
-    return False, rows
-
-
-def _from_lake(rows: bytes) -> tuple[bool, bytes]:
-    return True, rows

@@ -14,7 +14,7 @@ from cdclake.lake.merge.resolve import in_order, is_last_of_key
 from cdclake.lake.raw.rows import BadRow
 from cdclake.lake.storage.keys import KEY, matches
 from cdclake.lake.storage.reader import read_batches
-from cdclake.lake.storage.shape import TableShape, conform, is_deleted
+from cdclake.lake.storage.shape import TableShape, conform, is_deleted, with_constant
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
@@ -90,7 +90,7 @@ def merge(
     """
     added, duplicates = _without_duplicates(additions, shape)
     if spec.full_load:
-        added = _with_position(added, FULL_LOAD_POSITION)
+        added = with_constant(added, POSITION, FULL_LOAD_POSITION)
     remaining_rows = spec.base_rows - (len(removals) if removals is not None else 0)
     rows_per_file = ceil((remaining_rows + added.num_rows) / spec.file_count)
     writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file)
@@ -152,11 +152,6 @@ def _duplicate(row: dict[str, Any], shape: TableShape) -> BadRow:
     file, _, number = row[POSITION].rpartition("|")
     reason = f"A later full-load row has the same key ({', '.join(shape.primary_key)})"
     return BadRow(file, int(number), reason, {name: str(row[name]) for name in shape.schema.names})
-
-
-def _with_position(rows: pa.Table, position: str) -> pa.Table:
-    index = rows.schema.get_field_index(POSITION)
-    return rows.set_column(index, rows.schema.field(index), pa.repeat(position, rows.num_rows))
 
 
 def _sorted_by_key(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from cdclake.errors import IntegrityError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
+from cdclake.lake.storage.shape import with_constant
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
@@ -139,9 +140,7 @@ def _soft_deleted_rows(
         late = rows.filter(pc.and_(has_tombstone, is_last_of_key(_one_chunk(rows[KEY]))))
         is_live = pc.invert(existing_rows[SOFT_DELETED])
         existing_rows = existing_rows.filter(pc.or_(is_live, matches(existing_rows[KEY], late[KEY])))
-    last = _last_of_each_key(rows, existing_rows, shape)
-    index = last.schema.get_field_index(OP_COLUMN)
-    return last.set_column(index, last.schema.field(index), pa.repeat(DELETE, last.num_rows))
+    return with_constant(_last_of_each_key(rows, existing_rows, shape), OP_COLUMN, DELETE)
 
 
 def _until_last_upsert(rows: pa.Table) -> pa.Array:

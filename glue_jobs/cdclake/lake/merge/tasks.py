@@ -230,9 +230,8 @@ def existing_rows_schema(shape: TableShape) -> pa.Schema:
     Leading key, key, position, file index, partition id, whether the row is soft-deleted, and all source columns if
     changes may omit columns.
     """
-    in_flight = [shape.in_flight.field(name) for name in (LEADING_KEY, KEY, POSITION)]
     added = [pa.field(FILE_INDEX, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(SOFT_DELETED, pa.bool_())]
-    return pa.schema([*in_flight, *added, *(arrow_schema(shape.schema) if shape.partial else [])])
+    return pa.schema([*tombstone_schema(shape), *added, *(arrow_schema(shape.schema) if shape.partial else [])])
 
 
 def tombstone_schema(shape: TableShape) -> pa.Schema:

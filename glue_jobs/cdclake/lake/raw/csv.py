@@ -225,11 +225,8 @@ class _Parser:
             for record in records(chunk, self._form, whole=True):
                 if record.blank and width > 1:
                     continue
-                if (
-                    self._identity
-                    and len(record.fields) > len(self._identity)
-                    and record.fields[identity_fields] != self._identity
-                ):
+                has_identity = len(record.fields) > len(self._identity or ())
+                if self._identity and has_identity and record.fields[identity_fields] != self._identity:
                     pass  # a row of another table: only counted
                 elif len(record.fields) != width:
                     bad.append(self._wrong_width(record, width, chunk))
@@ -258,13 +255,12 @@ def _transaction_columns(file: RawFile, settings: TableSettings) -> tuple[str, .
 
 
 def _table_fields(file: RawFile, table: TableName | None) -> list[bytes] | None:
-    """Fields of a transaction file that identify the table: table, then schema, after `Op` (DMS guide)."""
+    """Fields after `Op` that identify the table in a transaction file: table, then schema (DMS guide)."""
     if not file.transactions:
         return None
     if table is None:
-        raise ConfigurationError(
-            "A transaction file is read without a table", remedy="Name the table", file=file.relative
-        )
+        message = "A transaction file is read without a table"
+        raise ConfigurationError(message, remedy="Name the table", file=file.relative)
     return [table.table.encode(), table.schema.encode()]
 
 

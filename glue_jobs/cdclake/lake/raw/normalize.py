@@ -228,21 +228,12 @@ class _Rows:
 
 
 def _old_key_deletes(rows: pa.Table, old_keys: dict[str, pa.Array]) -> pa.Table:
-    """A delete at the position of each row with an old key; all other columns are null."""
+    """A delete at the position of each row with an old key; other source columns are null."""
     if not old_keys:
         return rows.slice(0, 0)
-    columns = {}
-    for field in rows.schema:
-        if field.name in old_keys:
-            columns[field.name] = pa.chunked_array([old_keys[field.name]])
-        elif field.name == POSITION:
-            columns[field.name] = rows[field.name]
-        elif field.name == OP_COLUMN:
-            columns[field.name] = pa.chunked_array([pa.repeat(DELETE, rows.num_rows)])
-        elif field.name == UNSENT:
-            columns[field.name] = pa.chunked_array([pa.repeat("", rows.num_rows)])
-        else:
-            columns[field.name] = pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+    count = rows.num_rows
+    values = {**old_keys, POSITION: rows[POSITION], OP_COLUMN: pa.repeat(DELETE, count), UNSENT: pa.repeat("", count)}
+    columns = {field.name: values.get(field.name, pa.nulls(count, field.type)) for field in rows.schema}
     has_old = pc.is_valid(next(iter(old_keys.values())))
     return pa.table(columns, schema=rows.schema).filter(has_old)
 

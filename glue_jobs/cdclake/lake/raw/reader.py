@@ -12,6 +12,7 @@ from cdclake.errors import InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.normalize import BEFORE_PREFIX, normalize
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
+from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import schema_of
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
@@ -79,9 +80,7 @@ def inspect(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspectio
     """
     with read_errors_reported(file):
         if file.format is RawFormat.PARQUET:
-            raw_schema, groups = parquet.read_footer(
-                fs, file.key, settings.primary_key[0] if settings.primary_key else ""
-            )
+            raw_schema, groups = parquet.read_footer(fs, file.key, next(iter(settings.primary_key), ""))
             parts = tuple(
                 Slice(file, group.size_bytes, (group.number,), group.first_row, group.key_range) for group in groups
             )
@@ -140,9 +139,7 @@ def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableN
 
 def _as_full_load(batch: ReadBatch) -> ReadBatch:
     """Give rows of an already applied full load its position: older than every change."""
-    index = batch.rows.schema.get_field_index(POSITION)
-    positions = pa.repeat(FULL_LOAD_POSITION, batch.rows.num_rows)
-    return replace(batch, rows=batch.rows.set_column(index, batch.rows.schema.field(index), positions))
+    return replace(batch, rows=with_constant(batch.rows, POSITION, FULL_LOAD_POSITION))
 
 
 def _next(batches: Iterator[RawRows], file: RawFile) -> RawRows | None:

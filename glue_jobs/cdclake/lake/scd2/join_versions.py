@@ -7,7 +7,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count, sum_stats, union_all
+from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count, sum_stats, tagged, union_all
 from cdclake.lake.scd2.tasks import Source, find_open_versions, merge_key_range, read_open_versions, read_table_rows
 from cdclake.lake.spark.backend import keep_on_disk
 from cdclake.lake.spark.task_errors import SparkTask
@@ -71,8 +71,4 @@ def _in_tasks(spark: Backend, files: Sequence[Any], function: Any) -> Distribute
 
 
 def _from(source: Source, rows: DistributedRows, key_ranges: int) -> DistributedRows:
-    return rows.mapValues(partial(_with_source, source)).partitionBy(key_ranges, int)
-
-
-def _with_source(source: Source, rows: bytes) -> tuple[Source, bytes]:
-    return source, rows
+    return rows.mapValues(partial(tagged, source)).partitionBy(key_ranges, int)

@@ -18,6 +18,7 @@ from cdclake.errors import IntegrityError
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.partitions import Partition, by_partition
+from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
@@ -136,8 +137,7 @@ def loaded_versions(rows: pa.Table, table: TableShape, change: int, time_column:
     """Make a version of each key of a full load: of the last row of the key, as in the table."""
     ordered = in_order(rows)
     last = ordered.filter(is_last_of_key(ordered[KEY].combine_chunks()))
-    index = last.schema.get_field_index(POSITION)
-    last = last.set_column(index, last.schema.field(index), pa.repeat(FULL_LOAD_POSITION, last.num_rows))
+    last = with_constant(last, POSITION, FULL_LOAD_POSITION)
     return new_versions(last, table, change, time_column, loaded_utc)
 
 
@@ -326,7 +326,5 @@ def _by_month(rows: pa.Table) -> dict[Partition, pa.Table]:
 
 
 def _flags(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    flags: NDArray[np.bool_] = (
-        values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
-    )
+    flags: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
     return flags

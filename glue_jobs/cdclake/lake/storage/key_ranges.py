@@ -33,8 +33,8 @@ def candidate_rows(leading_keys: pa.ChunkedArray, files: Sequence[DataFile]) -> 
     values = _search_array(leading_keys)
     kind = int if pa.types.is_integer(leading_keys.type) else str
     known = [i for i, file in enumerate(files) if isinstance(file.key_min, kind) and isinstance(file.key_max, kind)]
-    starts = np.searchsorted(values, _bound_array([files[i].key_min for i in known], values), "left")
-    ends = np.searchsorted(values, _bound_array([files[i].key_max for i in known], values), "right")
+    starts = np.searchsorted(values, np.array([files[i].key_min for i in known], values.dtype), "left")
+    ends = np.searchsorted(values, np.array([files[i].key_max for i in known], values.dtype), "right")
     ranges = {i: (int(start), int(end)) for i, start, end in zip(known, starts, ends, strict=True)}
     for i in range(len(files)):
         start, end = ranges.get(i, (0, rows))
@@ -78,7 +78,7 @@ def split_at_bounds(table: pa.Table, bounds: Sequence[KeyValue]) -> Iterator[tup
             yield 0, table
         return
     values = _search_array(table[LEADING_KEY])
-    ends = [*np.searchsorted(values, _bound_array(bounds, values), "left").tolist(), table.num_rows]
+    ends = [*np.searchsorted(values, np.array(bounds, values.dtype), "left").tolist(), table.num_rows]
     start = 0
     for index, end in enumerate(ends):
         if end > start:
@@ -102,13 +102,5 @@ def sample(leading_keys: pa.ChunkedArray, count: int) -> list[KeyValue]:
 
 def _search_array(values: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     # Python compares text by code point, Arrow sorts it by UTF-8 bytes: the same order.
-    array: np.ndarray[Any, Any] = (
-        values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
-    )
-    return array
-
-
-def _bound_array(bounds: Sequence[KeyValue], like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    array = np.empty(len(bounds), dtype=like.dtype)
-    array[:] = bounds
+    array: np.ndarray[Any, Any] = values.to_numpy(zero_copy_only=False)
     return array

@@ -46,8 +46,8 @@ class TableShape:
     def stored(self) -> pa.Schema:
         """Arrow schema of a data file."""
         folders = {name.lower() for name in self.partition_key}
-        kept = Schema(tuple(c for c in self.schema if c.name.lower() not in folders))
-        return pa.schema([*arrow_schema(kept), *(pa.field(name, pa.string()) for name in self._own_columns())])
+        in_files = Schema(tuple(c for c in self.schema if c.name.lower() not in folders))
+        return pa.schema([*arrow_schema(in_files), *(pa.field(name, pa.string()) for name in self._own_columns())])
 
     def _own_columns(self) -> tuple[str, ...]:
         return () if self.complete else (OP_COLUMN, POSITION)
@@ -102,9 +102,8 @@ class TableShape:
     def _key_column(self, name: str, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
         column = self.schema.find(name)
         if column is None:
-            raise IntegrityError(
-                "A key column is missing from the columns of a lake table", remedy="Reload the table", column=name
-            )
+            message = "A key column is missing from the columns of a lake table"
+            raise IntegrityError(message, remedy="Reload the table", column=name)
         folders = dict(zip((name.lower() for name in self.partition_key), partition, strict=True))
         if name.lower() in folders:
             return partition_column(folders[name.lower()], column.type, rows.num_rows)
@@ -130,6 +129,12 @@ def conform(rows: pa.Table, schema: pa.Schema, *, keep_encoded: bool = False) ->
         else:
             columns[column.name] = rows.column(i).cast(column.type)
     return pa.table(columns)
+
+
+def with_constant(rows: pa.Table, name: str, value: str) -> pa.Table:
+    """Set a text column to one value."""
+    i = rows.schema.get_field_index(name)
+    return rows.set_column(i, rows.schema.field(i), pa.repeat(value, rows.num_rows))
 
 
 def is_deleted(rows: pa.Table) -> pa.Array:
