@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def snapshot_after(
-    run: TableRun, before: Snapshot, shape: TableShape, result: Result, kept: tuple[DataFile, ...]
+    run: TableRun, before: Snapshot, shape: TableShape, result: Result, unchanged: tuple[DataFile, ...]
 ) -> Snapshot:
     """The table after a staged change.
 
@@ -30,7 +30,7 @@ def snapshot_after(
         before: The table before the change, but with the new watermark and late-window state.
         shape: Columns and keys after the change.
         result: The staged change. Paths of new files are still their staged keys.
-        kept: Live files that the change does not replace.
+        unchanged: Live files that the change does not replace.
     """
     return replace(
         before,
@@ -39,7 +39,7 @@ def snapshot_after(
         primary_key=shape.primary_key,
         partition_key=shape.partition_key,
         order_column=run.settings.order_column,
-        files=(*kept, *result.written),
+        files=(*unchanged, *result.written),
         tombstones=result.tombstones,
         history=result.history,
     )

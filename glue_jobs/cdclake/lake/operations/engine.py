@@ -252,7 +252,7 @@ class Engine:
         return entries.mapPartitions(resolve)
 
     def _merge_versions(
-        self, request: Request, work: HistoryPlan, batches: DistributedRows, read: tasks.ReadStats
+        self, request: Request, history: HistoryPlan, batches: DistributedRows, read: tasks.ReadStats
     ) -> tuple[DistributedRows, list[tuple[DistributedRows, tasks.WriteContext]]]:
         """Merge the change into the history.
 
@@ -262,18 +262,18 @@ class Engine:
         shape, files = request.shape, request.files
         merged_versions = keep_on_disk(
             merge_into_history(
-                self._spark, batches, read, work, shape, request.locations, files, full_load=request.full_load
+                self._spark, batches, read, history, shape, request.locations, files, full_load=request.full_load
             )
         )
         merged: VersionMerge = sum_values(merged_versions.map(_summary), NO_VERSIONS)
         target = request.settings.target_file_bytes
-        touched = range(len(work.open_files)) if work.rewrite_all else merged.opened.touched
-        opened = plan_rewrite(work.open_files, touched, merged.opened.inserts, target)
-        touched = range(len(work.closed_files)) if work.rewrite_all else merged.closed.touched
-        closed = plan_closed(work.closed_files, touched, merged.closed.inserts, target)
+        touched = range(len(history.open_files)) if history.rewrite_all else merged.opened.touched
+        opened = plan_rewrite(history.open_files, touched, merged.opened.inserts, target)
+        touched = range(len(history.closed_files)) if history.rewrite_all else merged.closed.touched
+        closed = plan_closed(history.closed_files, touched, merged.closed.inserts, target)
         return merged_versions, [
-            (merged_versions.map(_opened), _plan_versions(request, work, "open-", opened, work.open_files)),
-            (merged_versions.map(_closed), _plan_versions(request, work, "closed-", closed, work.closed_files)),
+            (merged_versions.map(_opened), _plan_versions(request, history, "open-", opened, history.open_files)),
+            (merged_versions.map(_closed), _plan_versions(request, history, "closed-", closed, history.closed_files)),
         ]
 
     def _write(self, sides: Sequence[tuple[DistributedRows, tasks.WriteContext]]) -> list[list[tasks.WriteResult]]:
@@ -299,8 +299,8 @@ def _is_small(request: Request) -> bool:
     The lake's rows are then only keys, positions and open versions (one per key). A change that leaves columns out
     needs complete rows, so it is never small.
     """
-    work = request.history
-    if request.shape.partial or (work and work.compare_all and (work.open_files or request.files)):
+    history = request.history
+    if request.shape.partial or (history and history.compare_all and (history.open_files or request.files)):
         return False
     return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES
 
@@ -338,14 +338,14 @@ def _to_purge(request: Request) -> frozenset[int]:
 
 
 def _plan_versions(
-    request: Request, work: HistoryPlan, kind: str, plan: RewritePlan, files: tuple[DataFile, ...]
+    request: Request, history: HistoryPlan, kind: str, plan: RewritePlan, files: tuple[DataFile, ...]
 ) -> tasks.WriteContext:
     return tasks.WriteContext(
         plan=plan,
         tombstone_plan=TombstonePlan((), (), "", needed=False),
         files=files,
         shape=file_shape(request.shape),
-        locations=replace(work.locations, staging=work.locations.staging + kind),
+        locations=replace(history.locations, staging=history.locations.staging + kind),
         full_load=False,
         max_bad_rows=0,
     )

@@ -75,7 +75,7 @@ def is_spark_alive(spark: Backend) -> bool:
     try:
         return spark.parallelize([0], 1).collect() == [0]
     except Exception:
-        log.exception("Spark is gone")
+        log.exception("Spark has crashed")
         return False
 
 

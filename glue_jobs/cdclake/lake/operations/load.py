@@ -71,7 +71,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(inspections), loaded_utc=loaded_utc)
     base = begin_after(before, covered_by_full_load(full_load, changes) if before.exists else "")
-    after = replace(snapshot_after(run, base, shape, result, kept=()), full_load_files=names, full_load_utc=newest)
+    after = replace(snapshot_after(run, base, shape, result, unchanged=()), full_load_files=names, full_load_utc=newest)
     return commit(run, before, after, result.after_listing(listed_seconds), ChangeKind.FULL_LOAD, full_load)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import Snapshot
 
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 
 
 def release(run: TableRun, names: Collection[str], reason: str = "", made_by: str = "") -> dict[str, Any]:
@@ -113,4 +113,4 @@ def _require_same_numbers(run: TableRun, before: Snapshot, quarantined_by: Mappi
 
 def _refused(run: TableRun, message: str, files: Sequence[str]) -> InputError:
     remedy = "Leave these files out, or insert the rows by hand; nothing was changed"
-    return InputError(message, remedy=remedy, table=run.layout.name, file=", ".join(files[:_MOST_NAMES]))
+    return InputError(message, remedy=remedy, table=run.layout.name, file=", ".join(files[:_MAX_NAMES]))

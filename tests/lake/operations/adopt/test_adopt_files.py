@@ -54,23 +54,23 @@ def rows(*ids: int, **columns: Any) -> pa.Table:
 
 
 def source_rows(*ids: int) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = rows(*ids).drop_columns("Op").to_pylist()
-    return made
+    values: list[dict[str, Any]] = rows(*ids).drop_columns("Op").to_pylist()
+    return values
 
 
 def names_of(error: CdclakeError) -> str:
     return f"{error} {error.details}"
 
 
-class TestWhatIsMadeOfThem:
+class TestAdoptedTable:
     def test_the_plan_contains_files_rows_columns_keys_and_watermark(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(3, 1, 2))
         adoptee.write(OTHER, rows(9))
         adoptee.table.write_changes("20240305-100000000.parquet", [("D", source_rows(1)[0])])
-        found = adoptee.plan()
-        told = found.to_json()
+        adoption = adoptee.plan()
+        as_json = adoption.to_json()
         size = (adoptee.folder / PART).stat().st_size
-        assert told | {"bytes": 0, "data_files": []} == {
+        assert as_json | {"bytes": 0, "data_files": []} == {
             "files": 2,
             "rows": 4,
             "bytes": 0,
@@ -88,9 +88,9 @@ class TestWhatIsMadeOfThem:
             ],
             "data_files": [],
         }
-        assert told["data_files"][0] == {"path": PART, "rows": 3, "bytes": size, "partition": []}  # type: ignore[index]
-        assert [(file.key_min, file.key_max) for file in found.table.files] == [(1, 3), (9, 9)]
-        assert (found.table.watermark, found.table.floor) == (APPLIED, APPLIED)
+        assert as_json["data_files"][0] == {"path": PART, "rows": 3, "bytes": size, "partition": []}  # type: ignore[index]
+        assert [(file.key_min, file.key_max) for file in adoption.table.files] == [(1, 3), (9, 9)]
+        assert (adoption.table.watermark, adoption.table.floor) == (APPLIED, APPLIED)
         assert adoptee.table.log.head() == 0
 
     def test_the_item_is_updated_and_the_table_stays_active_or_inactive(self, adoptee: AdoptableTable) -> None:
@@ -236,9 +236,9 @@ class TestPartitions:
             tmp_path, pa.schema([("id", pa.int64()), ("k", pa.int32())]), PartitionKey="k", Schema="id bigint, k int"
         )
         adoptee.write(f"k=007/{PART}", pa.table({"id": [1, 2]}))
-        found = adoptee.plan()
-        assert found.table.files[0].partition == ("7",)
-        assert any("names differently" in warning for warning in found.warnings)
+        adoption = adoptee.plan()
+        assert adoption.table.files[0].partition == ("7",)
+        assert any("names differently" in warning for warning in adoption.warnings)
         adoptee.adopt()
         adoptee.table.write_changes("20240305-100000000.parquet", [("U", {"id": 1, "k": 7})])
         summary = adoptee.table.load_incremental()
@@ -283,8 +283,8 @@ def damaged_page(adoptee: AdoptableTable) -> None:
     path.write_bytes(whole[:4] + b"\xff" * 30 + whole[34:])
 
 
-def put(path: str, made: pa.Table) -> Callable[[AdoptableTable], None]:
-    return lambda adoptee: adoptee.write(path, made)
+def put(path: str, rows: pa.Table) -> Callable[[AdoptableTable], None]:
+    return lambda adoptee: adoptee.write(path, rows)
 
 
 BAD: dict[str, tuple[Callable[[AdoptableTable], None], str, str]] = {
@@ -318,11 +318,11 @@ BAD: dict[str, tuple[Callable[[AdoptableTable], None], str, str]] = {
 
 
 class TestRefused:
-    @pytest.mark.parametrize("what", BAD)
-    def test_with_file_and_remedy_before_anything_changes(self, adoptee: AdoptableTable, what: str) -> None:
+    @pytest.mark.parametrize("case", BAD)
+    def test_with_file_and_remedy_before_anything_changes(self, adoptee: AdoptableTable, case: str) -> None:
         adoptee.write(PART, rows(1, 2))
-        spoil, message, file = BAD[what]
-        spoil(adoptee)
+        damage, message, file = BAD[case]
+        damage(adoptee)
         before = adoptee.hashes()
         with pytest.raises(LakeFilesError, match=message) as caught:
             adoptee.plan()
@@ -372,15 +372,15 @@ class TestRefused:
 
     def test_an_existing_lake_table_is_refused(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
-        found = adoptee.plan().table
+        planned = adoptee.plan().table
         adoptee.adopt()
         with pytest.raises(ConfigurationError, match="already a lake table, at change 1"):
             adoptee.plan()
         with pytest.raises(ConfigurationError, match="already a lake table, at change 1"):
-            adoptee.registered("second").adopt(found)
+            adoptee.registered("second").adopt(planned)
 
 
-class TestKeysInPieces:
+class TestLargeTables:
     """Keys of a table too large to be compared at once."""
 
     @pytest.fixture(autouse=True)
@@ -412,7 +412,7 @@ class TestKeysInPieces:
             adoptee.plan()
 
 
-class TestTheItem:
+class TestItem:
     def load_files(self, adoptee: AdoptableTable, *seconds: int) -> None:
         """Write LOAD files the given numbers of seconds after the item's date."""
         loaded = datetime.strptime(LOADED_UTC, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
@@ -424,9 +424,9 @@ class TestTheItem:
     def test_the_newest_load_file_gives_the_full_load_date(self, adoptee: AdoptableTable) -> None:
         self.load_files(adoptee, 0, 60, 5)
         adoptee.write(PART, rows(1, 2, 3))
-        found = adoptee.plan()
-        assert found.table.full_load_utc == "2024-03-01 12:01:00"
-        assert [warning for warning in found.warnings if "2 more LOAD files" in warning] == list(found.warnings)
+        adoption = adoptee.plan()
+        assert adoption.table.full_load_utc == "2024-03-01 12:01:00"
+        assert [warning for warning in adoption.warnings if "2 more LOAD files" in warning] == list(adoption.warnings)
         adoptee.adopt()
         assert adoptee.state.item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-01 12:01:00"
 
@@ -436,9 +436,9 @@ class TestTheItem:
     ) -> None:
         self.load_files(adoptee, *seconds)
         adoptee.write(PART, rows(1))
-        found = adoptee.plan()
-        assert found.table.full_load_utc == LOADED_UTC
-        assert any("will reload the table" in warning for warning in found.warnings) == warned
+        adoption = adoptee.plan()
+        assert adoption.table.full_load_utc == LOADED_UTC
+        assert any("will reload the table" in warning for warning in adoption.warnings) == warned
 
     def test_an_item_without_state_gives_warnings(self, tmp_path: Path) -> None:
         item = {
@@ -461,43 +461,43 @@ class TestTheItem:
             adoptee.plan()
 
 
-class TestMeanwhile:
+class TestConcurrentChanges:
     def test_a_file_written_after_planning_stops_the_adoption(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
-        found = adoptee.plan().table
+        planned = adoptee.plan().table
         adoptee.write(OTHER, rows(2))
         with pytest.raises(LakeFilesError, match="changed while its files were read") as caught:
-            adoptee.registered().adopt(found)
+            adoptee.registered().adopt(planned)
         assert caught.value.details["foreign"] == 1
         assert (adoptee.table.log.head(), Attribute.LEASE_HOLDER in adoptee.state.item) == (0, False)
 
     @pytest.mark.parametrize("attribute", [Attribute.PRIMARY_KEY, Attribute.LAST_INCREMENTAL_FILE])
     def test_an_item_changed_after_planning_stops_the_adoption(self, adoptee: AdoptableTable, attribute: str) -> None:
         adoptee.write(PART, rows(1))
-        registered, found = adoptee.registered(), adoptee.plan().table
+        registered, planned = adoptee.registered(), adoptee.plan().table
         adoptee.states.set_attributes(RAW_PATH, {attribute: "name"})
         with pytest.raises(CommitConflictError, match="changed after the plan was shown"):
-            registered.adopt(found)
+            registered.adopt(planned)
         assert adoptee.table.log.head() == 0
 
     def test_a_running_job_stops_the_adoption(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
-        found = adoptee.plan().table
+        planned = adoptee.plan().table
         adoptee.states.acquire_lease(RAW_PATH, "jr_1", adoptee.clock(), 300)
         with pytest.raises(LeaseHeldError):
-            adoptee.registered().adopt(found)
+            adoptee.registered().adopt(planned)
 
     def test_a_run_that_lost_its_lease_cannot_commit_after_it(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1))
         adoptee.states.acquire_lease(RAW_PATH, "jr_1", adoptee.clock(), 300)
         adoptee.clock.advance(301)
         record = adoptee.adopt()
-        assert (record.change, record.fencing_token) == (2, 2)  # change 1 shuts the other run out
+        assert (record.change, record.fencing_token) == (2, 2)  # change 1 fences off the other run
         assert adoptee.table.log.snapshot(2).rows == 1
         assert adoptee.state.item[Attribute.LAST_CHANGE_ID] == "2"
 
 
-class TestAfterwards:
+class TestAfterAdoption:
     def test_runs_refuse_before_the_adoption_and_continue_from_the_watermark_after(
         self, adoptee: AdoptableTable
     ) -> None:
@@ -505,7 +505,7 @@ class TestAfterwards:
         before = source_rows(1, 2, 3)
         adoptee.write(PART, rows(1, 2))
         adoptee.write(OTHER, rows(3))
-        table.write_changes(APPLIED, [("D", before[0])])  # what the item says is in the table
+        table.write_changes(APPLIED, [("D", before[0])])  # applied already, according to the item
         table.write_changes("20240305-100000000.parquet", [("U", {**before[1], "name": "new"}), ("D", before[2])])
 
         with pytest.raises(IntegrityError, match=r"cdclake adopt shop\.orders"):
@@ -541,7 +541,7 @@ class TestAfterwards:
         adoptee.write(OTHER, rows(11))
         adoptee.adopt()
         table = adoptee.table
-        table.item["TargetFileBytes"] = str((adoptee.folder / PART).stat().st_size)  # no more: nothing is merged
+        table.item["TargetFileBytes"] = str((adoptee.folder / PART).stat().st_size)  # so that no files are merged
         table.write_changes("20240305-100000000.parquet", [("D", source_rows(1)[0])])
         table.load_incremental()
         retired = table.lake / table.layout.retired_key(PART)

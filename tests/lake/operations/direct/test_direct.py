@@ -241,7 +241,9 @@ def test_a_direct_change_follows_all_rows_of_the_table_despite_a_slow_clock(tabl
 def test_later_source_changes_win_and_earlier_ones_lose(table: Table) -> None:
     table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
     table.load_incremental()
-    update(table, {1: {"city": "Rom"}, 2: {"city": "Rom"}})  # just after that file, as the clock says it is midnight
+    update(
+        table, {1: {"city": "Rom"}, 2: {"city": "Rom"}}
+    )  # right after that file, because the clock is still at midnight
     delete(table, 3)
     table.write_changes("20240305-101400000.parquet", [("U", row(i, "late")) for i in (1, 2, 3)])
     table.load_incremental()
@@ -344,8 +346,8 @@ def test_a_large_change_is_split_by_key_range_but_recorded_as_one_file(
     assert update(table, {i: {"n": i} for i in numbers}).updated == 20
     assert {i: state(table)[i][2] for i in numbers} == {i: i for i in numbers}
     positions = [one.position for one in table.rows() if one.row["id"] >= 10]
-    assert {place.split("|")[1] for place in positions} == set(map(file_order, table.log.record(3).raw_files))
-    assert sorted(int(place.split("|")[2]) for place in positions) == list(range(20))
+    assert {position.split("|")[1] for position in positions} == set(map(file_order, table.log.record(3).raw_files))
+    assert sorted(int(position.split("|")[2]) for position in positions) == list(range(20))
     with pytest.raises(RefusedChangeError, match="3 keys are in the table already"):
         insert(table, *(row(i) for i in (12, 20, 29, 40)))
     assert (delete(table, *numbers, 40).deleted, len(table.rows())) == (20, 4)
@@ -369,12 +371,12 @@ def test_direct_changes_become_versions_at_the_time_of_the_call(tmp_path: Path) 
     delete(table, 1)
     insert(table, row(9))
     check_newest_are_the_table(table, ("id",))
-    told = [one for one in versions(table, ("id",)) if one.row["id"] in (1, 9)]
+    changed = [one for one in versions(table, ("id",)) if one.row["id"] in (1, 9)]
     first, second = table.now - timedelta(hours=1), table.now
-    assert [(one.row["id"], one.operation, one.row["city"], one.valid_from, one.valid_to) for one in told[1:]] == [
+    assert [(one.row["id"], one.operation, one.row["city"], one.valid_from, one.valid_to) for one in changed[1:]] == [
         (1, "update", "Rom", first, second),
         (1, "delete", "Rom", second, None),
-        (9, "insert", "Ulm", second + timedelta(milliseconds=1), None),  # not in the millisecond of the call before
+        (9, "insert", "Ulm", second + timedelta(milliseconds=1), None),  # a later millisecond than the call before
     ]
 
 
@@ -388,9 +390,9 @@ def test_a_version_starts_at_the_history_time_column_only_if_the_call_sets_it(tm
     delete(table, 3)
     update(table, {2: {"Seen": at[2]}})
     insert(table, {"id": 4, "seen": at[1]}, {"id": 5})
-    told = [(one.row["id"], one.operation, one.row["seen"], one.valid_from) for one in versions(table, ("id",))]
+    starts = [(one.row["id"], one.operation, one.row["seen"], one.valid_from) for one in versions(table, ("id",))]
     second = call + timedelta(milliseconds=1)
-    assert [one for one in told if one[3] != at[0]] == [
+    assert [one for one in starts if one[3] != at[0]] == [
         (1, "update", at[0], call),
         (2, "update", at[1], call),
         (2, "update", at[2], at[2]),

@@ -59,31 +59,31 @@ class Model:
     order: str | None
     applied: list[ChangeRow] = field(default_factory=list)
 
-    def of(self, row: Row) -> Key:
+    def key_of(self, row: Row) -> Key:
         return tuple(row[name] for name in self.key)
 
     def table(self) -> dict[Key, LakeRow]:
-        return {self.of(dict(found.row)): found for found in self.stored(soft_delete=False)}
+        return {self.key_of(dict(found.row)): found for found in self.stored(soft_delete=False)}
 
     def stored(self, *, soft_delete: bool) -> list[LakeRow]:
         return merge(self.key, [], self.applied, soft_delete=soft_delete)
 
-    def direct(self, op: str, asked: Sequence[Any]) -> list[tuple[Row, str | None]] | None:
+    def direct(self, op: str, rows: Sequence[Any]) -> list[tuple[Row, str | None]] | None:
         """Rows of a direct change with their ordering values; None if the change must be refused."""
         now = self.table()
-        keys = [self.of(one[0] if op == "U" else one) for one in asked]
+        keys = [self.key_of(one[0] if op == "U" else one) for one in rows]
         if op == "D":
             return [(dict(now[key].row), self._ordering(now[key])) for key in dict.fromkeys(keys) if key in now]
         if len(set(keys)) < len(keys) or any((key in now) == (op == "I") for key in keys):
             return None
         if op == "I":
-            return [(row, self._encoded(row)) for row in asked]
+            return [(row, self._encoded(row)) for row in rows]
         return [
             (
                 row := {**now[key].row, **changes},
                 self._encoded(row) if self.order in changes else self._ordering(now[key]),
             )
-            for key, (_, changes) in zip(keys, asked, strict=True)
+            for key, (_, changes) in zip(keys, rows, strict=True)
         ]
 
     def _encoded(self, row: Row) -> str | None:
@@ -94,8 +94,8 @@ class Model:
 
     def loses(self, change: ChangeRow) -> bool:
         """Whether a later change of the same key is applied."""
-        key = self.of(dict(change.row))
-        return any(self.of(dict(one.row)) == key and one.position >= change.position for one in self.applied)
+        key = self.key_of(dict(change.row))
+        return any(self.key_of(dict(one.row)) == key and one.position >= change.position for one in self.applied)
 
 
 @examples(every_day=15, thorough=1_500)
@@ -104,7 +104,7 @@ class Model:
     hours=st.permutations(range(7)),
     clock=st.lists(st.integers(0, 400), min_size=7, max_size=7),
     runs=st.lists(st.booleans(), min_size=7, max_size=7),
-    dying=st.lists(deaths, min_size=7, max_size=7),
+    crashes=st.lists(deaths, min_size=7, max_size=7),
     key=st.sampled_from([("id",), ("id", "code")]),
     partition=st.sampled_from(["null", "city"]),
     order=st.sampled_from([None, "n"]),
@@ -115,7 +115,7 @@ def test_direct_changes_and_change_files_in_any_order_equal_the_oracle(
     hours: list[int],
     clock: list[int],
     runs: list[bool],
-    dying: list[Death | None],
+    crashes: list[Death | None],
     key: tuple[str, ...],
     partition: str,
     order: str | None,
@@ -129,34 +129,34 @@ def test_direct_changes_and_change_files_in_any_order_equal_the_oracle(
         table.now = START
         insert_first = [{"id": 0, "code": "a", "city": "Ulm", "n": 0}]
         change_directly(table, model, "I", insert_first, None)
-        for number, (what, asked) in enumerate(steps):
+        for number, (op, step_rows) in enumerate(steps):
             table.now += timedelta(minutes=clock[number])
-            if what != "file":
-                change_directly(table, model, what, asked, dying[number])
+            if op != "file":
+                change_directly(table, model, op, step_rows, crashes[number])
                 continue
-            table.write_changes(f"20240305-1{hours[number]}1500000.parquet", asked)
+            table.write_changes(f"20240305-1{hours[number]}1500000.parquet", step_rows)
             if runs[number]:
                 catch_up(table, model)
         catch_up(table, model)
-        assert {model.of(one.row): place_left_out(one) for one in table.rows()} == {  # type: ignore[arg-type]
-            model.of(one.row): place_left_out(one)  # type: ignore[arg-type]
+        assert {model.key_of(one.row): without_row_number(one) for one in table.rows()} == {  # type: ignore[arg-type]
+            model.key_of(one.row): without_row_number(one)  # type: ignore[arg-type]
             for one in model.stored(soft_delete=delete_mode == "soft")
         }
         snapshot = table.log.snapshot(table.log.head())
         assert snapshot.rows == len(model.table())
-        # Of a call that died right before the end something may lie there until the next change is published.
+        # A call that crashed right before the end may leave files until the next change is published.
         last = table.layout.staging_prefix(snapshot.change, "~")
         assert [one.key for one in table.log.store.list(table.layout.staging_folder) if one.key < last] == []
 
 
-def change_directly(table: Table, model: Model, op: str, asked: list[Any], death: Death | None) -> None:
+def change_directly(table: Table, model: Model, op: str, rows: list[Any], death: Death | None) -> None:
     """Apply a direct change to the table and, if it succeeds, to the model."""
-    expected = model.direct(op, asked)
+    expected = model.direct(op, rows)
     before, table.death = table.log.head(), death
     refused = False
     with suppress(DiedError):
         try:
-            table.direct(op, as_given(model, op, asked))
+            table.direct(op, as_input(model, op, rows))
         except RefusedChangeError:
             refused = True
     table.death = None
@@ -164,19 +164,19 @@ def change_directly(table: Table, model: Model, op: str, asked: list[Any], death
     if head == before:
         assert death or refused or not expected
         if refused and expected:
-            assert order_is_to_blame(model, op, expected)
+            assert loses_by_ordering(model, op, expected)
         return
     record = table.log.record(head)
     assert (head, record.kind) == (before + 1, ChangeKind.DIRECT)
     assert expected
-    made = as_changes(op, expected, record.raw_files[0])
-    assert not any(model.loses(one) for one in made)
-    model.applied += made
+    changes = as_changes(op, expected, record.raw_files[0])
+    assert not any(model.loses(one) for one in changes)
+    model.applied += changes
     if death:
-        table.run().current()  # as the next run begins
+        table.run().current()  # as at the start of the next run
 
 
-def order_is_to_blame(model: Model, op: str, expected: list[tuple[Row, str | None]]) -> bool:
+def loses_by_ordering(model: Model, op: str, expected: list[tuple[Row, str | None]]) -> bool:
     """Whether the row's ordering value makes it lose even though the call is the latest."""
     return any(model.loses(one) for one in as_changes(op, expected, "direct/99991231-235959999.parquet"))
 
@@ -185,25 +185,25 @@ def as_changes(op: str, expected: list[tuple[Row, str | None]], relative: str) -
     return [ChangeRow(position(relative, i, ordering), op, row) for i, (row, ordering) in enumerate(expected)]
 
 
-def as_given(model: Model, op: str, asked: list[Any]) -> InputRows:
+def as_input(model: Model, op: str, rows: list[Any]) -> InputRows:
     if op == "I":
-        return input_rows(asked)
+        return input_rows(rows)
     if op == "U":
-        given: list[pa.Table] = []
-        for row, changes in asked:  # one at a time, as a dict cannot hold a key twice
-            identity = model.of(row)
-            given.extend(input_updates({identity if len(identity) > 1 else identity[0]: changes}, model.key))  # type: ignore[arg-type]  # of a dict these are tables
-        return given
-    ids = [model.of(row) for row in asked]
-    return input_keys([one[0] for one in ids] if len(model.key) == 1 else ids, model.key)
+        tables: list[pa.Table] = []
+        for row, changes in rows:  # one at a time, because a dict cannot repeat a key
+            key = model.key_of(row)
+            tables.extend(input_updates({key if len(key) > 1 else key[0]: changes}, model.key))  # type: ignore[arg-type]  # tables, because the input is a dict
+        return tables
+    keys = [model.key_of(row) for row in rows]
+    return input_keys([key[0] for key in keys] if len(model.key) == 1 else keys, model.key)
 
 
 def catch_up(table: Table, model: Model) -> None:
     table.load_incremental()
-    known = {change.position for change in model.applied}
-    model.applied += [change for change in table.changes if change.position not in known]
+    applied = {change.position for change in model.applied}
+    model.applied += [change for change in table.changes if change.position not in applied]
 
 
-def place_left_out(found: LakeRow) -> tuple[object, ...]:
+def without_row_number(found: LakeRow) -> tuple[object, ...]:
     """A row without its number in the change file, which is irrelevant here."""
     return found.row, found.op, found.position.rpartition("|")[0]

@@ -39,8 +39,8 @@ def test_the_documented_session_works(tmp_path: Path, spark: SparkContext) -> No
         exec(re.sub(r'LakeTable\("([^"]+)"', r'LakeTable("\1", lake=LAKE, states=STATES, spark=SPARK', code), names)
     assert (names["done"].change, names["done"].inserted) == (2, 2)
     assert [tuple(row)[:3] for row in mine.as_of().collect()] == [(1, "Zoe", "Ulm")]
-    told = [(row.change, row.kind, row.reason) for row in mine.changes().orderBy("change").collect()]
-    assert told == [
+    changes = [(row.change, row.kind, row.reason) for row in mine.changes().orderBy("change").collect()]
+    assert changes == [
         (1, "direct", ""),
         (2, "direct", "orders by phone"),
         (3, "direct", ""),

@@ -74,8 +74,8 @@ def rows(frame: DataFrame) -> set[tuple[Any, ...]]:
 
 
 def test_each_step_gives_the_expected_table_now_and_as_of_its_change(people: LakeTable, clock: ManualClock) -> None:
-    made = people.insert(people_frame(), reason="first five")
-    assert (made.change, made.inserted) == (1, 5)
+    result = people.insert(people_frame(), reason="first five")
+    assert (result.change, result.inserted) == (1, 5)
     assert rows(people.as_of()) == {*PEOPLE}
 
     clock.advance(222)
@@ -106,9 +106,9 @@ def test_each_step_gives_the_expected_table_now_and_as_of_its_change(people: Lak
 
 def test_each_step_gives_the_expected_history(people: LakeTable, states: MemoryState, clock: ManualClock) -> None:
     def versions(key: str | None = None) -> list[tuple[Any, ...]]:
-        told = ("id", "email", "operation", "validity_flag", "change_id")
-        ended = F.col("valid_to").cast("long").alias("ended")  # whatever the time zone of this process is
-        return [tuple(row) for row in people.history(key).select(*told, ended).collect()]
+        columns = ("id", "email", "operation", "validity_flag", "change_id")
+        ended = F.col("valid_to").cast("long").alias("ended")  # independent of this process's time zone
+        return [tuple(row) for row in people.history(key).select(*columns, ended).collect()]
 
     states.set_attributes(PATH, {"History": "true"})
     people.insert(people_frame())
@@ -149,9 +149,9 @@ def test_reading_the_history_of_a_table_without_one_is_an_error(people: LakeTabl
 
 
 def test_inserting_no_rows_creates_no_table(people: LakeTable) -> None:
-    nothings: list[object] = [[], pd.DataFrame(), pd.DataFrame({"id": pd.array([], dtype="string")})]
-    for nothing in nothings:
-        assert people.insert(nothing).change is None
+    empty_inputs: list[object] = [[], pd.DataFrame(), pd.DataFrame({"id": pd.array([], dtype="string")})]
+    for empty in empty_inputs:
+        assert people.insert(empty).change is None
     assert people.changes().isEmpty()
 
 
@@ -159,11 +159,11 @@ def test_change_numbers_and_days_may_be_numpy_or_pandas_values(people: LakeTable
     people.insert(people_frame())
     clock.advance(86_400)
     people.delete([NATHAN])
-    first, second = np.array([1, 2])  # as a column of pandas gives them
+    first, second = np.array([1, 2])  # as from a pandas column
     assert (people.as_of(first).count(), people.as_of(second).count()) == (5, 4)
     assert people.as_of(clock().date()).count() == 5  # as it was at midnight
     with pytest.raises(ConfigurationError, match=r"'1\.5' is not a time"):
-        people.as_of(1.5)  # type: ignore[arg-type]  # what a person may give
+        people.as_of(1.5)  # type: ignore[arg-type]  # a mistake that a user may make
 
 
 def test_changes_are_rolled_back_and_reapplied(people: LakeTable, states: MemoryState) -> None:
@@ -212,16 +212,16 @@ def test_values_of_every_type_survive_in_every_input_format(
         "id bigint, day date, at timestamp, amount decimal(22,2), flag boolean, raw binary, ratio double, note string"
     )
     names = [kind.split()[0] for kind in kinds.split(", ")]
-    given = session.createDataFrame([(1, *values)], kinds)
+    frame = session.createDataFrame([(1, *values)], kinds)
     table = LakeTable("crm.kinds", lake=tmp_path.as_uri(), spark=session, states=states)
     table.register(["id"], ["at"])
-    table.insert(given)
+    table.insert(frame)
     arrow = pa.table({name: [value] for name, value in zip(names, (2, *values), strict=True)})
     table.insert(arrow)
     table.insert(arrow.set_column(0, "id", pa.array([3])).to_pandas())
     table.insert([dict(zip(names, (4, *values), strict=True))])
     found = table.as_of()
-    assert found.drop("Op", "_cdc_position").dtypes == given.dtypes
+    assert found.drop("Op", "_cdc_position").dtypes == frame.dtypes
     for row in found.collect():
         assert row.at.astimezone(timezone.utc) == moment
         assert (row.day, row.amount, row.flag, bytes(row.raw), row.ratio, row.note) == (values[0], *values[2:])
@@ -246,7 +246,7 @@ def test_a_direct_change_is_refused_while_a_run_works_on_the_table(
     with pytest.raises(LeaseHeldError, match="run-9"):
         people.insert(people_frame())
     clock.advance(301)
-    assert people.insert(people_frame()).change == 2  # the first takes the number that the dead run could commit
+    assert people.insert(people_frame()).change == 2  # change 1 fences off the crashed run
     item = states.get(PATH)
     assert item
     assert "LeaseHolder" not in item.item

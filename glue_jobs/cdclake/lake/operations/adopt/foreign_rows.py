@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CONCURRENT_READS = 8
 KEY_BYTES_AT_ONCE = 256 << 20
 ROWS_PER_SAMPLE = 10_000
-MOST_NAMES = 3
+MAX_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class ForeignRows:
             "Correct PrimaryKey; or, if a crashed job duplicated rows, remove the duplicates with the program that "
             "wrote them; or empty the folder and reload the table"
         )
-        names = ", ".join(files[:MOST_NAMES])
-        more = f" and {len(files) - MOST_NAMES} more" if len(files) > MOST_NAMES else ""
+        names = ", ".join(files[:MAX_NAMES])
+        more = f" and {len(files) - MAX_NAMES} more" if len(files) > MAX_NAMES else ""
         return LakeFilesError(message, remedy=remedy, files=names + more or None)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Clock
 
-MOST_NAMES = 20
+MAX_NAMES = 20
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def _out_of_reach(erasure: Erasure, lake: Snapshot, matches: Matches, raw: RawMa
     if raw:
         places |= {
             f"{raw.renamed} rows of raw files that change the key to another one: erase that key too.": raw.renamed,
-            f"{len(raw.unreadable)} raw files that cannot be read: {', '.join(raw.unreadable[:MOST_NAMES])}": len(
+            f"{len(raw.unreadable)} raw files that cannot be read: {', '.join(raw.unreadable[:MAX_NAMES])}": len(
                 raw.unreadable
             ),
         }
