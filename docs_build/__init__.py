@@ -1,1 +1,1 @@
-"""What the documents are built with: pages written from the code, and the site. No part of what is deployed."""
+"""Builds the documents: pages generated from the code, and the site. Not deployed."""

@@ -13,7 +13,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.table import TableSettings, TableState
 
 BY_OPERATOR = "Set by the operator."
-"""How the docstring of an attribute that no job writes ends."""
+"""End of the docstring of every attribute that no job writes."""
 
 READ_MORE = {
     Attribute.SCHEMA: "../configuration.md#types-of-columns",
@@ -62,7 +62,7 @@ def rows() -> list[Row]:
     """All attributes, in the order of the code."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(names.Attribute))).body
     assert isinstance(body, ast.ClassDef)
-    found = []
+    attributes = []
     for assignment, docstring in itertools.pairwise(body.body):
         match assignment, docstring:
             case (
@@ -70,8 +70,8 @@ def rows() -> list[Row]:
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
                 meaning = " ".join(text.split())
-                found.append(Row(name, meaning.removesuffix(BY_OPERATOR).rstrip(), meaning.endswith(BY_OPERATOR)))
-    return found
+                attributes.append(Row(name, meaning.removesuffix(BY_OPERATOR).rstrip(), meaning.endswith(BY_OPERATOR)))
+    return attributes
 
 
 def defaults() -> dict[str, str]:
@@ -82,14 +82,14 @@ def defaults() -> dict[str, str]:
         Attribute.RFC4180: settings.csv.quoting,
         Attribute.DELETE_MODE: "soft" if settings.soft_delete else "hard",
     }
-    found = {}
+    values = {}
     for constant, name in vars(Attribute).items():
         if constant.startswith("_"):
             continue
         field = constant.lower()
         value = special.get(name, getattr(settings, field, getattr(settings.csv, field.removeprefix("csv_"), None)))
-        found[name] = registered[name] if name in registered else _text(value)
-    return found
+        values[name] = registered[name] if name in registered else _text(value)
+    return values
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,7 @@
 """MkDocs hooks of the site: add pages from outside `docs/`.
 
-CHANGELOG.md and its like belong at the root of the repository, where their links must work too. On the site each
-becomes a page of the same name, with adapted links.
+Files such as CHANGELOG.md stay at the root of the repository, where their links must work too. On the site each becomes
+a page of the same name, with adapted links.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - MkDocs's
-    """Let links between pages inside and outside `docs/` lead where they lead in the repository."""
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - MkDocs's signature
+    """Adapt links between pages inside and outside `docs/`."""
     return with_site_links(markdown, page.file.src_uri)

@@ -1,4 +1,4 @@
-"""The documents name files, links, make targets, functions and figures that exist."""
+"""Files, links, make targets, functions and figures in the documents exist."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_files_make_targets_and_links_in_a_document_exist(document: Path) -> Non
     assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
 
 
-def test_quoted_seconds_are_those_of_the_results() -> None:
+def test_quoted_seconds_match_the_results() -> None:
     measured: dict[tuple[str, str], str] = {}
     workload = ""
     for cells in rows_of(RESULTS):
@@ -47,7 +47,7 @@ def test_quoted_seconds_are_those_of_the_results() -> None:
     assert quoted == {key: measured[key] for key in quoted}
 
 
-def test_where_is_what_names_25_functions_that_exist() -> None:
+def test_where_is_what_lists_25_existing_functions() -> None:
     _, _, section = ARCHITECTURE.read_text(encoding="utf-8").partition("## Where is what\n")
     rows = re.findall(r"^\| .+ \| `([\w/]+\.py)` \| `([\w.]+)` \|$", section.partition("\n## ")[0], re.MULTILINE)
     assert len(rows) == len(set(rows)) == 25

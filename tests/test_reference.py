@@ -1,4 +1,4 @@
-"""The pages of `docs/reference` are what the code says."""
+"""The pages of `docs/reference` match the code."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cdclake.model.names import Attribute
 
 
 @pytest.mark.parametrize(("name", "text"), pages().items(), ids=pages())
-def test_a_page_is_as_make_reference_writes_it(name: str, text: str) -> None:
+def test_a_page_is_up_to_date(name: str, text: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == text, "run make reference"
 
 
-def test_no_page_is_left_over() -> None:
+def test_there_are_no_other_pages() -> None:
     assert {path.name for path in FOLDER.iterdir()} == pages().keys()
 
 
@@ -25,19 +25,19 @@ def test_every_attribute_has_a_meaning() -> None:
     assert [row.name for row in attributes.rows() if not row.meaning.endswith((".", "absent when free"))] == []
 
 
-def test_attributes_set_by_the_operator_are_those_that_the_command_sets() -> None:
-    set_back = {Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE}
+def test_attributes_of_the_operator_are_those_that_the_command_sets() -> None:
+    resettable = {Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE}
     by_operator = {row.name for row in attributes.rows() if row.by_operator}
-    assert by_operator == set(SETTABLE) - set_back
+    assert by_operator == set(SETTABLE) - resettable
 
 
-def test_defaults_are_those_that_hold() -> None:
-    told = attributes.defaults()
-    assert told[Attribute.PRIMARY_KEY] == "null"
-    assert told[Attribute.CSV_ROW_DELIMITER] == "\\n"
-    assert told[Attribute.DELETE_MODE] == "hard"
-    assert (told[Attribute.RFC4180], told[Attribute.HISTORY]) == ("true", "false")
-    assert (told[Attribute.LATE_WINDOW_HOURS], told[Attribute.ORDER_COLUMN]) == ("72", "")
+def test_defaults_match_the_code() -> None:
+    defaults = attributes.defaults()
+    assert defaults[Attribute.PRIMARY_KEY] == "null"
+    assert defaults[Attribute.CSV_ROW_DELIMITER] == "\\n"
+    assert defaults[Attribute.DELETE_MODE] == "hard"
+    assert (defaults[Attribute.RFC4180], defaults[Attribute.HISTORY]) == ("true", "false")
+    assert (defaults[Attribute.LATE_WINDOW_HOURS], defaults[Attribute.ORDER_COLUMN]) == ("72", "")
 
 
 def test_every_verb_has_a_heading_and_its_own_options() -> None:

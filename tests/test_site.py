@@ -1,4 +1,4 @@
-"""The documents as a site: its menu, pictures and links between pages inside and outside `docs/`."""
+"""The site: its menu, its images, and links between pages inside and outside `docs/`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ DOCS = ROOT / "docs"
 SETTINGS: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 
 
-def named(menu: Any) -> list[str]:
-    """Every page that a menu names."""
+def pages_of(menu: Any) -> list[str]:
+    """Every page in a menu."""
     if isinstance(menu, str):
         return [menu]
-    return [page for entry in (menu.values() if isinstance(menu, dict) else menu) for page in named(entry)]
+    return [page for entry in (menu.values() if isinstance(menu, dict) else menu) for page in pages_of(entry)]
 
 
-def test_the_menu_names_every_document_once_and_nothing_else() -> None:
+def test_the_menu_contains_every_document_once_and_nothing_else() -> None:
     documents = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
-    assert sorted(named(SETTINGS["nav"])) == sorted([*documents, *ROOT_PAGES])
+    assert sorted(pages_of(SETTINGS["nav"])) == sorted([*documents, *ROOT_PAGES])
     assert [page for page in ROOT_PAGES if not (ROOT / page).is_file()] == []
 
 
-def test_warnings_are_errors_broken_links_and_anchors_are_warnings_and_nothing_is_fetched() -> None:
+def test_broken_links_and_anchors_fail_the_build_and_no_font_is_fetched() -> None:
     assert SETTINGS["strict"] is True
     assert {level for kind in SETTINGS["validation"].values() for level in kind.values()} == {"warn"}
     assert {"omitted_files", "not_found"} <= SETTINGS["validation"]["nav"].keys()
@@ -36,15 +36,15 @@ def test_warnings_are_errors_broken_links_and_anchors_are_warnings_and_nothing_i
     assert SETTINGS["theme"]["font"] is False
 
 
-def test_every_picture_is_shown_or_linked_with_a_text() -> None:
-    shown = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
-    pictures = sorted((DOCS / "images").iterdir())
-    assert pictures
-    for picture in pictures:
-        assert re.search(rf"\[[^\]]+\]\(images/{re.escape(picture.name)}\)", shown), picture.name
+def test_every_image_is_shown_or_linked_with_a_text() -> None:
+    documents = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
+    images = sorted((DOCS / "images").iterdir())
+    assert images
+    for image in images:
+        assert re.search(rf"\[[^\]]+\]\(images/{re.escape(image.name)}\)", documents), image.name
 
 
-def test_drawings_have_a_title_and_a_description_and_fetch_nothing() -> None:
+def test_drawings_have_a_title_and_a_description_and_no_external_references() -> None:
     drawings = sorted((DOCS / "images").glob("*.svg"))
     assert drawings
     for picture in drawings:
@@ -68,5 +68,5 @@ def test_drawings_have_a_title_and_a_description_and_fetch_nothing() -> None:
         ("CONTRIBUTING.md", "no-page-of-the-site.py", "no-page-of-the-site.py"),
     ],
 )
-def test_a_link_leads_on_the_site_where_it_leads_in_the_repository(page: str, link: str, on_site: str) -> None:
+def test_links_lead_to_the_same_page_on_the_site_and_in_the_repository(page: str, link: str, on_site: str) -> None:
     assert with_site_links(f"See [it]({link}), and (that)", page) == f"See [it]({on_site}), and (that)"
