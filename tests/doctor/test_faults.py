@@ -77,6 +77,7 @@ def test_bad_rows_are_counted_by_reason_without_their_values(raw: RawFolder) -> 
     path = raw.change(("I", row(1)), ("secret", row(2)), ("I", {**row(3), "id": None}), ("X", row(4)))
     findings = raw.diagnose().findings
     assert "secret" not in str(findings)
+    assert ["quarantine such rows" in findings[0].fix, "PrimaryKey" in findings[1].fix] == [True, True]
     assert [(finding.code, finding.file, finding.row, finding.seen) for finding in findings] == [
         (Code.BAD_ROWS, path, 1, "2 rows: The operation of a change row is not I, U or D"),
         (Code.BAD_ROWS, path, 2, "1 row: Key column id is null"),

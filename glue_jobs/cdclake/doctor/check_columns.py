@@ -31,7 +31,7 @@ def check_columns(evidence: Evidence) -> Iterator[Finding]:
     yield from _types(evidence)
     yield from _column_changes(evidence)
     yield from _unsent_values(evidence)
-    yield from _deletes(evidence)
+    yield from _key_only_deletes(evidence)
     yield from _truncated_text(evidence)
 
 
@@ -119,7 +119,7 @@ def _unsent_values(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(Code.UNSENT_VALUES, text, fix, paste, column=", ".join(names))
 
 
-def _deletes(evidence: Evidence) -> Iterator[Finding]:
+def _key_only_deletes(evidence: Evidence) -> Iterator[Finding]:
     rows, nulls = evidence.statistics.row_counts, evidence.statistics.null_counts
     keys = {name.lower() for name in evidence.settings.primary_key}
     source = _source_names(evidence.changes, {*keys, timestamp_column(evidence).lower()})
@@ -134,7 +134,7 @@ def _deletes(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _source_names(changes: Sequence[FileFacts], excluded: set[str]) -> list[str]:
-    """Names of the source's columns, except some lowercase names."""
+    """Names of the source's columns; `excluded` contains lowercase names."""
     names = {name: None for facts in changes for name in facts.columns if name != OP_COLUMN}
     return [name for name in names if name.lower() not in excluded and not name.startswith(ADDED_PREFIXES)]
 

@@ -14,6 +14,7 @@ from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake.errors import SchemaMismatchError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import INVALID_TIME_REMEDY
+from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ def check_files(evidence: Evidence) -> Iterator[Finding]:
     """Faults of a table's files."""
     yield from _full_load(evidence)
     yield from _vanished(evidence)
-    yield from _truncated(evidence)
+    yield from _truncate_risk(evidence)
     if evidence.unread_transactions:
         text = f"for example {evidence.unread_transactions}"
         folder = evidence.unread_transactions.removeprefix(schemas_root(evidence.state.raw_prefix)).rpartition("/")[0]
@@ -42,7 +43,7 @@ def check_files(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(Code.TRANSACTIONS_UNREAD, text, fix, paste)
     yield from _unreadable(evidence)
     for file in evidence.listing.invalid_times:
-        text = f"one of {evidence.listing.invalid_time_count:,}"
+        text = counted(evidence.listing.invalid_time_count, "such file")
         yield Finding(Code.NO_SUCH_TIME, text, INVALID_TIME_REMEDY, file=file.relative)
     yield from _mismatched(evidence)
     yield from _unfinished(evidence)
@@ -64,8 +65,8 @@ def _full_load(evidence: Evidence) -> Iterator[Finding]:
     newest = max(file.modified_utc for file in loads)
     arriving = newest + timedelta(minutes=evidence.settings.full_load_quiet_minutes) > evidence.now
     if arriving and not evidence.listing.change_count:
-        when = f"{newest:%Y-%m-%d %H:%M:%S}"
-        yield Finding(Code.LOAD_ARRIVING, f"the newest LOAD file was written at {when} UTC", "Wait, then check again")
+        text = f"the newest LOAD file was written at {display_utc(newest)}"
+        yield Finding(Code.LOAD_ARRIVING, text, "Wait, then check again")
     elif evidence.missing_loads:
         missing = evidence.missing_loads[0]
         fix = "Check whether the DMS task is still loading. If it is not, reload the table"
@@ -83,11 +84,11 @@ def _vanished(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(Code.FILES_VANISHED, f"{counted(count, 'change file')} not applied", fix, _KEEP_FILES)
 
 
-def _truncated(evidence: Evidence) -> Iterator[Finding]:
+def _truncate_risk(evidence: Evidence) -> Iterator[Finding]:
     if evidence.task is None:
         return
     policy = evidence.task.get(_DDL_POLICY) or {}
-    on = [name for name in _REMOVING if policy.get(name, True)]  # true is the default of both
+    on = [name for name in _REMOVING if policy.get(name, True)]  # both default to true
     if on:
         text = f"{' and '.join(on)} of the task {'is' if len(on) == 1 else 'are'} true"
         yield Finding(Code.TRUNCATE_RISK, text, "Make the task keep the files", _KEEP_FILES)
@@ -97,7 +98,8 @@ def _unreadable(evidence: Evidence) -> Iterator[Finding]:
     fix = "Reload the table with DMS, or move the file out of the raw folder"
     reported = {file.key for file in evidence.listing.empty}
     for file in evidence.listing.empty:
-        yield Finding(Code.UNREADABLE_FILE, f"empty, one of {evidence.listing.empty_count:,}", fix, file=file.relative)
+        text = counted(evidence.listing.empty_count, "empty file")
+        yield Finding(Code.UNREADABLE_FILE, text, fix, file=file.relative)
     for facts in evidence.files:
         if facts.error and not isinstance(facts.error, SchemaMismatchError) and facts.file.key not in reported:
             if _is_schema_missing(evidence, facts):
@@ -138,7 +140,7 @@ def _bad_rows(evidence: Evidence) -> Iterator[Finding]:
 def _fix_of_rows(evidence: Evidence, reason: str) -> tuple[str, str]:
     if "fields instead of" in reason:
         return "Make DMS quote fields, and check that Schema lists every column except Op", s3_settings(Rfc4180=True)
-    if reason.startswith("The key column"):
+    if reason.startswith("Key column"):
         return "Check that PrimaryKey is the source's key: DMS sends the key with every row", ""
     if reason.startswith("The operation"):
         return "Find out what else writes these files; MaxQuarantinedRows lets a run quarantine such rows", ""

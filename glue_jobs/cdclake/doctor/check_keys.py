@@ -23,8 +23,8 @@ def check_keys(evidence: Evidence) -> Iterator[Finding]:
     """Faults of keys, operations and partitions."""
     yield from _operations(evidence)
     if evidence.settings.primary_key:
-        yield from _columns_there(evidence)
-        yield from _unique(evidence)
+        yield from _missing_columns(evidence)
+        yield from _repeated_keys(evidence)
     yield from _key_changes(evidence)
     if evidence.settings.partition_key:
         yield from _partitions(evidence)
@@ -41,18 +41,12 @@ def _operations(evidence: Evidence) -> Iterator[Finding]:
     if rows[UPDATE] + rows[DELETE] and not evidence.settings.primary_key:
         likely = [name for name in evidence.statistics.unique_columns or () if name != timestamp_column(evidence)]
         paste = tables_set(evidence.name, "--primary-key", likely[0] if likely else "<columns>")
-        fix = (
-            f"Set the source's key; {likely[0]} is unique in the first LOAD rows" if likely else "Set the source's key"
-        )
-        yield Finding(
-            Code.NO_PRIMARY_KEY,
-            f"{counted(rows[UPDATE], 'update')} and {counted(rows[DELETE], 'delete')}",
-            fix,
-            paste,
-        )
+        fix = "Set the source's key" + (f"; {likely[0]} is unique in the first LOAD rows" if likely else "")
+        text = f"{counted(rows[UPDATE], 'update')} and {counted(rows[DELETE], 'delete')}"
+        yield Finding(Code.NO_PRIMARY_KEY, text, fix, paste)
 
 
-def _columns_there(evidence: Evidence) -> Iterator[Finding]:
+def _missing_columns(evidence: Evidence) -> Iterator[Finding]:
     for name in evidence.settings.primary_key:
         without = [facts for facts in (*evidence.loads, *evidence.changes) if not facts.has(name)]
         if without:
@@ -62,7 +56,7 @@ def _columns_there(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(Code.KEY_NOT_THERE, text, fix, paste, without[0].file.relative, column=name)
 
 
-def _unique(evidence: Evidence) -> Iterator[Finding]:
+def _repeated_keys(evidence: Evidence) -> Iterator[Finding]:
     if not all(facts.has(name) for facts in evidence.loads for name in evidence.settings.primary_key):
         return  # part of a key need not be unique
     repeated = evidence.statistics.repeated_load_keys()
