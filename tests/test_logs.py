@@ -43,7 +43,7 @@ def test_a_traceback_stays_on_the_line(caplog: pytest.LogCaptureFixture):
     assert "ValueError: no\nway" in str(formatted(caplog.records[0])["traceback"])
 
 
-def test_configure_writes_json_to_stderr_and_quietens_libraries():
+def test_configure_writes_json_to_stderr_and_quiets_libraries():
     script = (
         "import logging; from cdclake import logs; logs.configure(run_id='jr_1')\n"
         "logging.getLogger('botocore').info('each call'); logging.getLogger('mine').info('hello')\n"

@@ -50,7 +50,7 @@ def test_planning_changes_nothing(world: World):
     assert world.jobs.started == []
 
 
-def test_what_a_person_set_is_never_overwritten(world: World):
+def test_settings_are_never_overwritten(world: World):
     world.put(CHANGE)
     item = world.register(PrimaryKey="id", ActiveFlag="false", Schema="id int").item
     world.run_controller()
@@ -79,14 +79,14 @@ def test_one_run_is_started_for_an_active_table_with_work_and_names_its_item(wor
     assert not summary.failed
 
 
-def test_an_active_table_without_work_is_left_alone(world: World):
+def test_an_active_table_without_work_starts_no_run(world: World):
     world.put(CHANGE)
     world.register(LastIncrementalFile=ORDERS + CHANGE, LastListedUtc="2024-03-05T10:00:01Z")
     world.run_controller()
     assert world.jobs.started == []
 
 
-def test_a_change_file_that_may_be_late_has_the_table_looked_at_and_then_left_alone(world: World):
+def test_a_change_file_that_may_be_late_starts_one_run(world: World):
     world.put(LATER)
     world.register()
     world.process()
@@ -101,7 +101,7 @@ def test_a_change_file_that_may_be_late_has_the_table_looked_at_and_then_left_al
     assert not planned_one(world).work
 
 
-def test_a_file_delivered_again_is_looked_at_once_and_not_applied_again(world: World):
+def test_a_file_delivered_again_starts_one_run_and_is_not_applied_again(world: World):
     world.put(CHANGE)
     world.put(LATER)
     world.register()
@@ -129,7 +129,7 @@ def test_a_folder_of_transaction_files_is_listed_once_for_all_tables_that_share_
     assert world.raw.listed.count("dms/cdc/txn/CDC_TXN-") == 1
 
 
-def test_a_folder_of_transaction_files_is_no_table_known_or_not(world: World):
+def test_a_folder_of_transaction_files_is_never_a_table(world: World):
     world.put(CHANGE)
     for number in range(9):
         world.raw.put(f"dms/cdc/txn/CDC_TXN-2024030510000{number}000.csv", b"rows")
@@ -140,7 +140,7 @@ def test_a_folder_of_transaction_files_is_no_table_known_or_not(world: World):
     assert "dms/cdc/txn/" not in world.raw.listed
 
 
-def test_bad_settings_of_one_table_do_not_keep_others_from_shared_transaction_files(world: World):
+def test_invalid_settings_of_one_table_do_not_affect_others_with_shared_transaction_files(world: World):
     world.raw.put("dms/cdc/CDC_TXN-20240305100001000.csv", b"rows")
     world.put("LOAD00000001.csv")
     world.register(CdcPath="cdc", LateWindowHours="long")
@@ -192,7 +192,7 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
     assert Attribute.WORK_REQUESTED_UTC not in world.state(f"{RAW}/dms/shop/full/").item
 
 
-def test_the_summary_of_a_good_run_has_no_error(world: World):
+def test_the_summary_of_a_successful_run_has_no_error(world: World):
     world.put(CHANGE)
     printed = world.run_controller().to_json()
     assert (printed["error"], printed["not_started"]) == ("", "")
@@ -227,7 +227,7 @@ def test_folders_without_raw_files_are_neither_planned_nor_registered(world: Wor
     assert [table.state.path for table in world.plan().tables] == [ORDERS]
 
 
-def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_will_look_again(world: World):
+def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_gets_the_mark(world: World):
     world.put(CHANGE)
     world.register()
     token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300).token
@@ -238,7 +238,7 @@ def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_will_loo
     assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
 
 
-def test_a_table_without_work_whose_run_died_with_the_lease_is_looked_at_once_the_lease_is_over(world: World):
+def test_a_table_without_work_whose_run_died_gets_a_run_once_the_lease_expires(world: World):
     world.register()
     world.put(CHANGE)
     world.process()
@@ -256,7 +256,7 @@ def test_a_table_without_work_whose_run_died_with_the_lease_is_looked_at_once_th
     assert planned_one(world).kind is DecisionKind.NOTHING_NEW
 
 
-def test_the_controller_starts_a_run_even_if_a_dead_one_was_asked_for_a_moment_ago(world: World):
+def test_the_controller_starts_a_run_even_if_one_was_requested_a_moment_ago(world: World):
     world.put(CHANGE)
     world.register()
     assert world.states.request_work(ORDERS, world.clock(), 900)
@@ -271,7 +271,7 @@ def test_more_than_a_thousand_tables_are_all_planned(world: World):
     assert sum(1 for _ in world.states.all()) == 1100
 
 
-def test_a_new_table_gets_the_settings_that_all_new_tables_get_and_stays_inactive(world: World):
+def test_a_new_table_gets_the_common_settings_and_stays_inactive(world: World):
     world.put("LOAD00000001.csv")
     source = replace(world.plan_inputs, new_table={"CsvDelimiter": "|"})
     execute(plan(source, world.clock()), world.states, world.jobs, world.clock())
@@ -279,7 +279,7 @@ def test_a_new_table_gets_the_settings_that_all_new_tables_get_and_stays_inactiv
     assert not world.state().active
 
 
-def test_a_new_table_tells_a_person_what_to_do(world: World):
+def test_a_new_table_reports_the_action_needed(world: World):
     world.put("LOAD00000001.csv")
     (planned,) = world.plan().tables
     table = {name: str(value) for name, value in planned.to_json().items()}
@@ -288,6 +288,6 @@ def test_a_new_table_tells_a_person_what_to_do(world: World):
     assert "tables activate shop.orders" in table["to_do"]
 
 
-def test_a_raw_location_that_a_restarted_task_cleared_is_no_error(world: World):
+def test_a_raw_location_cleared_by_a_restarted_task_is_no_error(world: World):
     world.register(LastFullLoadDate="2024-03-05 09:00:00", LastChangeId="3")
     assert planned_one(world).reason == "there are no raw files"

@@ -62,48 +62,48 @@ def status_of(state: TableState, decision: Decision | None, error: str = "", pro
     ],
 )
 def test_the_health_is_the_first_that_applies(state: TableState, decision: Decision, health: Health):
-    found = status_of(state, decision)
-    assert found.health is health
-    assert bool(found.to_do) >= found.needs_action
+    status = status_of(state, decision)
+    assert status.health is health
+    assert bool(status.to_do) >= status.needs_action
 
 
-def test_a_lease_that_ran_out_is_no_lease():
+def test_an_expired_lease_does_not_count():
     over = ACTIVE.with_attributes(LeaseHolder="run-9", LeaseExpiresUtc="2024-03-05T09:59:59Z")
-    found = status_of(over, due(1))
-    assert (found.health, found.leased_by, found.leased_until_utc) == (Health.BEHIND, "", "")
+    status = status_of(over, due(1))
+    assert (status.health, status.leased_by, status.leased_until_utc) == (Health.BEHIND, "", "")
 
 
-def test_a_table_that_cannot_be_planned_or_whose_change_cannot_be_read_is_broken_and_says_why():
-    for found in (
+def test_a_table_without_a_plan_or_a_readable_change_is_broken_and_has_the_reason():
+    for status in (
         status_of(ACTIVE, None, error="ConfigurationError: no"),
         status_of(FAILED, NOTHING_NEW, problem="no"),
     ):
-        assert found.health is Health.BROKEN
-        assert found.reason == found.to_do != ""
+        assert status.health is Health.BROKEN
+        assert status.reason == status.to_do != ""
     assert status_of(ACTIVE, None, error="no").lag_files is None
 
 
-def test_the_lag_counts_what_later_runs_will_take_as_well_and_is_not_known_of_an_inactive_table():
-    found = status_of(ACTIVE, due(2))
-    assert (found.lag_seconds, found.lag_files) == (120, 7)
-    found = status_of(NEW, INACTIVE)
-    assert (found.lag_seconds, found.lag_files) == (None, None)
+def test_the_lag_includes_files_left_for_later_runs_and_is_unknown_for_an_inactive_table():
+    status = status_of(ACTIVE, due(2))
+    assert (status.lag_seconds, status.lag_files) == (120, 7)
+    status = status_of(NEW, INACTIVE)
+    assert (status.lag_seconds, status.lag_files) == (None, None)
 
 
-def test_what_failed_tells_its_error_and_what_is_late_where_to_look():
+def test_the_action_for_a_failed_table_is_its_error_and_for_a_late_one_to_check_the_controller():
     assert status_of(FAILED, due(1)).to_do == "BadRowError: a row. Correct it"
     assert "Controller" in status_of(ACTIVE, due(181)).to_do
     assert status_of(ACTIVE, FROZEN).to_do == "thaw it"
 
 
-def test_a_person_is_needed_where_nothing_goes_on_by_itself():
+def test_health_that_does_not_recover_by_itself_needs_action():
     by_itself = {Health.INACTIVE, Health.WORKING, Health.WAITING, Health.BEHIND, Health.UP_TO_DATE}
     assert set(Health) - NEEDS_ACTION == by_itself
 
 
-def test_a_status_is_good_for_json():
-    found = json.loads(json.dumps(status_of(ACTIVE.with_attributes(**LEASED), NOTHING_NEW).to_json()))
-    assert found == {
+def test_a_status_can_be_written_as_json():
+    status = json.loads(json.dumps(status_of(ACTIVE.with_attributes(**LEASED), NOTHING_NEW).to_json()))
+    assert status == {
         "table": "shop.orders",
         "path": "raw-bucket/dms/shop/orders/",
         "standing": "working",
@@ -129,7 +129,7 @@ def test_a_status_is_good_for_json():
     assert (without.change, without.change_kind, without.change_utc, without.rows) == (None, "", "", None)
 
 
-def test_what_is_wrong_with_the_catalog_is_what_a_person_must_see_to():
-    found = status_of(STALE, NOTHING_NEW)
-    assert (found.to_do, found.catalog_error) == ("ConfigurationError: no. Grant it",) * 2
-    assert (found.catalog_table, found.needs_action) == ("lake.shop_orders", True)
+def test_the_action_for_a_stale_catalog_is_its_error():
+    status = status_of(STALE, NOTHING_NEW)
+    assert (status.to_do, status.catalog_error) == ("ConfigurationError: no. Grant it",) * 2
+    assert (status.catalog_table, status.needs_action) == ("lake.shop_orders", True)

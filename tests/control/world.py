@@ -38,7 +38,7 @@ ORDERS = f"{RAW}/dms/shop/orders/"
 
 
 class RawBucket(MemoryStore):
-    """A bucket in which something may happen right after it was listed, and that keeps the prefixes asked for."""
+    """A bucket with a hook after each listing, which records the listed prefixes."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -54,7 +54,7 @@ class RawBucket(MemoryStore):
 
 
 class Statistics:
-    """DMS tasks, by what they say of each table."""
+    """DMS tasks, with a state for each table."""
 
     def __init__(self) -> None:
         self.words: dict[tuple[str, str], str] = {}
@@ -69,14 +69,14 @@ class World:
     The Spark jobs commit one change each, as the real ones do, but move no rows.
 
     Attributes:
-        failures: What a job says it died of, by job name.
-        broken: What is raised when a Spark job works on a table, by path. An error that is not ours kills the run.
-        instead: Called in place of a Spark job; None lets the job do its work.
-        before_start: Called with each start of a job; what it raises prevents it.
+        failures: Error messages of failing jobs, by job name.
+        broken: Exceptions that a Spark job raises for a table, by path. One that is not a `CdclakeError` kills the run.
+        instead: Called instead of a Spark job; returns None to let the job do its work.
+        before_start: Called before each start of a job; an exception prevents the start.
         during_job: Called while a Spark job runs.
         after_job: Called when a Spark job has listed and committed.
-        states_of_job: How a Spark job stands at each look.
-        applied: Change files that the Spark jobs applied, in that order, again and again if they were.
+        states_of_job: State of a Spark job at each poll.
+        applied: Change files in the order in which the Spark jobs applied them, with repetitions.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -175,7 +175,7 @@ class World:
         return self.states_of_job
 
     def load_all(self, job: str, arguments: Mapping[str, str]) -> str:
-        """What a Spark job does for one table or a batch; returns what the run of a batch dies of, if of anything."""
+        """Do the work of a Spark job for one table or a batch. Returns the error of a batch's run, if any."""
         load = partial(self.load_one, job)
         if Argument.BATCH not in arguments:
             load(arguments)
@@ -203,7 +203,7 @@ class World:
         token: int = 0,
         and_publish: bool = True,
     ) -> None:
-        """Commit what a Spark job would, if there is anything."""
+        """Commit the change of a Spark job, if files are due."""
         token = token or log.fencing_token(log.head())
         before = log.snapshot(log.head())
         loads, changes = list_raw_files(self.raw, state.raw_prefix, state.settings.cdc_path)

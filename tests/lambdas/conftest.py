@@ -1,4 +1,4 @@
-"""Lets the tests import the functions as Lambda does: by their folder below `lambdas/`."""
+"""Lets tests import functions like Lambda does: by their folder below `lambdas/`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ sys.path.append(str(ROOT / "lambdas"))
 
 @pytest.fixture
 def own_logging() -> Iterator[None]:
-    """Takes back what a function that sets up logging does to the process: to the root logger, and to ours."""
+    """Restore the loggers of the process, which a function configures."""
     loggers = [logging.getLogger(), logging.getLogger("cdclake")]
     before = [(vars(logger).copy(), list(logger.handlers)) for logger in loggers]
     yield
@@ -26,4 +26,4 @@ def own_logging() -> Iterator[None]:
         vars(logger).clear()
         vars(logger).update(attributes)
         logger.handlers[:] = handlers
-        logger.setLevel(logger.level)  # forgets which levels were found to be on
+        logger.setLevel(logger.level)  # clears the cache of enabled levels

@@ -1,4 +1,4 @@
-"""Events and the runs that they start, together: what a storm of events comes to."""
+"""Events together with the runs that they start, up to storms of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ITEMS = f"{RAW}/dms/shop/items/"
 LAMBDA_TRIES = 3
-"""What Lambda makes of an event whose function fails: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async.html"""
+"""How Lambda handles an event whose function fails: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async.html"""
 
 
 def change_file(number: int) -> str:
@@ -41,7 +41,7 @@ def record(path: str, name: str, written_utc: datetime) -> dict[str, Any]:
 
 @dataclass
 class Account:
-    """The function, and ProcessTable runs that it starts and that begin when the test says so.
+    """The function, and the ProcessTable runs that it starts, which begin when the test lets them.
 
     Attributes:
         waiting: Runs that were started, by the path of their table, and have not begun.
@@ -71,13 +71,13 @@ class Account:
         return [JobState.ACTIVE]
 
     def write(self, numbers: range, path: str = ORDERS) -> list[dict[str, Any]]:
-        """DMS writes change files now; returns their events, which are yet to be delivered."""
+        """Write change files, as DMS does. Returns their events, which are not delivered yet."""
         for number in numbers:
             self.world.put(change_file(number), path)
         return [{"Records": [record(path, change_file(number), self.world.clock())]} for number in numbers]
 
     def deliver(self, *events: dict[str, Any]) -> list[str]:
-        """Lambda delivers events, as often as it takes; returns what became of each table at each try."""
+        """Deliver events with retries, as Lambda does. Returns the outcome of each table at each attempt."""
         outcomes = []
         for event in events:
             for _ in range(LAMBDA_TRIES):
@@ -118,7 +118,7 @@ def test_a_burst_of_a_thousand_events_of_one_table_is_one_run_and_at_most_one_fo
     account.world.raw.after_listing, account.world.during_job = during_listing, during_job
     account.run_what_was_started()
     account.world.clock.advance(30)
-    account.deliver(*events[600:], *events[:200])  # those that Lambda is late with, and some again
+    account.deliver(*events[600:], *events[:200])  # some late, some again
     account.run_what_was_started()
     assert sorted(set(account.world.applied)) == [change_file(number) for number in range(1000)]
     assert len(account.world.applied) == 1000
@@ -133,13 +133,13 @@ def test_an_event_while_a_run_is_busy_is_not_lost(account: Account):
         for numbers in late:
             assert account.deliver(*account.write(numbers)) == [f"{ORDERS}: busy", f"{ORDERS}: collapsed"]
 
-    account.world.after_job = deliver_more  # the job has listed, and does not see them
+    account.world.after_job = deliver_more  # after the job has listed, so it does not see them
     account.run_what_was_started()
     assert account.world.applied == [change_file(number) for number in range(3)]
     assert account.runs == 1
 
 
-def test_an_event_that_comes_again_after_its_file_was_applied_starts_nothing(account: Account, clock: ManualClock):
+def test_an_event_delivered_again_after_its_file_was_applied_starts_nothing(account: Account, clock: ManualClock):
     events = account.write(range(3))
     account.deliver(*events)
     clock.advance(30)
@@ -148,7 +148,7 @@ def test_an_event_that_comes_again_after_its_file_was_applied_starts_nothing(acc
     assert (account.runs, account.waiting) == (1, [])
 
 
-def test_an_event_that_comes_after_a_later_ones_is_done_with_it(account: Account, clock: ManualClock):
+def test_an_event_delivered_after_a_later_one_starts_nothing(account: Account, clock: ManualClock):
     (first,) = account.write(range(1))
     clock.advance(60)
     (second,) = account.write(range(1, 2))
@@ -166,14 +166,14 @@ def test_an_event_of_a_file_that_the_last_run_may_not_have_listed_starts_a_run(a
     assert account.deliver(*account.write(range(1, 2))) == [f"{ORDERS}: started"]
 
 
-def test_objects_that_are_no_raw_files_start_nothing(account: Account, clock: ManualClock):
+def test_objects_that_are_not_raw_files_start_nothing(account: Account, clock: ManualClock):
     names = ["", "_SUCCESS", "notes.txt", "sub/folder/report.csv.tmp"]
     assert account.deliver({"Records": [record(ORDERS, name, clock()) for name in names]}) == []
     elsewhere = record(f"{RAW}/other/shop/orders/", change_file(1), clock())
     assert account.deliver({"Records": [elsewhere]}) == []
 
 
-def test_a_failing_table_goes_to_retry_and_the_dead_letter_queue_without_repeating_the_others(
+def test_a_failing_table_is_retried_and_reaches_the_dead_letter_queue_without_repeating_the_others(
     account: Account, clock: ManualClock
 ):
     account.refused = {ORDERS}

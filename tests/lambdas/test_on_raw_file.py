@@ -1,4 +1,4 @@
-"""The function behind the raw bucket's events, on state and jobs in memory and on the embedded AWS."""
+"""The function for events of the raw bucket, with state and jobs in memory and on the embedded AWS."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def test_every_sample_event_is_tested():
     }
 
 
-def test_a_bucket_without_prefix_has_its_schemas_at_the_top():
+def test_without_a_prefix_the_schemas_are_at_the_top_of_the_bucket():
     record = event("change_file")
     record["Records"][0]["s3"]["object"]["key"] = "shop/orders/LOAD00000001.csv"
     assert paths_in(record, "") == ["raw-bucket/shop/orders/"]
 
 
-def test_an_active_tables_run_is_started_with_its_item(clock: ManualClock):
+def test_a_run_of_an_active_table_is_started_with_its_item(clock: ManualClock):
     jobs = MemoryJobs(running)
     dependencies = around(table("orders/"), jobs=jobs)
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
@@ -101,7 +101,7 @@ def test_an_active_tables_run_is_started_with_its_item(clock: ManualClock):
     assert parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
 
 
-def test_a_transaction_file_has_every_active_table_looked_at_that_reads_its_folder(clock: ManualClock):
+def test_a_transaction_file_triggers_every_active_table_that_reads_its_folder(clock: ManualClock):
     tables = [table(f"t{number}/").with_attributes(CdcPath="cdc/txn") for number in range(3)]
     others = [
         table("plain/"),
@@ -116,7 +116,7 @@ def test_a_transaction_file_has_every_active_table_looked_at_that_reads_its_fold
     assert len(jobs.started) == 3
 
 
-def test_a_transaction_file_of_another_bucket_or_prefix_concerns_no_table(clock: ManualClock):
+def test_a_transaction_file_of_another_bucket_or_prefix_triggers_no_table(clock: ManualClock):
     dependencies = around(table("orders/").with_attributes(CdcPath="cdc/txn"))
     elsewhere = event("transactions")
     elsewhere["Records"][0]["s3"]["bucket"]["name"] = "other-bucket"
@@ -126,14 +126,14 @@ def test_a_transaction_file_of_another_bucket_or_prefix_concerns_no_table(clock:
     assert outcomes(elsewhere, dependencies, clock) == {}
 
 
-def test_a_table_with_a_file_of_its_own_and_a_transaction_file_in_one_event_is_looked_at_once(clock: ManualClock):
+def test_a_table_with_its_own_file_and_a_transaction_file_in_one_event_is_triggered_once(clock: ManualClock):
     jobs = MemoryJobs(running)
     dependencies = around(table("orders/").with_attributes(CdcPath="cdc/txn"), jobs=jobs)
     both = {"Records": [*event("transactions")["Records"], *event("change_file")["Records"]]}
     assert outcomes(both, dependencies, clock) == {ORDERS: "started"}
 
 
-def test_an_event_without_transaction_files_does_not_read_the_state_table_through(clock: ManualClock):
+def test_an_event_without_transaction_files_does_not_scan_the_state_table(clock: ManualClock):
     class NoScan(MemoryState):
         def all(self, path_prefix: str = "") -> Iterator[TableState]:
             raise AssertionError(path_prefix)
@@ -153,7 +153,7 @@ def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock):
     assert len(jobs.started) == 1
 
 
-def test_a_burst_of_a_thousand_events_at_the_same_moment_starts_one_run(clock: ManualClock):
+def test_a_thousand_concurrent_events_start_one_run(clock: ManualClock):
     jobs = MemoryJobs(running)
     dependencies = around(table("orders/"), jobs=jobs)
     with ThreadPoolExecutor(16) as pool:
@@ -180,7 +180,7 @@ def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualCl
     assert jobs.started == []
 
 
-def test_while_a_run_works_the_event_is_left_to_it(clock: ManualClock):
+def test_an_event_during_a_run_is_left_to_the_run(clock: ManualClock):
     jobs = MemoryJobs(running)
     dependencies = around(table("orders/"), jobs=jobs)
     token = dependencies.states.acquire_lease(ORDERS, "run-1", clock(), 300).token
@@ -189,7 +189,7 @@ def test_while_a_run_works_the_event_is_left_to_it(clock: ManualClock):
     assert not dependencies.states.release_lease(ORDERS, token, even_if_requested=False)
 
 
-def test_a_start_that_fails_is_told_after_all_tables_were_tried_and_does_not_block_the_retry(clock: ManualClock):
+def test_a_failed_start_is_reported_after_all_tables_were_tried_and_does_not_block_the_retry(clock: ManualClock):
     full = {"now": True}
 
     def room_for_items_only(job: str, arguments: Mapping[str, str]) -> list[JobState]:
@@ -223,7 +223,7 @@ def deployed(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoState
 
 @dataclass
 class Context:
-    """What Lambda tells a function of itself."""
+    """Lambda's context object, as far as it is used."""
 
     aws_request_id: str = "request-1"
     function_name: str = "cdclake-on-raw-file"
@@ -232,12 +232,12 @@ class Context:
 
 
 def call(name: str) -> dict[str, str]:
-    return handler(event(name), Context())  # type: ignore[arg-type]  # what is used of Lambda's
+    return handler(event(name), Context())  # type: ignore[arg-type]  # only the used part of the context
 
 
 @pytest.mark.aws
 @pytest.mark.usefixtures("own_logging")
-def test_the_function_registers_and_then_starts_on_aws(deployed: DynamoState):
+def test_the_function_registers_a_table_and_later_starts_its_run_on_aws(deployed: DynamoState):
     assert call("change_file") == {ORDERS: "registered"}
     deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     assert call("change_file") == {ORDERS: "started"}
@@ -271,8 +271,8 @@ def test_every_line_of_the_function_is_json_with_run_table_and_change_and_its_me
     out, err = capsys.readouterr()
     assert err == ""
     *lines, measured = [json.loads(line) for line in out.splitlines()]
-    told = {(line["level"], line["message"], line["run_id"], line["table"]) for line in lines}
-    assert told == {("ERROR", "failed", "request-1", "shop.orders"), ("INFO", "inactive", "request-1", "shop.items")}
+    logged = {(line["level"], line["message"], line["run_id"], line["table"]) for line in lines}
+    assert logged == {("ERROR", "failed", "request-1", "shop.orders"), ("INFO", "inactive", "request-1", "shop.items")}
     assert [line["change"] for line in lines if line["table"] == "shop.items"] == [None]
     (embedded,) = measured["_aws"]["CloudWatchMetrics"]
     assert (embedded["Namespace"], embedded["Dimensions"]) == ("cdclake", [["service"]])
@@ -285,7 +285,7 @@ def test_every_line_of_the_function_is_json_with_run_table_and_change_and_its_me
 
 @pytest.mark.aws
 @pytest.mark.usefixtures("own_logging", "deployed")
-def test_the_test_event_of_s3_is_taken_and_does_nothing():
+def test_the_test_event_of_s3_is_accepted_and_does_nothing():
     assert call("test_event") == {}
 
 

@@ -1,4 +1,4 @@
-"""The books of a change: which sums must be right, and what is said of one that is not."""
+"""The books of a change: which equations must balance, and the error if one does not."""
 
 from __future__ import annotations
 

@@ -53,24 +53,24 @@ def test_a_late_file_leaves_the_watermark_where_it_is() -> None:
     assert snapshot.applied_files == (name(1), name(2), name(3))
 
 
-def test_the_window_ends_with_the_second_that_is_as_old_as_it_is_long() -> None:
+def test_the_window_includes_its_first_second() -> None:
     snapshot = applied(name(100))
     just_outside = name(100 - HOURS - 1 / 3600)
     assert due(snapshot, name(100 - HOURS), just_outside) == [name(100 - HOURS)]
 
 
-def test_files_of_other_folders_and_with_finer_stamps_are_told_by_their_time() -> None:
+def test_files_in_other_folders_and_with_longer_stamps_are_compared_by_time() -> None:
     fine = "20240305-0200000001.csv"
     snapshot = applied(name(1, "05032024/"), name(3, "04032024/"))
     assert due(snapshot, fine, name(1, "05032024/"), name(-80, "09032024/")) == [fine]
 
 
-def test_only_what_lies_in_the_window_is_remembered() -> None:
+def test_only_files_within_the_window_are_kept() -> None:
     snapshot = applied(name(100), to=applied(name(0), name(50)))
     assert snapshot.applied_files == (name(50), name(100))
 
 
-def test_what_was_forgotten_is_not_due_again_when_the_window_is_made_longer() -> None:
+def test_dropped_files_are_not_due_again_when_the_window_becomes_longer() -> None:
     snapshot = applied(name(0), name(100), hours=72)
     assert due(snapshot, name(0), name(10), hours=1000) == []
     longer = applied(name(101), to=snapshot, hours=1000)
@@ -78,47 +78,47 @@ def test_what_was_forgotten_is_not_due_again_when_the_window_is_made_longer() ->
     assert due(longer, name(29), name(99), hours=1000) == [name(29), name(99)]
 
 
-def test_a_shorter_window_counts_at_once_and_keeps_what_was_applied_from_being_due() -> None:
+def test_a_shorter_window_applies_at_once_and_applied_files_are_not_due() -> None:
     snapshot = applied(name(0), name(60), hours=72)
     assert due(snapshot, name(0), name(50), name(59.5), hours=1) == [name(59.5)]
 
 
-def test_a_window_longer_than_the_calendar_has_no_end() -> None:
+def test_a_window_longer_than_the_calendar_is_unlimited() -> None:
     forever = 10**9
     snapshot = applied(name(0), hours=forever)
     assert due(snapshot, "00010101-000000000.csv", hours=forever) == ["00010101-000000000.csv"]
     assert due(snapshot, "20230101-000000000.csv", hours=9_500_000) == ["20230101-000000000.csv"]
 
 
-def test_without_a_window_nothing_is_late_but_what_has_the_second_of_the_watermark() -> None:
+def test_without_a_window_only_files_of_the_watermarks_second_can_be_late() -> None:
     snapshot = applied("20240305-000000500.csv", hours=0)
     assert due(snapshot, "20240304-235959999.csv", "20240305-000000499.csv", hours=0) == ["20240305-000000499.csv"]
 
 
-def test_what_a_full_load_holds_is_never_due() -> None:
+def test_files_that_a_full_load_covers_are_never_due() -> None:
     snapshot = begin_after(applied(name(1), name(5)), name(3))
     assert due(snapshot, name(1), name(2), name(3), name(4), name(5)) == [name(4), name(5)]
     after = applied(name(5), to=snapshot)
     assert due(after, name(2), name(4)) == [name(4)]
 
 
-def test_a_full_load_that_holds_no_change_file_makes_all_due() -> None:
+def test_a_full_load_that_covers_no_change_file_makes_all_due() -> None:
     assert due(begin_after(applied(name(100)), ""), name(0), name(100)) == [name(0), name(100)]
 
 
-def test_with_a_full_load_what_was_forgotten_no_longer_matters() -> None:
+def test_a_full_load_resets_the_horizon() -> None:
     snapshot = applied(name(1), to=begin_after(applied(name(0), name(100)), ""))
     assert due(snapshot, name(0), name(1), name(100)) == [name(0), name(100)]
 
 
-def test_a_reload_passes_over_the_change_files_written_before_it() -> None:
+def test_a_reload_covers_the_change_files_written_before_it() -> None:
     loads, _ = raw_files([ListedObject(f"s/t/LOAD0000000{n}.csv", 1, T0 + timedelta(hours=n)) for n in (2, 3)], "s/t/")
     before, since = written(name(0), name(1), at=T0 + timedelta(hours=1)), written(name(2), at=T0 + timedelta(hours=2))
     assert covered_by_full_load(loads, before + since) == name(1)
     assert covered_by_full_load(loads, since) == ""
 
 
-def test_a_file_behind_the_window_is_too_late_if_it_came_since_a_time() -> None:
+def test_a_file_before_the_window_is_too_late_if_it_arrived_since_a_given_time() -> None:
     snapshot = applied(name(0), name(100))
     old, came_now = written(name(0), at=LONG_AGO), written(name(10), name(99), at=T0)
     pending = pending_changes(snapshot, old + came_now, HOURS, modified_after=T0)
@@ -126,23 +126,23 @@ def test_a_file_behind_the_window_is_too_late_if_it_came_since_a_time() -> None:
     assert [file.relative for file in pending.due] == [name(99)]
 
 
-@pytest.mark.parametrize(("since", "told"), [(T0, 1), (T0.replace(microsecond=9), 1), (T0 + timedelta(seconds=1), 0)])
-def test_the_time_since_which_files_are_told_as_too_late_counts_to_the_second(since: datetime, told: int) -> None:
+@pytest.mark.parametrize(("since", "count"), [(T0, 1), (T0.replace(microsecond=9), 1), (T0 + timedelta(seconds=1), 0)])
+def test_the_time_since_which_files_count_as_too_late_is_compared_by_the_second(since: datetime, count: int) -> None:
     snapshot = applied(name(100))
-    assert len(pending_changes(snapshot, written(name(10)), HOURS, modified_after=since).too_late) == told
+    assert len(pending_changes(snapshot, written(name(10)), HOURS, modified_after=since).too_late) == count
 
 
-def test_without_a_time_no_file_is_told_as_too_late() -> None:
+def test_without_a_time_no_file_counts_as_too_late() -> None:
     assert pending_changes(applied(name(100)), written(name(10)), HOURS).too_late == []
 
 
-def test_a_file_that_a_full_load_holds_is_not_too_late() -> None:
+def test_a_file_that_a_full_load_covers_is_not_too_late() -> None:
     snapshot = applied(name(100), to=begin_after(Snapshot(), name(20)))
-    told = pending_changes(snapshot, written(name(10), name(21)), HOURS, modified_after=T0).too_late
-    assert [file.relative for file in told] == [name(21)]
+    too_late = pending_changes(snapshot, written(name(10), name(21)), HOURS, modified_after=T0).too_late
+    assert [file.relative for file in too_late] == [name(21)]
 
 
-def test_a_snapshot_remembers_it_all() -> None:
+def test_a_snapshot_round_trips_through_bytes() -> None:
     snapshot = begin_after(applied(name(0), name(100)), name(5))
     assert Snapshot.from_bytes(snapshot.to_bytes()) == snapshot
     snapshot = applied(name(0), name(100))
@@ -152,7 +152,7 @@ def test_a_snapshot_remembers_it_all() -> None:
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> list[list[int]]:
-    """Hours of change files, cut into runs, none more than the window older than any that came before it."""
+    """Hours of change files, split into runs. No file is older than an earlier file by more than the window."""
     hours = draw(st.lists(st.integers(0, 400), min_size=1, max_size=30, unique=True))
     came: list[int] = []
     for hour in hours:
@@ -163,7 +163,7 @@ def arrivals(draw: st.DrawFn) -> list[list[int]]:
 
 
 @given(arrivals())
-def test_any_order_inside_the_window_and_any_cut_into_runs_applies_every_file_once(runs: list[list[int]]) -> None:
+def test_any_order_within_the_window_and_any_split_into_runs_applies_every_file_once(runs: list[list[int]]) -> None:
     snapshot, there, done = Snapshot(), list[str](), list[str]()
     for run in runs:
         there += [name(hour) for hour in run]

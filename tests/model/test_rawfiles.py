@@ -1,4 +1,4 @@
-"""Names of DMS's files, their order, and the table a key belongs to."""
+"""Names of DMS's files, their order, and the table of a key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOW = datetime(2024, 3, 5, tzinfo=timezone.utc)
         ("03-2024-05-05/20240305-101500123.csv", RawKind.CHANGE, RawFormat.CSV),
     ],
 )
-def test_the_names_dms_writes_are_recognised(relative: str, kind: RawKind, written_as: RawFormat) -> None:
+def test_the_names_dms_writes_are_recognized(relative: str, kind: RawKind, written_as: RawFormat) -> None:
     file = parse_raw_file(ListedObject(f"s/t/{relative}", 1, NOW), "s/t/")
     assert file is not None
     assert (file.kind, file.format) == (kind, written_as)
@@ -45,11 +45,11 @@ def test_the_names_dms_writes_are_recognised(relative: str, kind: RawKind, writt
     "relative",
     ["", "0.parquet", "LOAD1.parquet", "LOAD00000001.parquet.tmp", "20240305-1015.csv", "2024/03/05/", "notes.txt"],
 )
-def test_anything_else_is_no_raw_file(relative: str) -> None:
+def test_other_names_are_not_raw_files(relative: str) -> None:
     assert parse_raw_file(ListedObject(f"s/t/{relative}", 1, NOW), "s/t/") is None
 
 
-def test_change_files_are_ordered_by_time_whatever_folder_they_lie_in() -> None:
+def test_change_files_are_ordered_by_time_in_any_folder() -> None:
     names = [
         "20240305-101500123.parquet",
         "05032024/20240305-1015001235.csv",

@@ -1,4 +1,4 @@
-"""Column types, how two versions of a schema become one, and the names of partitions."""
+"""Column types, merged schemas, and the names of partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdclake.errors import ConfigurationError, SchemaMismatchError
 from cdclake.model.schema import Column, Schema, merge_schemas, parse_columns, parse_type, partition_folder, wider_type
 
 
-def test_a_schema_attribute_is_read_in_order_with_types_spelled_one_way() -> None:
+def test_a_schema_attribute_is_read_in_order_with_normalized_types() -> None:
     schema = parse_columns("id INT, fullname varchar(80), price DECIMAL(10, 2), `odd name` bigint")
     assert schema.to_json() == [
         ["id", "int"],
@@ -26,7 +26,7 @@ def test_a_schema_attribute_is_read_in_order_with_types_spelled_one_way() -> Non
 @pytest.mark.parametrize(
     "text", ["id", "id int,", "id blob8", "id int, ID int", "price decimal(50,2)", "p decimal(2,5)"]
 )
-def test_a_schema_attribute_that_does_not_parse_is_a_clear_error(text: str) -> None:
+def test_an_invalid_schema_attribute_is_a_clear_error(text: str) -> None:
     with pytest.raises(ConfigurationError):
         parse_columns(text)
 
@@ -46,24 +46,24 @@ def test_a_schema_attribute_that_does_not_parse_is_a_clear_error(text: str) -> N
         ("decimal(38,0)", "decimal(38,10)", None),
     ],
 )
-def test_two_types_have_the_narrowest_type_that_loses_nothing(left: str, right: str, wider: str | None) -> None:
+def test_two_types_have_the_narrowest_type_that_holds_both(left: str, right: str, wider: str | None) -> None:
     assert wider_type(left, right) == wider
     assert wider_type(right, left) == wider
 
 
-def test_merged_columns_keep_the_lakes_names_and_order_and_take_new_ones_at_the_end() -> None:
+def test_merged_columns_keep_the_lakes_names_and_order_and_append_new_ones() -> None:
     lake = Schema((Column("Id", "int"), Column("gone", "string")))
     incoming = Schema((Column("fresh", "date"), Column("ID", "bigint")))
     assert merge_schemas(lake, incoming, "f").to_json() == [["Id", "bigint"], ["gone", "string"], ["fresh", "date"]]
 
 
-def test_types_that_do_not_meet_are_an_error_that_names_column_types_and_file() -> None:
+def test_types_without_a_common_type_are_an_error_that_names_column_types_and_file() -> None:
     with pytest.raises(SchemaMismatchError, match=r"city is string in the lake and int.*file 2024\.csv"):
         merge_schemas(Schema((Column("city", "string"),)), Schema((Column("city", "int"),)), "2024.csv")
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
-def test_a_partition_folder_is_one_folder_and_gives_its_value_back(value: str) -> None:
+def test_a_partition_folder_is_one_folder_and_its_value_can_be_read_back(value: str) -> None:
     folder = partition_folder(("city",), (value,))
     assert folder.count("/") == 1
     assert unquote(folder[:-1].split("=", 1)[1]) == value

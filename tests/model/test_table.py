@@ -18,7 +18,7 @@ def table(prefix: str = "dms/", **attributes: str) -> TableState:
 
 
 @pytest.mark.parametrize("name", ["shop.orders", "my shop.o'rd; rm *", 'a.$(x) "b" é'])
-def test_a_name_in_a_command_to_copy_is_one_word_to_a_shell(name: str) -> None:
+def test_a_name_in_a_command_to_copy_is_one_word_for_a_shell(name: str) -> None:
     assert shlex.split(f"cdclake tables activate {TableName.parse(name).typed}")[3:] == [name]
 
 
@@ -31,13 +31,13 @@ def test_a_name_in_a_command_to_copy_is_one_word_to_a_shell(name: str) -> None:
         (TRANSACTIONS, f"raw/dms/cdc/txn/{TRANSACTIONS}"),
     ],
 )
-def test_a_watermark_is_stored_with_the_files_own_key_and_read_back(relative: str, stored: str) -> None:
+def test_a_watermark_is_stored_with_the_files_key_and_read_back(relative: str, stored: str) -> None:
     state = table(CdcPath="/cdc/txn/")
     assert state.as_watermark(relative) == stored
     assert state.with_attributes(LastIncrementalFile=stored).watermark == relative
 
 
-def test_a_watermark_is_read_back_also_when_the_folder_of_transaction_files_is_set_otherwise() -> None:
+def test_a_watermark_is_read_back_after_the_folder_of_transaction_files_was_changed() -> None:
     stored = table(CdcPath="cdc").as_watermark(TRANSACTIONS)
     for cdc_path in ("elsewhere", "null", ""):
         assert table(CdcPath=cdc_path, LastIncrementalFile=stored).watermark == TRANSACTIONS
@@ -76,7 +76,7 @@ def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
         {"Schema": "id blob8"},
     ],
 )
-def test_a_setting_that_makes_no_sense_is_a_clear_error(item: dict[str, str]) -> None:
+def test_an_invalid_setting_is_a_clear_error(item: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError):
         TableSettings.from_item(item)
 

@@ -1,4 +1,4 @@
-"""What a person does to a table, beside the runs that work on it."""
+"""Operations by hand on a table, concurrently with runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(world: World, run_id: str = "by-hand") -> RegisteredTable:
 
 @pytest.fixture
 def orders(world: World) -> World:
-    """A table with a full load and two changes, each applied by a run of its own."""
+    """A table with a full load and two changes, each applied by a separate run."""
     world.register()
     for file in (LOAD, CHANGE_1, CHANGE_2):
         world.put(file)
@@ -65,7 +65,7 @@ def test_a_rollback_turns_the_table_off_and_moves_the_watermark_back(orders: Wor
     assert orders.applied == [CHANGE_1, CHANGE_2]
 
 
-def test_once_the_table_is_on_again_the_next_run_applies_what_was_undone(orders: World) -> None:
+def test_once_the_table_is_on_again_the_next_run_applies_the_undone_changes(orders: World) -> None:
     table(orders).rollback()
     orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     orders.process()
@@ -73,7 +73,7 @@ def test_once_the_table_is_on_again_the_next_run_applies_what_was_undone(orders:
     assert item(orders)[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
 
 
-def test_a_reapply_moves_the_watermark_forward_and_leaves_the_switch_alone(orders: World) -> None:
+def test_a_reapply_moves_the_watermark_forward_and_does_not_turn_the_table_on(orders: World) -> None:
     table(orders).rollback(to=1)
     table(orders).reapply()
     assert item(orders)[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
@@ -97,7 +97,7 @@ def test_a_table_rolled_back_to_nothing_is_loaded_from_the_beginning(orders: Wor
     assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
 
 
-def test_a_rollback_that_died_after_its_commit_is_finished_and_known_to_the_item_after_the_next_run(
+def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(
     orders: World,
 ) -> None:
     class DiedError(Exception):
@@ -108,7 +108,7 @@ def test_a_rollback_that_died_after_its_commit_is_finished_and_known_to_the_item
 
     record_run = orders.states.record_run
     calls: Iterator[Callable[..., None]] = iter([record_run, die])
-    orders.states.record_run = lambda *given: next(calls)(*given)  # type: ignore[method-assign]
+    orders.states.record_run = lambda *arguments: next(calls)(*arguments)  # type: ignore[method-assign]
     with pytest.raises(DiedError):
         table(orders).rollback(to=0)
     orders.states.record_run = record_run  # type: ignore[method-assign]
@@ -135,7 +135,7 @@ def test_a_refused_rollback_leaves_the_table_on_and_the_lease_free(orders: World
     assert Attribute.LEASE_HOLDER not in now
 
 
-def test_a_rollback_over_a_lease_that_ran_out_shuts_the_paused_run_out(orders: World) -> None:
+def test_a_rollback_that_takes_over_an_expired_lease_fences_the_paused_run(orders: World) -> None:
     token = orders.states.acquire_lease(ORDERS, "paused", orders.clock(), LEASE_SECONDS).token
     orders.clock.advance(LEASE_SECONDS + 1)
     table(orders).rollback()
@@ -145,7 +145,7 @@ def test_a_rollback_over_a_lease_that_ran_out_shuts_the_paused_run_out(orders: W
         orders.load(JOB_LOAD_INCREMENTAL, orders.log(), orders.state(), token=token)
 
 
-def test_a_change_is_made_under_the_lease_and_known_to_the_item_afterwards(orders: World) -> None:
+def test_a_change_is_made_under_the_lease_and_updates_the_item(orders: World) -> None:
     def make(token: int) -> str:
         held = item(orders)
         assert (held[Attribute.LEASE_HOLDER], held[Attribute.FENCING_TOKEN]) == ("by-hand", str(token))
@@ -159,7 +159,7 @@ def test_a_change_is_made_under_the_lease_and_known_to_the_item_afterwards(order
     assert Attribute.LEASE_HOLDER not in now
 
 
-def test_a_lease_is_renewed_from_beside_while_there_is_work(orders: World) -> None:
+def test_a_lease_is_renewed_in_the_background(orders: World) -> None:
     lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
     until = item(orders)[Attribute.LEASE_EXPIRES_UTC]
     with lease.renewed_in_background(interval_seconds=0.001):
@@ -167,7 +167,7 @@ def test_a_lease_is_renewed_from_beside_while_there_is_work(orders: World) -> No
         wait_until(lambda: item(orders)[Attribute.LEASE_EXPIRES_UTC] > until)
 
 
-def test_work_goes_on_to_its_own_end_when_its_lease_is_lost(orders: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_work_continues_when_its_lease_is_lost(orders: World, caplog: pytest.LogCaptureFixture) -> None:
     lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
     orders.clock.advance(LEASE_SECONDS + 1)
     orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
@@ -177,7 +177,7 @@ def test_work_goes_on_to_its_own_end_when_its_lease_is_lost(orders: World, caplo
         lease.renew_if_due()
 
 
-def test_files_that_are_not_ours_stop_a_rollback_until_they_are_repaired(orders: World) -> None:
+def test_foreign_files_stop_a_rollback_until_a_repair(orders: World) -> None:
     layout = LakeLayout(LAKE, LAKE_PREFIX, orders.state().name)
     orders.lake.put(layout.data_key("part-0.parquet"), b"")
     with pytest.raises(LakeFilesError, match=r"cdclake repair shop\.orders"):
@@ -201,7 +201,7 @@ def test_a_clean_up_takes_the_number_of_an_unfinished_change_before_it_deletes_i
     assert orders.applied[-1] == CHANGE_3
 
 
-def test_a_clean_up_leaves_a_full_load_date_that_a_person_set_back(orders: World) -> None:
+def test_a_clean_up_keeps_a_full_load_date_that_was_set_back(orders: World) -> None:
     orders.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
     table(orders).clean_up(timedelta(days=30))
     assert item(orders)[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"

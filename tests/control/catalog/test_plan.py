@@ -1,4 +1,4 @@
-"""What the catalog should say of a lake table, and the difference to what it says."""
+"""The catalog entry of a lake table, and the plan to update the catalog to it."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def snapshot(*files: DataFile, change: int = 7, key: tuple[str, ...] = ("Day",),
         ("shop", "größe.neu", "shop_gr__e_neu"),
     ],
 )
-def test_a_table_is_named_by_schema_and_table_as_athena_takes_names(schema: str, table: str, name: str):
+def test_the_name_of_a_table_has_schema_and_table_in_the_form_that_athena_accepts(schema: str, table: str, name: str):
     assert table_name(TableName(schema, table)) == name
 
 
-def test_a_person_may_choose_another_name():
+def test_an_operator_can_choose_another_name():
     assert table_name(TableName("shop", "orders"), "orders_2024") == "orders_2024"
 
 
 @pytest.mark.parametrize("chosen", ["Orders", "order-lines", "a.b", "x" * 256])
-def test_a_name_that_athena_does_not_take_is_refused_with_a_remedy(chosen: str):
+def test_a_name_that_athena_refuses_is_refused_with_a_remedy(chosen: str):
     with pytest.raises(ConfigurationError, match="Set CatalogTable to"):
         table_name(TableName("shop", "orders"), chosen)
 
 
-def test_a_name_that_gets_too_long_is_refused():
+def test_a_name_that_is_too_long_is_refused():
     with pytest.raises(ConfigurationError, match="at most 255"):
         table_name(TableName("s" * 200, "t" * 200))
 
@@ -67,7 +67,7 @@ def test_columns_have_lower_case_names_and_their_types_and_the_added_ones_come_l
     assert (table.location, table.source, table.change) == (FOLDER, "shop.Orders", 7)
 
 
-def test_a_partition_has_its_folder_as_it_is_and_its_value_unescaped():
+def test_a_partition_has_its_escaped_folder_and_its_unescaped_value():
     schema = Schema((Column("Id", "bigint"), Column("Day", "string")))
     files = [data_file("a/b=1"), data_file("a/b=1", rows=5, number=2), data_file(None), data_file("02134")]
     partitions = {one.values: one for one in catalog_entry(snapshot(*files, schema=schema), ORDERS).partitions}
@@ -86,7 +86,7 @@ def test_a_table_that_is_not_partitioned_has_no_partitions():
     assert listing.table.statistics == Statistics(rows=11, files=2, bytes=1100)
 
 
-def test_columns_that_the_catalog_cannot_take_are_left_out_and_named():
+def test_columns_that_the_catalog_refuses_are_left_out_and_listed():
     odd = ("a,b", " lead", "two\nlines", "x" * 256)
     fine = ("order-date", "größe", "a b", "x:y")
     schema = Schema((Column("id", "int"), *(Column(name, "int") for name in odd + fine)))
@@ -95,18 +95,18 @@ def test_columns_that_the_catalog_cannot_take_are_left_out_and_named():
     assert table.left_out == odd
 
 
-def test_a_partition_column_that_the_catalog_cannot_take_keeps_the_table_out_of_it():
+def test_a_partition_column_that_the_catalog_refuses_is_an_error():
     schema = Schema((Column("id", "int"), Column("a,b", "int")))
     with pytest.raises(ConfigurationError, match="partition column 'a,b'"):
         catalog_entry(snapshot(key=("a,b",), schema=schema), ORDERS)
 
 
-def test_bytes_that_partition_are_declared_as_the_text_in_the_folder():
+def test_a_binary_partition_column_is_declared_as_text():
     schema = Schema((Column("id", "int"), Column("Day", "binary")))
     assert catalog_entry(snapshot(schema=schema), ORDERS).table.partition_columns == (Column("day", "string"),)
 
 
-def test_a_partition_in_two_folders_is_refused_rather_than_shown_in_part():
+def test_a_partition_in_two_folders_is_refused():
     other = replace(data_file("a b"), path="Day=a%20b/part-0.parquet")
     with pytest.raises(ConfigurationError, match=r"Day=a b/ and Day=a%20b/"):
         catalog_entry(snapshot(data_file("a b"), other), ORDERS)
@@ -147,61 +147,59 @@ class DiesError(Exception):
     """The run dies."""
 
 
-def catalog_with(found: CatalogEntry | None) -> MemoryCatalog:
+def catalog_with(current: CatalogEntry | None) -> MemoryCatalog:
     catalog = MemoryCatalog()
-    if found:
-        catalog.create_table("t", found.table)
-        catalog.create_partitions("t", found.partitions)
+    if current:
+        catalog.create_table("t", current.table)
+        catalog.create_partitions("t", current.partitions)
     return catalog
 
 
-def bring_in_line(catalog: MemoryCatalog, wanted: CatalogEntry, dies_after: int | None = None) -> None:
+def bring_in_line(catalog: MemoryCatalog, target: CatalogEntry, dies_after: int | None = None) -> None:
     def keep_alive() -> None:
         nonlocal dies_after
         if dies_after == 0:
             raise DiesError
         dies_after = None if dies_after is None else dies_after - 1
 
-    found = catalog.listing("t") if "t" in catalog.names else None
-    apply_plan(catalog, "t", plan_catalog(wanted, found), keep_alive)
+    current = catalog.listing("t") if "t" in catalog.names else None
+    apply_plan(catalog, "t", plan_catalog(target, current), keep_alive)
 
 
 @given(st.none() | listings, listings)
-def test_whatever_the_catalog_says_the_plan_makes_it_say_what_is_wanted(
-    found: CatalogEntry | None, wanted: CatalogEntry
-):
-    catalog = catalog_with(found)
-    bring_in_line(catalog, wanted)
-    assert catalog.listing("t") == wanted
-    again = plan_catalog(wanted, catalog.listing("t"))
+def test_the_plan_turns_any_catalog_entry_into_the_target(current: CatalogEntry | None, target: CatalogEntry):
+    catalog = catalog_with(current)
+    bring_in_line(catalog, target)
+    assert catalog.listing("t") == target
+    again = plan_catalog(target, catalog.listing("t"))
     assert not (again.drop_table or again.create_table or again.create or again.update or again.drop)
     assert again.update_table is None
 
 
 @given(st.none() | listings, listings, st.integers(0, 3))
-def test_a_run_that_dies_on_the_way_never_claims_the_change_and_the_next_one_mends_it(
-    found: CatalogEntry | None, wanted: CatalogEntry, dies_after: int
+def test_a_dead_run_never_claims_the_change_and_the_next_run_repairs_the_catalog(
+    current: CatalogEntry | None, target: CatalogEntry, dies_after: int
 ):
-    wanted = replace(wanted, table=replace(wanted.table, change=9))
-    catalog = catalog_with(found)
+    target = replace(target, table=replace(target.table, change=9))
+    catalog = catalog_with(current)
     try:
-        bring_in_line(catalog, wanted, dies_after)
+        bring_in_line(catalog, target, dies_after)
     except DiesError:
         table = catalog.table("t")
         assert table is None or table.change != 9
-    bring_in_line(catalog, wanted)
-    assert catalog.listing("t") == wanted
+    bring_in_line(catalog, target)
+    assert catalog.listing("t") == target
 
 
 @given(listings)
-def test_what_is_right_already_is_left_alone(listing: CatalogEntry):
+def test_an_equal_entry_needs_no_update(listing: CatalogEntry):
     changed = replace(listing, partitions=(*listing.partitions, CatalogPartition(("new",), "s3://x/", (), None)))
     plan = plan_catalog(changed, listing)
     assert [one.values for one in plan.create] == [("new",)]
     assert (plan.update, plan.drop, plan.update_table) == ((), (), None)
 
 
-def test_other_partition_columns_take_a_new_table_and_other_types_do_not():
+def test_other_partition_columns_need_a_new_table_and_other_types_do_not():
     before = catalog_entry(snapshot(data_file("2024-03-05")), ORDERS)
     typed = Schema((Column("Id", "bigint"), Column("Day", "string"), Column("price", "decimal(10,2)")))
     retyped = plan_catalog(catalog_entry(snapshot(data_file("2024-03-05"), schema=typed), ORDERS), before)
@@ -213,7 +211,7 @@ def test_other_partition_columns_take_a_new_table_and_other_types_do_not():
     assert flat.drop == (("2024-03-05",),)
 
 
-def test_a_table_whose_changes_were_all_undone_stays_and_shows_nothing():
+def test_a_table_whose_changes_were_all_undone_stays_without_rows():
     table = catalog_entry(snapshot(data_file("2024-03-05")), ORDERS).table
     listing = empty_entry(table, 8)
     assert listing.partitions == ()

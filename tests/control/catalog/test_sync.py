@@ -1,4 +1,4 @@
-"""The catalog follows the lake table, whoever changes it, and its errors cost no rows."""
+"""The catalog follows the lake table, and its errors lose no rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INT, WIDE = (Schema((Column("id", kind), Column("day", "string"))) for kind in (
 
 
 class BrokenCatalog(MemoryCatalog):
-    """Fails in a method as long as an error is set."""
+    """Raises the error in `table` while one is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def change(
     deleted: int = 0,
     and_publish: bool = True,
 ) -> None:
-    """Make the lake table one file of ten rows for each day, as a Spark job does, its history one for each month."""
+    """Commit one file of ten rows per day to the lake table, as a Spark job does, and one per month to its history."""
     log = world.log()
     before = log.snapshot(log.head())
     number = before.change + 1
@@ -125,13 +125,13 @@ def item(world: World) -> dict[str, str]:
     return {Attribute.LAST_CATALOG_ERROR: "", **world.state().item}
 
 
-def test_a_table_that_nothing_was_loaded_into_is_in_no_catalog(orders: World, catalog: MemoryCatalog):
+def test_a_table_without_a_load_is_not_in_the_catalog(orders: World, catalog: MemoryCatalog):
     run(orders, catalog)
     assert catalog.names == set()
     assert Attribute.LAST_CATALOG_TABLE not in item(orders)
 
 
-def test_a_run_shows_what_its_job_loaded_and_the_item_says_where(orders: World, catalog: MemoryCatalog):
+def test_a_run_shows_the_loaded_table_in_the_catalog_and_records_its_name(orders: World, catalog: MemoryCatalog):
     orders.put("LOAD00000001.parquet")
     run(orders, catalog)
     assert catalog.listing(NAME) == expected(orders)
@@ -139,7 +139,7 @@ def test_a_run_shows_what_its_job_loaded_and_the_item_says_where(orders: World, 
     assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
 
 
-def test_columns_partitions_and_figures_follow_every_change(orders: World, catalog: MemoryCatalog):
+def test_columns_partitions_and_statistics_follow_every_change(orders: World, catalog: MemoryCatalog):
     changes: list[tuple[tuple[str | None, ...], Schema, tuple[str, ...]]] = [
         (("2024-03-05", None), INT, ("day",)),
         (("2024-03-05", "2024-03-06"), INT, ("day",)),
@@ -156,7 +156,7 @@ def test_columns_partitions_and_figures_follow_every_change(orders: World, catal
     assert catalog.listing(NAME).table.statistics == Statistics(rows=20, files=2, bytes=200)
 
 
-def test_a_history_is_a_table_beside_it(orders: World, catalog: MemoryCatalog):
+def test_a_history_is_a_second_table(orders: World, catalog: MemoryCatalog):
     change(orders, "2024-03-05", versions=(("2024", "03"), ("2024", "04")))
     run(orders, catalog)
     shown = catalog.listing(f"{NAME}_history")
@@ -169,9 +169,7 @@ def test_a_history_is_a_table_beside_it(orders: World, catalog: MemoryCatalog):
     assert catalog.listing(NAME) == expected(orders)
 
 
-def test_the_table_of_a_history_goes_by_the_name_of_the_other_and_is_emptied_with_it(
-    orders: World, catalog: MemoryCatalog
-):
+def test_the_history_table_is_renamed_and_emptied_with_its_table(orders: World, catalog: MemoryCatalog):
     orders.states.set_attributes(ORDERS, {Attribute.HISTORY: "true"})
     change(orders, "2024-03-05", versions=(("2024", "03"),))
     run(orders, catalog)
@@ -191,7 +189,7 @@ def view_of(world: World) -> CatalogTable:
     return live_view(table, CatalogName("lake", NAME))
 
 
-def test_a_table_that_deletes_softly_has_a_view_of_its_live_rows_beside_it(orders: World, catalog: MemoryCatalog):
+def test_a_table_with_soft_deletes_has_a_view_of_its_live_rows(orders: World, catalog: MemoryCatalog):
     softly(orders)
     change(orders, "2024-03-05")
     run(orders, catalog)
@@ -206,13 +204,13 @@ def test_a_table_that_deletes_softly_has_a_view_of_its_live_rows_beside_it(order
     assert catalog.table(LIVE) == view_of(orders)
 
 
-def test_the_view_goes_with_the_last_row_that_was_deleted_softly(orders: World, catalog: MemoryCatalog):
+def test_the_view_is_dropped_with_the_last_soft_deleted_row(orders: World, catalog: MemoryCatalog):
     softly(orders)
     change(orders, "2024-03-05", deleted=4)
     run(orders, catalog)
     shown = catalog.table(NAME)
     assert shown is not None
-    assert shown.statistics == Statistics(rows=10, files=1, bytes=100)  # what a query of the table reads
+    assert shown.statistics == Statistics(rows=10, files=1, bytes=100)  # as read by a query of the table
     softly(orders, "hard")
     run(orders, catalog)
     assert catalog.names == {NAME, LIVE}
@@ -222,7 +220,7 @@ def test_the_view_goes_with_the_last_row_that_was_deleted_softly(orders: World, 
     assert catalog.listing(NAME) == expected(orders)
 
 
-def test_a_view_of_others_is_left_alone_and_told_of(orders: World, catalog: MemoryCatalog):
+def test_a_view_of_another_owner_is_not_changed_but_reported(orders: World, catalog: MemoryCatalog):
     softly(orders)
     change(orders, "2024-03-05")
     other = CatalogTable("", (), (), None, "", None, parquet=False, query="SELECT 1")
@@ -236,9 +234,7 @@ def test_a_view_of_others_is_left_alone_and_told_of(orders: World, catalog: Memo
     assert catalog.table(LIVE) == other
 
 
-def test_the_view_goes_by_the_name_that_a_person_chose_also_if_that_was_the_name_of_the_view(
-    orders: World, catalog: MemoryCatalog
-):
+def test_the_view_follows_the_chosen_name_even_if_that_was_its_own_name(orders: World, catalog: MemoryCatalog):
     softly(orders)
     change(orders, "2024-03-05")
     run(orders, catalog)
@@ -251,13 +247,13 @@ def test_the_view_goes_by_the_name_that_a_person_chose_also_if_that_was_the_name
     assert catalog.names == {"all_orders", "all_orders_live"}
 
 
-def test_a_change_that_a_dead_run_left_unpublished_is_shown_once_it_is_finished(orders: World, catalog: MemoryCatalog):
+def test_a_change_that_a_dead_run_left_unpublished_is_shown_once_it_is_published(orders: World, catalog: MemoryCatalog):
     change(orders, "2024-03-05", and_publish=False)
     run(orders, catalog)
     assert catalog.listing(NAME) == expected(orders)
 
 
-def test_a_catalog_that_is_in_line_costs_one_request_and_writes_nothing(orders: World):
+def test_an_up_to_date_catalog_takes_one_request_and_no_writes(orders: World):
     class Counted(MemoryCatalog):
         calls: list[str] = []  # noqa: RUF012 - one test, one catalog
 
@@ -274,13 +270,13 @@ def test_a_catalog_that_is_in_line_costs_one_request_and_writes_nothing(orders: 
     assert Counted.calls == ["table"]
 
 
-def test_without_a_catalog_nothing_is_said_of_one(orders: World):
+def test_without_a_catalog_the_item_has_no_catalog_attributes(orders: World):
     change(orders, "2024-03-05")
     run(orders, None)
     assert not {Attribute.LAST_CATALOG_TABLE, Attribute.LAST_CATALOG_ERROR} & set(orders.state().item)
 
 
-def test_a_table_that_somebody_dropped_or_changed_is_mended_by_the_next_run(orders: World, catalog: MemoryCatalog):
+def test_the_next_run_repairs_a_dropped_or_changed_table(orders: World, catalog: MemoryCatalog):
     change(orders, "2024-03-05")
     run(orders, catalog)
     catalog.drop_table(NAME)
@@ -291,7 +287,7 @@ def test_a_table_that_somebody_dropped_or_changed_is_mended_by_the_next_run(orde
     assert catalog.listing(NAME) == expected(orders)
 
 
-def test_a_table_of_this_folder_that_a_crawler_made_is_taken_over(orders: World, catalog: MemoryCatalog):
+def test_a_crawlers_table_of_this_folder_is_taken_over(orders: World, catalog: MemoryCatalog):
     change(orders, "2024-03-05")
     crawled = replace(expected(orders).table, source="", change=None, location=f"s3://{LAKE}/lake/shop/orders")
     catalog.create_table(NAME, crawled)
@@ -300,14 +296,14 @@ def test_a_table_of_this_folder_that_a_crawler_made_is_taken_over(orders: World,
 
 
 @pytest.mark.parametrize(
-    ("source", "location", "says"),
+    ("source", "location", "problem"),
     [
         ("shop_o.rders", "s3://lake-bucket/lake/shop_o/rders/", "shows shop_o.rders"),
         ("", "s3://else/", "is not cdclake's: it shows s3://else/"),
     ],
 )
-def test_a_table_of_others_is_left_alone_and_told_of(
-    orders: World, catalog: MemoryCatalog, source: str, location: str, says: str
+def test_a_table_of_another_owner_is_not_changed_but_reported(
+    orders: World, catalog: MemoryCatalog, source: str, location: str, problem: str
 ):
     change(orders, "2024-03-05")
     other = replace(expected(orders).table, source=source, location=location)
@@ -316,11 +312,11 @@ def test_a_table_of_others_is_left_alone_and_told_of(
     assert report.outcome == "done"
     assert catalog.table(NAME) == other
     error = item(orders)[Attribute.LAST_CATALOG_ERROR]
-    assert says in error
+    assert problem in error
     assert "Set CatalogTable of shop.orders" in error
 
 
-def test_under_a_name_that_a_person_chose_the_table_is_there_once(orders: World, catalog: MemoryCatalog):
+def test_a_table_with_a_chosen_name_exists_once(orders: World, catalog: MemoryCatalog):
     change(orders, "2024-03-05")
     run(orders, catalog)
     orders.states.set_attributes(ORDERS, {Attribute.CATALOG_TABLE: "all_orders"})
@@ -330,9 +326,7 @@ def test_under_a_name_that_a_person_chose_the_table_is_there_once(orders: World,
     assert item(orders)[Attribute.LAST_CATALOG_TABLE] == "lake.all_orders"
 
 
-def test_a_table_stays_under_its_name_until_it_is_there_under_the_one_that_a_person_chose(
-    orders: World, catalog: MemoryCatalog
-):
+def test_a_table_keeps_its_name_until_the_chosen_name_exists(orders: World, catalog: MemoryCatalog):
     change(orders, "2024-03-05")
     run(orders, catalog)
     other = replace(expected(orders).table, source="shop.items")
@@ -346,7 +340,7 @@ def test_a_table_stays_under_its_name_until_it_is_there_under_the_one_that_a_per
 
 
 @pytest.mark.parametrize("error", [RetryableError("Glue is busy", remedy="Run again"), ValueError("a defect")])
-def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
+def test_a_catalog_error_loses_no_change_and_the_next_run_repairs_the_catalog(
     orders: World, error: Exception, caplog: pytest.LogCaptureFixture
 ):
     catalog = BrokenCatalog()
@@ -361,9 +355,9 @@ def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
     assert (now[Attribute.LAST_RUN_STATE], now[Attribute.LAST_CHANGE_ID]) == ("SUCCEEDED", "1")
     assert now[Attribute.LAST_CATALOG_ERROR].startswith(f"{type(error).__name__}: ")
     assert Attribute.LEASE_HOLDER not in now
-    told = [one for one in caplog.records if one.levelno == logging.ERROR]
-    assert {one.message for one in told} == {"the catalog could not be updated"}
-    assert all(bool(one.exc_info) == isinstance(error, ValueError) for one in told)
+    errors = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert {one.message for one in errors} == {"the catalog could not be updated"}
+    assert all(bool(one.exc_info) == isinstance(error, ValueError) for one in errors)
 
     catalog.error = None
     assert run(orders, catalog).catalog_error == ""
@@ -371,7 +365,7 @@ def test_an_error_of_the_catalog_loses_no_change_and_the_next_run_mends_it(
     assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
 
 
-def test_the_controller_starts_a_run_for_a_catalog_that_is_not_in_line_though_no_file_is_due(orders: World):
+def test_the_controller_starts_a_run_for_a_stale_catalog_without_due_files(orders: World):
     catalog = BrokenCatalog()
     catalog.error = RetryableError("Glue is busy", remedy="Run again")
     orders.put("LOAD00000001.parquet")
@@ -384,13 +378,13 @@ def test_the_controller_starts_a_run_for_a_catalog_that_is_not_in_line_though_no
     assert "the catalog could not be updated: RetryableError: Glue is busy" in table.decision.reason
     execute(planned, orders.states, orders.jobs, now)
     assert [start.job for start in orders.jobs.started[starts:]] == [JOB_PROCESS_TABLE]
-    run(orders, None)  # it is not wanted any more
+    run(orders, None)  # the catalog is turned off
     assert plan(orders.plan_inputs, now).tables[0].action.value == "none"
 
 
-def test_a_run_that_is_told_to_stop_while_at_the_catalog_stops(orders: World):
+def test_a_run_stopped_during_the_catalog_update_stops(orders: World):
     catalog = BrokenCatalog()
-    catalog.error = StoppedError("The run was told to stop")
+    catalog.error = StoppedError("The run was errors to stop")
     change(orders, "2024-03-05")
     with pytest.raises(StoppedError):
         run(orders, catalog)
@@ -407,7 +401,7 @@ def by_hand(world: World, catalog: Catalog) -> RegisteredTable:
 
 @pytest.fixture
 def shown(orders: World, catalog: MemoryCatalog) -> Iterator[World]:
-    """A table of two changes that the catalog shows. Whatever a test does, the catalog shows the table at its end."""
+    """A table with two changes in the catalog. At the end of each test, the catalog must equal the table."""
     change(orders, "2024-03-05")
     change(orders, "2024-03-05", "2024-03-06", schema=WIDE)
     run(orders, catalog)
@@ -416,7 +410,7 @@ def shown(orders: World, catalog: MemoryCatalog) -> Iterator[World]:
         assert catalog.listing(NAME) == expected(orders)
 
 
-def test_a_rollback_and_a_reapply_by_hand_are_shown_though_the_table_is_off(shown: World, catalog: MemoryCatalog):
+def test_a_rollback_and_a_reapply_update_the_catalog_even_if_the_table_is_off(shown: World, catalog: MemoryCatalog):
     by_hand(shown, catalog).rollback()
     listing = catalog.listing(NAME)
     assert [one.values for one in listing.partitions] == [("2024-03-05",)]
@@ -425,9 +419,7 @@ def test_a_rollback_and_a_reapply_by_hand_are_shown_though_the_table_is_off(show
     assert len(catalog.listing(NAME).partitions) == 2
 
 
-def test_a_table_that_was_rolled_back_to_nothing_stays_in_the_catalog_without_rows(
-    shown: World, catalog: MemoryCatalog
-):
+def test_a_table_rolled_back_to_nothing_stays_in_the_catalog_without_rows(shown: World, catalog: MemoryCatalog):
     columns = catalog.listing(NAME).table.columns
     by_hand(shown, catalog).rollback(to=0)
     listing = catalog.listing(NAME)
@@ -435,13 +427,13 @@ def test_a_table_that_was_rolled_back_to_nothing_stays_in_the_catalog_without_ro
     assert listing.table.statistics == Statistics()
 
 
-def test_a_repair_by_hand_brings_the_catalog_in_line_as_well(shown: World, catalog: MemoryCatalog):
+def test_a_repair_updates_the_catalog(shown: World, catalog: MemoryCatalog):
     catalog.drop_table(NAME)
     by_hand(shown, catalog).repair()
     assert catalog.names == {NAME}
 
 
-def test_an_error_of_the_catalog_does_not_fail_what_is_done_by_hand(shown: World, catalog: MemoryCatalog):
+def test_a_catalog_error_does_not_fail_an_operation_by_hand(shown: World, catalog: MemoryCatalog):
     broken = BrokenCatalog()
     broken.error = RetryableError("Glue is busy", remedy="Run again")
     by_hand(shown, broken).rollback()
@@ -451,7 +443,7 @@ def test_an_error_of_the_catalog_does_not_fail_what_is_done_by_hand(shown: World
     assert item(shown)[Attribute.LAST_CATALOG_ERROR] == ""
 
 
-def test_a_deed_by_hand_that_fails_leaves_the_catalog_alone(shown: World, catalog: MemoryCatalog):
+def test_a_failed_operation_by_hand_does_not_update_the_catalog(shown: World, catalog: MemoryCatalog):
     broken = BrokenCatalog()
     broken.error = AssertionError("the catalog was asked")
     shown.lake.put(f"{shown.log().layout.table_prefix}stranger.parquet", b"")
@@ -461,7 +453,7 @@ def test_a_deed_by_hand_that_fails_leaves_the_catalog_alone(shown: World, catalo
 
 
 @pytest.mark.aws
-def test_a_run_on_the_embedded_glue_leaves_what_athena_reads(orders: World, aws: None):
+def test_a_run_on_the_embedded_glue_writes_what_athena_reads(orders: World, aws: None):
     glue = aws_clients.client("glue")
     glue.create_database(DatabaseInput={"Name": "lake"})
     catalog = GlueCatalog(glue, "lake")
@@ -470,13 +462,13 @@ def test_a_run_on_the_embedded_glue_leaves_what_athena_reads(orders: World, aws:
     change(orders, "2024-03-05", "a b/c", schema=WIDE)
     run(orders, catalog)
     table = glue.get_table(DatabaseName="lake", Name=NAME)["Table"]
-    found = glue.get_partitions(DatabaseName="lake", TableName=NAME)["Partitions"]
-    assert {one["Values"][0]: one["StorageDescriptor"]["Location"] for one in found} == {
+    partitions = glue.get_partitions(DatabaseName="lake", TableName=NAME)["Partitions"]
+    assert {one["Values"][0]: one["StorageDescriptor"]["Location"] for one in partitions} == {
         "2024-03-05": f"s3://{LAKE}/lake/shop/orders/day=2024-03-05/",
         "a b/c": f"s3://{LAKE}/lake/shop/orders/day=a b%2Fc/",
     }
     columns = [("id", "bigint"), ("op", "string"), ("_cdc_position", "string")]
-    for storage in [table["StorageDescriptor"], *(one["StorageDescriptor"] for one in found)]:
+    for storage in [table["StorageDescriptor"], *(one["StorageDescriptor"] for one in partitions)]:
         assert [(column["Name"], column["Type"]) for column in storage["Columns"]] == columns
     assert table["StorageDescriptor"]["Location"] == f"s3://{LAKE}/lake/shop/orders/"
     assert (table["Parameters"]["numRows"], table["Parameters"]["cdclake.change"]) == ("20", "2")

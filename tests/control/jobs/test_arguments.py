@@ -6,7 +6,7 @@ from cdclake.control.jobs.arguments import folder_prefix, item_json, parse_argum
 from cdclake.errors import ConfigurationError
 
 
-def test_both_ways_of_writing_are_read_and_glues_own_arguments_are_passed_over():
+def test_both_forms_are_read_and_glues_own_arguments_are_ignored():
     argv = [
         "script.py",
         "--JOB_NAME",
@@ -41,24 +41,24 @@ def test_optional_arguments_have_defaults_that_a_given_value_replaces():
     }
 
 
-def test_of_a_name_given_twice_the_last_counts():
+def test_the_last_value_of_a_repeated_name_counts():
     assert parse_arguments(["--bucket", "a", "--bucket", "b"], ["bucket"]) == {"bucket": "b"}
 
 
-def test_an_item_is_read_as_the_walkthrough_passes_it_and_plain():
+def test_an_item_is_read_with_dynamodbs_types_and_plain():
     item = {"path": "raw/dms/shop/orders/", "PrimaryKey": "id,größe"}
     assert parse_item(item_json(item)) == item
     assert parse_item('{"path": {"S": "raw/dms/shop/orders/"}, "PrimaryKey": "null"}')["PrimaryKey"] == "null"
 
 
-def test_the_last_error_which_may_be_long_is_not_passed_on():
+def test_the_last_error_is_not_passed_on_as_it_may_be_long():
     assert parse_item(item_json({"path": "p/s/t/", "LastError": "x" * 100_000, "LastCatalogError": "x"})) == {
         "path": "p/s/t/"
     }
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "{}", '{"path": ""}', '{"path": {"N": "1"}}', '{"path": "p", "x": 1}'])
-def test_what_is_no_item_is_refused(text: str):
+def test_an_invalid_item_is_refused(text: str):
     with pytest.raises(ConfigurationError, match="--item"):
         parse_item(text)
 
@@ -88,6 +88,6 @@ def test_settings_of_new_tables_are_read_from_json():
         '{"Rfc4180": "no"}',
     ],
 )
-def test_nothing_turns_a_new_table_on_or_writes_what_the_jobs_write(text: str):
+def test_settings_of_new_tables_cannot_activate_them_or_set_attributes_of_the_jobs(text: str):
     with pytest.raises(ConfigurationError):
         parse_new_table(text)

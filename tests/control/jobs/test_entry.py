@@ -12,7 +12,7 @@ from cdclake.control.jobs.entry import JobExit, StoppedError, job_run_id, run_jo
 from cdclake.errors import BadRowError, SchemaMismatchError
 
 
-def test_a_good_run_prints_its_summary_as_the_only_line_and_returns(capsys: pytest.CaptureFixture[str]):
+def test_a_successful_run_prints_only_its_summary_and_returns(capsys: pytest.CaptureFixture[str]):
     run_job(lambda: {"rows": 3})
     assert capsys.readouterr() == ('{"rows": 3}\n', "")
 
@@ -30,7 +30,7 @@ def test_an_expected_error_is_one_last_line_without_a_traceback():
     assert ended.stderr == "BadRowError: Op is X, no operation (file a.csv, row 7). Look at it\n"
 
 
-def test_who_looks_at_the_exit_and_not_at_the_code_reads_the_reason():
+def test_the_text_of_the_exit_is_the_reason():
     def main() -> dict[str, object]:
         raise SchemaMismatchError("Column a is gone", remedy="Reload")
 
@@ -48,7 +48,7 @@ def test_a_summary_with_an_error_is_printed_and_fails(capsys: pytest.CaptureFixt
     assert err == "RetryableError: 1 of 2 tables failed\n"
 
 
-def test_a_defect_goes_through_with_its_traceback():
+def test_a_defect_propagates_with_its_traceback():
     with pytest.raises(ZeroDivisionError):
         run_job(lambda: {"x": 1 // 0})
 
@@ -63,6 +63,6 @@ def test_sigterm_becomes_an_error_the_run_can_handle():
         signal.signal(signal.SIGTERM, before)
 
 
-def test_the_run_id_is_glues_if_it_is_told_and_else_ones_own():
+def test_the_run_id_is_glues_or_a_new_one():
     assert job_run_id(["x", "--JOB_RUN_ID", "jr_1"]) == "jr_1"
     assert job_run_id([]) != job_run_id([])

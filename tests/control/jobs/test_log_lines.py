@@ -1,4 +1,4 @@
-"""Every line that a job writes is JSON and says whose run it is, which table it is about and that table's change."""
+"""Every log line of a job is JSON with the run, the table, and the table's change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHANGE = "20240305-100000000.parquet"
 
 
 class Written:
-    """What was logged since it was last read."""
+    """Return the lines logged since the last call."""
 
     def __init__(self) -> None:
         self.stream = io.StringIO()
@@ -40,7 +40,7 @@ class Written:
 
 @pytest.fixture
 def written() -> Iterator[Written]:
-    """The log of the process, which is set up as a job does it and then as it was."""
+    """Configure the log of the process as a job does, and restore it afterwards."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     into = Written()
@@ -54,7 +54,7 @@ def subjects(lines: list[dict[str, Any]]) -> set[tuple[object, ...]]:
     return {(line["run_id"], line["table"], line["change"]) for line in lines}
 
 
-def test_process_table_names_run_table_and_change_in_every_line(clock: ManualClock, written: Written):
+def test_process_table_logs_run_table_and_change_on_every_line(clock: ManualClock, written: Written):
     world = World(clock)
     world.register()
     world.put(CHANGE)
@@ -73,17 +73,17 @@ def test_process_table_names_run_table_and_change_in_every_line(clock: ManualClo
     assert "BadRowError: no such Op" in failed["error"]
 
 
-def test_lines_of_what_a_step_calls_are_about_its_table(clock: ManualClock, written: Written):
+def test_log_lines_of_called_code_have_the_table_of_the_step(clock: ManualClock, written: Written):
     world = World(clock)
     world.register()
     world.put(CHANGE)
     world.raw.after_listing = lambda: logging.getLogger("cdclake.adapters.s3").warning("slow")
     world.process()
-    first, *_ = [line for line in written.lines() if line["message"] == "slow"]  # later ones are the Spark job's
+    first, *_ = [line for line in written.lines() if line["message"] == "slow"]  # later ones come from the Spark job
     assert first["table"] == "shop.orders"
 
 
-def test_the_controller_names_the_table_and_its_change_and_no_others(clock: ManualClock, written: Written):
+def test_the_controller_logs_each_table_with_its_own_change(clock: ManualClock, written: Written):
     world = World(clock)
     world.register(LastChangeId="7")
     world.put("LOAD00000001.csv", f"{RAW}/dms/shop/items/")
@@ -91,7 +91,7 @@ def test_the_controller_names_the_table_and_its_change_and_no_others(clock: Manu
     assert subjects(written.lines()) == {("run-1", "shop.orders", 7), ("run-1", "shop.items", None)}
 
 
-def test_a_field_of_a_block_ends_with_it_and_is_not_another_threads(written: Written):
+def test_a_field_of_a_block_ends_with_the_block_and_is_local_to_the_thread(written: Written):
     log = logs.bind("here", table="bound")
     plain = logging.getLogger("here")
     with logs.context(table="outer", change=1), logs.context(change=2):
@@ -101,5 +101,10 @@ def test_a_field_of_a_block_ends_with_it_and_is_not_another_threads(written: Wri
         thread.start()
         thread.join()
     plain.info("after")
-    told = {line["message"]: (line["table"], line["change"]) for line in written.lines()}
-    assert told == {"inside": ("outer", 2), "bound": ("bound", 2), "other thread": (None, None), "after": (None, None)}
+    logged = {line["message"]: (line["table"], line["change"]) for line in written.lines()}
+    assert logged == {
+        "inside": ("outer", 2),
+        "bound": ("bound", 2),
+        "other thread": (None, None),
+        "after": (None, None),
+    }

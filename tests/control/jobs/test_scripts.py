@@ -1,4 +1,4 @@
-"""The two entry scripts, run as Glue runs them, on the embedded AWS."""
+"""The two entry scripts, run like in Glue, on the embedded AWS."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHANGE = "20240305-100001000.parquet"
 
 @pytest.fixture(autouse=True)
 def own_process() -> Iterator[None]:
-    """Takes back what a script does to its process: logging, and the handler of SIGTERM."""
+    """Restore the process state that a script changes: logging, and the handler of SIGTERM."""
     root = logging.getLogger()
     handlers, level, on_sigterm = list(root.handlers), root.level, signal.getsignal(signal.SIGTERM)
     yield
@@ -66,7 +66,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 class Script:
-    """Runs a script; keeps what it wrote."""
+    """Runs a script and captures its output."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
@@ -90,7 +90,7 @@ def put(key: str) -> None:
     client("s3").put_object(Bucket=RAW, Key=key, Body=b"rows")
 
 
-def test_the_controller_registers_and_then_starts(states: DynamoState, run: Script):
+def test_the_controller_registers_a_table_and_later_starts_its_run(states: DynamoState, run: Script):
     put(f"dms/shop/orders/{CHANGE}")
     summary, code, _ = run("controller.py", bucket=RAW, prefix="dms")
     assert code == 0
@@ -101,7 +101,7 @@ def test_the_controller_registers_and_then_starts(states: DynamoState, run: Scri
     assert parse_item(started["Arguments"]["--item"])[Attribute.PATH] == ORDERS
 
 
-def test_the_controller_says_on_one_line_that_the_raw_location_is_empty(states: DynamoState, run: Script):
+def test_the_controller_reports_an_empty_raw_location_on_one_line(states: DynamoState, run: Script):
     summary, code, last = run("controller.py", bucket=RAW, prefix="dms/")
     assert (summary, code) == ({}, 2)
     assert last.startswith(f"ConfigurationError: The raw location is empty (bucket {RAW}, prefix dms/)")
@@ -125,7 +125,7 @@ def test_the_controller_fails_when_a_table_cannot_be_started(states: DynamoState
     assert "1 of 1 tables failed: shop.orders" in last
 
 
-def test_process_table_leaves_an_inactive_table_alone(states: DynamoState, run: Script):
+def test_process_table_skips_an_inactive_table(states: DynamoState, run: Script):
     put(f"dms/shop/orders/{CHANGE}")
     run("controller.py", bucket=RAW, prefix="dms/")
     item = json.dumps({"path": {"S": ORDERS}})
@@ -133,7 +133,7 @@ def test_process_table_leaves_an_inactive_table_alone(states: DynamoState, run: 
     assert (summary["outcome"], code) == ("inactive", 0)
 
 
-def test_process_table_writes_down_a_failure_and_gives_the_lease_back(states: DynamoState, run: Script):
+def test_process_table_records_a_failure_and_releases_the_lease(states: DynamoState, run: Script):
     put(f"dms/shop/orders/{CHANGE}")
     run("controller.py", bucket=RAW, prefix="dms/")
     states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})

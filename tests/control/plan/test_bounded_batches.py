@@ -1,4 +1,4 @@
-"""However much is waiting, one change takes a bounded part of it, oldest first."""
+"""A change takes a bounded part of a backlog, oldest files first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def active(**attributes: str) -> TableState:
     return TableState.new("raw", "dms/shop/", "orders/").with_attributes(ActiveFlag="true", **attributes)
 
 
-def test_a_backlog_is_worked_off_oldest_first_with_the_watermark_moving_each_time(world: World):
+def test_a_backlog_is_applied_oldest_first_and_each_batch_moves_the_watermark(world: World):
     world.register(MaxFilesPerRun="3")
     names = [change(minute) for minute in range(8)]
     for name in reversed(names):
@@ -53,7 +53,7 @@ def test_a_backlog_is_worked_off_oldest_first_with_the_watermark_moving_each_tim
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + names[7]
 
 
-def test_a_backlog_too_large_for_one_run_is_handed_to_a_fresh_one(world: World):
+def test_a_backlog_too_large_for_one_run_is_handed_over_to_a_new_run(world: World):
     world.register(MaxFilesPerRun="1")
     for minute in range(25):
         world.put(change(minute))
@@ -75,7 +75,7 @@ def test_the_first_full_load_is_followed_by_the_backlog_in_batches(world: World)
     assert world.applied == [change(minute) for minute in range(3)]
 
 
-def test_late_files_are_bounded_too_and_none_falls_behind_the_window_by_waiting(world: World):
+def test_late_files_are_bounded_too_and_none_leaves_the_window_while_it_waits(world: World):
     world.register(MaxFilesPerRun="2", LateWindowHours="1")
     world.put(change(50))
     world.process()
@@ -88,7 +88,7 @@ def test_late_files_are_bounded_too_and_none_falls_behind_the_window_by_waiting(
     assert report.rounds[0].decision.new_watermark == change(2)
 
 
-def test_late_files_left_for_the_next_run_are_not_forgotten_if_this_one_dies(world: World):
+def test_late_files_left_for_the_next_run_are_kept_if_this_run_dies(world: World):
     world.register(MaxFilesPerRun="2")
     world.put(change(50))
     world.process()
@@ -113,7 +113,9 @@ def test_late_files_left_for_the_next_run_are_not_forgotten_if_this_one_dies(wor
 @pytest.mark.parametrize(
     ("most_files", "most_bytes", "taken"), [(3, 1000, 3), (100, 35, 3), (100, 30, 3), (100, 1, 1), (1, 1000, 1)]
 )
-def test_a_batch_ends_at_so_many_files_or_bytes_and_holds_at_least_one(most_files: int, most_bytes: int, taken: int):
+def test_a_batch_is_limited_in_files_and_bytes_and_holds_at_least_one_file(
+    most_files: int, most_bytes: int, taken: int
+):
     files = listed(list(range(5)))
     assert list(first_batch(files, most_files, most_bytes)) == files[:taken]
     assert first_batch([], most_files, most_bytes) == []
@@ -125,7 +127,7 @@ def test_a_batch_ends_at_so_many_files_or_bytes_and_holds_at_least_one(most_file
     most_files=st.integers(1, 10),
     most_bytes=st.integers(1, 120),
 )
-def test_planner_and_job_mean_the_same_files(applied: list[int], there: list[int], most_files: int, most_bytes: int):
+def test_planner_and_job_select_the_same_files(applied: list[int], there: list[int], most_files: int, most_bytes: int):
     lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)))
     lake = mark_applied(lake, listed(applied), 72)
     files = listed(sorted({*there, *applied}))
@@ -137,7 +139,7 @@ def test_planner_and_job_mean_the_same_files(applied: list[int], there: list[int
         end = file_order(decision.new_watermark)
         due = [file for file in pending_changes(lake, files, 72).due if not end or file.order <= end]
         job = first_batch(due, most_files, most_bytes)
-        assert list(job) == due  # the job's own limits leave nothing out that was planned
+        assert list(job) == due  # the job's own limits exclude no planned file
         assert len(job) == decision.files <= most_files
         assert decision.first == job[0].relative
         assert decision.left == left - len(job)

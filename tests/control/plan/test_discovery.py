@@ -22,15 +22,15 @@ def raw_with(*keys: str) -> MemoryStore:
     return raw
 
 
-def test_tables_are_found_with_their_defaults():
+def test_discovered_tables_have_default_settings():
     raw = raw_with("dms/shop/orders/LOAD00000001.csv", "dms/shop/items/20240305-100000000.csv", "dms/crm/a/x/y.csv")
-    found = discover_tables(raw, "raw", "dms/").tables
-    assert [state.path for state in found] == ["raw/dms/crm/a/", "raw/dms/shop/items/", "raw/dms/shop/orders/"]
-    assert found[2].item == TableState.new("raw", "dms/shop/", "orders/").item
-    assert not found[2].active
+    discovered = discover_tables(raw, "raw", "dms/").tables
+    assert [state.path for state in discovered] == ["raw/dms/crm/a/", "raw/dms/shop/items/", "raw/dms/shop/orders/"]
+    assert discovered[2].item == TableState.new("raw", "dms/shop/", "orders/").item
+    assert not discovered[2].active
 
 
-def test_control_tables_and_validation_results_of_dms_are_no_tables():
+def test_control_tables_and_validation_results_of_dms_are_skipped():
     raw = raw_with(
         "s3_validation_failures/shop/a.csv",
         "shop/awsdms_status/LOAD00000001.csv",
@@ -47,7 +47,7 @@ def test_a_folder_without_raw_files_holds_no_table():
     assert has_raw_data(raw, orders, "")
 
 
-def test_a_folder_of_transaction_files_holds_no_table_and_is_not_read_through():
+def test_a_folder_of_transaction_files_holds_no_table_and_is_not_listed_completely():
     class Counting(MemoryStore):
         read = 0
 
@@ -64,25 +64,25 @@ def test_a_folder_of_transaction_files_holds_no_table_and_is_not_read_through():
     assert raw.read == 1
 
 
-def test_known_folders_of_transaction_files_are_left_out():
+def test_known_folders_of_transaction_files_are_skipped():
     keys = ["cdc/txn/CDC_TXN-20240305100000000.csv", "cdc/more/LOAD00000001.csv", "log/x/LOAD00000001.csv"]
     raw = raw_with(*keys)
-    found = discover_tables(raw, "raw", "", {"cdc/txn/", "log/"}).tables
-    assert [str(state.name) for state in found] == ["cdc.more"]
+    discovered = discover_tables(raw, "raw", "", {"cdc/txn/", "log/"}).tables
+    assert [str(state.name) for state in discovered] == ["cdc.more"]
 
 
-def test_a_location_with_transaction_files_alone_is_not_empty():
+def test_a_location_with_only_transaction_files_is_not_empty():
     raw = raw_with("cdc/CDC_TXN-20240305100000000.csv")
     assert discover_tables(raw, "raw", "", {"cdc/"}).tables == []
 
 
-def test_a_table_whose_name_begins_with_anothers_name_does_not_lend_it_its_files():
+def test_files_of_a_table_do_not_count_for_a_table_whose_name_is_a_prefix_of_its_name():
     raw = raw_with("shop/order/readme.txt", "shop/orders/LOAD00000001.csv")
     order, _ = discover_tables(raw, "raw", "").tables
     assert not has_raw_data(raw, order, "")
 
 
-def test_an_empty_raw_location_names_bucket_and_prefix_and_what_to_check():
+def test_an_empty_raw_location_is_an_error_with_bucket_prefix_and_remedy():
     with pytest.raises(ConfigurationError, match="bucket raw, prefix dms/") as caught:
         discover_tables(raw_with("elsewhere/shop/orders/LOAD00000001.csv"), "raw", "dms/")
     assert "DMS task" in caught.value.remedy

@@ -1,4 +1,4 @@
-"""A full load is taken once it has arrived as a whole."""
+"""A full load is taken once it has arrived completely."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def planned(world: World) -> Decision:
 
 
 def quiet(world: World) -> None:
-    """The table is registered with the default quiet period."""
+    """Register the table with the default quiet period."""
     world.register(FullLoadQuietMinutes="10")
 
 
-def test_a_full_load_is_taken_once_no_file_came_for_the_quiet_period(world: World):
+def test_a_full_load_is_taken_after_the_quiet_period(world: World):
     quiet(world)
     world.put(load(1))
     world.clock.advance(5 * MINUTE)
@@ -52,7 +52,7 @@ def test_a_full_load_is_taken_once_no_file_came_for_the_quiet_period(world: Worl
     assert planned(world).kind is DecisionKind.FULL_LOAD
 
 
-def test_the_quiet_period_is_ten_minutes_unless_a_person_says_otherwise(world: World):
+def test_the_quiet_period_is_ten_minutes_by_default(world: World):
     world.register(FullLoadQuietMinutes="3")
     world.register(ORDERS.replace("orders", "items")).with_attributes()
     world.put(load(1))
@@ -62,7 +62,7 @@ def test_the_quiet_period_is_ten_minutes_unless_a_person_says_otherwise(world: W
     assert items.action is Action.NONE
 
 
-def test_an_event_while_a_full_load_arrives_starts_nothing_and_the_hourly_controller_comes_back(world: World):
+def test_an_event_while_a_full_load_arrives_loads_nothing_and_the_controller_starts_the_run_later(world: World):
     quiet(world)
     world.put(load(1))
     report = world.process()
@@ -88,7 +88,7 @@ def test_changes_wait_with_the_first_full_load_and_are_applied_after_it(world: W
     assert world.applied == [CHANGE_1]
 
 
-def test_changes_wait_while_a_reload_arrives_and_those_older_than_it_are_never_applied_after_it(world: World):
+def test_changes_wait_while_a_reload_arrives_and_older_ones_are_not_applied_after_it(world: World):
     quiet(world)
     world.put(load(1))
     world.clock.advance(10 * MINUTE)
@@ -106,7 +106,7 @@ def test_changes_wait_while_a_reload_arrives_and_those_older_than_it_are_never_a
     assert not planned(world).work
 
 
-def test_a_reload_of_the_same_rows_leaves_the_positions_as_they_are_and_asks_for_nothing_more(world: World):
+def test_a_reload_of_the_same_rows_keeps_the_watermark_and_leaves_no_more_work(world: World):
     quiet(world)
     world.put(load(1))
     world.put(CHANGE_1)
@@ -132,7 +132,7 @@ def test_a_reload_of_the_same_rows_leaves_the_positions_as_they_are_and_asks_for
         (["SEGMENT1_" + load(1), "SEGMENT2_" + load(3)], "SEGMENT2_LOAD00000001"),
     ],
 )
-def test_a_full_load_with_a_gap_waits_and_then_wants_a_person(world: World, there: list[str], missing: str):
+def test_a_full_load_with_a_gap_waits_and_then_needs_action(world: World, there: list[str], missing: str):
     quiet(world)
     for name in there:
         world.put(name)
@@ -146,7 +146,7 @@ def test_a_full_load_with_a_gap_waits_and_then_wants_a_person(world: World, ther
     assert planned(world).kind is DecisionKind.NOTHING_NEW
 
 
-def test_the_files_of_a_parallel_load_count_in_each_folder_by_themselves(world: World):
+def test_the_files_of_a_parallel_load_are_counted_in_each_folder(world: World):
     quiet(world)
     for folder in ("p0/", "p1/", "SEGMENT1_", ""):
         world.put(folder + load(1))
@@ -156,7 +156,7 @@ def test_the_files_of_a_parallel_load_count_in_each_folder_by_themselves(world: 
 
 
 @pytest.mark.parametrize("word", ["Before load", "Full load", "Table is being reloaded", "Table does not exist"])
-def test_where_a_dms_task_is_named_it_must_say_that_the_table_is_complete(world: World, word: str):
+def test_a_table_with_a_dms_task_waits_until_the_task_reports_it_complete(world: World, word: str):
     world.register(DmsTask=TASK)
     world.put(load(1))
     world.statistics.words[TASK, "shop.orders"] = word
@@ -170,7 +170,7 @@ def test_where_a_dms_task_is_named_it_must_say_that_the_table_is_complete(world:
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
 
 
-def test_a_full_load_that_failed_in_dms_wants_a_person(world: World):
+def test_a_full_load_that_failed_in_dms_needs_action(world: World):
     world.register(DmsTask=TASK)
     world.put(load(1))
     world.statistics.words[TASK, "shop.orders"] = "Table error"
@@ -179,13 +179,13 @@ def test_a_full_load_that_failed_in_dms_wants_a_person(world: World):
     assert "reload" in decision.to_do
 
 
-def test_a_dms_task_that_does_not_know_the_table_leaves_it_to_the_files(world: World):
+def test_if_the_dms_task_does_not_know_the_table_only_the_files_count(world: World):
     world.register(DmsTask=TASK)
     world.put(load(1))
     assert planned(world).kind is DecisionKind.FULL_LOAD
 
 
-def test_a_task_that_says_complete_does_not_end_the_quiet_period(world: World):
+def test_a_complete_dms_task_does_not_end_the_quiet_period(world: World):
     world.register(DmsTask=TASK, FullLoadQuietMinutes="10")
     world.put(load(1))
     world.statistics.words[TASK, "shop.orders"] = "Table completed"

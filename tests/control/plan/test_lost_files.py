@@ -1,4 +1,4 @@
-"""What vanishes from the raw bucket never empties a lake table, and is never passed over without a word."""
+"""Vanished raw files never empty a lake table, and lost changes are always reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def vanish(world: World, *names: str) -> None:
 
 
 def with_a_broken_job(world: World) -> None:
-    """A loaded table with five changes waiting, noted by a run whose Spark job failed."""
+    """A loaded table with five pending changes, recorded by a run whose Spark job failed."""
     world.register()
     world.put(LOAD)
     world.process()
@@ -50,7 +50,7 @@ def with_a_broken_job(world: World) -> None:
 
 
 @pytest.mark.parametrize("gone", [[LOAD], CHANGES[:2], [LOAD, *CHANGES[:2]]], ids=["loads", "changes", "all"])
-def test_raw_files_that_were_applied_may_vanish_and_nothing_happens(world: World, gone: list[str]):
+def test_applied_raw_files_may_vanish(world: World, gone: list[str]):
     world.register()
     for name in (LOAD, *CHANGES[:2]):
         world.put(name)
@@ -64,7 +64,7 @@ def test_raw_files_that_were_applied_may_vanish_and_nothing_happens(world: World
     assert world.log().snapshot(world.log().head()).exists
 
 
-def test_after_applied_files_vanished_new_changes_are_applied_as_ever(world: World):
+def test_new_changes_are_applied_after_applied_files_vanished(world: World):
     world.register()
     world.put(LOAD)
     world.put(CHANGES[0])
@@ -75,7 +75,7 @@ def test_after_applied_files_vanished_new_changes_are_applied_as_ever(world: Wor
     assert world.applied == CHANGES[:2]
 
 
-def test_pending_files_that_vanish_freeze_the_table_with_a_clear_error(world: World):
+def test_vanished_pending_files_freeze_the_table_with_a_clear_error(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[1], CHANGES[3])
     decision = planned(world)
@@ -101,15 +101,15 @@ def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing(wo
     assert "cdclake tables unfreeze shop.orders" in summary.failed[0].error
 
 
-def test_the_controller_measures_how_many_tables_are_frozen(world: World):
+def test_the_controller_counts_frozen_tables(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[1])
     summary = world.run_controller()
-    told = metrics.controller_metrics(summary.tables, world.clock())
-    assert [metric.value for metric in told if metric.measure is Measure.FROZEN_TABLES] == [1]
+    measured = metrics.controller_metrics(summary.tables, world.clock())
+    assert [metric.value for metric in measured if metric.measure is Measure.FROZEN_TABLES] == [1]
 
 
-def test_a_frozen_table_stays_frozen_whatever_else_comes(world: World):
+def test_a_frozen_table_stays_frozen_when_new_files_arrive(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[4])
     for name in CHANGES[5:]:
@@ -120,7 +120,7 @@ def test_a_frozen_table_stays_frozen_whatever_else_comes(world: World):
     assert planned(world).kind is DecisionKind.FROZEN
 
 
-def test_a_table_thaws_by_itself_when_the_files_are_back(world: World):
+def test_a_table_is_no_longer_frozen_once_the_files_are_back(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[1])
     assert planned(world).kind is DecisionKind.FROZEN
@@ -129,7 +129,7 @@ def test_a_table_thaws_by_itself_when_the_files_are_back(world: World):
     assert world.applied == CHANGES[:5]
 
 
-def test_an_operator_thaws_a_table_and_it_goes_on_without_what_was_lost(world: World):
+def test_an_operator_can_unfreeze_a_table_which_continues_without_the_lost_changes(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[1])
     world.states.set_attributes(ORDERS, {Attribute.LAST_PENDING: "null"})
@@ -138,7 +138,7 @@ def test_an_operator_thaws_a_table_and_it_goes_on_without_what_was_lost(world: W
     assert world.applied == [name for name in CHANGES[:5] if name != CHANGES[1]]
 
 
-def test_a_reload_thaws_a_table(world: World):
+def test_a_reload_unfreezes_a_table(world: World):
     with_a_broken_job(world)
     vanish(world, *CHANGES[:5])
     assert planned(world).kind is DecisionKind.FROZEN
@@ -149,7 +149,7 @@ def test_a_reload_thaws_a_table(world: World):
     assert planned(world).kind is DecisionKind.NOTHING_NEW
 
 
-def test_a_restarted_task_that_clears_the_folder_and_loads_again_is_no_loss(world: World):
+def test_a_restarted_task_that_clears_the_folder_and_reloads_freezes_nothing(world: World):
     with_a_broken_job(world)
     vanish(world, LOAD, *CHANGES[:5])
     world.clock.advance(60)
@@ -159,7 +159,7 @@ def test_a_restarted_task_that_clears_the_folder_and_loads_again_is_no_loss(worl
     assert world.applied == [CHANGES[6]]
 
 
-def test_what_vanishes_behind_the_batch_that_was_applied_is_noticed_as_well(world: World):
+def test_files_that_vanish_after_the_applied_batch_freeze_the_table(world: World):
     world.register(MaxFilesPerRun="2")
     for name in CHANGES[:6]:
         world.put(name)
@@ -178,13 +178,13 @@ def test_what_vanishes_behind_the_batch_that_was_applied_is_noticed_as_well(worl
     assert planned(world).kind is DecisionKind.FROZEN
 
 
-def test_a_run_that_died_right_after_its_commit_leaves_no_table_frozen(world: World):
+def test_a_run_that_died_right_after_its_commit_freezes_nothing(world: World):
     world.register(MaxFilesPerRun="2")
     for name in CHANGES[:3]:
         world.put(name)
     note = pending_note("", *(raw_files(world.raw.list(PREFIX), PREFIX)[1][:n] for n in (2, 3)))
     world.states.record_run(ORDERS, {Attribute.LAST_PENDING: note})
-    world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # commits, and the item is never written
+    world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # commits, but does not write the item
     vanish(world, *CHANGES[:2])
     assert world.process().rounds[0].decision.kind is DecisionKind.INCREMENTAL
     assert world.applied == CHANGES[:3]
@@ -205,5 +205,5 @@ def test_the_note_is_small_whatever_the_backlog(world: World):
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "3", '{"batch_files": 1}', "{"])
-def test_a_note_that_a_person_cleared_says_nothing(text: str):
+def test_a_cleared_note_counts_no_vanished_files(text: str):
     assert count_vanished(text, "", []) == 0

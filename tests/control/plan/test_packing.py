@@ -1,4 +1,4 @@
-"""Which tables share a run, and what becomes of them in the Controller."""
+"""Which tables share a run, and how the Controller starts it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def tables(*names: str, files: int = 1, size: int = 1) -> list[Workload]:
     return [Workload(name, files, size) for name in names]
 
 
-def test_tables_with_little_work_share_a_run_up_to_so_many():
+def test_tables_with_little_work_share_a_run_up_to_the_limit():
     assert pack_tables(tables(*"abcdef"), LIMITS) == [["a", "b", "c", "d"], ["e", "f"]]
 
 
 @pytest.mark.parametrize(
     "large", [Workload("large", 11, 1), Workload("large", 1, 1001), Workload("large", 1, 1, left=1)]
 )
-def test_a_table_with_much_work_or_a_backlog_goes_alone_and_does_not_split_a_pack(large: Workload):
+def test_a_table_with_much_work_or_a_backlog_gets_its_own_run_and_does_not_split_a_pack(large: Workload):
     assert pack_tables([*tables("a", "b"), large, *tables("c", "d", "e")], LIMITS) == [
         ["a", "b", "c", "d"],
         ["large"],
@@ -56,7 +56,7 @@ def test_a_pack_holds_no_more_work_than_ten_full_tables():
         ]
 
 
-def test_a_pack_fits_into_a_job_argument_however_long_the_names_are():
+def test_a_pack_with_long_names_fits_into_a_job_argument():
     work = tables(*(f"{number:03d}-{'ü' * 500}" for number in range(200)))
     made = pack_tables(work, PackLimits(tables=1000))
     assert len(made) > 2
@@ -67,7 +67,7 @@ def test_packing_can_be_turned_off():
     assert pack_tables(tables(*"abc"), LIMITS._replace(tables=1)) == [["a"], ["b"], ["c"]]
 
 
-def test_no_work_makes_no_run():
+def test_without_work_there_is_no_run():
     assert pack_tables([], LIMITS) == []
 
 
@@ -85,19 +85,19 @@ def test_every_table_is_in_exactly_one_run_and_no_run_is_over_the_limits(sizes: 
 
 def test_the_limits_are_arguments_of_the_controller():
     assert PackLimits.from_arguments(PackLimits.defaults()) == PackLimits()
-    given_ones = {Argument.PACK_TABLES: "3", Argument.PACK_TABLE_FILES: "4", Argument.PACK_TABLE_BYTES: "5"}
-    assert PackLimits.from_arguments(given_ones) == PackLimits(3, 4, 5)
+    arguments = {Argument.PACK_TABLES: "3", Argument.PACK_TABLE_FILES: "4", Argument.PACK_TABLE_BYTES: "5"}
+    assert PackLimits.from_arguments(arguments) == PackLimits(3, 4, 5)
     for wrong in ("0", "many", "-1", ""):
         with pytest.raises(ConfigurationError, match="pack_table_files"):
-            PackLimits.from_arguments({**given_ones, Argument.PACK_TABLE_FILES: wrong})
+            PackLimits.from_arguments({**arguments, Argument.PACK_TABLE_FILES: wrong})
 
 
-def test_packed_small_tables_cost_an_eighth_at_most_in_a_simulated_hour():
+def test_packed_small_tables_cost_at_most_an_eighth_in_a_simulated_hour():
     startup_seconds, table_seconds = EXPECTED_CASE
     single = cost(PackLimits(tables=1), startup_seconds, table_seconds, tables=100)
     packed = cost(PackLimits(), startup_seconds, table_seconds, tables=100)
     assert (single["runs"]["spark"], packed["runs"]["spark"]) == (100, 2)
-    assert single["dpu_hours"]["spark"] == pytest.approx(100 * 2 * 60 / 3600, abs=0.001)  # a minute at least
+    assert single["dpu_hours"]["spark"] == pytest.approx(100 * 2 * 60 / 3600, abs=0.001)  # at least a minute
     assert packed["dpu_hours"]["spark"] == pytest.approx(2 * 2 * (30 + 50 * 4) / 3600, abs=0.001)
     assert single["dollars"] >= 8 * packed["dollars"]
 
@@ -114,7 +114,7 @@ def start(world: World, limits: PackLimits = LIMITS) -> Summary:
     return world.run_controller(limits=limits)
 
 
-def test_the_controller_starts_one_run_for_a_pack_and_names_it_with_each_table(world: World):
+def test_the_controller_starts_one_run_for_a_pack_and_reports_its_id_for_each_table(world: World):
     paths = waiting_tables(world, *"abcde")
     summary = start(world)
     packed, single = world.jobs.started
@@ -126,7 +126,7 @@ def test_the_controller_starts_one_run_for_a_pack_and_names_it_with_each_table(w
     ]
 
 
-def test_a_table_that_got_busy_since_the_plan_is_left_out_of_its_pack(world: World):
+def test_a_table_that_became_busy_after_the_plan_is_left_out_of_its_pack(world: World):
     paths = waiting_tables(world, *"abc")
     todo = world.plan()
     world.states.acquire_lease(paths[1], "other", world.clock(), LEASE_SECONDS)
@@ -135,7 +135,7 @@ def test_a_table_that_got_busy_since_the_plan_is_left_out_of_its_pack(world: Wor
     assert json.loads(world.jobs.started[0].arguments[Argument.PATHS]) == [paths[0], paths[2]]
 
 
-def test_a_pack_for_which_there_is_no_room_is_told_with_each_table_and_the_others_start(world: World):
+def test_a_pack_without_room_is_reported_for_each_table_and_the_others_start(world: World):
     paths = waiting_tables(world, *"abcdefgh")
 
     def no_room_for_the_first(_job: str, arguments: Mapping[str, str]) -> None:
@@ -146,8 +146,8 @@ def test_a_pack_for_which_there_is_no_room_is_told_with_each_table_and_the_other
     summary = start(world)
     assert [one.outcome for one in summary.tables] == ["not started"] * 4 + ["started"] * 4
     assert (summary.failed, summary.to_json()["error"]) == ([], "")
-    told = str(summary.to_json()["not_started"])
-    assert "4 of 8 tables; the next run starts them: shop.a, shop.b, shop.c, shop.d" in told
+    line = str(summary.to_json()["not_started"])
+    assert "4 of 8 tables; the next run starts them: shop.a, shop.b, shop.c, shop.d" in line
     assert all(Attribute.WORK_REQUESTED_UTC not in world.state(path).item for path in paths[:4])
     world.before_start = lambda _job, _arguments: None
-    assert [one.outcome for one in start(world).tables[:4]] == ["started"] * 4  # they come next time
+    assert [one.outcome for one in start(world).tables[:4]] == ["started"] * 4  # the next run starts them

@@ -27,12 +27,12 @@ def table(**attributes: str) -> TableState:
 
 
 def planned(state: TableState, **written: float) -> Decision:
-    """Plan with files written so many seconds after T0."""
+    """Plan with files written the given number of seconds after T0."""
     listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
     return plan_table(state, *raw_files(listing, PREFIX), NOW)
 
 
-def test_a_new_table_with_load_files_and_change_files_gets_both_in_that_order():
+def test_a_new_table_with_load_files_and_change_files_gets_a_full_load_then_an_incremental():
     decision = planned(table(), **{"LOAD00000001.parquet": 0, "LOAD00000002.parquet": 5, CHANGE_1: 1, CHANGE_2: 2})
     assert decision.kind is DecisionKind.BOTH
     assert decision.full_load_utc == T0 + timedelta(seconds=5)
@@ -40,19 +40,19 @@ def test_a_new_table_with_load_files_and_change_files_gets_both_in_that_order():
     assert (decision.files, decision.bytes) == (4, 40)
 
 
-def test_change_files_older_than_the_load_files_count_on_the_first_load():
+def test_the_first_load_covers_no_change_files():
     decision = planned(table(), **{"LOAD00000001.parquet": 60, CHANGE_1: 0})
     assert decision.kind is DecisionKind.BOTH
 
 
-def test_change_files_older_than_the_load_files_are_no_work_of_their_own_on_a_reload():
+def test_a_reload_covers_change_files_older_than_its_load_files():
     state = table(LastFullLoadDate="2024-03-01 00:00:00")
     decision = planned(state, **{"LOAD00000001.parquet": 60, "LOAD00000002.parquet": 90, CHANGE_1: 0, CHANGE_2: 59})
     assert decision.kind is DecisionKind.FULL_LOAD
     assert decision.new_watermark == decision.watermark == ""
 
 
-def test_change_files_written_after_the_oldest_load_file_count_on_a_reload():
+def test_a_reload_does_not_cover_change_files_written_after_its_oldest_load_file():
     state = table(LastFullLoadDate="2024-03-01 00:00:00")
     decision = planned(state, **{"LOAD00000001.parquet": 60, "LOAD00000002.parquet": 90, CHANGE_1: 0, CHANGE_2: 70})
     assert decision.kind is DecisionKind.BOTH
@@ -61,11 +61,11 @@ def test_change_files_written_after_the_oldest_load_file_count_on_a_reload():
 
 
 @pytest.mark.parametrize(("seconds", "kind"), [(0.9, DecisionKind.NOTHING_NEW), (1, DecisionKind.FULL_LOAD)])
-def test_the_last_full_load_is_compared_to_the_second(seconds: float, kind: DecisionKind):
+def test_the_last_full_load_is_compared_by_the_second(seconds: float, kind: DecisionKind):
     assert planned(table(LastFullLoadDate="2024-03-05 10:00:00"), **{"LOAD00000001.csv": seconds}).kind is kind
 
 
-def test_a_load_file_that_comes_late_brings_all_of_them_again():
+def test_a_late_load_file_makes_all_load_files_due_again():
     state = table(LastFullLoadDate="2024-03-05 10:00:00")
     decision = planned(state, **{"LOAD00000001.csv": 0, "LOAD00000002.csv": 300})
     assert decision.kind is DecisionKind.FULL_LOAD
@@ -92,14 +92,14 @@ def test_date_folders_of_any_pattern_do_not_affect_the_order():
     assert decision.files == 2
 
 
-def test_an_inactive_table_is_not_looked_at():
+def test_an_inactive_table_has_no_work():
     decision = planned(table(ActiveFlag="false"), **{"LOAD00000001.parquet": 0})
     assert decision.kind is DecisionKind.INACTIVE
     assert not decision.work
 
 
 @pytest.mark.parametrize("sentinel", [f"raw/{PREFIX}0.parquet", "null", ""])
-def test_the_sentinels_of_the_watermark_mean_nothing_applied_yet(sentinel: str):
+def test_the_sentinels_of_the_watermark_mean_that_nothing_was_applied(sentinel: str):
     assert planned(table(LastIncrementalFile=sentinel), **{CHANGE_1: 1}).kind is DecisionKind.INCREMENTAL
 
 
@@ -116,19 +116,19 @@ def test_absent_attributes_count_as_their_sentinels():
         ("LastIncrementalFile", "raw/shop/orders/20240305-096500000.parquet"),
     ],
 )
-def test_an_attribute_that_does_not_parse_is_named_with_a_remedy(attribute: str, value: str):
+def test_an_invalid_attribute_is_named_with_a_remedy(attribute: str, value: str):
     with pytest.raises(ConfigurationError, match=attribute) as caught:
         planned(table(**{attribute: value}), **{"LOAD00000001.csv": 0, CHANGE_1: 1})
     assert caught.value.remedy
 
 
-def test_reasons_name_what_was_found():
+def test_reasons_name_the_files():
     assert planned(table()).reason == "there are no raw files"
     assert "1 LOAD file " in planned(table(), **{"LOAD00000001.csv": 0}).reason
     assert "2 change files" in planned(table(), **{CHANGE_1: 0, CHANGE_2: 0}).reason
 
 
-def test_a_decision_is_good_for_json():
+def test_a_decision_can_be_written_as_json():
     decision = planned(table(), **{"LOAD00000001.csv": 0.5, CHANGE_1: 2})
     assert decision.to_json() == {
         "kind": "full load and incremental",
@@ -150,9 +150,7 @@ AFTER_2 = {"LastIncrementalFile": f"raw/{PREFIX}{CHANGE_2}", "LastChangeId": "1"
 
 
 @pytest.mark.parametrize(("seconds", "kind"), [(29, DecisionKind.NOTHING_NEW), (30, DecisionKind.LOOK)])
-def test_without_the_lake_a_file_before_the_watermark_written_since_the_last_listing_is_worth_a_look(
-    seconds: float, kind: DecisionKind
-):
+def test_without_the_lake_a_new_file_before_the_watermark_needs_a_look(seconds: float, kind: DecisionKind):
     decision = planned(table(**AFTER_2, **LISTED), **{CHANGE_1: seconds, CHANGE_2: 1})
     assert decision.kind is kind
     assert decision.work is (kind is DecisionKind.LOOK)
@@ -160,16 +158,16 @@ def test_without_the_lake_a_file_before_the_watermark_written_since_the_last_lis
     assert (decision.files, decision.new_watermark) == (0, CHANGE_2)
 
 
-def test_without_the_lake_and_a_last_listing_every_file_of_the_window_is_worth_a_look():
+def test_without_the_lake_and_a_last_listing_every_file_of_the_window_needs_a_look():
     assert planned(table(**AFTER_2), **{CHANGE_1: 0}).kind is DecisionKind.LOOK
 
 
-def test_a_file_behind_the_window_is_not_worth_a_look():
+def test_a_file_before_the_window_needs_no_look():
     assert planned(table(**AFTER_2, **LISTED), **{"20240301-000000000.csv": 40}).kind is DecisionKind.NOTHING_NEW
     assert planned(table(LateWindowHours="240", **AFTER_2, **LISTED), **{"20240301-000000000.csv": 40}).work
 
 
-def test_work_that_is_sure_comes_before_a_look():
+def test_certain_work_takes_precedence_over_a_look():
     decision = planned(table(**AFTER_2, **LISTED), **{CHANGE_1: 40, CHANGE_3: 41})
     assert decision.kind is DecisionKind.INCREMENTAL
     assert "late" not in decision.reason
@@ -187,7 +185,7 @@ def planned_with(snapshot: Snapshot, state: TableState, **written: float) -> Dec
     return plan_table(state, *raw_files(listing, PREFIX), NOW, snapshot)
 
 
-def test_the_lake_tells_a_late_file_from_one_delivered_again():
+def test_the_lake_distinguishes_a_late_file_from_one_delivered_again():
     state = table(**AFTER_2, **LISTED)
     again = planned_with(lake(CHANGE_1, CHANGE_2), state, **{CHANGE_1: 40, CHANGE_2: 41})
     assert again.kind is DecisionKind.NOTHING_NEW
@@ -197,28 +195,28 @@ def test_the_lake_tells_a_late_file_from_one_delivered_again():
     assert (late.watermark, late.new_watermark, late.files, late.bytes) == (CHANGE_2, CHANGE_2, 1, 10)
 
 
-def test_late_files_and_new_ones_go_together():
+def test_late_files_and_new_files_are_applied_together():
     decision = planned_with(lake(CHANGE_2), table(**AFTER_2), **{CHANGE_1: 0, CHANGE_2: 0, CHANGE_3: 0})
     assert (decision.new_watermark, decision.files) == (CHANGE_3, 2)
     assert decision.reason == f"1 change file after {CHANGE_2}; 1 change file arrived late: {CHANGE_1}"
 
 
-def test_the_lake_counts_and_not_the_items_watermark():
+def test_the_lakes_watermark_counts_and_not_the_items():
     decision = planned_with(lake(CHANGE_1, CHANGE_2), table(), **{CHANGE_1: 0, CHANGE_2: 0})
     assert decision.kind is DecisionKind.NOTHING_NEW
 
 
-def test_while_the_lake_has_no_change_the_item_says_where_the_changes_begin():
+def test_before_the_first_change_the_item_determines_where_the_changes_begin():
     decision = planned_with(Snapshot(), table(**AFTER_2), **{CHANGE_1: 40, CHANGE_3: 40})
     assert (decision.watermark, decision.new_watermark, decision.files) == (CHANGE_2, CHANGE_3, 1)
 
 
-def test_what_the_full_load_holds_is_not_late():
+def test_a_file_that_the_full_load_covers_is_not_late():
     decision = planned_with(lake(CHANGE_3, floor=CHANGE_2), table(), **{CHANGE_1: 40, CHANGE_3: 0})
     assert decision.kind is DecisionKind.NOTHING_NEW
 
 
-def test_a_reload_takes_again_the_changes_written_since_it_began():
+def test_a_reload_applies_the_changes_written_since_it_began_again():
     decision = planned_with(
         lake(CHANGE_1, CHANGE_2, CHANGE_3), table(), **{"LOAD00000001.csv": 50, CHANGE_1: 1, CHANGE_2: 50, CHANGE_3: 60}
     )
@@ -227,7 +225,7 @@ def test_a_reload_takes_again_the_changes_written_since_it_began():
     assert f"2 change files after {CHANGE_1}" in decision.reason
 
 
-def test_files_that_came_too_late_are_counted_and_named_but_are_no_work():
+def test_files_that_arrive_too_late_are_counted_and_named_but_not_applied():
     old = [f"202403010000{n:02d}000.csv".replace("0301", "0301-") for n in range(4)]
     decision = planned_with(lake(CHANGE_2), table(**AFTER_2, **LISTED), **dict.fromkeys(old, 40), **{CHANGE_2: 0})
     assert not decision.work
@@ -237,7 +235,7 @@ def test_files_that_came_too_late_are_counted_and_named_but_are_no_work():
     )
 
 
-def test_a_listing_time_that_does_not_parse_is_named_with_a_remedy():
+def test_an_invalid_listing_time_is_named_with_a_remedy():
     with pytest.raises(ConfigurationError, match="LastListedUtc is 'noon'") as caught:
         planned(table(LastListedUtc="noon"), **{CHANGE_1: 0})
     assert "Remove it" in caught.value.remedy
@@ -246,7 +244,7 @@ def test_a_listing_time_that_does_not_parse_is_named_with_a_remedy():
 LEASED = {"LeaseHolder": "run-7", "LeaseExpiresUtc": "2024-03-05T11:00:01Z"}
 
 
-def test_a_table_with_work_that_a_run_is_working_on_is_busy_and_says_whose():
+def test_a_leased_table_with_work_is_busy_and_names_the_run():
     decision = planned(table(**LEASED), **{CHANGE_1: 1})
     assert decision.kind is DecisionKind.BUSY
     assert decision.reason == "leased by run-7 until 2024-03-05 11:00:01 UTC; 1 change file after the full load"
@@ -254,17 +252,17 @@ def test_a_table_with_work_that_a_run_is_working_on_is_busy_and_says_whose():
     assert (decision.files, decision.oldest_utc) == (1, T0 + timedelta(seconds=1))
 
 
-def test_a_lease_that_ran_out_and_a_lease_of_a_table_without_work_keep_nobody_waiting():
+def test_an_expired_lease_or_the_lease_of_a_table_without_work_does_not_make_it_busy():
     over = {**LEASED, "LeaseExpiresUtc": "2024-03-05T11:00:00Z"}
     assert planned(table(**over), **{CHANGE_1: 1}).kind is DecisionKind.INCREMENTAL
     assert planned(table(**LEASED)).kind is DecisionKind.NOTHING_NEW
 
 
-def test_who_holds_the_lease_is_not_kept_waiting_by_it():
+def test_the_holder_of_the_lease_finds_its_table_not_busy():
     assert planned_with(lake(CHANGE_1), table(**LEASED), **{CHANGE_2: 1}).kind is DecisionKind.INCREMENTAL
 
 
-def test_what_a_person_must_do_for_an_inactive_table_depends_on_its_key():
+def test_the_action_needed_for_an_inactive_table_depends_on_its_key():
     without = planned(table(ActiveFlag="false")).to_do
     assert without == (
         "set its key (cdclake tables set shop.orders --primary-key ...), "
@@ -276,7 +274,7 @@ def test_what_a_person_must_do_for_an_inactive_table_depends_on_its_key():
     assert planned(table(), **{CHANGE_1: 1}).to_do == ""
 
 
-def test_what_a_waiting_table_lags_behind_is_told():
+def test_a_waiting_table_reports_its_lag():
     decision = planned(table(FullLoadQuietMinutes="600"), **{"LOAD00000001.csv": 5, "LOAD00000002.csv": 9})
     assert decision.kind is DecisionKind.WAITING
     assert (decision.left, decision.oldest_utc) == (2, T0 + timedelta(seconds=5))

@@ -1,4 +1,4 @@
-"""The Controller's look at a raw folder sees what is new in few requests, and all the rest in turn."""
+"""The Controller's scan of a raw folder finds new files in few requests, and all others in turn."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def change(second: int, folder: str = FLAT) -> str:
 
 
 class Bucket:
-    """The keys of one folder, listed as S3 does: a page of 1,000 for each request, asked for when it is needed.
+    """The keys of one folder, listed like in S3: a page of 1,000 per request, requested when it is needed.
 
-    There is nothing else in the bucket, and a look elsewhere does not count.
+    The bucket holds nothing else, and listings of other prefixes do not count.
 
     Attributes:
-        requests: Number of them.
+        requests: Number of list requests.
     """
 
     def __init__(self, relatives: Sequence[str]) -> None:
@@ -74,7 +74,7 @@ class Bucket:
 
 
 def applied_up_to(relative: str, **attributes: str) -> TableState:
-    """A table that is up to date, as long as no file is written after `NOW`."""
+    """A table that is up to date unless a file is written after `NOW`."""
     state = TableState.new(RAW, "dms/shop/", "orders/").with_attributes(
         ActiveFlag="true",
         LastIncrementalFile=ORDERS + relative,
@@ -85,15 +85,15 @@ def applied_up_to(relative: str, **attributes: str) -> TableState:
     return state.with_attributes(**attributes)
 
 
-def passes(bucket: Bucket, state: TableState, count: int) -> Iterator[tuple[set[str], int, str]]:
-    """Of each pass: what it saw, relative; how many requests it took; and where the next page begins."""
+def scans(bucket: Bucket, state: TableState, count: int) -> Iterator[tuple[set[str], int, str]]:
+    """For each scan: the relative keys, the number of requests, and where the next page begins."""
     for _ in range(count):
         bucket.requests = 0
-        look = scan_raw(bucket, state, NOW)
-        names = [file.relative for file in (*look.full_load_files, *look.change_files)]
+        scan = scan_raw(bucket, state, NOW)
+        names = [file.relative for file in (*scan.full_load_files, *scan.change_files)]
         assert len(names) == len(set(names)), "nothing counts twice"
-        yield set(names), bucket.requests, look.page_end
-        state = state.with_attributes(**{Attribute.LAST_PAGE_END: look.page_end})
+        yield set(names), bucket.requests, scan.page_end
+        state = state.with_attributes(**{Attribute.LAST_PAGE_END: scan.page_end})
 
 
 def a_minute_each(files: int, folder: str = FLAT) -> list[str]:
@@ -101,10 +101,10 @@ def a_minute_each(files: int, folder: str = FLAT) -> list[str]:
 
 
 @pytest.mark.parametrize("folder", [FLAT, SLASHES, DASHES])
-def test_a_large_folder_is_two_requests_a_pass_and_all_of_it_is_seen_in_turn(folder: str):
+def test_a_scan_of_a_large_folder_takes_two_requests_and_the_page_reaches_every_file(folder: str):
     files = a_minute_each(3000, folder)
     bucket = Bucket([*files, LOAD])
-    first, second, third, fourth = passes(bucket, applied_up_to(files[-1]), 4)
+    first, second, third, fourth = scans(bucket, applied_up_to(files[-1]), 4)
     near = set(files[-12 * 60 - 1 :]) | {LOAD}
     assert first == (near | set(files[:1000]), 2, files[999])
     assert second == (near | set(files[1000:2000]), 2, files[1999])
@@ -113,15 +113,15 @@ def test_a_large_folder_is_two_requests_a_pass_and_all_of_it_is_seen_in_turn(fol
 
 
 @pytest.mark.parametrize("files", [0, 1, 998, 999])
-def test_a_folder_of_one_page_is_one_request_and_nothing_is_remembered(files: int):
+def test_a_folder_of_one_page_takes_one_request_and_stores_no_position(files: int):
     names = [LOAD, *a_minute_each(files)]
     watermark = names[-1] if files else ""
-    assert list(passes(Bucket(names), applied_up_to(watermark), 2)) == [(set(names), 1, "")] * 2
+    assert list(scans(Bucket(names), applied_up_to(watermark), 2)) == [(set(names), 1, "")] * 2
 
 
-def test_a_second_page_that_reaches_the_end_is_no_reason_to_remember_anything():
+def test_a_second_page_that_reaches_the_end_stores_no_position():
     files = a_minute_each(1500)
-    assert list(passes(Bucket(files), applied_up_to(files[-1]), 2)) == [(set(files), 2, "")] * 2
+    assert list(scans(Bucket(files), applied_up_to(files[-1]), 2)) == [(set(files), 2, "")] * 2
 
 
 @settings(max_examples=40)
@@ -132,14 +132,14 @@ def test_a_second_page_that_reaches_the_end_is_no_reason_to_remember_anything():
     late_window_hours=st.sampled_from(["0", "3", "72"]),
     page_end=st.one_of(st.just(""), st.text(max_size=20), st.integers(0, 4500).map(lambda number: change(60 * number))),
 )
-def test_every_object_of_any_folder_is_seen_within_a_pass_for_every_page_and_one(
+def test_every_object_of_any_folder_is_seen_within_one_scan_per_page_and_one_more(
     files: int, seconds: int, loads: int, late_window_hours: str, page_end: str
 ):
     names = [change(seconds * number) for number in range(files)]
     names += [f"LOAD{number:08X}.parquet" for number in range(1, loads + 1)]
     state = applied_up_to(names[files - 1], LateWindowHours=late_window_hours, LastPageEnd=page_end)
     seen: set[str] = set()
-    for saw, _requests, _page_end in passes(Bucket(names), state, ceil(len(names) / PAGE_OBJECTS) + 1):
+    for saw, _requests, _page_end in scans(Bucket(names), state, ceil(len(names) / PAGE_OBJECTS) + 1):
         seen |= saw
         assert names[files - 1] in saw or late_window_hours == "0"
     assert seen == set(names)
@@ -154,63 +154,63 @@ def test_no_idle_table_takes_more_than_two_requests(files: int, seconds: int, lo
     bucket = Bucket([*names, *(f"LOAD{number:08X}.parquet" for number in range(1, loads + 1))])
     _, changes = raw_files(bucket.list(PREFIX), PREFIX)
     noted = scan_start(changes, names[-1])
-    assert all(requests <= 2 for _, requests, _ in passes(bucket, applied_up_to(names[-1], LastLookFrom=noted), 4))
+    assert all(requests <= 2 for _, requests, _ in scans(bucket, applied_up_to(names[-1], LastLookFrom=noted), 4))
 
 
-def test_where_files_come_fast_a_run_notes_from_where_to_look(world: World):
+def test_with_frequent_files_a_run_stores_where_the_tail_begins(world: World):
     for second in range(1000):
         world.put(change(second))
     world.register(LastIncrementalFile=ORDERS + change(899), LastListedUtc="2024-03-01T00:00:00Z")
     assert not world.process().error
     assert world.state().last_look_from == change(1000 - LOOKBACK_FILES)[:15]
     world.put(change(2000))
-    world.states.set_attributes(ORDERS, {"LastIncrementalFile": "null"})  # going on from a note that says too much
+    world.states.set_attributes(ORDERS, {"LastIncrementalFile": "null"})  # with a stored start that is too late
     assert world.plan().tables[0].action is Action.START
 
 
 @pytest.mark.parametrize("noted", ["soon", "null", "2024", "20250101-000000", "20200101-000000"])
-def test_a_note_that_cannot_be_right_does_not_count(noted: str):
+def test_an_invalid_stored_start_is_ignored(noted: str):
     files = a_minute_each(3000)
-    expected = list(passes(Bucket(files), applied_up_to(files[-1]), 4))
-    assert list(passes(Bucket(files), applied_up_to(files[-1], LastLookFrom=noted), 4)) == expected
+    expected = list(scans(Bucket(files), applied_up_to(files[-1]), 4))
+    assert list(scans(Bucket(files), applied_up_to(files[-1], LastLookFrom=noted), 4)) == expected
 
 
 @pytest.mark.parametrize("page_end", ["zebra", "null", "\N{SNOWMAN}", "x" * 2000])
-def test_a_page_beyond_the_folders_end_goes_back_to_the_front(page_end: str):
+def test_a_page_after_the_folders_end_starts_over(page_end: str):
     files = a_minute_each(3000)
-    first, second, *_ = passes(Bucket(files), applied_up_to(files[-1], LastPageEnd=page_end), 2)
+    first, second, *_ = scans(Bucket(files), applied_up_to(files[-1], LastPageEnd=page_end), 2)
     assert files[-1] in first[0]
     assert files[0] in first[0] | second[0]
     assert max(first[1], second[1]) == 2
 
 
-def test_a_page_that_began_in_files_that_have_expired_goes_on_behind_them():
+def test_a_page_that_began_in_expired_files_continues_after_them():
     files = a_minute_each(3000)
     kept = Bucket(files[2500:])
     state = applied_up_to(files[-1], LastPageEnd=files[999])
-    assert list(passes(kept, state, 2)) == [(set(files[2500:]), 1, "")] * 2
+    assert list(scans(kept, state, 2)) == [(set(files[2500:]), 1, "")] * 2
 
 
-def test_all_that_is_new_is_seen_however_much_it_is():
+def test_all_new_files_are_seen_however_many_there_are():
     files = a_minute_each(6000)
-    (seen, _, _), *_ = passes(Bucket([*files, LOAD]), applied_up_to(files[2000]), 1)
+    (seen, _, _), *_ = scans(Bucket([*files, LOAD]), applied_up_to(files[2000]), 1)
     assert seen >= {*files[2000:], LOAD}
 
 
-def test_date_folders_that_are_not_in_the_order_of_time_are_read_as_a_whole():
+def test_date_folders_that_do_not_sort_by_time_are_listed_completely():
     files = a_minute_each(1500, TURNED)
-    assert list(passes(Bucket(files), applied_up_to(files[-1]), 2)) == [(set(files), 2, "")] * 2
+    assert list(scans(Bucket(files), applied_up_to(files[-1]), 2)) == [(set(files), 2, "")] * 2
 
 
-def test_before_the_first_change_everything_is_read():
+def test_before_the_first_change_everything_is_listed():
     files = a_minute_each(2500)
-    assert list(passes(Bucket(files), applied_up_to("0.parquet"), 1)) == [(set(files), 3, "")]
+    assert list(scans(Bucket(files), applied_up_to("0.parquet"), 1)) == [(set(files), 3, "")]
 
 
-def test_when_a_full_load_is_due_all_files_count_and_the_page_stays():
+def test_when_a_full_load_is_due_all_files_are_listed_and_the_page_stays():
     files = a_minute_each(3000)
     state = applied_up_to(files[-1], LastFullLoadDate="1900-01-01 00:00:00", LastPageEnd=files[999])
-    ((seen, _, page_end),) = passes(Bucket([*files, LOAD]), state, 1)
+    ((seen, _, page_end),) = scans(Bucket([*files, LOAD]), state, 1)
     assert (seen, page_end) == ({*files, LOAD}, files[999])
 
 
@@ -223,7 +223,7 @@ def a_busy_table(world: World, folder: str = FLAT) -> None:
 
 
 def controller_run(world: World) -> tuple[str, str]:
-    """What a Controller run decides for the table, and what it remembers."""
+    """Run the Controller. Returns the decision, and the stored end of the page."""
     todo = world.plan()
     world.execute(todo)
     assert todo.tables[0].decision
@@ -244,7 +244,7 @@ def test_new_files_late_ones_and_load_files_of_a_large_folder_are_seen(world: Wo
     assert planned.decision.kind.value == "full load and incremental"
 
 
-def test_the_controller_remembers_where_the_page_ended_and_a_plan_does_not(world: World):
+def test_the_controller_stores_where_the_page_ended_and_a_plan_does_not(world: World):
     a_busy_table(world)
     before = world.state().item
     assert world.plan() == world.plan()
@@ -254,21 +254,21 @@ def test_the_controller_remembers_where_the_page_ended_and_a_plan_does_not(world
     assert {**world.state().item, "LastPageEnd": ""} == {**before, "LastPageEnd": ""}
 
 
-def test_a_late_file_that_the_page_meets_starts_a_run_and_stays_in_sight_until_it_is_seen_to(world: World):
+def test_a_late_file_on_the_page_starts_runs_until_it_is_applied(world: World):
     a_busy_table(world)
     world.states.set_attributes(ORDERS, {"LateWindowHours": "72"})
     world.clock.advance(2 * 86400)
-    late = "20240301-200000500.parquet"  # in the second page, longer ago than the look goes back
+    late = "20240301-200000500.parquet"  # on the second page, before the tail
     world.put(late)
     assert controller_run(world) == ("nothing new", change(60 * 999))
     assert controller_run(world) == ("look", change(60 * 999))
     assert controller_run(world) == ("look", change(60 * 999))
     assert len(world.jobs.started) == 2
-    world.states.record_run(ORDERS, {Attribute.LAST_LISTED_UTC: "2024-03-07T00:00:01Z"})  # a run has seen to it
+    world.states.record_run(ORDERS, {Attribute.LAST_LISTED_UTC: "2024-03-07T00:00:01Z"})  # a run has applied it
     assert controller_run(world) == ("nothing new", change(60 * 1998))
 
 
-def test_load_files_under_odd_names_are_met_by_the_page(world: World):
+def test_the_page_finds_load_files_with_unusual_names(world: World):
     a_busy_table(world)
     world.clock.advance(2 * 86400)
     world.put("20240301/again/LOAD00000001.parquet")
@@ -276,7 +276,7 @@ def test_load_files_under_odd_names_are_met_by_the_page(world: World):
     assert controller_run(world)[0] == "full load and incremental"
 
 
-def test_before_a_table_is_called_frozen_all_of_its_folder_is_read(world: World):
+def test_the_whole_folder_is_listed_before_a_table_counts_as_frozen(world: World):
     a_busy_table(world)
     world.clock.advance(2 * 86400)
     turned = "2024/03/03/20240303-100000000.parquet"  # DMS was switched to date folders, which sort before the rest
@@ -289,7 +289,7 @@ def test_before_a_table_is_called_frozen_all_of_its_folder_is_read(world: World)
     assert controller_run(world)[0] == "frozen"
 
 
-def test_a_page_end_that_cannot_be_remembered_is_told_of_its_table_and_the_others_go_on(world: World):
+def test_a_page_end_that_cannot_be_stored_is_an_error_of_its_table_alone(world: World):
     a_busy_table(world)
     world.register(ITEMS)
     world.put(change(1), ITEMS)
@@ -316,12 +316,12 @@ def test_a_page_end_that_cannot_be_remembered_is_told_of_its_table_and_the_other
         ("", ""),
     ],
 )
-def test_where_a_listing_may_begin_is_told_from_the_folders_of_the_watermark(relative: str, expected: str):
+def test_the_start_of_a_listing_follows_the_date_folders_of_the_watermark(relative: str, expected: str):
     assert start_after(relative, "20240302-101500") == expected
 
 
 def not_their_turn(prefix: str, by: int = 1) -> datetime:
-    """A time at which transaction files are read from the look back on; with 0, one at which they are not."""
+    """A time at which transaction files are listed from the tail on; with 0, from the late window on."""
     return datetime(2024, 3, 5, (crc32(prefix.encode()) + by) % HOURS, tzinfo=timezone.utc)
 
 
@@ -341,7 +341,7 @@ def test_transaction_files_are_listed_once_from_where_the_first_table_needs_them
         calls.append((prefix, start_after))
         return listing(prefix, start_after)
 
-    world.raw.list = noted  # type: ignore[method-assign]  # a bucket that notes what it is asked
+    world.raw.list = noted  # type: ignore[method-assign]  # a bucket that records its calls
     world.clock.now = not_their_turn("dms/cdc/CDC_TXN-")
     planned = {str(table.state.name): table.decision for table in world.plan().tables}
     assert calls.count(("dms/cdc/CDC_TXN-", "dms/cdc/CDC_TXN-20240307220000")) == 1
@@ -353,7 +353,7 @@ def test_transaction_files_are_listed_once_from_where_the_first_table_needs_them
     assert b.files == 0
 
 
-def test_once_a_day_transaction_files_are_read_from_the_late_window_on_once_for_all_tables(world: World):
+def test_once_a_day_transaction_files_are_listed_from_the_late_window_once_for_all_tables(world: World):
     names = [f"CDC_TXN-202403{day:02d}100000000.csv" for day in range(1, 11)]
     for name in names:
         world.raw.put(f"dms/cdc/{name}", b"rows")
@@ -371,11 +371,11 @@ def test_once_a_day_transaction_files_are_read_from_the_late_window_on_once_for_
     assert kinds == {0: {"look"}, 1: {"nothing new"}}
 
 
-def test_the_own_folder_of_a_table_with_transaction_files_is_two_requests_however_large():
+def test_a_table_with_transaction_files_takes_two_requests_for_its_own_large_folder():
     loads = [f"LOAD{number:08X}.parquet" for number in range(1, 3001)]
     bucket = Bucket(loads)
     state = applied_up_to("", LastIncrementalFile=f"{RAW}/dms/cdc/CDC_TXN-20240305100000000.csv", CdcPath="cdc")
-    own = passes(bucket, state, 4)
+    own = scans(bucket, state, 4)
     seen: set[str] = set()
     for saw, requests, _ in own:
         seen |= saw
@@ -401,7 +401,7 @@ class BrokenFor:
         return self._raw
 
 
-def test_a_listing_page_that_fails_is_reported_for_its_table_alone(world: World):
+def test_a_failed_listing_is_an_error_of_its_table_alone(world: World):
     for path in (ORDERS, ITEMS):
         world.put(change(1), path)
         world.register(path)
@@ -412,7 +412,7 @@ def test_a_listing_page_that_fails_is_reported_for_its_table_alone(world: World)
     assert orders.action is Action.START
 
 
-def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_go_on(world: World):
+def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_continue(world: World):
     for path in (ORDERS, f"{RAW}/dms/crm/known/", f"{RAW}/dms/crm/new/"):
         world.put(change(1), path)
     world.register()
@@ -426,7 +426,7 @@ def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_go_on(w
     assert "SlowDown" in str(summary.to_json()["error"])
 
 
-def test_when_glue_has_no_room_what_did_not_start_is_said_and_comes_next_time(world: World):
+def test_tables_for_which_glue_has_no_room_are_reported_and_start_with_the_next_run(world: World):
     tables = [f"{RAW}/dms/shop/t{number}/" for number in range(5)]
     for path in tables:
         world.put(change(1), path)
@@ -442,8 +442,8 @@ def test_when_glue_has_no_room_what_did_not_start_is_said_and_comes_next_time(wo
     summary = world.run_controller(limits=EACH_ALONE)
     assert [table.outcome for table in summary.tables] == ["started"] * 2 + ["not started"] * 3
     assert (summary.failed, summary.to_json()["error"]) == ([], "")
-    told = str(summary.to_json()["not_started"])
-    assert told.startswith(
+    line = str(summary.to_json()["not_started"])
+    assert line.startswith(
         "not started: 3 of 5 tables; the next run starts them: shop.t2, shop.t3, shop.t4. Glue has no"
     )
     measured = controller_metrics(summary.tables, world.clock())

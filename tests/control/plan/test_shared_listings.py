@@ -19,13 +19,13 @@ def test_tables_that_plan_at_the_same_time_share_one_listing_of_transaction_file
         raw.put(f"shop/t{number}/20240306-000000000.csv", b"")
     shared = SharedListings(raw)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda number: list_raw_files(shared, f"shop/t{number}/", "cdc"), range(40)))
-    assert [len(changes) for _, changes in found] == [101] * 40
+        listed = list(pool.map(lambda number: list_raw_files(shared, f"shop/t{number}/", "cdc"), range(40)))
+    assert [len(changes) for _, changes in listed] == [101] * 40
     assert raw.listed.count("cdc/CDC_TXN-") == 1
     assert sum(prefix.startswith("shop/") for prefix in raw.listed) == 40
 
 
-def test_any_other_listing_is_made_anew(clock: ManualClock):
+def test_other_listings_are_not_cached(clock: ManualClock):
     raw = RawBucket(clock)
     raw.put("shop/t/LOAD00000001.csv", b"")
     raw.put("cdc/CDC_TXN-20240305000000000.csv", b"")

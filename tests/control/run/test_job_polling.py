@@ -9,7 +9,7 @@ from cdclake.errors import JobRunError
 from cdclake.ports import JobRun, JobState
 
 
-def test_a_run_is_looked_at_again_after_a_fifth_of_the_time_waited_within_bounds():
+def test_a_run_is_polled_after_a_fifth_of_the_time_waited_within_bounds():
     slept = list(islice(pauses(lambda: 0.5), 60))
     assert slept[:6] == [1, 1, 1, 1, 1, 1]
     for waited, pause in zip(accumulate(slept), slept[1:], strict=False):
@@ -18,7 +18,7 @@ def test_a_run_is_looked_at_again_after_a_fifth_of_the_time_waited_within_bounds
     assert slept[-1] == 15
 
 
-def test_what_a_job_says_of_its_end_is_kept_whole():
+def test_the_error_message_of_a_job_is_kept_whole():
     said = (
         "Error Category: UNCLASSIFIED_ERROR; Failed Line Number: 38; JobExit: BadRowError: Op is X "
         f"(file {'a' * 5000}.csv, row 7). Correct the row and write the file again"
@@ -30,6 +30,6 @@ def test_what_a_job_says_of_its_end_is_kept_whole():
     assert "jr_1" in str(caught.value)
 
 
-def test_a_job_that_says_nothing_of_its_end_leads_to_its_log():
+def test_the_remedy_for_a_job_without_an_error_message_is_its_log():
     with pytest.raises(JobRunError, match=r"ended as TIMEOUT.*log"):
         check_succeeded("DMSCDC_LoadInitial", JobRun("jr_1", JobState.FAILED, "TIMEOUT"))

@@ -1,4 +1,4 @@
-"""What the jobs measure of their work."""
+"""The metrics of the jobs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ TABLE = "shop.orders"
 
 def values(taken: list[Metric]) -> dict[str, list[float]]:
     """Values by name of the measure, with the operation behind it."""
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for metric in taken:
-        found.setdefault(metric.measure.title + metric.op, []).append(metric.value)
-    return found
+        by_name.setdefault(metric.measure.title + metric.op, []).append(metric.value)
+    return by_name
 
 
 def record(number: int, books: Books, retired: int) -> ChangeRecord:
@@ -39,7 +39,7 @@ def record(number: int, books: Books, retired: int) -> ChangeRecord:
     return change_record(number, books=books, retired=files)
 
 
-def test_lag_is_the_age_of_the_oldest_file_that_waits_and_how_many_do():
+def test_lag_is_the_age_of_the_oldest_due_file_and_the_number_of_due_files():
     decision = Decision(DecisionKind.INCREMENTAL, "", files=3, oldest_utc=NOW - timedelta(minutes=2))
     assert metrics.lag_metrics(TABLE, decision, NOW) == [
         Metric(Measure.LAG_SECONDS, 120, TABLE),
@@ -47,24 +47,24 @@ def test_lag_is_the_age_of_the_oldest_file_that_waits_and_how_many_do():
     ]
 
 
-def test_a_table_that_nothing_waits_for_has_no_lag_and_no_metric_of_its_own():
+def test_a_table_without_due_files_has_no_lag_and_no_metric_of_its_own():
     assert metrics.lag_metrics(TABLE, Decision(DecisionKind.NOTHING_NEW, ""), NOW) == [
         Metric(Measure.LAG_SECONDS, 0),
         Metric(Measure.LAG_FILES, 0),
     ]
 
 
-def test_a_full_load_that_is_still_arriving_is_no_lag():
+def test_a_full_load_that_is_still_arriving_does_not_count_as_lag():
     decision = Decision(DecisionKind.WAITING, "", left=3, oldest_utc=NOW - timedelta(hours=5))
     assert [metric.value for metric in metrics.lag_metrics(TABLE, decision, NOW)] == [0, 0]
 
 
-def test_a_clock_that_is_behind_s3s_makes_no_negative_lag():
+def test_a_clock_behind_s3_makes_no_negative_lag():
     decision = Decision(DecisionKind.INCREMENTAL, "", files=1, oldest_utc=NOW + timedelta(seconds=1))
     assert metrics.lag_seconds(decision, NOW) == 0
 
 
-def test_changes_are_summed_up_by_operation():
+def test_rows_of_changes_are_summed_by_operation():
     made = [
         record(1, Books(read_insert=5, read_update=2, read_delete=1, quarantined=1), retired=2),
         record(2, Books(read_insert=1, quarantined=3), retired=1),
@@ -79,7 +79,7 @@ def test_changes_are_summed_up_by_operation():
     assert metrics.change_metrics(TABLE, []) == []
 
 
-def test_a_good_run_tells_lag_changes_duration_and_no_failure(clock: ManualClock):
+def test_a_successful_run_measures_lag_changes_duration_and_no_failure(clock: ManualClock):
     world = World(clock)
     world.register()
     world.put("LOAD00000001.parquet")
@@ -87,15 +87,15 @@ def test_a_good_run_tells_lag_changes_duration_and_no_failure(clock: ManualClock
     clock.advance(60)
     world.during_job = lambda: clock.advance(30)
     world.process()
-    told = values(world.metrics.metrics)
-    assert (told["LagSeconds"], told["LagFiles"]) == ([60], [2])
-    assert len(told["RowsI"]) == 2  # a full load, and an increment
-    assert told["Failures"] == [0]
-    assert told["DurationSeconds"] == [60]
+    measured = values(world.metrics.metrics)
+    assert (measured["LagSeconds"], measured["LagFiles"]) == ([60], [2])
+    assert len(measured["RowsI"]) == 2  # a full load and an incremental
+    assert measured["Failures"] == [0]
+    assert measured["DurationSeconds"] == [60]
     assert {metric.table for metric in world.metrics.metrics} == {TABLE}
 
 
-def test_a_failed_run_tells_of_the_failure_and_of_the_changes_before_it(clock: ManualClock):
+def test_a_failed_run_measures_the_failure_and_the_changes_before_it(clock: ManualClock):
     world = World(clock)
     world.register()
     world.put("LOAD00000001.parquet")
@@ -103,16 +103,16 @@ def test_a_failed_run_tells_of_the_failure_and_of_the_changes_before_it(clock: M
     world.failures[JOB_LOAD_INCREMENTAL] = "BadRowError: no such Op"
     with pytest.raises(JobRunError):
         world.process()
-    told = values(world.metrics.metrics)
-    assert told["Failures"] == [1]
-    assert told["RowsI"] == [0]
+    measured = values(world.metrics.metrics)
+    assert measured["Failures"] == [1]
+    assert measured["RowsI"] == [0]
     world.failures.clear()
     world.process()
     assert values(world.metrics.metrics)["Failures"] == [1, 0]
-    assert len(values(world.metrics.metrics)["RowsI"]) == 2  # the full load is not told of again
+    assert len(values(world.metrics.metrics)["RowsI"]) == 2  # the full load is not measured of again
 
 
-def test_the_controller_tells_the_lag_of_active_tables_and_whom_it_could_not_see_to(clock: ManualClock):
+def test_the_controller_measures_the_lag_of_active_tables_and_failures(clock: ManualClock):
     world = World(clock)
     world.register()
     world.register(f"{RAW}/dms/shop/idle/")
@@ -122,8 +122,8 @@ def test_the_controller_tells_the_lag_of_active_tables_and_whom_it_could_not_see
     world.put(CHANGE, f"{RAW}/dms/shop/off/")
     clock.advance(3600)
     todo = world.plan()
-    told = metrics.controller_metrics(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
-    assert {(metric.measure.title, metric.value, metric.table) for metric in told} == {
+    measured = metrics.controller_metrics(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
+    assert {(metric.measure.title, metric.value, metric.table) for metric in measured} == {
         ("Tables", 3, ""),
         ("FrozenTables", 0, ""),
         ("LagSeconds", 3600, TABLE),

@@ -56,7 +56,7 @@ def test_a_new_table_is_loaded_and_its_changes_applied_in_one_run(world: World):
     assert [one.changes for one in report.rounds] == [[1, 2]]
 
 
-def test_the_spark_jobs_get_the_walkthroughs_arguments_and_ours(world: World):
+def test_the_spark_jobs_get_the_arguments_of_the_walkthrough_and_our_own(world: World):
     world.register(PrimaryKey="id", PartitionKey="region", CsvDelimiter=";")
     world.put(LOAD)
     world.put(CHANGE_1)
@@ -84,7 +84,7 @@ def test_the_spark_jobs_get_the_walkthroughs_arguments_and_ours(world: World):
     assert incremental == {**initial, **further}
 
 
-def test_a_second_run_finds_nothing_new_and_starts_nothing(world: World):
+def test_a_second_run_without_new_files_starts_nothing(world: World):
     world.register()
     world.put(LOAD)
     world.process()
@@ -110,7 +110,7 @@ def test_no_incremental_after_a_failed_full_load(world: World):
     assert is_free(world)
 
 
-def test_a_good_run_clears_the_last_error(world: World):
+def test_a_successful_run_clears_the_last_error(world: World):
     world.register()
     world.put(LOAD)
     world.failures[JOB_LOAD_INITIAL] = "boom"
@@ -121,7 +121,7 @@ def test_a_good_run_clears_the_last_error(world: World):
     assert world.state().item[Attribute.LAST_ERROR] == ""
 
 
-def test_a_full_load_that_went_well_is_kept_when_the_incremental_fails(world: World):
+def test_a_successful_full_load_is_kept_when_the_incremental_fails(world: World):
     world.register()
     world.put(LOAD)
     world.put(CHANGE_1)
@@ -134,7 +134,7 @@ def test_a_full_load_that_went_well_is_kept_when_the_incremental_fails(world: Wo
     assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_LOAD_INCREMENTAL]
 
 
-def test_on_a_reload_the_incremental_takes_only_what_the_full_load_did_not_pass_over(world: World):
+def test_after_a_reload_the_incremental_takes_only_files_that_the_full_load_does_not_cover(world: World):
     world.register()
     world.put(LOAD)
     world.process()
@@ -151,7 +151,7 @@ def test_on_a_reload_the_incremental_takes_only_what_the_full_load_did_not_pass_
     assert incremental.arguments[Argument.NEW_INCREMENTAL_FILE] == ORDERS + CHANGE_2
 
 
-def test_changes_written_since_a_full_load_began_are_applied_again_when_more_of_it_comes(world: World):
+def test_changes_written_since_a_full_load_began_are_applied_again_when_more_load_files_arrive(world: World):
     world.register()
     world.put(LOAD)
     world.clock.advance(60)
@@ -168,7 +168,7 @@ def test_changes_written_since_a_full_load_began_are_applied_again_when_more_of_
 
 
 @pytest.mark.parametrize("published", [True, False])
-def test_a_run_that_died_between_commit_and_state_is_caught_up_with_before_planning(world: World, published: bool):
+def test_the_next_run_finishes_a_run_that_died_between_commit_and_state_before_it_plans(world: World, published: bool):
     world.register()
     world.put(LOAD)
     world.process()
@@ -183,7 +183,7 @@ def test_a_run_that_died_between_commit_and_state_is_caught_up_with_before_plann
     assert world.log().is_published(2)
 
 
-def test_a_run_that_died_with_the_lease_is_taken_over_once_the_lease_is_over(world: World):
+def test_a_dead_run_is_taken_over_once_its_lease_expires(world: World):
     world.register()
     world.put(LOAD)
     world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
@@ -193,7 +193,7 @@ def test_a_run_that_died_with_the_lease_is_taken_over_once_the_lease_is_over(wor
     assert world.jobs.started[0].arguments[Argument.FENCING_TOKEN] == "2"
 
 
-def test_a_busy_table_is_left_alone_and_the_mark_stays_for_the_holder(world: World):
+def test_a_busy_table_is_skipped_and_the_mark_stays_for_the_holder(world: World):
     world.register()
     world.put(LOAD)
     token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300).token
@@ -204,7 +204,7 @@ def test_a_busy_table_is_left_alone_and_the_mark_stays_for_the_holder(world: Wor
     assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
 
 
-def test_an_inactive_table_is_left_alone(world: World):
+def test_an_inactive_table_is_skipped(world: World):
     world.register(ActiveFlag="false")
     world.put(LOAD)
     world.states.request_work(ORDERS, world.clock(), 900)
@@ -242,7 +242,7 @@ def test_an_unknown_table_is_an_error(world: World):
         world.process()
 
 
-def test_a_request_during_a_run_leads_to_a_second_round(world: World):
+def test_a_trigger_during_a_run_leads_to_a_second_round(world: World):
     world.register()
     world.put(CHANGE_1)
     arrivals = iter([CHANGE_2])
@@ -260,7 +260,7 @@ def test_a_request_during_a_run_leads_to_a_second_round(world: World):
     assert Attribute.WORK_REQUESTED_UTC not in world.state().item
 
 
-def test_a_file_that_comes_right_after_the_listing_leads_to_a_second_round(world: World):
+def test_a_file_that_arrives_right_after_the_listing_leads_to_a_second_round(world: World):
     world.register()
     world.put(CHANGE_1)
     arrivals = iter([CHANGE_2])
@@ -275,7 +275,7 @@ def test_a_file_that_comes_right_after_the_listing_leads_to_a_second_round(world
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
 
 
-def test_a_table_that_never_comes_to_rest_is_handed_to_a_fresh_run(world: World, monkeypatch: pytest.MonkeyPatch):
+def test_a_table_that_always_has_more_work_is_handed_over_to_a_new_run(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_ROUNDS", 2)
     world.register()
     names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
@@ -294,9 +294,7 @@ def test_a_table_that_never_comes_to_rest_is_handed_to_a_fresh_run(world: World,
     assert is_free(world)
 
 
-def test_a_fresh_run_that_cannot_be_started_leaves_no_mark_that_holds_up_others(
-    world: World, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_new_run_that_cannot_be_started_leaves_no_mark(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_ROUNDS", 1)
     world.register()
     world.put(CHANGE_1)
@@ -332,7 +330,7 @@ def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World
     assert sum(world.slept) > LEASE_SECONDS
 
 
-def test_a_lost_lease_ends_the_waiting_and_leaves_the_item_to_the_new_holder(world: World):
+def test_a_lost_lease_ends_the_wait_and_leaves_the_item_to_the_new_holder(world: World):
     world.register()
     world.put(LOAD)
     world.states_of_job = [ACTIVE] * 3 + [SUCCEEDED]
@@ -351,10 +349,8 @@ def test_a_lost_lease_ends_the_waiting_and_leaves_the_item_to_the_new_holder(wor
     assert Attribute.LAST_RUN_STATE not in item
 
 
-@pytest.mark.parametrize("error", [StoppedError("told to stop"), KeyboardInterrupt(), ZeroDivisionError("defect")])
-def test_a_run_that_is_stopped_or_breaks_stops_its_job_and_puts_its_affairs_in_order(
-    world: World, error: BaseException
-):
+@pytest.mark.parametrize("error", [StoppedError("stopped"), KeyboardInterrupt(), ZeroDivisionError("defect")])
+def test_a_stopped_or_failing_run_stops_its_job_and_releases_the_lease(world: World, error: BaseException):
     world.register()
     world.put(LOAD)
     world.states_of_job = [ACTIVE, ACTIVE, SUCCEEDED]
@@ -372,7 +368,7 @@ def test_a_run_that_is_stopped_or_breaks_stops_its_job_and_puts_its_affairs_in_o
     assert item[Attribute.LAST_ERROR].startswith(type(error).__name__)
 
 
-def test_a_run_that_cannot_tell_that_its_job_ended_leaves_the_lease_to_run_out(world: World):
+def test_a_run_that_cannot_confirm_the_end_of_its_job_lets_the_lease_expire(world: World):
     world.register()
     world.put(LOAD)
     world.states_of_job = [ACTIVE, SUCCEEDED]
@@ -387,7 +383,7 @@ def test_a_run_that_cannot_tell_that_its_job_ended_leaves_the_lease_to_run_out(w
     assert world.state().item[Attribute.LAST_RUN_STATE] == "FAILED"
 
 
-def test_a_run_that_cannot_tell_whether_its_job_began_leaves_the_lease_to_run_out(world: World):
+def test_a_run_that_cannot_confirm_the_start_of_its_job_lets_the_lease_expire(world: World):
     world.register()
     world.put(LOAD)
 
@@ -400,7 +396,7 @@ def test_a_run_that_cannot_tell_whether_its_job_began_leaves_the_lease_to_run_ou
     assert not is_free(world)
 
 
-def test_who_takes_over_a_lease_that_ran_out_shuts_out_the_job_of_the_run_that_had_it(world: World):
+def test_a_takeover_of_an_expired_lease_fences_the_job_of_the_earlier_run(world: World):
     world.register()
     world.put(LOAD)
     world.process(run_id="first")
@@ -418,7 +414,7 @@ def test_who_takes_over_a_lease_that_ran_out_shuts_out_the_job_of_the_run_that_h
     assert world.log().head() == 3
 
 
-def test_who_takes_over_before_the_first_change_leaves_the_item_to_say_where_the_changes_begin(world: World):
+def test_a_takeover_before_the_first_change_keeps_the_items_watermark(world: World):
     world.register(LastIncrementalFile=ORDERS + CHANGE_1)
     world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS)
     world.clock.advance(LEASE_SECONDS + 1)
@@ -429,7 +425,7 @@ def test_who_takes_over_before_the_first_change_leaves_the_item_to_say_where_the
     assert world.log().head() == 2
 
 
-def test_a_mark_left_during_a_failed_run_stays(world: World):
+def test_a_mark_set_during_a_failed_run_stays(world: World):
     world.register()
     world.put(LOAD)
     world.failures[JOB_LOAD_INITIAL] = "boom"
@@ -440,7 +436,7 @@ def test_a_mark_left_during_a_failed_run_stays(world: World):
     assert Attribute.WORK_REQUESTED_UTC in world.state().item
 
 
-def test_a_job_that_ends_well_but_leaves_its_work_undone_is_an_error(world: World):
+def test_a_job_that_succeeds_without_doing_its_work_is_an_error(world: World):
     world.register()
     world.put(CHANGE_1)
     world.load = lambda *_, **__: None  # type: ignore[method-assign]  # a job that does nothing
@@ -461,7 +457,7 @@ def test_an_item_ahead_of_the_lake_stops_the_table(world: World, attributes: dic
     assert is_free(world)
 
 
-def test_a_person_can_have_a_table_reloaded_by_setting_its_date_back(world: World):
+def test_setting_the_full_load_date_back_reloads_the_table(world: World):
     world.register()
     world.put(LOAD)
     world.process()
@@ -472,7 +468,7 @@ def test_a_person_can_have_a_table_reloaded_by_setting_its_date_back(world: Worl
     assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
 
 
-def test_a_reload_names_the_change_it_was_decided_on(world: World):
+def test_a_reload_passes_on_the_change_of_its_decision(world: World):
     world.register()
     world.put(LOAD)
     world.put(CHANGE_1)
@@ -483,7 +479,7 @@ def test_a_reload_names_the_change_it_was_decided_on(world: World):
     assert [one[Argument.BASE_CHANGE] for one in arguments] == ["0", "2"]
 
 
-def test_a_reload_whose_run_died_before_the_item_was_written_is_not_done_again(world: World):
+def test_a_reload_whose_run_died_before_the_item_was_written_is_not_repeated(world: World):
     world.register()
     world.put(LOAD)
     world.process()
@@ -495,7 +491,7 @@ def test_a_reload_whose_run_died_before_the_item_was_written_is_not_done_again(w
     assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
 
 
-def test_a_reload_that_a_person_asks_for_while_an_incremental_runs_is_not_forgotten(world: World):
+def test_a_reload_requested_during_an_incremental_is_not_lost(world: World):
     world.register()
     world.put(LOAD)
     world.process()
@@ -511,7 +507,7 @@ def test_a_reload_that_a_person_asks_for_while_an_incremental_runs_is_not_forgot
     assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
 
 
-def test_a_date_that_a_person_set_forward_stays_and_keeps_load_files_from_being_loaded(world: World):
+def test_a_full_load_date_that_was_set_forward_stays_and_skips_load_files(world: World):
     world.register()
     world.put(LOAD)
     world.process()
@@ -538,7 +534,7 @@ def test_a_late_file_is_applied_and_the_watermark_stays(world: World):
     assert world.state().item[Attribute.LAST_CHANGE_ID] == "2"
 
 
-def test_a_job_that_leaves_a_late_file_undone_is_an_error(world: World):
+def test_a_job_that_does_not_apply_a_late_file_is_an_error(world: World):
     world.register()
     world.put(CHANGE_2)
     world.process()
@@ -548,7 +544,7 @@ def test_a_job_that_leaves_a_late_file_undone_is_an_error(world: World):
         world.process()
 
 
-def test_files_in_any_order_and_again_are_applied_once_each(world: World):
+def test_files_delivered_in_any_order_and_again_are_applied_once_each(world: World):
     world.register()
     for names in ([CHANGE_3], [CHANGE_1, CHANGE_3], [], [CHANGE_2, CHANGE_1], [CHANGE_2]):
         for name in names:
@@ -558,7 +554,7 @@ def test_files_in_any_order_and_again_are_applied_once_each(world: World):
     assert world.applied == [CHANGE_3, CHANGE_1, CHANGE_2]
 
 
-def test_a_good_run_writes_down_when_it_began_to_list_and_a_failed_one_does_not(world: World):
+def test_a_successful_run_records_when_it_began_to_list_and_a_failed_one_does_not(world: World):
     world.register()
     world.put(LOAD)
     world.states_of_job = [ACTIVE] * 3 + [SUCCEEDED]
@@ -572,7 +568,7 @@ def test_a_good_run_writes_down_when_it_began_to_list_and_a_failed_one_does_not(
     assert world.state().item[Attribute.LAST_LISTED_UTC] == "2024-03-05T10:00:00Z"
 
 
-def test_a_file_that_came_too_late_is_told_once(world: World, caplog: pytest.LogCaptureFixture):
+def test_a_file_that_arrives_too_late_is_logged_once(world: World, caplog: pytest.LogCaptureFixture):
     too_late = "20240301-000000000.parquet"
     world.register()
     world.put(CHANGE_1)
@@ -586,7 +582,7 @@ def test_a_file_that_came_too_late_is_told_once(world: World, caplog: pytest.Log
     assert world.applied == [CHANGE_1]
 
 
-def test_a_watermark_that_a_person_moved_follows_the_lake_again(world: World):
+def test_a_watermark_that_was_set_by_hand_follows_the_lake_again(world: World):
     world.register()
     world.put(CHANGE_1)
     world.put(CHANGE_2)
@@ -597,7 +593,7 @@ def test_a_watermark_that_a_person_moved_follows_the_lake_again(world: World):
         assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
 
 
-def test_transaction_files_are_applied_and_named_by_their_own_keys(world: World):
+def test_transaction_files_are_applied_and_recorded_by_their_own_keys(world: World):
     world.register(CdcPath="cdc/txn")
     world.put(LOAD)
     names = [f"CDC_TXN-2024030510000{number}000.csv" for number in (1, 2)]
@@ -615,7 +611,7 @@ def test_transaction_files_are_applied_and_named_by_their_own_keys(world: World)
     assert world.jobs.started == []
 
 
-def test_a_table_may_have_change_files_of_its_own_beside_transaction_files(world: World):
+def test_a_table_may_have_its_own_change_files_besides_transaction_files(world: World):
     world.register(CdcPath="cdc")
     world.raw.put("dms/cdc/CDC_TXN-20240305100002000.csv", b"rows")
     world.put(CHANGE_1)
@@ -625,7 +621,7 @@ def test_a_table_may_have_change_files_of_its_own_beside_transaction_files(world
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_3
 
 
-def test_what_a_job_says_stands_whole_in_the_item_and_is_not_handed_to_the_next_job(world: World):
+def test_the_item_holds_the_whole_error_of_a_job_and_does_not_pass_it_to_the_next_job(world: World):
     world.register()
     world.put(LOAD)
     said = f"JobExit: BadRowError: Op is X (file {'a' * 9000}.csv, row 7). Correct it"
@@ -651,7 +647,7 @@ def test_the_state_table_can_be_rebuilt_from_the_lake(world: World):
     assert outcome(world) == before
 
 
-def test_the_report_is_good_for_json(world: World):
+def test_the_report_can_be_written_as_json(world: World):
     world.register()
     world.put(LOAD)
     printed = json.loads(json.dumps(world.process().to_json()))

@@ -1,4 +1,4 @@
-"""ProcessTable's command line: one table as the walkthrough names it, or several."""
+"""ProcessTable's command line: one table, as in the walkthrough, or several."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from tests.control.world import ORDERS
 ITEMS = "raw-bucket/dms/shop/items with spaces/"
 
 
-def asked(**arguments: str):
+def parse(**arguments: str):
     return ProcessTableArguments.parse(["process_table.py", *to_argv({"out_bucket": "lake", **arguments})])
 
 
-def test_a_single_table_is_named_by_its_item_as_in_the_walkthrough():
-    given = asked(item=item_json({"path": ORDERS}))
-    assert (given.paths, given.out_bucket, given.out_prefix) == ([ORDERS], "lake", "")
-    assert given.timeout_seconds == DEFAULT_TIMEOUT_SECONDS
+def test_a_single_table_is_passed_as_its_item():
+    arguments = parse(item=item_json({"path": ORDERS}))
+    assert (arguments.paths, arguments.out_bucket, arguments.out_prefix) == ([ORDERS], "lake", "")
+    assert arguments.timeout_seconds == DEFAULT_TIMEOUT_SECONDS
 
 
-def test_several_tables_are_named_by_their_paths_each_once():
-    given = asked(paths=paths_json([ORDERS, ITEMS, ORDERS]), item=item_json({"path": "else"}), timeout_minutes="90")
-    assert given.paths == [ORDERS, ITEMS]
-    assert given.timeout_seconds == 90 * 60
+def test_several_tables_are_passed_as_paths_and_each_counts_once():
+    arguments = parse(paths=paths_json([ORDERS, ITEMS, ORDERS]), item=item_json({"path": "else"}), timeout_minutes="90")
+    assert arguments.paths == [ORDERS, ITEMS]
+    assert arguments.timeout_seconds == 90 * 60
 
 
 @pytest.mark.parametrize("paths", ["[]", "{}", "orders", '["", "a"]', "[1]"])
-def test_paths_that_are_no_list_of_paths_are_refused(paths: str):
+def test_an_invalid_list_of_paths_is_refused(paths: str):
     with pytest.raises(ConfigurationError, match="--paths is not a JSON list"):
-        asked(paths=paths)
+        parse(paths=paths)
 
 
-def test_no_table_at_all_is_refused():
+def test_arguments_without_a_table_are_refused():
     with pytest.raises(ConfigurationError, match="--item is missing"):
-        asked()
+        parse()
 
 
 @pytest.mark.parametrize("minutes", ["0", "-5", "soon"])
-def test_a_time_that_is_no_number_of_minutes_is_refused(minutes: str):
+def test_an_invalid_number_of_minutes_is_refused(minutes: str):
     with pytest.raises(ConfigurationError, match="--timeout_minutes is"):
-        asked(item=item_json({"path": ORDERS}), timeout_minutes=minutes)
+        parse(item=item_json({"path": ORDERS}), timeout_minutes=minutes)
 
 
-def test_arguments_as_words_are_read_back_whatever_they_hold():
+def test_formatted_arguments_are_read_back_whatever_their_values():
     arguments = {"item": '{"a": "--b=c"}', "prefix": "--odd/ name=x/", "out_path": "s3://lake/a=b/"}
     assert parse_arguments(to_argv(arguments), list(arguments)) == arguments
 
 
-def test_the_catalog_is_left_alone_unless_a_database_is_named():
+def test_without_a_database_there_is_no_catalog():
     item = item_json({"path": ORDERS})
-    assert asked(item=item).catalog_database == asked(item=item, catalog_database="").catalog_database == ""
-    assert asked(item=item, catalog_database="cdclake").catalog_database == "cdclake"
+    assert parse(item=item).catalog_database == parse(item=item, catalog_database="").catalog_database == ""
+    assert parse(item=item, catalog_database="cdclake").catalog_database == "cdclake"

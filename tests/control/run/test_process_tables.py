@@ -1,4 +1,4 @@
-"""A ProcessTable run of several tables: one Spark run for all, and whatever becomes of one, the others go on."""
+"""A ProcessTable run of several tables: one Spark run for all, and a failure of one does not stop the others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_one_spark_run_loads_all_tables_and_each_has_its_own_change(world: World
     assert nothing_is_left(world)
 
 
-def test_a_batch_of_tables_is_handed_over_as_an_object_and_a_single_table_by_the_walkthroughs_arguments(world: World):
+def test_a_batch_is_passed_as_an_object_and_a_single_table_as_arguments(world: World):
     world.put(CHANGE, B)
     world.process_all(*PATHS)
     initial, incremental = (start.arguments for start in world.jobs.started)
@@ -63,19 +63,18 @@ def test_a_batch_of_tables_is_handed_over_as_an_object_and_a_single_table_by_the
     assert incremental[Argument.NEW_INCREMENTAL_FILE] == B + CHANGE
 
 
-def test_a_table_that_fails_in_the_batch_keeps_its_error_and_the_others_are_done(world: World):
+def test_a_table_that_fails_in_the_batch_keeps_its_error_and_the_others_are_loaded(world: World):
     world.put(CHANGE, B)
     world.broken[B] = BadRowError("Op is X", remedy="Correct it", file=LOAD, row=7)
     report = world.process_all(*PATHS)
     assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
     assert f"BadRowError: Op is X (file {LOAD}, row 7). Correct it" in item(world, B)[Attribute.LAST_ERROR]
     assert world.spark_starts() == [JOB_LOAD_INITIAL]  # no incremental after a failed full load
-    told = report.to_json()
-    assert "1 of 3 tables failed: shop.b" in str(told["error"])
+    assert "1 of 3 tables failed: shop.b" in str(report.to_json()["error"])
     assert nothing_is_left(world)
 
 
-def test_a_table_that_kills_the_spark_run_fails_alone_and_the_others_go_again_without_it(world: World):
+def test_a_table_that_kills_the_spark_run_fails_alone_and_the_others_are_retried_without_it(world: World):
     world.broken[B] = MemoryError("the driver ran out of memory")
     world.process_all(*PATHS)
     assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
@@ -85,7 +84,7 @@ def test_a_table_that_kills_the_spark_run_fails_alone_and_the_others_go_again_wi
     assert nothing_is_left(world)
 
 
-def test_tables_that_kill_run_after_run_do_not_cost_runs_without_end(world: World):
+def test_the_number_of_runs_is_bounded_if_table_after_table_kills_one(world: World):
     for name in "defgh":
         path = f"{RAW}/dms/shop/{name}/"
         world.register(path)
@@ -98,7 +97,7 @@ def test_tables_that_kill_run_after_run_do_not_cost_runs_without_end(world: Worl
     assert nothing_is_left(world)
 
 
-def test_a_run_that_dies_before_its_first_table_fails_them_all_and_is_not_repeated(world: World):
+def test_a_run_that_dies_before_its_first_table_fails_all_and_is_not_retried(world: World):
     world.failures[JOB_LOAD_INITIAL] = "ModuleNotFoundError: No module named 'pyarrow'"
     world.process_all(*PATHS)
     assert ends(world) == dict.fromkeys("abc", "FAILED")
@@ -107,7 +106,7 @@ def test_a_run_that_dies_before_its_first_table_fails_them_all_and_is_not_repeat
     assert nothing_is_left(world)
 
 
-def test_a_run_that_the_service_gave_up_midway_goes_on_with_the_tables_it_did_not_come_to(world: World):
+def test_after_a_run_that_the_service_gave_up_the_tables_not_reached_are_retried(world: World):
     def killed_after_a(job: str, arguments: Mapping[str, str]) -> JobRun | None:
         if len(world.jobs.started) > 0:
             return None
@@ -129,7 +128,7 @@ def died(world: World, job: str, arguments: Mapping[str, str]) -> str:
     return str(caught.value)
 
 
-def test_a_stopped_run_keeps_what_it_did_and_fails_the_rest(world: World):
+def test_a_stopped_run_keeps_loaded_tables_and_fails_the_rest(world: World):
     def stopped_at_b(job: str, arguments: Mapping[str, str]) -> JobRun:
         world.broken[B] = MemoryError("stopped")
         assert died(world, job, arguments)
@@ -174,7 +173,7 @@ def test_all_leases_are_renewed_while_the_batch_runs(world: World):
     assert sum(world.slept) > LEASE_SECONDS
 
 
-def test_a_table_whose_lease_is_lost_is_its_new_holders_and_the_others_are_done(world: World):
+def test_a_table_whose_lease_is_lost_is_left_to_its_new_holder_and_the_others_are_loaded(world: World):
     world.states_of_job = [JobState.ACTIVE] * 40 + [JobState.SUCCEEDED]
     renew = world.states.renew_lease
 
@@ -191,7 +190,7 @@ def test_a_table_whose_lease_is_lost_is_its_new_holders_and_the_others_are_done(
     assert "LeaseLostError" in report.tables[1].error
 
 
-def test_a_request_for_one_table_leads_to_another_round_of_that_one_alone(world: World):
+def test_a_trigger_for_one_table_leads_to_another_round_of_that_table_alone(world: World):
     arrivals = iter([CHANGE])
 
     def a_file_comes() -> None:
@@ -206,7 +205,7 @@ def test_a_request_for_one_table_leads_to_another_round_of_that_one_alone(world:
     assert nothing_is_left(world)
 
 
-def test_a_refused_start_fails_the_tables_of_that_job_and_gives_their_leases_back(world: World):
+def test_a_refused_start_fails_the_tables_of_that_job_and_releases_their_leases(world: World):
     def refuse(job: str, _arguments: Mapping[str, str]) -> None:
         if job == JOB_LOAD_INCREMENTAL:
             raise RetryableError("AWS did not answer")
@@ -216,17 +215,17 @@ def test_a_refused_start_fails_the_tables_of_that_job_and_gives_their_leases_bac
     world.before_start = refuse
     report = world.process_all(*PATHS, run_id="run-2")
     assert [one.outcome for one in report.tables] == ["failed", "done", "done"]
-    assert Attribute.LEASE_HOLDER in item(world, A)  # it cannot be told whether the job began
+    assert Attribute.LEASE_HOLDER in item(world, A)  # the job may have begun
     assert Attribute.LEASE_HOLDER not in item(world, B)
 
 
-def test_a_run_told_to_stop_stops_its_job_and_gives_all_leases_back(world: World):
+def test_a_stopped_run_stops_its_job_and_releases_all_leases(world: World):
     world.states_of_job = [JobState.ACTIVE] * 9
 
-    def told(seconds: float) -> None:
-        raise StoppedError("told to stop")
+    def interrupted(seconds: float) -> None:
+        raise StoppedError("stopped")
 
-    world.sleep = told  # type: ignore[method-assign]  # a signal arrives while the run waits
+    world.sleep = interrupted  # type: ignore[method-assign]  # a signal arrives while the run waits
     with pytest.raises(StoppedError):
         world.process_all(*PATHS)
     assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
@@ -234,7 +233,7 @@ def test_a_run_told_to_stop_stops_its_job_and_gives_all_leases_back(world: World
     assert all(Attribute.LEASE_HOLDER not in item(world, path) for path in PATHS)
 
 
-def test_what_is_left_after_half_of_the_time_is_handed_to_one_fresh_run(world: World):
+def test_work_left_after_half_of_the_time_is_handed_over_to_one_new_run(world: World):
     names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
 
     def files_come() -> None:
@@ -253,7 +252,7 @@ def test_what_is_left_after_half_of_the_time_is_handed_to_one_fresh_run(world: W
     assert {one.follow_up for one in report.tables} == {"", last.run_id}
 
 
-def test_the_report_is_good_for_json(world: World):
+def test_the_report_can_be_written_as_json(world: World):
     printed = json.loads(json.dumps(world.process_all(*PATHS).to_json()))
     assert printed["error"] == ""
     assert [one["table"] for one in printed["tables"]] == ["shop.a", "shop.b", "shop.c"]

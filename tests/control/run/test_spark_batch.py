@@ -1,4 +1,4 @@
-"""What a Spark run of several tables tells of each, and what its end means for them."""
+"""The progress of a Spark run of several tables, and its outcome for each of them."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def fails_for_b(error: Exception):
     return load
 
 
-def test_an_expected_error_is_told_and_the_next_table_begins(lake: MemoryStore):
+def test_an_expected_error_is_reported_and_the_next_table_begins(lake: MemoryStore):
     summary = run_batch(lake, KEY, fails_for_b(BadRowError("Op is X")), lambda: False)
     assert read_progress(lake, KEY) == Progress({PATHS[0]: "", PATHS[1]: "BadRowError: Op is X", PATHS[2]: ""})
     assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
 
 
-def test_a_defect_is_told_and_the_next_table_begins_if_anything_works_yet(lake: MemoryStore):
+def test_a_defect_is_reported_and_the_next_table_begins_if_the_job_can_continue(lake: MemoryStore):
     run_batch(lake, KEY, fails_for_b(ZeroDivisionError("defect")), lambda: True)
     assert read_progress(lake, KEY) == Progress(
         {PATHS[0]: "", PATHS[1]: "ZeroDivisionError: defect", PATHS[2]: ""},
     )
 
 
-@pytest.mark.parametrize("error", [MemoryError("the JVM is gone"), StoppedError("told to stop")])
-def test_a_run_that_cannot_go_on_says_at_which_table_it_was(lake: MemoryStore, error: Exception):
+@pytest.mark.parametrize("error", [MemoryError("the JVM is gone"), StoppedError("stopped")])
+def test_the_progress_of_a_dead_run_names_its_current_table(lake: MemoryStore, error: Exception):
     with pytest.raises(type(error)):
         run_batch(lake, KEY, fails_for_b(error), lambda: False)
     assert read_progress(lake, KEY) == Progress({PATHS[0]: ""}, at=PATHS[1])
 
 
-def test_a_batch_that_is_not_there_is_an_error_and_one_that_is_over_leaves_nothing(lake: MemoryStore):
+def test_a_missing_batch_is_an_error_and_a_deleted_one_leaves_nothing(lake: MemoryStore):
     def never(_arguments: Mapping[str, str]) -> NoReturn:
         raise AssertionError
 
@@ -69,8 +69,8 @@ def test_a_batch_that_is_not_there_is_an_error_and_one_that_is_over_leaves_nothi
     assert read_progress(lake, KEY) is None
 
 
-def ends(state: JobState, word: str = "") -> JobRun:
-    return JobRun("jr_1", state, word or state.value, "why")
+def ends(state: JobState, detail: str = "") -> JobRun:
+    return JobRun("jr_1", state, detail or state.value, "why")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""That no trigger is lost, and that a burst of them costs one run."""
+"""No trigger is lost, and a burst of triggers starts one run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_thousand_events_before_the_run_begins_start_one_run(world: World):
     assert process_starts(world) == 1
 
 
-def test_a_thousand_events_while_the_run_works_start_none_and_are_all_seen_to(world: World):
+def test_a_thousand_events_while_the_run_works_start_none_and_all_files_are_applied(world: World):
     world.register()
     world.put(change_file(0))
     trigger(world)
@@ -62,7 +62,7 @@ def test_a_thousand_events_while_the_run_works_start_none_and_are_all_seen_to(wo
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(1000)
 
 
-def test_a_holder_that_gives_the_lease_back_just_before_the_mark_is_not_relied_on(world: World):
+def test_a_trigger_after_the_lease_is_released_starts_a_run(world: World):
     class HolderEndsBeforeTheMark(MemoryState):
         def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
             assert self.release_lease(path, 1, even_if_requested=False)
@@ -74,7 +74,7 @@ def test_a_holder_that_gives_the_lease_back_just_before_the_mark_is_not_relied_o
     assert trigger(world) is TriggerOutcome.STARTED
 
 
-def test_a_holder_that_wants_to_give_the_lease_back_right_after_the_mark_goes_round_again(world: World):
+def test_a_trigger_before_the_lease_is_released_leads_to_another_round(world: World):
     class HolderEndsAfterTheMark(MemoryState):
         def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
             marked = super().request_work(path, now, stale_after_seconds)
@@ -95,7 +95,7 @@ def test_an_event_after_the_run_has_ended_starts_another(world: World):
     assert trigger(world) is TriggerOutcome.STARTED
 
 
-def test_the_mark_of_a_run_that_never_began_goes_stale(world: World):
+def test_the_mark_of_a_run_that_never_began_becomes_stale(world: World):
     world.register()
     trigger(world)
     world.clock.advance(STALE_AFTER_SECONDS - 1)
@@ -104,7 +104,7 @@ def test_the_mark_of_a_run_that_never_began_goes_stale(world: World):
     assert trigger(world) is TriggerOutcome.STARTED
 
 
-def test_the_lease_of_a_dead_run_does_not_hold_up_events_once_it_is_over(world: World):
+def test_the_expired_lease_of_a_dead_run_does_not_delay_events(world: World):
     world.register()
     world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
     world.clock.advance(300)
@@ -124,7 +124,7 @@ def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
     assert trigger(world) is TriggerOutcome.STARTED
 
 
-def test_a_failed_start_does_not_take_away_a_mark_that_somebody_else_relies_on(world: World):
+def test_a_failed_start_does_not_clear_the_mark_of_another_trigger(world: World):
     world.register()
     trigger(world)
 
@@ -148,7 +148,7 @@ def hasty_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hasty_threads")
 @pytest.mark.parametrize("attempt", range(5))
-def test_no_wake_up_is_lost_when_events_and_runs_race(world: World, attempt: int):
+def test_no_trigger_is_lost_when_events_and_runs_race(world: World, attempt: int):
     """Writers deliver files and events while runs come and go in threads of their own.
 
     The clock stands still, so nothing goes stale, and a trigger that is lost stays lost.
@@ -174,7 +174,7 @@ def test_no_wake_up_is_lost_when_events_and_runs_race(world: World, attempt: int
     with ThreadPoolExecutor(12) as pool:
         for writer in [pool.submit(deliver) for _ in range(4)]:
             writer.result()
-        for run in runs:  # grows while it is gone through, if a run hands on to another
+        for run in runs:  # grows during the loop if a run hands over to another
             run.result()
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(299)
     assert Attribute.LEASE_HOLDER not in world.state().item

@@ -1,4 +1,4 @@
-"""How ProcessTable waits for its Spark jobs: every state of a run, no room, a service that is silent, its own time."""
+"""ProcessTable waits for its Spark jobs: all states of a run, no room, a service that does not answer, its own time."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def table_with_work(world: World) -> None:
 
 
 def answers(world: World, *runs: JobRun | list[JobState]) -> Iterator[JobRun | list[JobState]]:
-    """Lets the first Spark runs end like this, without doing their work, and the later ones do theirs."""
+    """Make the first Spark runs end like this, without doing their work."""
     left = iter(runs)
     world.instead = lambda _job, _arguments: next(left, None)
     return left
 
 
-def ended(state: JobState, word: str, error: str = "") -> JobRun:
-    return JobRun("", state, word, error)
+def ended(state: JobState, detail: str, error: str = "") -> JobRun:
+    return JobRun("", state, detail, error)
 
 
 def is_free(world: World) -> bool:
@@ -50,16 +50,16 @@ def last_error(world: World) -> str:
     return item[Attribute.LAST_ERROR]
 
 
-@pytest.mark.parametrize("word", ["EXPIRED", "ERROR"])
-def test_a_run_that_the_service_gave_up_is_started_again(world: World, word: str):
-    answers(world, *[ended(JobState.GIVEN_UP, word)] * (MAX_SPARK_RUNS - 1))
+@pytest.mark.parametrize("detail", ["EXPIRED", "ERROR"])
+def test_a_run_that_the_service_gave_up_is_restarted(world: World, detail: str):
+    answers(world, *[ended(JobState.GIVEN_UP, detail)] * (MAX_SPARK_RUNS - 1))
     report = world.process()
-    assert [job.outcome for job in report.rounds[0].jobs] == [word] * (MAX_SPARK_RUNS - 1) + ["SUCCEEDED"]
+    assert [job.outcome for job in report.rounds[0].jobs] == [detail] * (MAX_SPARK_RUNS - 1) + ["SUCCEEDED"]
     assert world.state().item[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
     assert len(world.slept) == MAX_SPARK_RUNS - 1
 
 
-def test_a_run_that_the_service_gives_up_again_and_again_fails_the_table(world: World):
+def test_a_run_that_the_service_gives_up_repeatedly_fails_the_table(world: World):
     answers(world, *[ended(JobState.GIVEN_UP, "EXPIRED")] * 99)
     with pytest.raises(JobRunError, match="ended as EXPIRED"):
         world.process()
@@ -69,19 +69,19 @@ def test_a_run_that_the_service_gives_up_again_and_again_fails_the_table(world: 
 
 
 @pytest.mark.parametrize(
-    ("state", "word", "says"),
+    ("state", "detail", "message"),
     [
         (JobState.FAILED, "FAILED", "BadRowError: Op is X. Correct it"),
         (JobState.FAILED, "TIMEOUT", "Give the job more time"),
         (JobState.STOPPED, "STOPPED", "program stopped it"),
     ],
 )
-def test_a_run_that_failed_or_was_stopped_is_not_started_again(world: World, state: JobState, word: str, says: str):
-    answers(world, ended(state, word, says if word == "FAILED" else ""))
-    with pytest.raises(JobRunError, match=says):
+def test_a_run_that_failed_or_was_stopped_is_not_restarted(world: World, state: JobState, detail: str, message: str):
+    answers(world, ended(state, detail, message if detail == "FAILED" else ""))
+    with pytest.raises(JobRunError, match=message):
         world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
-    assert f"{JOB_LOAD_INITIAL} ended as {word}" in last_error(world)
+    assert f"{JOB_LOAD_INITIAL} ended as {detail}" in last_error(world)
     assert is_free(world)
 
 
@@ -93,14 +93,14 @@ def test_a_run_in_the_queue_is_waited_for(world: World):
     assert is_free(world)
 
 
-def test_runs_that_began_together_do_not_look_together(world: World):
+def test_runs_that_began_together_do_not_poll_together(world: World):
     world.states_of_job = [ACTIVE] * 50 + [SUCCEEDED]
     world.random = iter([0.0, 1.0] * 50).__next__  # type: ignore[method-assign]  # draws low and high
     world.process()
     assert set(world.slept[-2:]) == {0.75 * LONGEST_PAUSE_SECONDS, 1.25 * LONGEST_PAUSE_SECONDS}
 
 
-def test_a_start_for_which_there_is_no_room_waits_within_the_runs_time(world: World):
+def test_a_start_without_room_waits_within_the_runs_time(world: World):
     refusals = iter(range(30))
 
     def refuse(_job: str, _arguments: Mapping[str, str]) -> None:
@@ -114,7 +114,7 @@ def test_a_start_for_which_there_is_no_room_waits_within_the_runs_time(world: Wo
     assert len(world.slept) == 30
 
 
-def test_a_start_for_which_there_is_never_room_fails_the_table_and_gives_the_lease_back(world: World):
+def test_a_start_that_never_gets_room_fails_the_table_and_releases_the_lease(world: World):
     def refuse(_job: str, _arguments: Mapping[str, str]) -> NoReturn:
         raise NoRoomError("Glue has no room for another run now")
 
@@ -126,7 +126,7 @@ def test_a_start_for_which_there_is_never_room_fails_the_table_and_gives_the_lea
     assert is_free(world)
 
 
-def test_when_its_own_time_is_over_the_job_is_stopped_and_the_lease_given_back(world: World):
+def test_when_the_runs_time_is_over_the_job_is_stopped_and_the_lease_released(world: World):
     world.states_of_job = [ACTIVE] * 9999
     begin = world.clock()
     with pytest.raises(OutOfTimeError, match="time is over"):
@@ -137,7 +137,7 @@ def test_when_its_own_time_is_over_the_job_is_stopped_and_the_lease_given_back(w
     assert is_free(world)
 
 
-def test_a_job_that_takes_a_while_to_stop_is_waited_for_before_the_lease_is_given_back(world: World):
+def test_the_lease_is_released_only_after_a_slow_job_has_stopped(world: World):
     world.states_of_job = [ACTIVE] * 9999
     stop = world.jobs.stop
 
@@ -152,7 +152,7 @@ def test_a_job_that_takes_a_while_to_stop_is_waited_for_before_the_lease_is_give
     assert is_free(world)
 
 
-def test_a_service_that_is_silent_for_a_while_is_asked_again(world: World):
+def test_a_service_that_does_not_answer_for_a_while_is_polled_again(world: World):
     get, asked = world.jobs.get, iter(range(MAX_UNANSWERED_POLLS - 1))
 
     def throttled(job: str, run_id: str) -> JobRun:
