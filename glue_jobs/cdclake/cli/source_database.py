@@ -16,10 +16,10 @@ _SOURCE = "Source"
 
 UserOption = Annotated[Union[str, None], typer.Option(help="Database user.", rich_help_panel=_SOURCE)]
 HostOption = Annotated[
-    Union[str, None], typer.Option(help="Database host; this machine by default.", rich_help_panel=_SOURCE)
+    Union[str, None], typer.Option(help="Database host. Default: this machine.", rich_help_panel=_SOURCE)
 ]
 PortOption = Annotated[
-    Union[int, None], typer.Option(min=1, max=65535, help="Database port; 3306 by default.", rich_help_panel=_SOURCE)
+    Union[int, None], typer.Option(min=1, max=65535, help="Database port. Default: 3306.", rich_help_panel=_SOURCE)
 ]
 SocketOption = Annotated[str, typer.Option(help="Unix socket, instead of host and port.", rich_help_panel=_SOURCE)]
 OptionFileOption = Annotated[

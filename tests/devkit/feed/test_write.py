@@ -62,7 +62,7 @@ def test_a_folder_with_files_of_another_feed_is_refused(tmp_path: Path) -> None:
         (("--table", "shop.a/b"), "'a/b' cannot be the name of a folder"),
         (("--table", "shop..."), "'..' cannot be the name of a folder"),
         (("--schema", "bytes"), "cannot be read as text"),
-        (("--expected", "bytes/below"), "cannot be made: Not a directory"),
+        (("--expected", "bytes/below"), "cannot be used: Not a directory"),
     ],
 )
 def test_invalid_options_are_refused_before_anything_is_written(

@@ -29,9 +29,8 @@ def diff(
 ) -> None:
     """Show the rows that differ between two changes of a table.
 
-    These are the inserted, updated (before and after) and deleted rows.
-
-    Runs Spark on this machine, and reads only files that are not in both states.
+    Shows inserted, updated (before and after) and deleted rows. Runs Spark on this machine, and reads only files that
+    are not in both states.
 
     Example: cdclake diff shop.orders 3 5
     """

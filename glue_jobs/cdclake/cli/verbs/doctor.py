@@ -41,7 +41,7 @@ def doctor(
     schema: Annotated[str | None, typer.Option(help="Use these columns for CSV files.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Use any other setting. Repeatable."),
+        typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Use this setting. Repeatable."),
     ] = None,
     from_file: Annotated[
         Path | None,

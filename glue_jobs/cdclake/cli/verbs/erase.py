@@ -54,8 +54,8 @@ def erase(
 
     An erasure cannot be undone. Other rows keep their values, and their earlier states.
 
-    With --raw, change files are rewritten without the rows. A full load that contains one is deleted, as the lake has
-    its other rows. Afterwards you can roll back to the last full load at most.
+    With --raw, change files are rewritten without the rows. A full load that contains one is deleted, because the lake
+    has its other rows. Afterwards you cannot roll back beyond the last full load.
 
     Example: cdclake erase shop.customers --key 1042 --reason "request 2024-17" --dry-run
     """

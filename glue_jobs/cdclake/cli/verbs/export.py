@@ -39,8 +39,8 @@ def export(
 ) -> None:
     """Copy the Parquet files of a table as it was after a change or at a time.
 
-    Copies are equal byte for byte and keep their partition folders; only soft-deleted rows are removed. The lake
-    stays as it is.
+    Copies files byte for byte, with their partition folders, and leaves out soft-deleted rows. Does not change the
+    lake.
 
     Example: cdclake export shop.orders --as-of 3 --to orders-as-of-3
     """

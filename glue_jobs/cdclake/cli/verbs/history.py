@@ -17,9 +17,8 @@ def history(
 ) -> None:
     """Show every version of a row.
 
-    A version has its values, when they were valid, and the change that made it.
-
-    For tables that keep their history. To keep it: cdclake tables set SCHEMA.TABLE --history
+    Each version has its values, the time they were valid, and the change that made them. The table must keep its
+    history: cdclake tables set SCHEMA.TABLE --history
 
     Example: cdclake history shop.orders --key 1042
     """

@@ -57,7 +57,7 @@ def list_files(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """List raw files with quarantined rows that are missing from a table, newest first.
+    """List raw files with quarantined rows, newest first.
 
     Omits rows that a rollback undid, a full load replaced or a release applied.
 
@@ -87,7 +87,7 @@ def show_rows(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show quarantined rows: raw file, row number, reason, and the values in the raw file.
+    """Show quarantined rows: raw file, row number, reason and values.
 
     Row numbers start at 1 in tables, and at 0 in JSON.
 
@@ -121,9 +121,10 @@ def release(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Read quarantined rows from their raw files again, with the current settings, and apply them to the table.
+    """Apply quarantined rows to the table.
 
-    Use it after you correct the settings or the raw files. Rows that are still bad are quarantined again.
+    Reads them from their raw files again, with the current settings. Use it after you correct the settings or the raw
+    files. Rows that are still bad are quarantined again.
 
     Example: cdclake quarantine release shop.orders --reason "prices are wider now"
     """

@@ -21,7 +21,7 @@ def reapply(
 ) -> None:
     """Redo what a rollback undid, one change at a time, without computing anything.
 
-    Possible until another change is made to the table.
+    Possible until something else changes the table.
 
     Example: cdclake reapply shop.orders
     """

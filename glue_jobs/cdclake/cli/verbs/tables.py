@@ -137,7 +137,7 @@ def set_table(
 @app.command()
 @with_target
 def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Turn a table on: runs work on it.
+    """Turn a table on, so that runs work on it.
 
     Example: cdclake tables activate shop.orders
     """
@@ -147,7 +147,9 @@ def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE,
 @app.command()
 @with_target
 def pause(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Turn a table off: runs skip it. Its lake table stays, and activate continues from there.
+    """Turn a table off, so that runs skip it.
+
+    Its lake table stays, and activate continues from there.
 
     Example: cdclake tables pause shop.orders
     """
@@ -164,7 +166,9 @@ def unfreeze(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Unfreeze a table without its missing change files. The changes in them are lost.
+    """Unfreeze a table without its missing change files.
+
+    The changes in these files are lost.
 
     Example: cdclake tables unfreeze shop.orders
     """

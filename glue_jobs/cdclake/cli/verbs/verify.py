@@ -40,7 +40,7 @@ _COLUMNS = (
 @with_target
 def verify(
     database: Annotated[
-        str | None, typer.Argument(help="MySQL or MariaDB database, whose name is the schema's name.")
+        str | None, typer.Argument(help="MySQL or MariaDB database. Its name is the schema's name.")
     ] = None,
     *,
     table: Annotated[list[str] | None, typer.Option(help="Only this table of the database. Repeatable.")] = None,

@@ -61,20 +61,20 @@ def feed(
     ] = None,
     primary_key: Annotated[str, _option(_ROWS, "Key columns; the last one is unique.")] = "id",
     partition_key: Annotated[str, _option(_ROWS, "Partition columns of the lake table.")] = "",
-    history: Annotated[bool, _option(_ROWS, "Also write the expected history.")] = False,
+    history: Annotated[bool, _option(_ROWS, "Also expect a history.")] = False,
     soft_delete: Annotated[bool, _option(_ROWS, "Expect soft-deleted rows; see DeleteMode.")] = False,
     changes: Annotated[int, _option(_OPERATIONS, "Change rows.")] = 2_000,
     insert: Annotated[float, _option(_OPERATIONS, "Share of inserts.")] = 0.3,
     update: Annotated[float, _option(_OPERATIONS, "Share of updates.")] = 0.5,
     delete: Annotated[float, _option(_OPERATIONS, "Share of deletes.")] = 0.2,
-    move: Annotated[float, _option(_OPERATIONS, "Share of updates of the key.")] = 0.0,
+    move: Annotated[float, _option(_OPERATIONS, "Share of updates that change the key.")] = 0.0,
     untidy: Annotated[
         float, _option(_OPERATIONS, "Share of inserts of existing keys and deletes of missing keys.")
     ] = 0.0,
     hot_keys: Annotated[int, _option(_OPERATIONS, "Number of keys with many updates.")] = 10,
     hot_share: Annotated[float, _option(_OPERATIONS, "Share of updates that change hot keys.")] = 0.2,
     transaction_rows: Annotated[int, _option(_OPERATIONS, "Average rows per transaction.")] = 5,
-    delete_image: Annotated[DeleteImage, _option(_OPERATIONS, "Columns in a delete row.")] = DeleteImage.FULL,
+    delete_image: Annotated[DeleteImage, _option(_OPERATIONS, "Columns in delete rows.")] = DeleteImage.FULL,
     schema_changes: Annotated[int, _option(_OPERATIONS, "Number of column changes: add, widen, drop, add, ...")] = 0,
     files: Annotated[int, _option(_FILES, "Change files.")] = 10,
     load_files: Annotated[int, _option(_FILES, "Full-load files; 0: as many as the rows need.")] = 0,
@@ -97,7 +97,7 @@ def feed(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Generate the files that DMS would write for a table, without a database, and the expected lake table.
+    """Generate the raw files of a table, without a database, and the expected lake table.
 
     Files are Parquet unless DataFormat is set. The expected table is Parquet too. Beside it are the table's attributes
     (for cdclake tables set --from) and a list of the files and their faults.
@@ -150,7 +150,7 @@ def _write(
         message = f"There is no round {only_round} of {feed_options.rounds}"
         raise ConfigurationError(message, remedy="Use the same --rounds for every round")
     generated = Feed(feed_options)
-    _create_folder(expected)
+    expected.mkdir(parents=True, exist_ok=True)
     with aws_environment(target), progress(f"Generating {feed_options.table}") as bar:
         raw, prefix = _location(destination)
         report = write_feed(generated, raw, prefix, expected, only_round, bar.describe)
@@ -171,21 +171,8 @@ def _location(destination: str) -> tuple[ObjectStore, str]:
         prefix = url.path.strip("/")
         return store(f"{S3}://{url.netloc}"), f"{prefix}/" if prefix else ""
     folder = Path(destination).absolute()
-    _create_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     return store(folder.as_uri()), ""
-
-
-def _create_folder(folder: Path) -> None:
-    """Create a folder if it is missing.
-
-    Raises:
-        ConfigurationError: It cannot be created.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"The folder {folder} cannot be created: {error.strerror}"
-        raise ConfigurationError(message, remedy="Name another one") from error
 
 
 def _columns_text(columns: str | None, schema: Path | None, random_count: int | None, seed: int) -> str:

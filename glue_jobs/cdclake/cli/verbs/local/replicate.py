@@ -44,7 +44,7 @@ SETTINGS = {
 
 @with_target
 def replicate(
-    database: Annotated[str, typer.Argument(help="Database, whose name becomes the schema's folder.")],
+    database: Annotated[str, typer.Argument(help="Database. Its name becomes the schema's folder.")],
     *,
     table: Annotated[list[str] | None, typer.Option(help="Only this table. Repeatable.")] = None,
     user: UserOption = None,
@@ -71,9 +71,9 @@ def replicate(
     ] = False,
     target: Target,
 ) -> None:
-    """Replicate a MySQL or MariaDB database to the raw bucket, instead of AWS DMS: full load, then changes.
+    """Replicate a MySQL or MariaDB database to the raw bucket, instead of AWS DMS.
 
-    For trials without DMS. After a stop it continues from its saved position.
+    Writes a full load, then changes. For trials without DMS. After a stop it continues from its saved position.
 
     Example: cdclake local replicate shop --user cdclake --socket /run/mysqld/mysqld.sock
     """

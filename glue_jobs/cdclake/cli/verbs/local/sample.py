@@ -19,7 +19,9 @@ def sample(
     orders: Annotated[int, typer.Option(min=1_000, help="Orders in the sample shop.")] = 10_000,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Write the sample shop's raw files, as AWS DMS would, to the folders full-load, round-one and round-two.
+    """Write the raw files of the sample shop, as AWS DMS would.
+
+    Creates the folders full-load, round-one and round-two.
 
     Example: cdclake local sample sample-files --orders 10000
     """

@@ -43,9 +43,10 @@ def sample_db(
     ] = _DEFAULT_ORDERS,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Run the whole pipeline on this machine with a private MariaDB as source, and compare the lake with it.
+    """Run the whole pipeline on this machine, with a private MariaDB as source.
 
-    Uses nothing outside this machine. Does nothing if no MariaDB server is installed.
+    Compares the lake with the database. Uses nothing outside this machine, and does nothing if no MariaDB server is
+    installed.
 
     Example: cdclake local sample-db --orders 100000
     """

@@ -15,7 +15,9 @@ def serve(
         Path | None, typer.Option(file_okay=False, help="Folder for logs. Default: a temporary folder.")
     ] = None,
 ) -> None:
-    """Start a local AWS and run it until Ctrl-C. When ready, prints its endpoint and names as one line of JSON.
+    """Start a local AWS and run it until Ctrl-C.
+
+    Prints its endpoint and names as one line of JSON when it is ready.
 
     Example: cdclake local serve --port 5555
     """
