@@ -28,5 +28,5 @@ def mariadb() -> Iterator[PrivateMariadb]:
 @pytest.fixture
 def source(mariadb: PrivateMariadb) -> Iterator[SourceDatabase]:
     """A new empty database, and a raw bucket in memory."""
-    with SourceDatabase(mariadb.connection_options, f"shop{next(_NUMBERS)}") as made:
-        yield made
+    with SourceDatabase(mariadb.connection_options, f"shop{next(_NUMBERS)}") as database:
+        yield database

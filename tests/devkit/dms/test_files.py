@@ -60,8 +60,8 @@ def changes(operations: str, *values: tuple[Any, ...], **more: Any) -> ChangeRow
     return ChangeRows(pa.array(list(operations), pa.string()), times, rows(*values), **more)
 
 
-def csv(made: ChangeRows, **names: object) -> str:
-    return change_bytes(made, settings_from(names)).decode()
+def csv(change_rows: ChangeRows, **names: object) -> str:
+    return change_bytes(change_rows, settings_from(names)).decode()
 
 
 def test_csv_quotes_by_rfc_4180_and_writes_values_as_dms_does() -> None:
@@ -76,23 +76,25 @@ def test_csv_without_rfc_4180_copies_text_unchanged() -> None:
 
 
 def test_a_header_line_names_all_columns() -> None:
-    made = change_bytes(changes("I", NOTHING), DmsSettings(add_column_name=True, timestamp_column_name="ts"))
-    assert made.splitlines()[0] == b"Op,ts,id,name,price,weight,day,at,gift"
+    content = change_bytes(changes("I", NOTHING), DmsSettings(add_column_name=True, timestamp_column_name="ts"))
+    assert content.splitlines()[0] == b"Op,ts,id,name,price,weight,day,at,gift"
 
 
 def test_gzip_output_is_deterministic() -> None:
     settings_ = settings_from({"CompressionType": "gzip"})
-    made = change_bytes(changes("I", ROW), settings_)
-    assert made == change_bytes(changes("I", ROW), settings_)
-    assert gzip.decompress(made) == change_bytes(changes("I", ROW), DmsSettings())
+    content = change_bytes(changes("I", ROW), settings_)
+    assert content == change_bytes(changes("I", ROW), settings_)
+    assert gzip.decompress(content) == change_bytes(changes("I", ROW), DmsSettings())
 
 
 def test_unlogged_values_have_their_own_text_if_configured() -> None:
-    made = changes("UU", NOTHING, NOTHING, unsent={"name": pa.array([True, False]), "gift": pa.array([True, True])})
-    assert csv(made, UseCsvNoSupValue="true", CsvNoSupValue="?") == (
+    change_rows = changes(
+        "UU", NOTHING, NOTHING, unsent={"name": pa.array([True, False]), "gift": pa.array([True, True])}
+    )
+    assert csv(change_rows, UseCsvNoSupValue="true", CsvNoSupValue="?") == (
         "U,2,?,NULL,NULL,NULL,NULL,?\nU,2,NULL,NULL,NULL,NULL,NULL,?\n"
     )
-    assert csv(made) == "U,2,NULL,NULL,NULL,NULL,NULL,NULL\n" * 2
+    assert csv(change_rows) == "U,2,NULL,NULL,NULL,NULL,NULL,NULL\n" * 2
 
 
 def test_bytes_are_hexadecimal_digits_and_small_decimals_have_no_exponent() -> None:
@@ -118,8 +120,8 @@ def test_bytes_are_hexadecimal_digits_and_small_decimals_have_no_exponent() -> N
 )
 def test_only_the_configured_operations_are_sent_with_or_without_op(names: dict[str, str], lines: list[str]) -> None:
     times = pa.array([WHEN] * 3, pa.timestamp("us", tz="UTC"))
-    made = ChangeRows(pa.array(["I", "U", "D"]), times, pa.table({"id": [1, 2, 3]}))
-    assert csv(made, **names).splitlines() == lines
+    change_rows = ChangeRows(pa.array(["I", "U", "D"]), times, pa.table({"id": [1, 2, 3]}))
+    assert csv(change_rows, **names).splitlines() == lines
 
 
 def test_a_full_load_has_op_if_configured_and_empty_added_columns() -> None:
@@ -239,46 +241,46 @@ def read_back(data: bytes, path: str, item: dict[str, str], cdc_path: str = "") 
         return table.read(path, cdc_path)
 
 
-def same(found: ReadBatch, operations: list[str], expected: pa.Table) -> None:
-    assert found.bad_rows == ()
-    assert found.rows["Op"].to_pylist() == operations
-    assert found.rows.select(COLUMNS.names).to_pylist() == expected.to_pylist()
+def same(batch: ReadBatch, operations: list[str], expected: pa.Table) -> None:
+    assert batch.bad_rows == ()
+    assert batch.rows["Op"].to_pylist() == operations
+    assert batch.rows.select(COLUMNS.names).to_pylist() == expected.to_pylist()
 
 
 @settings(max_examples=150)
-@given(names=DIALECTS, made=st.lists(st.tuples(st.sampled_from("IUD"), VALUES), min_size=1, max_size=5))
+@given(names=DIALECTS, drawn=st.lists(st.tuples(st.sampled_from("IUD"), VALUES), min_size=1, max_size=5))
 def test_cdclake_reads_back_every_file_with_its_attributes(
-    names: dict[str, Any], made: list[tuple[str, tuple[Any, ...]]]
+    names: dict[str, Any], drawn: list[tuple[str, tuple[Any, ...]]]
 ) -> None:
     assume(names["CsvNullValue"] != names["CsvDelimiter"])
     dms = settings_from(names)
     item = attributes_for(dms, COLUMNS, ["id"], (), dms.header_columns)
-    operations, table = [op for op, _ in made], rows(*(row for _, row in made))
+    operations, table = [op for op, _ in drawn], rows(*(row for _, row in drawn))
     headers = None
     if dms.header_columns:
-        headers = pa.table({"AR_H_CHANGE_SEQ": [f"20240305101500{i:021d}" for i in range(len(made))]})
-    data = change_bytes(changes("".join(operations), *(row for _, row in made), headers=headers), dms)
-    found = read_back(data, change_path(dms, WHEN), item)
-    same(found, operations, table)
-    starts = [str(place).partition("|")[0] for place in found.rows["_cdc_position"].to_pylist()]
-    assert starts == (headers.column(0).to_pylist() if headers else ["202403051015000000"] * len(made))
+        headers = pa.table({"AR_H_CHANGE_SEQ": [f"20240305101500{i:021d}" for i in range(len(drawn))]})
+    data = change_bytes(changes("".join(operations), *(row for _, row in drawn), headers=headers), dms)
+    batch = read_back(data, change_path(dms, WHEN), item)
+    same(batch, operations, table)
+    starts = [str(value).partition("|")[0] for value in batch.rows["_cdc_position"].to_pylist()]
+    assert starts == (headers.column(0).to_pylist() if headers else ["202403051015000000"] * len(drawn))
 
     load = full_load_bytes(table, dms, WHEN, dms.header_columns)
-    same(read_back(load, full_load_path(dms, 1), item), ["I"] * len(made), table)
+    same(read_back(load, full_load_path(dms, 1), item), ["I"] * len(drawn), table)
 
 
 def test_before_images_and_unlogged_values_are_read_back() -> None:
     before = pa.table({"id": pa.array([None, 1], pa.int64())})
     dms = settings_from({"UseCsvNoSupValue": "true", "CsvNoSupValue": "~"})
-    made = changes("IU", ROW, NOTHING, before=before, unsent={"name": pa.array([False, True])})
+    change_rows = changes("IU", ROW, NOTHING, before=before, unsent={"name": pa.array([False, True])})
     item = attributes_for(dms, COLUMNS, ["id"], (), ["BI_id"])
-    found = read_back(change_bytes(made, dms), change_path(dms, WHEN), item)
-    assert list(zip(found.rows["Op"].to_pylist(), found.rows["id"].to_pylist(), strict=True)) == [
+    batch = read_back(change_bytes(change_rows, dms), change_path(dms, WHEN), item)
+    assert list(zip(batch.rows["Op"].to_pylist(), batch.rows["id"].to_pylist(), strict=True)) == [
         ("I", 1),
         ("U", 2),
         ("D", 1),
     ]
-    assert found.rows[UNSENT].to_pylist() == ["", "0100000", ""]
+    assert batch.rows[UNSENT].to_pylist() == ["", "0100000", ""]
 
 
 def test_rows_of_a_transaction_file_are_read_back_by_table() -> None:
@@ -286,5 +288,5 @@ def test_rows_of_a_transaction_file_are_read_back_by_table() -> None:
     item = attributes_for(dms, COLUMNS, ["id"])
     other = TableChangeRows(TableName("shop", "other"), changes("DD", NOTHING, ROW))
     data = transaction_bytes([TableChangeRows(NAME, changes("IU", ROW, NOTHING)), other], np.array([0, 1, 1, 0]), dms)
-    found = read_back(data, transactions_key(dms, WHEN).rpartition("/")[2], item, "cdc")
-    same(found, ["I", "U"], rows(ROW, NOTHING))
+    batch = read_back(data, transactions_key(dms, WHEN).rpartition("/")[2], item, "cdc")
+    same(batch, ["I", "U"], rows(ROW, NOTHING))

@@ -87,13 +87,13 @@ def test_the_bucket_folder_contains_table_folders_and_the_transaction_folder() -
 def test_change_file_times_increase_even_if_the_clock_goes_back() -> None:
     clock = ManualClock(WHEN)
     times = ChangeFileTimes(clock)
-    made = [times.next(), times.next()]
+    written_at = [times.next(), times.next()]
     clock.advance(-3_600)
-    made.append(times.next())
+    written_at.append(times.next())
     clock.advance(7_200)
-    made.append(times.next())
-    assert made == sorted(set(made))
-    assert made[0] == WHEN.replace(microsecond=123_000)
+    written_at.append(times.next())
+    assert written_at == sorted(set(written_at))
+    assert written_at[0] == WHEN.replace(microsecond=123_000)
 
 
 @pytest.mark.parametrize(

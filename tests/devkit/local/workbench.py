@@ -45,8 +45,8 @@ class Workbench:
         return run_id
 
     def run(self, job: str, run_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.glue.get_job_run(JobName=job, RunId=run_id)["JobRun"]
-        return found
+        run: dict[str, Any] = self.glue.get_job_run(JobName=job, RunId=run_id)["JobRun"]
+        return run
 
     def state(self, job: str, run_id: str) -> str:
         return str(self.run(job, run_id)["JobRunState"])
@@ -91,8 +91,8 @@ class Workbench:
         return key in self.keys()
 
     def keys(self, prefix: str = "") -> list[str]:
-        found = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
-        return [item["Key"] for item in found]
+        objects = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        return [item["Key"] for item in objects]
 
 
 def zip_of(code: str) -> bytes:

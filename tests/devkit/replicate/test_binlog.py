@@ -203,7 +203,7 @@ def test_csv_files_contain_the_same_rows(source: SourceDatabase):
     source.replicate(settings)
     source.run("update t set v = null")
     source.replicate(settings)
-    files = {found.key: source.raw.get(found.key) for found in source.raw.list(f"{source.schema}/t/")}
+    files = {stored.key: source.raw.get(stored.key) for stored in source.raw.list(f"{source.schema}/t/")}
     change, load = (content.decode().split(",", 2) for content in files.values() if content is not None)
     assert load[1:] == ["1", '"a,""b""",\n']
     assert change[0] == "U"

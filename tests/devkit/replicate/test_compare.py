@@ -83,8 +83,8 @@ def test_a_differing_value_is_reported_with_its_key(
 
 
 def test_missing_surplus_and_repeated_rows_are_counted_and_reported(compare: Compare):
-    found = pa.concat_tables([lake().slice(0, 2), lake(id=[7, 8, 9]).slice(0, 1), lake().slice(0, 1)])
-    compared = compare(found, SOURCE, KEY)
+    changed = pa.concat_tables([lake().slice(0, 2), lake(id=[7, 8, 9]).slice(0, 1), lake().slice(0, 1)])
+    compared = compare(changed, SOURCE, KEY)
     assert (compared.missing, compared.surplus, compared.repeated, compared.different) == (1, 1, 1, 0)
     assert any(str(example).startswith("missing in the lake: id 2") for example in compared.examples)
     assert any(str(example).startswith("not in the source: id 7") for example in compared.examples)
@@ -92,14 +92,14 @@ def test_missing_surplus_and_repeated_rows_are_counted_and_reported(compare: Com
 
 
 def test_a_repeated_row_that_differs_from_the_first_is_found(compare: Compare):
-    found = pa.concat_tables([lake(), lake(name=["other", "other", "other"]).slice(0, 1)])
-    assert not compare(found, SOURCE, KEY).equal
+    changed = pa.concat_tables([lake(), lake(name=["other", "other", "other"]).slice(0, 1)])
+    assert not compare(changed, SOURCE, KEY).equal
 
 
 def test_columns_that_are_missing_unknown_or_of_another_type_are_reported(compare: Compare):
-    found = lake().drop_columns(["at"]).append_column("new", [[1, 2, 3]])
-    found = found.set_column(2, "name", pa.chunked_array([[1, 2, 3]]))
-    assert compare(found, SOURCE, KEY).columns == (
+    changed = lake().drop_columns(["at"]).append_column("new", [[1, 2, 3]])
+    changed = changed.set_column(2, "name", pa.chunked_array([[1, 2, 3]]))
+    assert compare(changed, SOURCE, KEY).columns == (
         "column name is bigint in the lake and string in the source",
         "column at is missing in the lake",
         "column new is not in the source",
@@ -107,8 +107,8 @@ def test_columns_that_are_missing_unknown_or_of_another_type_are_reported(compar
 
 
 def test_values_are_compared_even_if_the_column_has_another_type(compare: Compare):
-    found = lake().set_column(2, "name", pa.chunked_array([[1, 2, 3]]))
-    assert compare(found, SOURCE, KEY).different == 3
+    changed = lake().set_column(2, "name", pa.chunked_array([[1, 2, 3]]))
+    assert compare(changed, SOURCE, KEY).different == 3
 
 
 def test_bytes_that_are_not_text_are_compared_with_a_text_column(compare: Compare):
@@ -133,8 +133,8 @@ def test_without_a_key_each_row_must_occur_as_often_as_in_the_source(compare: Co
 
 def test_the_first_differences_of_each_kind_are_shown_and_all_are_counted(compare: Compare):
     source = pa.table({"id": list(range(100)), "v": [0] * 100})
-    found = pa.table({"id": list(range(100)), "v": [1] * 100})
-    compared = compare(found, source, ["id"])
+    changed = pa.table({"id": list(range(100)), "v": [1] * 100})
+    compared = compare(changed, source, ["id"])
     assert compared.different == 100
     assert len(compared.examples) == MAX_EXAMPLES
 

@@ -99,7 +99,7 @@ def test_a_full_load_is_consistent_and_changes_continue_from_it_under_concurrent
 def test_a_large_full_load_has_several_files_and_an_empty_table_none(source: SourceDatabase):
     source.run(TABLE, "create table none (id int primary key)", "insert into t select seq, seq from seq_1_to_50000")
     source.replicate(replace(WITH_KEYS, max_file_size=100))
-    keys = [found.key for found in source.raw.list(f"{source.schema}/")]
+    keys = [stored.key for stored in source.raw.list(f"{source.schema}/")]
     assert keys == [f"{source.schema}/t/LOAD0000000{number}.parquet" for number in (1, 2, 3)]
     assert [row["id"] for row in source.loaded("t")] == list(range(1, 50_001))
 
@@ -109,7 +109,7 @@ def test_nothing_is_lost_whichever_store_call_fails(source: SourceDatabase):
     source.run(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
     source.replicate()
     source.run(*SCRIPT)
-    begin = {found.key: source.raw.get(found.key) for found in source.raw.list("")}
+    begin = {stored.key: source.raw.get(stored.key) for stored in source.raw.list("")}
     deaths = 0
     for carried_out in (False, True):
         for call in range(1, 100):
@@ -147,8 +147,10 @@ def test_a_repeated_full_load_leaves_no_file_of_the_previous_one(source: SourceD
     source.replicate(small)
     source.run("delete from t where id > 10")
     source.replicate(small)
-    source.replication(small).run(lambda: False, anew=True, until_now=True)
-    assert [found.key for found in source.raw.list(f"{source.schema}/")] == [f"{source.schema}/t/LOAD00000001.parquet"]
+    source.replication(small).run(lambda: False, reload=True, until_now=True)
+    assert [stored.key for stored in source.raw.list(f"{source.schema}/")] == [
+        f"{source.schema}/t/LOAD00000001.parquet"
+    ]
     assert len(source.loaded("t")) == 10
 
 
@@ -203,7 +205,7 @@ def test_a_purged_binlog_is_an_error_until_the_full_load_is_repeated(source: Sou
     wait_until(is_purged)
     with pytest.raises(IntegrityError, match=before.binlog.file):
         source.replicate()
-    source.replication().run(lambda: False, anew=True, until_now=True)
+    source.replication().run(lambda: False, reload=True, until_now=True)
     assert source.merged("t") == source.rows("t")
 
 
@@ -216,7 +218,7 @@ def test_a_position_of_another_server_is_refused(source: SourceDatabase):
     file.write(replace(progress, server="another"))
     with pytest.raises(IntegrityError, match="belongs to another server, another"):
         source.replicate()
-    source.replication().run(lambda: False, anew=True, until_now=True)
+    source.replication().run(lambda: False, reload=True, until_now=True)
     assert file.read() == progress
 
 

@@ -53,23 +53,28 @@ def compared(source: SourceDatabase, table: TableOverTime, **options: Any) -> Ta
         assert str(name) == f"{source.schema}.orders"
         return TableLocation.at(table.location, TABLE)
 
-    (verification,) = verify(source.connection_options, source.schema, location_of, ["orders"], **options)
-    return verification
+    (result,) = verify(source.connection_options, source.schema, location_of, ["orders"], **options)
+    return result
 
 
 def test_equal_tables_are_equal(orders: SourceDatabase, table: TableOverTime) -> None:
-    found = compared(orders, table)
-    assert (found.equal, found.change, found.lake_rows, found.source_rows) == (True, 2, 2, 2)
+    result = compared(orders, table)
+    assert (result.equal, result.change, result.lake_rows, result.source_rows) == (
+        True,
+        2,
+        2,
+        2,
+    )
     assert compared(orders, table, counts_only=True).equal
 
 
 def test_each_kind_of_difference_is_found(orders: SourceDatabase, table: TableOverTime) -> None:
     orders.run("update orders set price = 2.51 where id = 3")
     orders.run("insert into orders values (4, 'Rom', 1.00)")
-    found = compared(orders, table)
-    assert not found.equal
-    assert {"1 rows missing", "1 rows different"} <= set(found.differences)
-    assert any("2.51" in difference for difference in found.differences)
+    result = compared(orders, table)
+    assert not result.equal
+    assert {"1 rows missing", "1 rows different"} <= set(result.differences)
+    assert any("2.51" in difference for difference in result.differences)
     counted = compared(orders, table, counts_only=True)
     assert counted.differences == ("2 rows in the lake, 3 in the source",)
 
@@ -89,8 +94,8 @@ def test_columns_only_in_the_lake_are_listed_but_are_no_difference(
     orders: SourceDatabase, table: TableOverTime
 ) -> None:
     orders.run("alter table orders drop column price")
-    found = compared(orders, table)
-    assert (found.equal, found.only_in_lake) == (True, ("price",))
+    result = compared(orders, table)
+    assert (result.equal, result.only_in_lake) == (True, ("price",))
 
 
 def test_soft_deleted_rows_are_not_compared(orders: SourceDatabase, table: TableOverTime) -> None:
@@ -103,8 +108,12 @@ def test_soft_deleted_rows_are_not_compared(orders: SourceDatabase, table: Table
 def test_a_table_that_is_not_in_the_lake_is_reported(orders: SourceDatabase, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     location = TableLocation.at((tmp_path / "nothing").as_uri(), TABLE)
-    (found,) = verify(orders.connection_options, orders.schema, lambda _: location)
-    assert (found.change, found.source_rows, found.differences) == (None, 2, ("there is no lake table",))
+    (result,) = verify(orders.connection_options, orders.schema, lambda _: location)
+    assert (result.change, result.source_rows, result.differences) == (
+        None,
+        2,
+        ("there is no lake table",),
+    )
 
 
 def test_the_command_exits_with_status_6_if_a_table_differs(orders: SourceDatabase, table: TableOverTime) -> None:
@@ -115,8 +124,8 @@ def test_the_command_exits_with_status_6_if_a_table_differs(orders: SourceDataba
     result = CliRunner().invoke(app, arguments, env=environment)
     assert result.exit_code == 6, result.output
     (line,) = result.stdout.splitlines()
-    shown = json.loads(line)
-    assert (shown["table"], shown["equal"], shown["change"]) == (f"{orders.schema}.orders", False, None)
+    record = json.loads(line)
+    assert (record["table"], record["equal"], record["change"]) == (f"{orders.schema}.orders", False, None)
     assert "1 of 1 tables differ from their source" in result.stderr
 
 

@@ -218,7 +218,7 @@ def _follow_ups(change: ChangeFile) -> list[ChangeFile]:
 
 
 def _texts(options: FeedOptions) -> TextPools:
-    """TextPools without those that the CSV asked for could not tell from others."""
+    """Texts that the CSV settings can represent unambiguously."""
     settings = options.settings
     if not settings.csv_changes:
         return TextPools()

@@ -81,7 +81,7 @@ class LocalJob(FakeJob):
         previous_run_id: str | None,
         **capacity: Any,  # noqa: ANN401  passed on
     ) -> LocalJobRun:
-        command: dict[str, str] = self.command or {}  # type: ignore[assignment]  # a mapping, whatever moto declares
+        command: dict[str, str] = self.command or {}  # type: ignore[assignment]  # moto declares another type
         try:
             kind = JobKind(command.get("Name", ""))
         except ValueError as error:

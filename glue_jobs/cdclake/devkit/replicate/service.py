@@ -69,13 +69,13 @@ class Replication:
         folder = task.settings.bucket_folder.strip("/")
         self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name or task.schema)
 
-    def run(self, should_stop: Callable[[], bool], *, anew: bool = False, until_now: bool = False) -> Progress:
+    def run(self, should_stop: Callable[[], bool], *, reload: bool = False, until_now: bool = False) -> Progress:
         """Continue from the end of the last run, or begin with the full load.
 
         Args:
             should_stop: Called at least every second, and between batches of a full load. Changes that were read are
                 written before the run ends. The next run restarts a full load that was stopped.
-            anew: Discard the saved progress, delete the tables' raw files, and repeat the full load.
+            reload: Discard the saved progress, delete the tables' raw files, and repeat the full load.
             until_now: Stop at the current end of the binlog.
 
         Returns:
@@ -90,16 +90,18 @@ class Replication:
             check_binlog_settings(connection)
             lock_replication(connection, self._progress.key)
             end = end_of_binlog(connection) if until_now else None
-            return self._run(server_id(connection), should_stop, end, anew=anew)
+            return self._run(server_id(connection), should_stop, end, reload=reload)
 
-    def _run(self, server: str, should_stop: Callable[[], bool], end: BinlogPosition | None, *, anew: bool) -> Progress:
-        progress = None if anew else self._progress.read()
+    def _run(
+        self, server: str, should_stop: Callable[[], bool], end: BinlogPosition | None, *, reload: bool
+    ) -> Progress:
+        progress = None if reload else self._progress.read()
         if progress is not None and progress.server != server:
             message = f"The saved position belongs to another server, {progress.server}"
             remedy = "Use another --name, or repeat the full load with --anew"
             raise IntegrityError(message, remedy=remedy, file=self._progress.key)
         if progress is None or progress.binlog is None:
-            progress = self._full_load(server, should_stop, clear=anew or progress is not None)
+            progress = self._full_load(server, should_stop, clear=reload or progress is not None)
         if progress.binlog is None:
             logger.warning("Stopped during the full load; the next run restarts it")
             return progress

@@ -94,7 +94,7 @@ def replicate(
     raw = _store(folder, target)
     with _stop_signal() as should_stop:
         Replication(task, options, raw, lambda: datetime.now(timezone.utc)).run(
-            should_stop, anew=anew, until_now=until_now
+            should_stop, reload=anew, until_now=until_now
         )
 
 
