@@ -76,7 +76,7 @@ class DemoReport:
 
     Attributes:
         registered: Tables that the Controller registered as inactive.
-        steps: Steps in the order of execution; within a step, one entry per table, ordered by name.
+        steps: Steps in the order of execution; within a step, one entry per table.
         seconds: Total duration.
     """
 
