@@ -93,7 +93,7 @@ def test_bad_rows_are_quarantined_with_the_row_numbers_of_the_manifest(
     assert {one["file"].rpartition("/")[2] for one in kept} == {fault["key"].rpartition("/")[2]}
     assert [one["row"] for one in kept] == [one["row"] for one in fault["rows"]]
     for quarantined, bad in zip(kept, fault["rows"], strict=True):
-        assert ("key column id" if bad["wrong"] == "no id" else "operation") in quarantined["reason"]
+        assert ("Key column id" if bad["wrong"] == "no id" else "operation") in quarantined["reason"]
 
 
 @pytest.mark.parametrize("settings", [(), ("--set", "DataFormat=csv", "--set", "CompressionType=gzip")])

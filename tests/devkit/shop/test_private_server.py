@@ -87,9 +87,7 @@ def test_the_server_ends_with_the_process_that_started_it():
     shutil.rmtree(folder)
 
 
-def test_the_error_without_an_installed_server_shows_how_to_install_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_a_missing_server_is_an_error_with_install_instructions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match="apt-get install"), PrivateMariadb():

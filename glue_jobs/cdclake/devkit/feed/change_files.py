@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.devkit.feed.columns import FeedColumn
+    from cdclake.devkit.feed.columns import Columns
     from cdclake.devkit.feed.options import FeedOptions
     from cdclake.devkit.feed.schedule import Interval
 
@@ -70,11 +70,7 @@ class ChangeFileGenerator:
     """
 
     def __init__(
-        self,
-        options: FeedOptions,
-        rows: ChangeRowGenerator,
-        schemas: Sequence[tuple[FeedColumn, ...]],
-        rng: np.random.Generator,
+        self, options: FeedOptions, rows: ChangeRowGenerator, schemas: Sequence[Columns], rng: np.random.Generator
     ) -> None:
         self._options, self._settings = options, options.settings
         self._rows, self._schemas, self._rng = rows, schemas, rng

@@ -67,7 +67,10 @@ class FeedColumn:
         return pa.field(self.name, kind, metadata=metadata)
 
 
-def columns_from(text: str, primary_key: Sequence[str]) -> tuple[FeedColumn, ...]:
+Columns = tuple[FeedColumn, ...]
+
+
+def columns_from(text: str, primary_key: Sequence[str]) -> Columns:
     """Parse columns such as `id bigint, code char(6), name string, at time`.
 
     Every third column is static, unless it is a key column.
@@ -110,9 +113,7 @@ def _check_key(columns: Sequence[FeedColumn], primary_key: Sequence[str]) -> Non
             raise ConfigurationError(message, remedy=remedy, column=name)
 
 
-def schema_versions(
-    columns: Sequence[FeedColumn], primary_key: Sequence[str], changes: int
-) -> list[tuple[FeedColumn, ...]]:
+def schema_versions(columns: Columns, primary_key: Sequence[str], changes: int) -> list[Columns]:
     """The columns before the first schema change and after each one.
 
     The changes take turns: add a text column, widen an integer column, drop a text column.
@@ -120,7 +121,7 @@ def schema_versions(
     Raises:
         ConfigurationError: There is no column left to widen or to drop.
     """
-    versions = [tuple(columns)]
+    versions = [columns]
     for number in range(changes):
         current = versions[-1]
         free = [column for column in current if column.name not in primary_key and not column.static]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cdclake.devkit.dms.settings import DmsSettings
-    from cdclake.devkit.feed.columns import FeedColumn
+    from cdclake.devkit.feed.columns import Columns, FeedColumn
     from cdclake.devkit.feed.lake_model import LakeModel
     from cdclake.devkit.feed.values import RowGenerator
 
@@ -49,7 +49,7 @@ class LakeRowGenerator:
     def __init__(
         self,
         generator: RowGenerator,
-        schemas: Sequence[tuple[FeedColumn, ...]],
+        schemas: Sequence[Columns],
         delivered: Iterable[int],
         primary_key: Sequence[str],
         partition_key: Sequence[str],

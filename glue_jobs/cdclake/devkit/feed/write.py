@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdclake.devkit.feed.schedule import FeedFile
     from cdclake.ports import ObjectStore
 
-    ProgressCallback = Callable[[str], None]
+    Report = Callable[[str], None]
 
 TABLE_JSON, FEED_JSON = "table.json", "feed.json"
 TABLE_FOLDER, HISTORY_FOLDER = "table", "history"
@@ -60,7 +60,7 @@ def write_feed(
     prefix: str,
     expected: Path,
     only_round: int | None = None,
-    report: ProgressCallback = lambda _: None,
+    report: Report = lambda _: None,
 ) -> FeedReport:
     """Write a feed, or one round of it.
 
@@ -102,12 +102,7 @@ class _WrittenFiles(NamedTuple):
 
 
 def _raw_files(
-    feed: Feed,
-    raw: ObjectStore,
-    prefix: str,
-    only_round: int | None,
-    pool: ThreadPoolExecutor,
-    report: ProgressCallback,
+    feed: Feed, raw: ObjectStore, prefix: str, only_round: int | None, pool: ThreadPoolExecutor, report: Report
 ) -> _WrittenFiles:
     """Write the raw files, round by round."""
     written: list[FeedFile] = []

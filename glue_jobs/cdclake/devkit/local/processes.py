@@ -83,6 +83,10 @@ class Child:
         self.kill()  # closes the lifeline; there is no process left to kill
         return code
 
+    def has_ended(self) -> bool:
+        """Whether the command has ended."""
+        return self._process.poll() is not None
+
     def kill(self) -> None:
         """Request the end of the command and its descendants; `wait` returns when they have ended."""
         with self._lock:

@@ -15,12 +15,10 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import ChangeSummary, change_summaries
+from cdclake.devkit.shop import lake_tables
 from cdclake.devkit.shop.data import TABLES
-from cdclake.devkit.shop.lake_tables import attributes_of, compare_with_source
-from cdclake.errors import IntegrityError, JobRunError
+from cdclake.errors import IntegrityError
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -188,28 +186,18 @@ class Demo:
         )
 
     def _registered_inactive(self) -> tuple[str, ...]:
-        names = []
         for table in TABLES:
-            state = self._state.get(self._path(table))
-            if state is None or state.active:
-                actual = "is not registered" if state is None else "is active"
-                message = f"The Controller must register {self._shop.name_of(table)} as inactive, but it {actual}"
-                raise IntegrityError(message, remedy="Check the Controller's log")
-            names.append(str(state.name))
-        return tuple(names)
+            lake_tables.require_inactive(self._shop.name_of(table), self._state.get(self._path(table)))
+        return tuple(str(self._shop.name_of(table)) for table in TABLES)
 
     def _activate(self) -> None:
         """Set each table's attributes and turn it on, as an operator does."""
         for table in TABLES:
-            self._state.set_attributes(self._path(table), attributes_of(table))
+            self._state.set_attributes(self._path(table), lake_tables.attributes_of(table))
 
     def _check_last_runs(self) -> None:
         for table in TABLES:
-            state = self._state.get(self._path(table))
-            error = state.item.get(Attribute.LAST_ERROR) if state else "it is no longer registered"
-            if error:
-                message = f"The last run of {self._shop.name_of(table)} failed: {error}"
-                raise JobRunError(message)
+            lake_tables.require_success(self._shop.name_of(table), self._state.get(self._path(table)))
 
     def _check(self, step: str, started_by: str) -> list[TableStep]:
         return [self._check_table(table, step, started_by) for table in TABLES]
@@ -221,13 +209,11 @@ class Demo:
             message = f"No change of {log.layout.name} was committed in the step '{step}'"
             raise IntegrityError(message, remedy="Check the logs of the jobs")
         self._heads[table] = changes[-1].change
-        comparison = compare_with_source(log, self._lake, self._catalog, self._shop.expected(table))
+        comparison = lake_tables.compare_with_source(log, self._lake, self._catalog, self._shop.expected(table))
         return TableStep(str(log.layout.name), step, started_by, changes, comparison)
 
     def _layout(self, table: str) -> LakeLayout:
         return LakeLayout(self._deployment.lake_bucket, self._deployment.lake_prefix, self._shop.name_of(table))
 
     def _path(self, table: str) -> str:
-        name = self._shop.name_of(table)
-        prefix = f"{self._deployment.raw_prefix}{name.schema}/"
-        return TableState.new(self._deployment.raw_bucket, prefix, f"{name.table}/").path
+        return lake_tables.raw_path(self._deployment, self._shop.name_of(table))

@@ -1,4 +1,4 @@
-"""The sample shop's lake tables: their attributes, and whether they and the catalog equal the source."""
+"""The sample shop's lake tables: their state and attributes, and whether they and the catalog equal the source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from cdclake.devkit.shop.check import ChecksumComparison, compare, read_lake
 from cdclake.devkit.shop.data import TABLES
 from cdclake.devkit.shop.memory_table import KEY
 from cdclake.devkit.shop.sample_shop import STORE_SCHEMA
+from cdclake.errors import IntegrityError, JobRunError
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +20,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.devkit.local.deploy import Deployment
+    from cdclake.model.table import TableName
     from cdclake.ports import Catalog, ObjectStore
+
+
+def raw_path(deployment: Deployment, name: TableName) -> str:
+    """Path of a table in the raw bucket, the key of its state."""
+    prefix = f"{deployment.raw_prefix}{name.schema}/"
+    return TableState.new(deployment.raw_bucket, prefix, f"{name.table}/").path
+
+
+def require_inactive(name: TableName, state: TableState | None) -> None:
+    """Raises `IntegrityError` unless the table is registered as inactive."""
+    if state is None or state.active:
+        actual = "is not registered" if state is None else "is active"
+        message = f"{name} must be registered as inactive, but it {actual}"
+        raise IntegrityError(message, remedy="Check the logs of the Controller and of the Lambda function")
+
+
+def require_success(name: TableName, state: TableState | None) -> None:
+    """Raises `JobRunError` if the table's last run failed."""
+    error = state.item.get(Attribute.LAST_ERROR) if state else "the table is no longer registered"
+    if error:
+        message = f"The last run of {name} failed: {error}"
+        raise JobRunError(message)
 
 
 def attributes_of(table: str) -> dict[str, str]:

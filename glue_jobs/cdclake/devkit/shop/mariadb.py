@@ -136,7 +136,7 @@ class PrivateMariadb:
         stack.callback(_stop, server)
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while not self._accepts_connections():
-            if time.monotonic() > deadline or _has_ended(server):
+            if time.monotonic() > deadline or server.has_ended():
                 message = f"MariaDB did not start: {_last_lines(self._log)}"
                 raise JobRunError(message, remedy="Start the server by hand to see more")
             time.sleep(_POLL_SECONDS)
@@ -185,14 +185,6 @@ def _free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _has_ended(server: Child) -> bool:
-    try:
-        server.wait(0)
-    except TimeoutError:
-        return False
-    return True
 
 
 def _stop(server: Child) -> None:

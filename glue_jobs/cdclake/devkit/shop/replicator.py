@@ -93,7 +93,7 @@ class Replicator:
     def _wait(self, condition: Callable[[], bool], goal: str, timeout_seconds: float) -> None:
         deadline = time.monotonic() + timeout_seconds
         while not condition():
-            if self._has_ended() or time.monotonic() > deadline:
+            if self._child is None or self._child.has_ended() or time.monotonic() > deadline:
                 lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
                 message = f"The replication did not reach {goal}: {' | '.join(lines)}"
                 raise JobRunError(message, remedy=f"Its log is {self._log}")
@@ -109,12 +109,3 @@ class Replicator:
             self._child.kill()
             self._child.wait()
             self._child = None
-
-    def _has_ended(self) -> bool:
-        if self._child is None:
-            return True
-        try:
-            self._child.wait(0)
-        except TimeoutError:
-            return False
-        return True

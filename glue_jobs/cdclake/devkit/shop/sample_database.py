@@ -28,12 +28,12 @@ from cdclake.devkit.replicate.connection import connect
 from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.replicate.snapshot import end_of_binlog, snapshot
 from cdclake.devkit.shop.check import read_lake
-from cdclake.devkit.shop.lake_tables import catalog_differences
+from cdclake.devkit.shop.data import TIMESTAMP_COLUMN
+from cdclake.devkit.shop.lake_tables import catalog_differences, raw_path, require_inactive, require_success
 from cdclake.devkit.shop.replicator import Replicator
-from cdclake.errors import ConfigurationError, IntegrityError, JobRunError
+from cdclake.errors import ConfigurationError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 DATABASE = "shop"
 PARTITION_KEYS = {"productorder": "orderdate"}
-TIMESTAMP_COLUMN = "dms_timestamp"
 STAGES = 7
 """Number of stages that `SampleDatabaseRun` reports."""
 
@@ -242,7 +241,7 @@ class SampleDatabaseRun:
         self._aws.wait_until_idle(_EVENT_TIMEOUT_SECONDS)
         with snapshot(self._connection_options, DATABASE) as now:
             for table in now.tables:
-                self._check_last_run(table)
+                require_success(table.name, self._state.get(self._path(table)))
                 self._checks.append(self._check_table(step, table, pa.concat_tables(now.rows(table))))
 
     def _check_table(self, step: str, table: SourceTable, source: pa.Table) -> TableCheck:
@@ -266,11 +265,7 @@ class SampleDatabaseRun:
         with snapshot(self._connection_options, DATABASE) as now:
             tables = now.tables
         for table in tables:
-            state = self._state.get(self._path(table))
-            if state is None or state.active:
-                actual = "is not registered" if state is None else "is active"
-                message = f"{table.name} must be registered as inactive, but it {actual}"
-                raise IntegrityError(message, remedy="Check the logs of the Controller and of the Lambda function")
+            require_inactive(table.name, self._state.get(self._path(table)))
             attributes = {
                 Attribute.PRIMARY_KEY: ",".join(table.key),
                 Attribute.PARTITION_KEY: PARTITION_KEYS.get(table.name.table, Sentinel.NONE),
@@ -278,13 +273,5 @@ class SampleDatabaseRun:
             }
             self._state.set_attributes(self._path(table), attributes)
 
-    def _check_last_run(self, table: SourceTable) -> None:
-        state = self._state.get(self._path(table))
-        error = state.item.get(Attribute.LAST_ERROR) if state else "it is no longer registered"
-        if error:
-            message = f"The last run of {table.name} failed: {error}"
-            raise JobRunError(message)
-
     def _path(self, table: SourceTable) -> str:
-        prefix = f"{self._deployment.raw_prefix}{table.name.schema}/"
-        return TableState.new(self._deployment.raw_bucket, prefix, f"{table.name.table}/").path
+        return raw_path(self._deployment, table.name)
