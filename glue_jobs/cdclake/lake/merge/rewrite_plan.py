@@ -161,12 +161,12 @@ def _with_neighbors(
     for index, i in enumerate(by_key):
         if index < end or i not in bases:
             continue
-        first, least, end = index, end, index + 1
+        first, min_first, end = index, end, index + 1
         room = target_file_bytes - files[i].bytes
         while end < len(by_key) and files[by_key[end]].bytes <= room:
             room -= files[by_key[end]].bytes
             end += 1
-        while first > least and files[by_key[first - 1]].bytes <= room:
+        while first > min_first and files[by_key[first - 1]].bytes <= room:
             first -= 1
             room -= files[by_key[first]].bytes
         groups.append(list(by_key[first:end]))

@@ -50,12 +50,12 @@ def sorted_groups(
     Returns:
         The groups, or None if the rows need a shuffle.
     """
-    most_bytes = MAX_TARGETS_PER_TASK * target_file_bytes
+    max_bytes = MAX_TARGETS_PER_TASK * target_file_bytes
     total = sum(part.size_bytes for part in slices)
     if partitioned:
         return [list(slices)] if slices and total <= target_file_bytes else None
     runs = _runs(slices) if has_key else [[part] for part in slices]
-    if runs is None or any(_bytes(run) > most_bytes for run in runs):
+    if runs is None or any(_bytes(run) > max_bytes for run in runs):
         return None
     count = _task_count(total, target_file_bytes, parallelism)
     groups: dict[int, list[Slice]] = {}
@@ -64,7 +64,7 @@ def sorted_groups(
         middle = done + _bytes(run) // 2
         groups.setdefault(min(middle * count // max(total, 1), count - 1), []).extend(run)
         done += _bytes(run)
-    return list(groups.values()) if all(_bytes(group) <= most_bytes for group in groups.values()) else None
+    return list(groups.values()) if all(_bytes(group) <= max_bytes for group in groups.values()) else None
 
 
 def key_ranges_are_disjoint(files_by_task: Sequence[Sequence[DataFile]]) -> bool:
