@@ -137,8 +137,8 @@ def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: Ta
     """Plan one table; None for a folder that holds no table."""
     try:
         if state.path in new:
-            found = has_raw_data(inputs.raw, state, inputs.prefix)
-            return _plan_new(state.with_attributes(**inputs.new_table)) if found else None
+            has_data = has_raw_data(inputs.raw, state, inputs.prefix)
+            return _plan_new(state.with_attributes(**inputs.new_table)) if has_data else None
         if not state.active:
             return PlannedTable(state, Action.NONE, plan_table(state, (), (), now))
         scan = scan_raw(inputs.raw, state, now)
@@ -239,11 +239,11 @@ def _execute_one(
         added = states.register(table.state)
         return TableResult(table, outcome="registered" if added else "registered meanwhile")
     if table.action is Action.START:
-        started = triggered[table.state.path]
-        if started.error:
-            raise started.error
-        return TableResult(table, outcome=started.outcome.value, run_id=started.run_id)
+        result = triggered[table.state.path]
+        if result.error:
+            raise result.error
+        return TableResult(table, outcome=result.outcome.value, run_id=result.run_id)
     if table.action is Action.ASK:
-        asked = trigger_table(states, jobs, table.state.path, now, even_if_requested=True)
-        return TableResult(table, outcome=asked.outcome.value, run_id=asked.run_id)
+        result = trigger_table(states, jobs, table.state.path, now, even_if_requested=True)
+        return TableResult(table, outcome=result.outcome.value, run_id=result.run_id)
     return TableResult(table, error=table.failure)

@@ -63,13 +63,13 @@ def parse_arguments(
     Raises:
         ConfigurationError: An argument is missing or empty; names it.
     """
-    given = _named_values(argv)
-    values = {**(optional or {}), **{name: given[name] for name in {*required, *(optional or {})} if name in given}}
+    passed = _named_values(argv)
+    values = {**(optional or {}), **{name: passed[name] for name in {*required, *(optional or {})} if name in passed}}
     for name in required:
         if name not in values:
             message = f"The argument --{name} is missing"
             raise ConfigurationError(message, remedy=f"Pass it as --{name} value", argument=name)
-    for name in given:
+    for name in passed:
         if name in values and not values[name] and name not in may_be_empty:
             message = f"The argument --{name} is empty"
             raise ConfigurationError(message, remedy=f"Pass it as --{name} value", argument=name)
@@ -77,7 +77,7 @@ def parse_arguments(
 
 
 def _named_values(argv: Sequence[str]) -> dict[str, str]:
-    given = {}
+    values = {}
     for place, token in enumerate(argv):
         if not token.startswith(_DASHES):
             continue
@@ -85,8 +85,8 @@ def _named_values(argv: Sequence[str]) -> dict[str, str]:
         if not equals:
             following = argv[place + 1] if place + 1 < len(argv) else _DASHES
             value = "" if following.startswith(_DASHES) else following
-        given[name] = value
-    return given
+        values[name] = value
+    return values
 
 
 def folder_prefix(text: str) -> str:
@@ -126,16 +126,16 @@ def parse_new_table(text: str) -> dict[str, str]:
         ConfigurationError: It is not a JSON object of strings, or it has another name than `_SETTINGS` allows.
     """
     try:
-        given = json.loads(text or "{}")
-        odd = [name for name, value in given.items() if name not in _SETTINGS or not isinstance(value, str)]
+        settings = json.loads(text or "{}")
+        invalid = [name for name, value in settings.items() if name not in _SETTINGS or not isinstance(value, str)]
     except (ValueError, AttributeError):
-        odd = [text]
-    if odd:
-        message = f"The argument --{Argument.NEW_TABLE} cannot set {', '.join(odd)}"
+        invalid = [text]
+    if invalid:
+        message = f"The argument --{Argument.NEW_TABLE} cannot set {', '.join(invalid)}"
         remedy = f"Pass a JSON object of strings, with names from {', '.join(_SETTINGS)}"
         raise ConfigurationError(message, remedy=remedy)
-    TableSettings.from_item(given)
-    return dict(given)
+    TableSettings.from_item(settings)
+    return dict(settings)
 
 
 def to_argv(arguments: Mapping[str, str]) -> list[str]:

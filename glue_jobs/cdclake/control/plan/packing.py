@@ -47,7 +47,7 @@ class PackLimits(NamedTuple):
         }
 
     @classmethod
-    def from_arguments(cls, given: Mapping[str, str]) -> PackLimits:
+    def from_arguments(cls, arguments: Mapping[str, str]) -> PackLimits:
         """Read the Controller's arguments.
 
         Raises:
@@ -55,10 +55,10 @@ class PackLimits(NamedTuple):
         """
         names = (Argument.PACK_TABLES, Argument.PACK_TABLE_FILES, Argument.PACK_TABLE_BYTES)
         for name in names:
-            if not given[name].isdigit() or int(given[name]) == 0:
-                message = f"The argument --{name} is '{given[name]}'"
+            if not arguments[name].isdigit() or int(arguments[name]) == 0:
+                message = f"The argument --{name} is '{arguments[name]}'"
                 raise ConfigurationError(message, remedy="Pass a whole number, 1 or more")
-        return cls(*(int(given[name]) for name in names))
+        return cls(*(int(arguments[name]) for name in names))
 
 
 class Workload(NamedTuple):

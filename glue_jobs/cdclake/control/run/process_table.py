@@ -229,10 +229,10 @@ class _Run:
             if not table.open:
                 continue
             try:
-                with logs.context(**table.about):
+                with logs.context(**table.log_fields):
                     step(table)
             except LeaseLostError as error:
-                table.mark_lost(error)
+                table.abandon(error)
             except StoppedError:
                 raise
             except Exception as error:  # noqa: BLE001 - recorded for the table
@@ -244,7 +244,7 @@ class _Run:
             try:
                 table.lease.renew_if_due()
             except LeaseLostError as error:
-                table.mark_lost(error)
+                table.abandon(error)
 
     def _renew_leases_to_wait(self) -> None:
         """Renew the leases before the run goes on waiting.

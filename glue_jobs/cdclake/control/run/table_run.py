@@ -185,13 +185,13 @@ class TableWork:
         self._change: int | None = None
 
     @property
-    def about(self) -> dict[str, object]:
+    def log_fields(self) -> dict[str, object]:
         """Fields of every log line: the table's name, and its newest known change."""
         return {"table": str(self._layout.name), "change": self._change}
 
     @property
     def _log(self) -> logs.BoundLogger:
-        return logs.bind(__name__, **self.about)
+        return logs.bind(__name__, **self.log_fields)
 
     def begin_round(self) -> None:
         """Update the item from the lake, list the raw files, and decide what is due."""
@@ -311,8 +311,8 @@ class TableWork:
         self.report.outcome = "handed on"
         self._states.clear_request(self.path)
 
-    def mark_lost(self, error: BaseException) -> None:
-        """Stop the work: another run holds the lease, so this run may not write the item."""
+    def abandon(self, error: BaseException) -> None:
+        """Stop the work because of an error, without touching the item or the lease."""
         self.open = False
         self.report.outcome, self.report.failure = "failed", error
 
@@ -326,7 +326,7 @@ class TableWork:
         """
         if not self.open:
             return  # another run holds its lease, and so owns its item
-        self.mark_lost(error)
+        self.abandon(error)
         defect = None if isinstance(error, CdclakeError) else error
         self._log.error("failed", extra={"error": self.report.error}, exc_info=defect)
         try:
