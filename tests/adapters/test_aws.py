@@ -23,7 +23,7 @@ def test_buckets_are_addressed_by_host_on_aws(aws: None) -> None:
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-def test_another_endpoint_is_honoured_and_addressed_by_path(
+def test_another_endpoint_is_used_and_addressed_by_path(
     aws: None, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "http://localhost:9")
@@ -51,7 +51,7 @@ def test_missing_credentials_are_an_error_that_says_so(aws: None, monkeypatch: p
         store.put_if_absent("a", b"")
 
 
-def test_throttled_requests_are_sent_again(aws: None) -> None:
+def test_throttled_requests_are_retried(aws: None) -> None:
     client = aws_clients.client("s3")
     listings = Faults(client, "ListBuckets")
     listings.refuse(503, "SlowDown")
@@ -63,5 +63,5 @@ def test_throttled_requests_are_sent_again(aws: None) -> None:
     "text",
     ["2024-03-05T10:00:00.000Z", "2024-03-05T10:00:00Z", "Tue, 05 Mar 2024 10:00:00 GMT", "2024-03-05T10:00:00+01:00"],
 )
-def test_times_in_answers_are_read_as_botocore_reads_them(text: str):
+def test_times_in_responses_are_parsed_as_botocore_parses_them(text: str):
     assert aws_clients.read_time(text) == parse_timestamp(text)

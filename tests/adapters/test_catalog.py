@@ -41,7 +41,7 @@ def stored(client: GlueClient) -> dict[str, Any]:
     return table
 
 
-def test_a_table_is_declared_as_hive_names_external_parquet(client: GlueClient, catalog: GlueCatalog):
+def test_a_table_is_declared_as_external_parquet_in_hives_terms(client: GlueClient, catalog: GlueCatalog):
     catalog.create_table("t", replace(TABLE, change=42))
     table = stored(client)
     storage = table["StorageDescriptor"]
@@ -114,7 +114,7 @@ def test_a_view_is_declared_as_athena_declares_its_own(client: GlueClient, catal
 @pytest.mark.parametrize(
     "text", ["SELECT 1", "/* Presto View: ??? */", "/* Presto View: aGVsbG8= */", "/* Presto View: W10= */"]
 )
-def test_a_view_that_somebody_wrote_over_reads_as_another(client: GlueClient, catalog: GlueCatalog, text: str):
+def test_a_view_overwritten_by_others_is_read_as_different(client: GlueClient, catalog: GlueCatalog, text: str):
     catalog.create_table("t", VIEW)
     taken = {"Name", "TableType", "StorageDescriptor", "Parameters", "PartitionKeys", "ViewExpandedText"}
     table = {key: value for key, value in stored(client).items() if key in taken}
@@ -134,7 +134,9 @@ def test_a_partition_has_its_own_folder_format_and_row_count(client: GlueClient,
     assert found["Parameters"] == {"numRows": "4", "numFiles": "1", "totalSize": "40"}
 
 
-def test_what_people_wrote_beside_stays_and_figures_of_crawlers_and_spark_go(client: GlueClient, catalog: GlueCatalog):
+def test_updates_preserve_users_additions_and_remove_figures_of_crawlers_and_spark(
+    client: GlueClient, catalog: GlueCatalog
+):
     client.create_table(
         DatabaseName="lake",
         TableInput={
@@ -163,7 +165,7 @@ def test_what_people_wrote_beside_stays_and_figures_of_crawlers_and_spark_go(cli
     assert not {"recordCount", "sizeKey", "spark.sql.sources.schema"} & set(table["Parameters"])
 
 
-def test_parameters_that_somebody_wrote_over_read_as_unknown(client: GlueClient, catalog: GlueCatalog):
+def test_parameters_overwritten_by_others_are_read_as_unknown(client: GlueClient, catalog: GlueCatalog):
     catalog.create_table("t", replace(TABLE, change=42))
     table = stored(client)
     spoiled = {"numRows": "many", "cdclake.change": "²", "cdclake.left_out_columns": "{"}
@@ -206,14 +208,14 @@ def test_a_denied_call_names_the_permissions_and_the_database(client: GlueClient
     assert caught.value.details["catalog_table"] == "lake.t"
 
 
-def test_a_throttled_call_asks_to_run_again(client: GlueClient):
+def test_a_throttled_call_is_retryable(client: GlueClient):
     impatient = aws_clients.session().client("glue", config=Config(retries={"total_max_attempts": 1}))
     Faults(impatient, "GetTable").give_answer(400, b'{"__type": "ThrottlingException", "Message": "Rate exceeded"}')
     with pytest.raises(RetryableError, match="ThrottlingException"):
         GlueCatalog(impatient, "lake").table("t")
 
 
-def test_partitions_that_were_not_taken_are_counted_and_the_first_is_named(catalog: GlueCatalog):
+def test_an_error_counts_the_refused_partitions_and_names_the_first(catalog: GlueCatalog):
     catalog.create_table("t", TABLE)
     with pytest.raises(RetryableError, match=r"EntityNotFoundException to batch_update_partition of 2 partitions"):
         catalog.update_partitions("t", [partition("a"), partition("b")])
@@ -222,7 +224,7 @@ def test_partitions_that_were_not_taken_are_counted_and_the_first_is_named(catal
         catalog.create_partitions("t", [partition("a"), partition("b")])
 
 
-def test_a_figure_that_changes_leaves_no_version_of_the_table_behind(client: GlueClient, catalog: GlueCatalog):
+def test_updates_create_no_table_versions_in_glue(client: GlueClient, catalog: GlueCatalog):
     asked: list[Any] = []
     client.meta.events.register("before-call.glue.UpdateTable", lambda params, **_: asked.append(params["body"]))
     catalog.create_table("t", TABLE)

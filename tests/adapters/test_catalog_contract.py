@@ -69,7 +69,7 @@ def test_a_view_is_read_as_it_was_written(catalog: Catalog):
     assert catalog.table("shop_orders") == TABLE
 
 
-def test_more_partitions_than_a_request_takes_are_written_read_changed_and_dropped(catalog: Catalog):
+def test_more_partitions_than_fit_into_a_request_are_created_read_updated_and_dropped(catalog: Catalog):
     catalog.create_table("shop_orders", TABLE)
     many = [partition(f"shop {number}") for number in range(230)] + [partition("ü/=%", HIVE_NULL_PARTITION)]
     catalog.create_partitions("shop_orders", many)
@@ -81,7 +81,7 @@ def test_more_partitions_than_a_request_takes_are_written_read_changed_and_dropp
     assert sorted(catalog.partitions("shop_orders"), key=str) == sorted(many[:10], key=str)
 
 
-def test_a_table_goes_with_its_partitions_and_an_absent_one_is_no_error(catalog: Catalog):
+def test_dropping_a_table_drops_its_partitions_and_an_absent_table_is_no_error(catalog: Catalog):
     catalog.create_table("shop_orders", TABLE)
     catalog.create_partitions("shop_orders", [partition("a")])
     catalog.drop_table("shop_orders")

@@ -28,7 +28,7 @@ def shape(data: list[dict[str, Any]]) -> dict[tuple[str, ...], tuple[float, ...]
     }
 
 
-def test_a_metric_is_kept_for_all_tables_together_and_for_its_own():
+def test_a_metric_counts_for_all_tables_and_for_its_own():
     data = list(metric_data([rows(3, "shop.orders", "I"), rows(5, "shop.items", "I")], per_table=True))
     assert shape(data) == {
         ("Rows", "Op=I"): (2, 8, 3, 5),
@@ -37,14 +37,14 @@ def test_a_metric_is_kept_for_all_tables_together_and_for_its_own():
     }
 
 
-def test_without_metrics_per_table_there_is_one_of_each_however_many_tables_there_are():
+def test_without_metrics_per_table_entries_do_not_grow_with_tables():
     metrics = [rows(1, f"shop.t{number}", op) for number in range(1000) for op in "IUD"]
     assert shape(list(metric_data(metrics, per_table=False))) == {
         ("Rows", f"Op={op}"): (1000, 1000, 1, 1) for op in "IUD"
     }
 
 
-def test_a_metric_of_no_table_is_kept_once():
+def test_a_metric_without_a_table_is_sent_once():
     assert shape(list(metric_data([Metric(Measure.TABLES, 7)], per_table=True))) == {("Tables",): (1, 7, 7, 7)}
 
 
@@ -62,13 +62,13 @@ class Requests:
             raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, "PutMetricData")
 
 
-def test_many_metrics_go_in_requests_of_the_size_that_cloudwatch_takes():
+def test_many_metrics_are_split_into_requests_of_the_maximum_size():
     requests = Requests()
     CloudWatchMetrics(requests, per_table=True).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
     assert requests.sizes == [MAX_PER_REQUEST, MAX_PER_REQUEST, 1]
 
 
-def test_what_cloudwatch_refuses_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture):
+def test_refused_metrics_are_logged_and_the_others_are_sent(caplog: pytest.LogCaptureFixture):
     requests = Requests(1)
     CloudWatchMetrics(requests, per_table=True).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
     assert len(requests.sizes) == 3
@@ -78,7 +78,7 @@ def test_what_cloudwatch_refuses_is_logged_and_stops_nothing(caplog: pytest.LogC
 
 @pytest.mark.aws
 @pytest.mark.parametrize(("per_table", "names"), [("true", {(), ("Table",)}), ("false", {()})])
-def test_cloudwatch_keeps_what_it_is_sent(aws: None, per_table: str, names: set[tuple[str, ...]]):
+def test_cloudwatch_receives_the_metrics(aws: None, per_table: str, names: set[tuple[str, ...]]):
     cloudwatch_metrics(per_table).put([Metric(Measure.LAG_SECONDS, 90.5, "shop.orders")])
     kept = boto3.client("cloudwatch").list_metrics(Namespace="cdclake")["Metrics"]
     assert {metric["MetricName"] for metric in kept} == {"LagSeconds"}

@@ -31,7 +31,7 @@ def answer(*tables: tuple[str, str, str], marker: str = "") -> dict[str, object]
     return {"TableStatistics": statistics, **({"Marker": marker} if marker else {})}
 
 
-def test_all_pages_of_a_task_are_read_once_and_names_told_without_regard_to_case(dms: Stubber):
+def test_all_pages_of_a_task_are_read_once_and_names_compared_without_case(dms: Stubber):
     asked = {"ReplicationTaskArn": TASK, "MaxRecords": PAGE_TABLES}
     dms.add_response("describe_table_statistics", answer(("SHOP", "ORDERS", "Full load"), marker="next"), asked)
     last = answer(("shop", "items", "Table completed"))
@@ -45,9 +45,7 @@ def test_all_pages_of_a_task_are_read_once_and_names_told_without_regard_to_case
 @pytest.mark.parametrize(
     ("code", "remedy"), [("ResourceNotFoundFault", "DmsTask"), ("AccessDeniedFault", "DescribeTableStatistics")]
 )
-def test_a_task_that_is_not_there_or_may_not_be_looked_at_is_an_error_with_a_remedy(
-    dms: Stubber, code: str, remedy: str
-):
+def test_a_missing_or_forbidden_task_is_an_error_with_a_remedy(dms: Stubber, code: str, remedy: str):
     dms.add_client_error("describe_table_statistics", code)
     with pytest.raises(ConfigurationError) as caught:
         DmsStatistics(lambda: dms.client).table_state(TASK, TableName("shop", "orders"))
@@ -58,13 +56,13 @@ def test_a_task_that_is_not_there_or_may_not_be_looked_at_is_an_error_with_a_rem
 ASKED = {"Filters": [{"Name": "replication-task-arn", "Values": [TASK]}]}
 
 
-def test_the_settings_of_a_task_are_told_by_section(dms: Stubber):
+def test_the_settings_of_a_task_are_read_by_section(dms: Stubber):
     task = {"ReplicationTaskArn": TASK, "ReplicationTaskSettings": '{"TargetMetadata": {"LobMaxSize": 32}}'}
     dms.add_response("describe_replication_tasks", {"ReplicationTasks": [task]}, ASKED)
     assert DmsStatistics(lambda: dms.client).settings(TASK) == {"TargetMetadata": {"LobMaxSize": 32}}
 
 
-def test_settings_of_no_task_are_an_error_with_a_remedy(dms: Stubber):
+def test_the_settings_of_a_missing_task_are_an_error_with_a_remedy(dms: Stubber):
     statistics = DmsStatistics(lambda: dms.client)
     dms.add_response("describe_replication_tasks", {"ReplicationTasks": []}, ASKED)
     with pytest.raises(ConfigurationError, match="The DMS task does not exist"):

@@ -41,7 +41,7 @@ def item(state: DynamoState) -> dict[str, str]:
     return dict(found.item)
 
 
-def test_the_state_table_is_created_on_demand_with_the_key_path(client: DynamoDBClient) -> None:
+def test_the_state_table_is_created_with_on_demand_billing_and_the_key_path(client: DynamoDBClient) -> None:
     create_state_table(client, STATE_TABLE)
     table = client.describe_table(TableName=STATE_TABLE)["Table"]
     assert table["KeySchema"] == [{"AttributeName": "path", "KeyType": "HASH"}]
@@ -89,7 +89,7 @@ def test_attributes_of_any_type_are_read_as_text(client: DynamoDBClient, registe
     assert item(registered) == dict(found.item)
 
 
-def test_a_lease_whose_answer_got_lost_is_taken_by_the_retry(
+def test_a_retry_acquires_the_lease_if_the_response_was_lost(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock
 ) -> None:
     updates = Faults(client, "UpdateItem")
@@ -100,7 +100,7 @@ def test_a_lease_whose_answer_got_lost_is_taken_by_the_retry(
     assert registered.renew_lease(PATH, "a", token, clock(), 60)
 
 
-def test_a_release_whose_answer_got_lost_is_done(
+def test_a_retry_releases_the_lease_if_the_response_was_lost(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock
 ) -> None:
     token = registered.acquire_lease(PATH, "a", clock(), 60).token

@@ -54,7 +54,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return BUCKET
 
 
-def test_what_pyarrow_writes_is_what_the_object_store_lists(location: str) -> None:
+def test_the_object_store_lists_what_pyarrow_writes(location: str) -> None:
     filesystem = lake_filesystem(location).open()
     table = pa.table({"id": [1, 2, 3], "name": ["a", "b", None]})
     path = "_cdclake/shop/product/staging/day=2024-03-05 10%3A00/1.parquet"
@@ -69,20 +69,20 @@ def test_what_pyarrow_writes_is_what_the_object_store_lists(location: str) -> No
     assert pq.read_table("shop/product/1.parquet", filesystem=filesystem) == table
 
 
-def test_a_spec_works_after_a_trip_to_another_process(location: str) -> None:
+def test_a_pickled_spec_works(location: str) -> None:
     store(location).put("a/b", b"content")
     spec = pickle.loads(pickle.dumps(lake_filesystem(location)))
     with spec.open().open_input_stream("a/b") as stream:
         assert stream.read() == b"content"
 
 
-def test_a_spec_holds_endpoint_and_region_but_no_secret(s3_server: str) -> None:
+def test_a_spec_contains_endpoint_and_region_but_no_secret(s3_server: str) -> None:
     spec = lake_filesystem(f"s3://{BUCKET}")
     assert spec == FileSystemSpec("s3", BUCKET, s3_server, "us-east-1")
     assert b"secret" not in pickle.dumps(spec)
 
 
-def test_the_endpoint_of_s3_beats_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_of_s3_wins_over_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://general:1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://s3:1")
     assert lake_filesystem(BUCKET).endpoint == "http://s3:1"

@@ -67,7 +67,7 @@ def test_links_are_not_listed(root: Path) -> None:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_the_folder_of_temporary_files_is_no_place_for_objects(
+def test_keys_in_the_folder_of_temporary_files_are_refused(
     root: Path, use: Callable[[FolderStore, str], object]
 ) -> None:
     store = FolderStore(root)
@@ -89,7 +89,7 @@ def test_no_temporary_file_is_listed_or_left(root: Path) -> None:
     assert len(list((root / TEMPORARY_FOLDER).iterdir())) == 1
 
 
-def test_what_a_process_that_was_killed_left_half_written_goes_after_a_day(root: Path) -> None:
+def test_temporary_files_of_killed_processes_are_removed_after_a_day(root: Path) -> None:
     (root / TEMPORARY_FOLDER).mkdir()
     for name, age_hours in (("left", 25), ("being written", 23)):
         path = root / TEMPORARY_FOLDER / name
@@ -127,7 +127,7 @@ def test_a_copy_is_independent_of_its_source(root: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["a", "a/b/c"])
-def test_one_name_cannot_be_both_file_and_folder(root: Path, key: str) -> None:
+def test_a_name_cannot_be_both_file_and_folder(root: Path, key: str) -> None:
     store = FolderStore(root)
     store.put("a/b", b"1")
     for use in (store.put, store.put_if_absent):

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient
 
 
-def test_arguments_get_their_dashes(glue: GlueClient) -> None:
+def test_argument_names_get_dashes(glue: GlueClient) -> None:
     run_id = GlueJobs(glue).start(JOB_LOAD_INITIAL, {"bucket": "raw", "partitionKey": "null"})
     run = glue.get_job_run(JobName=JOB_LOAD_INITIAL, RunId=run_id)["JobRun"]
     assert run["Arguments"] == {"--bucket": "raw", "--partitionKey": "null"}
 
 
-def test_too_many_runs_ask_to_run_again(glue: GlueClient) -> None:
+def test_too_many_runs_of_a_job_are_no_room(glue: GlueClient) -> None:
     jobs = GlueJobs(glue)
     for _ in range(3):
         jobs.start(JOB_LOAD_INITIAL, {})
@@ -34,14 +34,14 @@ def test_too_many_runs_ask_to_run_again(glue: GlueClient) -> None:
         jobs.start(JOB_LOAD_INITIAL, {})
 
 
-def test_a_full_account_asks_to_run_again(glue: GlueClient) -> None:
+def test_a_full_account_is_no_room(glue: GlueClient) -> None:
     body = json.dumps({"__type": "ResourceNumberLimitExceededException", "Message": "no"}).encode()
     Faults(glue, "StartJobRun").give_answer(400, body)
     with pytest.raises(NoRoomError, match="quota"):
         GlueJobs(glue).start(JOB_LOAD_INITIAL, {})
 
 
-def test_a_throttled_start_asks_to_run_again(glue: GlueClient) -> None:
+def test_a_throttled_start_is_no_room(glue: GlueClient) -> None:
     impatient = aws_clients.session().client("glue", config=Config(retries={"total_max_attempts": 1}))
     Faults(impatient, "StartJobRun").give_answer(400, b'{"__type": "ThrottlingException", "Message": "Rate exceeded"}')
     with pytest.raises(NoRoomError, match="fewer runs at a time"):
@@ -69,7 +69,7 @@ def test_every_state_of_the_service_has_a_meaning(glue: GlueClient, word: str) -
     assert GlueJobs(glue).get(JOB_LOAD_INITIAL, "jr_1") == JobRun("jr_1", MEANINGS[word], word, "why")
 
 
-def test_a_state_nobody_knows_is_neither_success_nor_failure(glue: GlueClient) -> None:
+def test_an_unknown_state_is_neither_success_nor_failure(glue: GlueClient) -> None:
     Faults(glue, "GetJobRun").give_answer(200, b'{"JobRun": {"Id": "jr_1", "JobRunState": "DREAMING"}}')
     with pytest.raises(JobRunError, match="DREAMING"):
         GlueJobs(glue).get(JOB_LOAD_INITIAL, "jr_1")

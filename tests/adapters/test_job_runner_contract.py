@@ -33,7 +33,7 @@ def test_a_run_can_be_followed_to_its_end(jobs: JobRunner) -> None:
     assert jobs.get(JOB_LOAD_INITIAL, run_id) == seen
 
 
-def test_every_run_has_an_id_of_its_own(jobs: JobRunner) -> None:
+def test_every_run_has_a_unique_id(jobs: JobRunner) -> None:
     assert len({jobs.start(JOB_LOAD_INITIAL, {}) for _ in range(3)}) == 3
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def test_objects_get_the_time_of_the_clock(clock: ManualClock) -> None:
+def test_objects_have_the_time_of_the_clock(clock: ManualClock) -> None:
     store = MemoryStore(clock)
     store.put("a", b"")
     clock.advance(1.5)
@@ -25,7 +25,7 @@ def test_objects_get_the_time_of_the_clock(clock: ManualClock) -> None:
     assert [found.modified_utc for found in store.list("")] == [start, start.replace(second=1, microsecond=500_000)]
 
 
-def test_what_is_read_cannot_change_what_is_stored() -> None:
+def test_changing_a_state_that_was_read_does_not_change_the_store() -> None:
     table = TableState.new("raw", "dms/shop/", "product/")
     state = MemoryState([table])
     found = state.get(table.path)
@@ -35,7 +35,7 @@ def test_what_is_read_cannot_change_what_is_stored() -> None:
     assert list(state.all()) == [table]
 
 
-def test_jobs_succeed_unless_told_otherwise() -> None:
+def test_jobs_succeed_by_default() -> None:
     jobs = MemoryJobs()
     run_id = jobs.start("job", {"a": "1"})
     assert jobs.get("job", run_id) == JobRun(run_id, JobState.SUCCEEDED, "SUCCEEDED")

@@ -37,13 +37,13 @@ def test_get_of_an_absent_key_is_none(store: ObjectStore) -> None:
     assert store.get("a") is None
 
 
-def test_an_empty_object_is_there(store: ObjectStore) -> None:
+def test_an_empty_object_exists(store: ObjectStore) -> None:
     store.put("published/1", b"")
     assert store.get("published/1") == b""
     assert keys(store) == ["published/1"]
 
 
-def test_list_gives_size_and_time_in_utc(store: ObjectStore) -> None:
+def test_list_returns_size_and_time_in_utc(store: ObjectStore) -> None:
     before = datetime.now(timezone.utc) - timedelta(seconds=2)
     store.put("a/b", b"12345")
     (found,) = store.list("a/")
@@ -64,13 +64,13 @@ def test_list_sorts_by_the_bytes_of_the_whole_key(store: ObjectStore) -> None:
     ("prefix", "expected"),
     [("s/t/", ["s/t/1", "s/t/2"]), ("s/t", ["s/t/1", "s/t/2", "s/tt/1"]), ("s/t/2", ["s/t/2"]), ("x/", [])],
 )
-def test_list_takes_the_prefix_as_text(store: ObjectStore, prefix: str, expected: list[str]) -> None:
+def test_a_prefix_may_end_within_a_name(store: ObjectStore, prefix: str, expected: list[str]) -> None:
     fill(store, "s/t/1", "s/t/2", "s/tt/1", "r/t/1")
     assert keys(store, prefix) == expected
 
 
 @pytest.mark.parametrize("prefix", ["../", "s/../", "/", "s//", "./s/"])
-def test_a_prefix_that_no_key_has_lists_nothing(store: ObjectStore, prefix: str) -> None:
+def test_an_impossible_prefix_lists_nothing(store: ObjectStore, prefix: str) -> None:
     fill(store, "s/t/1")
     assert keys(store, prefix) == []
     assert list(store.list_folders(prefix)) == []
@@ -96,13 +96,13 @@ def test_listings_and_deletes_go_through_all_pages(store: ObjectStore) -> None:
     assert keys(store) == ["kept"]
 
 
-def test_delete_of_nothing_does_nothing(store: ObjectStore) -> None:
+def test_deleting_no_keys_does_nothing(store: ObjectStore) -> None:
     fill(store, "kept")
     store.delete([])
     assert keys(store) == ["kept"]
 
 
-def test_list_folders_gives_each_folder_once_by_name(store: ObjectStore) -> None:
+def test_list_folders_returns_each_folder_once_by_name(store: ObjectStore) -> None:
     fill(store, "raw/s2/t/1", "raw/s1/t/1", "raw/s1/t/2", "raw/s1-old/t/1", "raw/file", "other/s3/t/1")
     assert list(store.list_folders("raw/")) == ["raw/s1-old/", "raw/s1/", "raw/s2/"]
     assert list(store.list_folders("")) == ["other/", "raw/"]
@@ -119,7 +119,7 @@ def test_a_folder_is_gone_with_its_last_object(store: ObjectStore, request: pyte
 
 
 @pytest.mark.parametrize("name", ["a b", "a+b", "a%20b", "a=ö&'\"<>", "day=2024-03-05 10:15:00", "日本"])
-def test_any_printable_name_survives(store: ObjectStore, name: str) -> None:
+def test_keys_may_contain_any_printable_characters(store: ObjectStore, name: str) -> None:
     key = f"s/{name}/{name}.parquet"
     store.put(key, b"x")
     store.copy(key, f"copy/{name}")
@@ -128,14 +128,14 @@ def test_any_printable_name_survives(store: ObjectStore, name: str) -> None:
     assert list(store.list_folders("s/")) == [f"s/{name}/"]
 
 
-def test_put_if_absent_writes_once_and_never_again(store: ObjectStore) -> None:
+def test_put_if_absent_writes_once(store: ObjectStore) -> None:
     assert store.put_if_absent("changes/1", b"first")
     assert not store.put_if_absent("changes/1", b"second")
     assert store.get("changes/1") == b"first"
     assert keys(store) == ["changes/1"]
 
 
-def test_put_if_absent_yields_to_an_object_put_otherwise(store: ObjectStore) -> None:
+def test_put_if_absent_does_not_replace_an_object_written_by_put(store: ObjectStore) -> None:
     store.put("changes/1", b"first")
     assert not store.put_if_absent("changes/1", b"first")
 
@@ -172,14 +172,14 @@ def test_copy_of_an_absent_object_is_an_error_that_names_it(store: ObjectStore) 
     assert store.get("table/1") is None
 
 
-def test_retire_takes_an_object_out_of_sight(store: ObjectStore) -> None:
+def test_retire_hides_an_object(store: ObjectStore) -> None:
     fill(store, "table/1", "table/2")
     store.retire("table/1", "control/retired/1")
     assert keys(store, "table/") == ["table/2"]
     assert store.get("table/1") is None
 
 
-def test_retire_twice_is_as_good_as_once(store: ObjectStore) -> None:
+def test_retire_is_idempotent(store: ObjectStore) -> None:
     fill(store, "table/1")
     store.retire("table/1", "control/retired/1")
     kept = [(key, store.get(key)) for key in keys(store, "control/")]
@@ -188,7 +188,7 @@ def test_retire_twice_is_as_good_as_once(store: ObjectStore) -> None:
     assert keys(store, "table/") == []
 
 
-def test_retire_of_what_never_was_leaves_nothing(store: ObjectStore) -> None:
+def test_retiring_an_absent_object_does_nothing(store: ObjectStore) -> None:
     store.retire("table/1", "control/retired/1")
     assert keys(store) == []
 
@@ -210,7 +210,7 @@ def test_restore_brings_back_the_same_bytes_and_keeps_no_copy(store: ObjectStore
     assert keys(store) == ["table/1", "table/10"]
 
 
-def test_restore_twice_is_as_good_as_once(store: ObjectStore) -> None:
+def test_restore_is_idempotent(store: ObjectStore) -> None:
     retired(store)
     store.restore("table/1", RETIRED)
     store.restore("table/1", RETIRED)
@@ -218,13 +218,13 @@ def test_restore_twice_is_as_good_as_once(store: ObjectStore) -> None:
     assert keys(store) == ["table/1"]
 
 
-def test_restore_of_what_was_not_retired_changes_nothing(store: ObjectStore) -> None:
+def test_restoring_a_live_file_changes_nothing(store: ObjectStore) -> None:
     fill(store, "table/1")
     store.restore("table/1", RETIRED)
     assert store.get("table/1") == b"table/1"
 
 
-def test_a_data_file_can_be_retired_and_restored_again_and_again(store: ObjectStore) -> None:
+def test_a_data_file_can_be_retired_and_restored_repeatedly(store: ObjectStore) -> None:
     store.put("table/1", CONTENT)
     for _ in range(3):
         store.retire("table/1", RETIRED)
@@ -242,7 +242,9 @@ def test_a_data_file_can_be_retired_and_restored_again_and_again(store: ObjectSt
         lambda store: store.copy_retained("table/1", RETIRED, "table/2"),
     ],
 )
-def test_what_is_not_kept_cannot_be_had_back(store: ObjectStore, use: Callable[[ObjectStore], None]) -> None:
+def test_a_file_that_is_not_retained_cannot_be_restored_or_copied(
+    store: ObjectStore, use: Callable[[ObjectStore], None]
+) -> None:
     retired(store, "table/10", f"{RETIRED}0")
     before = keys(store)
     with pytest.raises(IntegrityError, match=r"table/1\b") as raised:
@@ -252,7 +254,7 @@ def test_what_is_not_kept_cannot_be_had_back(store: ObjectStore, use: Callable[[
     assert store.is_retained("table/10", f"{RETIRED}0")
 
 
-def test_is_kept_in_sight_and_retired_but_not_otherwise(store: ObjectStore) -> None:
+def test_live_and_retired_files_are_retained(store: ObjectStore) -> None:
     assert not store.is_retained("table/1", RETIRED)
     store.put("table/1", CONTENT)
     assert store.is_retained("table/1", RETIRED)
@@ -263,13 +265,13 @@ def test_is_kept_in_sight_and_retired_but_not_otherwise(store: ObjectStore) -> N
     assert not store.is_retained("table/1", RETIRED)
 
 
-def test_copy_kept_copies_what_is_in_sight(store: ObjectStore) -> None:
+def test_copy_retained_copies_a_live_file(store: ObjectStore) -> None:
     fill(store, "table/1")
     store.copy_retained("table/1", RETIRED, "staging/1")
     assert store.get("staging/1") == store.get("table/1") == b"table/1"
 
 
-def test_copy_kept_copies_what_is_retired_and_leaves_it_so(store: ObjectStore) -> None:
+def test_copy_retained_copies_a_retired_file_and_leaves_it_retired(store: ObjectStore) -> None:
     retired(store)
     before = keys(store)
     fill(store, "staging/1")
@@ -280,7 +282,7 @@ def test_copy_kept_copies_what_is_retired_and_leaves_it_so(store: ObjectStore) -
     assert store.get("table/1") == CONTENT
 
 
-def test_discard_of_a_retired_file_is_for_good(store: ObjectStore) -> None:
+def test_discarding_a_retired_file_is_permanent(store: ObjectStore) -> None:
     retired(store)
     retired(store, "table/10", f"{RETIRED}0")
     store.discard("table/1", RETIRED)
@@ -292,7 +294,7 @@ def test_discard_of_a_retired_file_is_for_good(store: ObjectStore) -> None:
     assert keys(store) == ["table/10"]
 
 
-def test_discard_leaves_a_file_in_sight_alone(store: ObjectStore) -> None:
+def test_discard_leaves_a_live_file_alone(store: ObjectStore) -> None:
     retired(store)
     store.restore("table/1", RETIRED)
     store.discard("table/1", RETIRED)
@@ -302,13 +304,13 @@ def test_discard_leaves_a_file_in_sight_alone(store: ObjectStore) -> None:
     assert store.get("table/1") == CONTENT
 
 
-def test_discard_of_what_never_was_is_no_error(store: ObjectStore) -> None:
+def test_discarding_an_absent_file_is_no_error(store: ObjectStore) -> None:
     store.discard("table/1", RETIRED)
     assert keys(store) == []
 
 
 @pytest.mark.parametrize("name", ["a b", "a+b", "a%20b", "a=ö&'\"<>", "day=2024-03-05 10:15:00", "日本"])
-def test_retired_files_of_any_printable_name_come_back(store: ObjectStore, name: str) -> None:
+def test_retired_files_may_have_any_printable_name(store: ObjectStore, name: str) -> None:
     key, retired_key = f"table/{name}/1.parquet", f"control/retired/{name}/1.parquet"
     retired(store, key, retired_key)
     store.copy_retained(key, retired_key, f"copy/{name}")
@@ -331,7 +333,7 @@ def at_once(call: Callable[[int], object], times: int = 16) -> None:
         list(threads.map(wait_and_call, range(times)))
 
 
-def test_16_callers_do_the_same_at_once_and_all_end_well(store: ObjectStore) -> None:
+def test_16_concurrent_callers_can_do_the_same(store: ObjectStore) -> None:
     store.put("table/1", CONTENT)
     at_once(lambda _: store.retire("table/1", RETIRED))
     assert keys(store, "table/") == []
@@ -345,7 +347,7 @@ def test_16_callers_do_the_same_at_once_and_all_end_well(store: ObjectStore) -> 
     assert not store.is_retained("table/1", RETIRED)
 
 
-def test_16_callers_do_the_same_to_different_files_at_once(store: ObjectStore) -> None:
+def test_16_concurrent_callers_can_move_different_files(store: ObjectStore) -> None:
     def there_and_back(number: int) -> None:
         key, retired_key, content = f"table/{number}", f"control/retired/{number}", str(number).encode()
         store.put(key, content)
@@ -363,7 +365,7 @@ def test_16_callers_do_the_same_to_different_files_at_once(store: ObjectStore) -
 
 
 @pytest.mark.parametrize("move", ["retire", "restore"])
-def test_a_file_is_found_and_copied_while_others_retire_or_restore_it(store: ObjectStore, move: str) -> None:
+def test_a_file_can_be_copied_while_others_retire_or_restore_it(store: ObjectStore, move: str) -> None:
     store.put("table/1", CONTENT)
     if move == "restore":
         store.retire("table/1", RETIRED)
@@ -380,7 +382,7 @@ def test_a_file_is_found_and_copied_while_others_retire_or_restore_it(store: Obj
     at_once(call, times=9)
 
 
-def test_purging_leaves_what_is_in_sight_and_what_is_spared(store: ObjectStore) -> None:
+def test_purging_keeps_live_and_protected_objects(store: ObjectStore) -> None:
     for content in (b"old", b"new"):
         store.put("t/1", content)
         store.put("t/2", content)

@@ -41,14 +41,14 @@ def content(client: S3Client, key: str = KEY) -> bytes:
     return client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
 
 
-def test_a_lost_answer_of_a_write_that_happened_is_a_win(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_a_lost_response_of_a_successful_write_is_a_success(store: S3Store, puts: Faults, s3: S3Client) -> None:
     puts.lose_answer()
     assert store.put_if_absent(KEY, b"mine")
     assert puts.sent == 1
     assert content(s3) == b"mine"
 
 
-def test_botocores_own_retry_does_not_take_its_first_try_for_somebody_elses(s3: S3Client) -> None:
+def test_botocores_retry_recognizes_its_own_first_write(s3: S3Client) -> None:
     puts = Faults(s3, "PutObject")
     puts.lose_answer()
     assert S3Store(s3, BUCKET).put_if_absent(KEY, b"mine")
@@ -56,46 +56,46 @@ def test_botocores_own_retry_does_not_take_its_first_try_for_somebody_elses(s3: 
     assert content(s3) == b"mine"
 
 
-def test_a_server_fault_after_the_write_is_a_win(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_a_server_error_after_the_write_is_a_success(store: S3Store, puts: Faults, s3: S3Client) -> None:
     puts.replace_answer(500, "InternalError")
     assert store.put_if_absent(KEY, b"mine")
     assert content(s3) == b"mine"
 
 
-def test_a_lost_request_is_sent_again(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_a_lost_request_is_retried(store: S3Store, puts: Faults, s3: S3Client) -> None:
     puts.lose_request()
     assert store.put_if_absent(KEY, b"mine")
     assert puts.sent == 2
     assert content(s3) == b"mine"
 
 
-def test_a_lost_answer_of_a_write_that_lost_is_a_defeat(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_a_lost_response_of_a_write_that_came_second_is_a_refusal(store: S3Store, puts: Faults, s3: S3Client) -> None:
     other = S3Store(s3, BUCKET)
     puts.lose_answer_after(lambda: other.put_if_absent(KEY, b"theirs"))
     assert not store.put_if_absent(KEY, b"mine")
     assert content(s3) == b"theirs"
 
 
-def test_equal_content_of_another_writer_is_a_defeat(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_equal_content_of_another_writer_is_a_refusal(store: S3Store, puts: Faults, s3: S3Client) -> None:
     puts.lose_answer_after(lambda: s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"same"))
     assert not store.put_if_absent(KEY, b"same")
 
 
-def test_a_conflict_with_a_write_under_way_is_tried_again(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_a_conflict_with_a_concurrent_write_is_retried(store: S3Store, puts: Faults, s3: S3Client) -> None:
     puts.refuse(409, "ConditionalRequestConflict", times=2)
     assert store.put_if_absent(KEY, b"mine")
     assert puts.sent == 3
     assert content(s3) == b"mine"
 
 
-def test_a_conflict_with_a_write_that_won_is_a_defeat(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_a_conflict_with_a_finished_write_is_a_refusal(store: S3Store, puts: Faults, s3: S3Client) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"theirs")
     puts.refuse(409, "ConditionalRequestConflict")
     assert not store.put_if_absent(KEY, b"mine")
     assert puts.sent == 1
 
 
-def test_a_refusal_after_a_lost_answer_does_not_hide_the_write(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_an_error_after_a_lost_response_does_not_hide_the_write(store: S3Store, puts: Faults, s3: S3Client) -> None:
     """As when the credentials expire between two tries."""
     heads = Faults(store._client, "HeadObject")
     heads.refuse(404, "NoSuchKey")  # not there yet when first looked for
@@ -104,7 +104,7 @@ def test_a_refusal_after_a_lost_answer_does_not_hide_the_write(store: S3Store, p
     assert store.put_if_absent(KEY, b"mine")
 
 
-def test_an_answer_lost_for_good_is_an_unknown_outcome(store: S3Store, puts: Faults, s3: S3Client) -> None:
+def test_a_permanently_lost_response_is_an_unknown_outcome(store: S3Store, puts: Faults, s3: S3Client) -> None:
     puts.lose_answer()
     Faults(store._client, "HeadObject").lose_request()
     with pytest.raises(CommitStateUnknownError, match=KEY) as raised:
@@ -155,7 +155,7 @@ def test_a_forbidden_read_names_the_permissions(store: S3Store) -> None:
     assert raised.value.details == {"bucket": BUCKET, "file": "table/1"}
 
 
-def test_faults_of_the_service_and_the_network_ask_to_run_again(store: S3Store) -> None:
+def test_errors_of_the_service_and_the_network_are_retryable(store: S3Store) -> None:
     reads = Faults(store._client, "GetObject")
     reads.refuse(503, "SlowDown")
     reads.lose_request()
@@ -164,7 +164,7 @@ def test_faults_of_the_service_and_the_network_ask_to_run_again(store: S3Store) 
             store.get("table/1")
 
 
-def test_another_refusal_is_told_in_the_services_words(store: S3Store) -> None:
+def test_other_errors_contain_the_services_error_code(store: S3Store) -> None:
     Faults(store._client, "GetObject").refuse(400, "InvalidObjectState")
     with pytest.raises(CdclakeError, match="InvalidObjectState") as raised:
         store.get("table/1")

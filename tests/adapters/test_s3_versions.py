@@ -84,7 +84,7 @@ def is_intact(store: S3Store) -> bool:
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=" - ".join)
-def test_a_file_comes_back_whatever_becomes_of_versioning(
+def test_a_file_can_be_restored_however_versioning_changes(
     s3: S3Client, store: S3Store, history: tuple[str, str, str]
 ) -> None:
     when_written, when_retired, when_restored = history
@@ -108,7 +108,7 @@ def test_a_file_comes_back_whatever_becomes_of_versioning(
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=" - ".join)
-def test_nothing_is_left_of_a_discarded_file_whatever_becomes_of_versioning(
+def test_nothing_is_left_of_a_discarded_file_however_versioning_changes(
     s3: S3Client, store: S3Store, history: tuple[str, str, str]
 ) -> None:
     when_written, when_retired, when_discarded = history
@@ -123,7 +123,7 @@ def test_nothing_is_left_of_a_discarded_file_whatever_becomes_of_versioning(
 
 
 @pytest.mark.parametrize("now", [ENABLED, SUSPENDED])
-def test_a_file_with_a_version_comes_back_as_that_version_and_is_never_copied(
+def test_a_file_with_a_version_is_restored_as_that_version_and_never_copied(
     s3: S3Client, store: S3Store, now: str
 ) -> None:
     set_versioning(s3, ENABLED)
@@ -141,7 +141,7 @@ def test_a_file_with_a_version_comes_back_as_that_version_and_is_never_copied(
 
 
 @pytest.mark.parametrize("now", [NEVER, SUSPENDED])
-def test_a_file_without_a_version_is_kept_as_a_copy(s3: S3Client, store: S3Store, now: str) -> None:
+def test_a_file_without_a_version_is_retired_as_a_copy(s3: S3Client, store: S3Store, now: str) -> None:
     set_versioning(s3, now)
     store.put(KEY, CONTENT)
     store.retire(KEY, RETIRED)
@@ -149,7 +149,7 @@ def test_a_file_without_a_version_is_kept_as_a_copy(s3: S3Client, store: S3Store
     assert store.get(RETIRED) == CONTENT
 
 
-def test_a_store_sees_that_versioning_was_suspended_since_it_retired_last(s3: S3Client, store: S3Store) -> None:
+def test_a_store_notices_that_versioning_was_suspended(s3: S3Client, store: S3Store) -> None:
     set_versioning(s3, ENABLED)
     store.put("table/0", b"")
     store.retire("table/0", "retired/0")
@@ -173,7 +173,7 @@ def test_stacked_delete_markers_are_all_removed(s3: S3Client, store: S3Store) ->
     assert everything(s3) == [KEY] + [f"{KEY}0"] * 4
 
 
-def test_of_two_versions_the_newest_comes_back(s3: S3Client, store: S3Store) -> None:
+def test_of_two_versions_the_newest_is_restored(s3: S3Client, store: S3Store) -> None:
     """As when a run and the one that finishes its work have copied the same bytes to a name."""
     set_versioning(s3, ENABLED)
     store.put(KEY, CONTENT)
@@ -190,7 +190,7 @@ def test_of_two_versions_the_newest_comes_back(s3: S3Client, store: S3Store) -> 
     assert everything(s3) == [COPY]
 
 
-def test_a_file_whose_versions_have_expired_is_gone_for_good(s3: S3Client, store: S3Store) -> None:
+def test_a_file_whose_versions_have_expired_is_not_retained(s3: S3Client, store: S3Store) -> None:
     set_versioning(s3, ENABLED)
     version = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
     store.retire(KEY, RETIRED)
@@ -227,7 +227,7 @@ def test_versions_are_listed_through_all_pages_and_no_further(
     assert len(visible(store)) == 20
 
 
-def test_is_kept_of_a_file_in_sight_costs_one_head(s3: S3Client, store: S3Store) -> None:
+def test_is_retained_costs_one_head_for_a_live_file(s3: S3Client, store: S3Store) -> None:
     store.put(KEY, CONTENT)
     requests = Faults(s3)
     assert store.is_retained(KEY, RETIRED)
@@ -259,7 +259,7 @@ def test_a_large_retired_file_is_copied_in_parts(
 @pytest.mark.parametrize("lost", ["request", "answer"])
 @pytest.mark.parametrize("name", USES)
 @pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
-def test_a_run_that_dies_at_any_request_loses_nothing_and_can_be_repeated(
+def test_a_crash_at_any_request_loses_nothing_and_the_call_can_be_repeated(
     s3: S3Client, store: S3Store, impatient: S3Client, status: str, name: str, lost: str
 ) -> None:
     set_versioning(s3, status)
@@ -303,7 +303,7 @@ def _check_outcome(name: str, s3: S3Client, store: S3Store) -> None:
 
 @pytest.mark.parametrize("name", ["retire", "restore", "discard"])
 @pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
-def test_another_caller_may_finish_the_same_before_any_request(
+def test_another_caller_may_do_the_same_before_any_request(
     s3: S3Client, store: S3Store, impatient: S3Client, status: str, name: str
 ) -> None:
     set_versioning(s3, status)
@@ -349,7 +349,7 @@ def test_another_caller_may_retire_or_restore_a_file_before_any_request_of_a_cop
     assert requests >= 3
 
 
-def test_a_restore_that_died_before_it_removed_the_copy_is_finished(s3: S3Client, store: S3Store) -> None:
+def test_a_restore_that_crashed_before_deleting_the_copy_is_completed(s3: S3Client, store: S3Store) -> None:
     store.put(KEY, CONTENT)
     store.retire(KEY, RETIRED)
     store.copy(RETIRED, KEY)
@@ -357,7 +357,7 @@ def test_a_restore_that_died_before_it_removed_the_copy_is_finished(s3: S3Client
     assert visible(store) == [KEY]
 
 
-def test_a_restored_file_that_is_not_in_sight_is_an_error_and_stays_kept(s3: S3Client, store: S3Store) -> None:
+def test_a_restored_file_that_is_not_live_is_an_error_and_stays_retained(s3: S3Client, store: S3Store) -> None:
     store.put(KEY, CONTENT)
     set_versioning(s3, ENABLED)
     store.retire(KEY, RETIRED)  # it has no version id of its own, so a copy is kept as well
@@ -372,7 +372,7 @@ def test_a_restored_file_that_is_not_in_sight_is_an_error_and_stays_kept(s3: S3C
     assert visible(store) == [KEY]
 
 
-def test_a_discard_that_is_refused_halfway_does_not_bring_the_file_in_sight(
+def test_a_discard_that_fails_halfway_does_not_make_the_file_live(
     s3: S3Client, store: S3Store, impatient: S3Client
 ) -> None:
     set_versioning(s3, ENABLED)
@@ -410,7 +410,7 @@ def test_a_forbidden_listing_of_versions_names_the_permission(s3: S3Client, stor
         store.restore(KEY, RETIRED)
 
 
-def test_purging_deletes_every_version_that_is_out_of_sight(store: S3Store, s3: S3Client) -> None:
+def test_purging_deletes_all_noncurrent_versions(store: S3Store, s3: S3Client) -> None:
     set_versioning(s3, ENABLED)
     for content in (b"first", b"second", b"third"):
         store.put("table/1", content)
@@ -423,7 +423,7 @@ def test_purging_deletes_every_version_that_is_out_of_sight(store: S3Store, s3: 
     assert store.get("table/1") == b"third"
 
 
-def test_nothing_comes_to_light_while_versions_are_purged(
+def test_no_old_data_reappears_while_versions_are_purged(
     store: S3Store, s3: S3Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_versioning(s3, ENABLED)

@@ -47,7 +47,7 @@ def test_register_leaves_a_registered_table_alone(registered: StateStore) -> Non
     assert item(registered) == before
 
 
-def test_register_keeps_a_token_that_was_counted_before(state: StateStore, clock: ManualClock) -> None:
+def test_register_keeps_an_existing_fencing_token(state: StateStore, clock: ManualClock) -> None:
     assert state.register(TABLE.with_attributes(FencingToken="41"))
     assert item(state)[Attribute.FENCING_TOKEN] == "41"
     assert state.acquire_lease(PATH, "a", clock(), 60).token == 42
@@ -59,7 +59,7 @@ def test_of_16_racing_registers_one_wins(state: StateStore) -> None:
     assert won.count(True) == 1
 
 
-def test_all_gives_every_table_below_a_prefix(state: StateStore) -> None:
+def test_all_returns_every_table_below_a_prefix(state: StateStore) -> None:
     tables = [TableState.new("raw", f"dms/{schema}/", f"t{number}/") for schema in ("a", "ab") for number in range(3)]
     for table in tables:
         state.register(table)
@@ -76,7 +76,7 @@ def test_all_goes_through_all_pages(state: StateStore) -> None:
     assert sorted(found.path for found in state.all()) == sorted(paths)
 
 
-def test_what_a_person_set_survives_everything_else(registered: StateStore, clock: ManualClock) -> None:
+def test_an_operators_settings_survive_all_other_calls(registered: StateStore, clock: ManualClock) -> None:
     settings = {
         Attribute.PRIMARY_KEY: "id",
         Attribute.ACTIVE_FLAG: "true",
@@ -113,7 +113,7 @@ def test_record_run_refuses_what_is_not_an_outcome(registered: StateStore, name:
 
 
 @pytest.mark.parametrize("name", [Attribute.PATH, Attribute.FENCING_TOKEN, "a-b", "", "a = :x, b"])
-def test_a_person_cannot_set_what_the_store_keeps_or_what_is_no_name(registered: StateStore, name: str) -> None:
+def test_operators_cannot_set_internal_attributes_or_invalid_names(registered: StateStore, name: str) -> None:
     before = item(registered)
     with pytest.raises(ConfigurationError):
         registered.set_attributes(PATH, {Attribute.PRIMARY_KEY: "id", name: "x"})
@@ -152,7 +152,7 @@ def test_a_lease_keeps_others_out_until_it_expires(registered: StateStore, clock
     assert item(registered)[Attribute.LEASE_HOLDER] == "b"
 
 
-def test_a_lease_never_expires_early_by_parts_of_a_second(registered: StateStore, clock: ManualClock) -> None:
+def test_a_lease_never_expires_a_fraction_of_a_second_early(registered: StateStore, clock: ManualClock) -> None:
     clock.advance(0.7)
     registered.acquire_lease(PATH, "a", clock(), 60)
     clock.advance(59.9)
@@ -217,7 +217,9 @@ def test_renewal_extends_the_holders_lease(registered: StateStore, clock: Manual
         registered.acquire_lease(PATH, "b", clock(), 60)
 
 
-def test_a_lapsed_lease_can_be_renewed_while_nobody_took_it(registered: StateStore, clock: ManualClock) -> None:
+def test_an_expired_lease_can_be_renewed_if_no_other_holder_acquired_it(
+    registered: StateStore, clock: ManualClock
+) -> None:
     token = registered.acquire_lease(PATH, "a", clock(), 60).token
     clock.advance(600)
     assert registered.renew_lease(PATH, "a", token, clock(), 60)
@@ -256,7 +258,7 @@ def test_a_late_release_leaves_the_new_holders_lease(registered: StateStore, clo
     assert item(registered)[Attribute.LEASE_HOLDER] == "b"
 
 
-def test_release_twice_is_as_good_as_once(registered: StateStore, clock: ManualClock) -> None:
+def test_release_is_idempotent(registered: StateStore, clock: ManualClock) -> None:
     token = registered.acquire_lease(PATH, "a", clock(), 60).token
     assert registered.release_lease(PATH, token, even_if_requested=False)
     assert registered.release_lease(PATH, token, even_if_requested=False)
@@ -275,13 +277,13 @@ def test_of_16_racing_requests_one_starts_the_run(registered: StateStore, clock:
     assert starts.count(True) == 1
 
 
-def test_a_request_that_was_taken_lets_the_next_one_start(registered: StateStore, clock: ManualClock) -> None:
+def test_after_a_request_is_cleared_the_next_one_starts_a_run(registered: StateStore, clock: ManualClock) -> None:
     registered.request_work(PATH, clock(), 300)
     registered.clear_request(PATH)
     assert registered.request_work(PATH, clock(), 300)
 
 
-def test_a_stale_request_lets_the_next_one_start(registered: StateStore, clock: ManualClock) -> None:
+def test_after_a_request_is_stale_the_next_one_starts_a_run(registered: StateStore, clock: ManualClock) -> None:
     registered.request_work(PATH, clock(), 300)
     clock.advance(299)
     assert not registered.request_work(PATH, clock(), 300)
@@ -295,7 +297,7 @@ def test_clearing_no_request_is_no_error(registered: StateStore) -> None:
     assert item(registered) == dict(TABLE.item)
 
 
-def test_a_holder_keeps_the_lease_if_somebody_asked_meanwhile(registered: StateStore, clock: ManualClock) -> None:
+def test_a_holder_keeps_the_lease_if_a_request_is_pending(registered: StateStore, clock: ManualClock) -> None:
     token = registered.acquire_lease(PATH, "a", clock(), 60).token
     registered.clear_request(PATH)
     registered.request_work(PATH, clock(), 300)
@@ -305,7 +307,7 @@ def test_a_holder_keeps_the_lease_if_somebody_asked_meanwhile(registered: StateS
     assert registered.release_lease(PATH, token, even_if_requested=False)
 
 
-def test_a_holder_that_gives_up_leaves_the_request_for_others(registered: StateStore, clock: ManualClock) -> None:
+def test_a_forced_release_leaves_the_request_pending(registered: StateStore, clock: ManualClock) -> None:
     token = registered.acquire_lease(PATH, "a", clock(), 60).token
     registered.request_work(PATH, clock(), 300)
     assert registered.release_lease(PATH, token, even_if_requested=True)

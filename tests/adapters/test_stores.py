@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         ("file://localhost/tmp", Location("file", "/tmp")),
     ],
 )
-def test_buckets_and_folders_are_told_apart(text: str, expected: Location) -> None:
+def test_locations_are_parsed(text: str, expected: Location) -> None:
     assert parse_location(text) == expected
 
 
@@ -34,12 +34,12 @@ def test_buckets_and_folders_are_told_apart(text: str, expected: Location) -> No
     "text",
     ["", "/tmp/lake", "lake/prefix", "s3://lake/prefix", "s3://", "file://host/tmp", "file:tmp", "gs://lake", "a b"],
 )
-def test_anything_else_is_an_error_that_says_what_to_write(text: str) -> None:
+def test_invalid_locations_are_errors_that_say_what_to_write(text: str) -> None:
     with pytest.raises(ConfigurationError, match="Write bucket, s3://bucket or file:///path"):
         parse_location(text)
 
 
-def test_a_path_as_url_opens_that_folder(tmp_path: Path) -> None:
+def test_a_file_url_opens_that_folder(tmp_path: Path) -> None:
     folder = tmp_path / "a folder with 100% ä"
     folder.mkdir()
     opened = store(folder.as_uri())
@@ -47,7 +47,7 @@ def test_a_path_as_url_opens_that_folder(tmp_path: Path) -> None:
     assert opened.root == folder
 
 
-def test_a_bucket_opens_on_s3(aws: None) -> None:
+def test_a_bucket_name_opens_that_bucket(aws: None) -> None:
     opened = store("s3://my-lake")
     assert isinstance(opened, S3Store)
     assert opened.bucket == "my-lake"

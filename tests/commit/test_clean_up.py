@@ -38,7 +38,7 @@ def rewrite_daily(lake: LakeBuilder, days: int) -> None:
         lake.clock.advance(DAY_SECONDS)
 
 
-def test_what_the_table_was_within_the_retention_time_can_be_gone_back_to_and_nothing_before(lake: LakeBuilder) -> None:
+def test_a_rollback_can_reach_the_changes_within_the_retention_time_and_none_before(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     found = run(lake, timedelta(days=3))
     assert found.first_retained == 4  # committed just three days ago
@@ -55,7 +55,7 @@ def test_what_the_table_was_within_the_retention_time_can_be_gone_back_to_and_no
     assert lake.log.record(1).change == 1  # the history itself stays
 
 
-def test_the_table_itself_is_kept_however_old_it_is(lake: LakeBuilder) -> None:
+def test_the_current_table_is_kept_however_old_it_is(lake: LakeBuilder) -> None:
     lake.change(files=2, tombstones=3)
     was, visible = lake.snapshot, lake.visible()
     lake.clock.advance(400 * DAY_SECONDS)
@@ -70,7 +70,7 @@ def test_a_second_clean_up_finds_nothing(lake: LakeBuilder) -> None:
     assert plan(lake, timedelta(days=2)).count == 0
 
 
-def test_a_clean_up_that_died_is_finished_by_the_next(lake: LakeBuilder) -> None:
+def test_the_next_clean_up_finishes_one_that_crashed(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     found = plan(lake, timedelta(days=2))
     lake.log.mark_first_retained(found.first_retained)
@@ -100,13 +100,13 @@ def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
     assert (lake.control_keys(), lake.visible()) == before
 
 
-def test_a_longer_retention_time_does_not_bring_back_what_is_gone(lake: LakeBuilder) -> None:
+def test_a_longer_retention_time_does_not_bring_back_deleted_changes(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     run(lake, timedelta(days=2))
     assert plan(lake, timedelta(days=365)).first_retained == 5
 
 
-def test_a_file_that_a_rollback_brought_back_is_kept(lake: LakeBuilder) -> None:
+def test_a_file_restored_by_a_rollback_is_kept(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 3)
     lake.rollback(to=1)
     visible = lake.visible()
@@ -120,7 +120,7 @@ def test_a_file_that_a_rollback_brought_back_is_kept(lake: LakeBuilder) -> None:
     assert lake.visible() == visible
 
 
-def test_what_dead_runs_left_goes_and_bad_rows_put_aside_stay(lake: LakeBuilder) -> None:
+def test_leftovers_of_crashed_runs_are_deleted_and_quarantined_rows_stay(lake: LakeBuilder) -> None:
     kept = lake.change(bad_rows=b"{}", tombstones=1).quarantine
     lake.stage(run_id="dead", tombstones=1, bad_rows=b"{}")
     lake.change(tombstones=1)
@@ -135,7 +135,7 @@ def test_what_dead_runs_left_goes_and_bad_rows_put_aside_stay(lake: LakeBuilder)
     assert lake.store.get(left.snapshot_key) is None
 
 
-def test_copies_made_for_reading_go_after_a_day(clock: ManualClock) -> None:
+def test_copies_made_for_reading_are_deleted_after_a_day(clock: ManualClock) -> None:
     lake = LakeBuilder(MemoryStore(clock), clock)
     lake.change()
     lake.store.put(LAYOUT.as_of_key("old.parquet"), b"")
@@ -145,14 +145,14 @@ def test_copies_made_for_reading_go_after_a_day(clock: ManualClock) -> None:
     assert run(lake).copies == (LAYOUT.as_of_key("old.parquet"),)
 
 
-def test_a_table_without_changes_loses_only_what_dead_runs_left(lake: LakeBuilder) -> None:
+def test_a_table_without_changes_loses_only_leftovers_of_crashed_runs(lake: LakeBuilder) -> None:
     lake.stage(run_id="dead")
     assert has_leftovers(lake.log, 0)
     assert len(run(lake).staging) == 1
     assert lake.control_keys("staging/") == []
 
 
-def test_what_others_write_while_a_clean_up_is_paused_past_its_lease_is_left_alone(lake: LakeBuilder) -> None:
+def test_a_clean_up_paused_past_its_lease_keeps_the_files_of_other_runs(lake: LakeBuilder) -> None:
     lake.change(tombstones=1)
     known = lake.log.head()
     lake.change(tombstones=1, bad_rows=b"{}")
@@ -179,7 +179,7 @@ steps = st.lists(
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps)
-def test_whatever_happened_every_retained_change_can_be_gone_back_to(steps: list[tuple[Any, ...]]) -> None:
+def test_a_rollback_can_reach_every_retained_change_after_any_history(steps: list[tuple[Any, ...]]) -> None:
     lake = LakeBuilder(MemoryStore(), ManualClock())
     shown = {0: lake.visible()}
     for step in steps:

@@ -82,7 +82,7 @@ def test_a_replaced_file_is_retired_when_the_new_one_is_visible(log: ChangeLog) 
     assert visible(log) == ["shop/orders/day=2024-03-05/000000000002-00001.parquet"]
 
 
-def test_the_next_run_finishes_a_change_whose_run_died_before_publishing(log: ChangeLog) -> None:
+def test_the_next_run_publishes_a_change_whose_run_crashed_before_publishing(log: ChangeLog) -> None:
     log.commit(staged_change(log, 1))
     assert roll_forward(log) == 1
     assert len(visible(log)) == 1
@@ -90,7 +90,7 @@ def test_the_next_run_finishes_a_change_whose_run_died_before_publishing(log: Ch
     assert len(visible(log)) == 1
 
 
-def test_the_next_run_finishes_a_change_whose_run_died_in_the_middle_of_publishing(log: ChangeLog) -> None:
+def test_the_next_run_publishes_a_change_whose_run_crashed_while_publishing(log: ChangeLog) -> None:
     first = staged_change(log, 1)
     log.commit(first)
     publish(log, first)
@@ -102,7 +102,7 @@ def test_the_next_run_finishes_a_change_whose_run_died_in_the_middle_of_publishi
     assert visible(log) == ["shop/orders/day=2024-03-05/000000000002-00001.parquet"]
 
 
-def test_the_next_run_removes_what_a_run_that_died_right_after_publishing_left_staged(log: ChangeLog) -> None:
+def test_the_next_run_deletes_staged_files_of_a_run_that_crashed_after_publishing(log: ChangeLog) -> None:
     record = staged_change(log, 1)
     log.commit(record)
     log.store.copy(record.added[0].staged_key, LAYOUT.data_key(record.added[0].path))
@@ -112,7 +112,7 @@ def test_the_next_run_removes_what_a_run_that_died_right_after_publishing_left_s
     assert [entry.key for entry in log.store.list(LAYOUT.control_prefix + "staging/")] == []
 
 
-def test_of_two_runs_that_commit_one_number_the_second_gets_a_conflict_and_shows_nothing(log: ChangeLog) -> None:
+def test_the_second_of_two_runs_that_commit_one_number_gets_a_conflict_and_changes_nothing(log: ChangeLog) -> None:
     ours, theirs = staged_change(log, 1, "ours"), staged_change(log, 1, "theirs")
     log.commit(theirs)
     with pytest.raises(CommitConflictError):
@@ -123,7 +123,7 @@ def test_of_two_runs_that_commit_one_number_the_second_gets_a_conflict_and_shows
     assert [entry.key for entry in log.store.list(LAYOUT.control_prefix + "staging/")] == []
 
 
-def test_of_sixteen_runs_that_commit_one_number_exactly_one_wins(log: ChangeLog) -> None:
+def test_of_16_runs_that_commit_one_number_exactly_one_succeeds(log: ChangeLog) -> None:
     records = [staged_change(log, 1, f"run-{i}") for i in range(16)]
 
     def attempt(record: ChangeRecord) -> bool:

@@ -34,12 +34,12 @@ def with_rows(lake: LakeBuilder, *files: int) -> ChangeRecord:
     return replace(lake.log.record(3), quarantine=tuple(keys))
 
 
-def test_changes_that_put_rows_aside_come_newest_first_and_none_that_is_not_committed(lake: LakeBuilder) -> None:
+def test_changes_with_bad_rows_are_listed_newest_first_without_uncommitted_ones(lake: LakeBuilder) -> None:
     lake.stage(run_id="dead", bad_rows=b"{}")
     assert changes_with_bad_rows(lake.log, lake.log.head()) == [3, 2]
 
 
-def test_what_a_table_lacks_is_found_without_the_changes_before(lake: LakeBuilder) -> None:
+def test_listing_quarantined_files_does_not_read_older_changes(lake: LakeBuilder) -> None:
     for number in (2, 3):
         (key,) = lake.log.record(number).quarantine
         lake.store.put(key, json.dumps({"row": 1, "file": f"{number}.csv"}).encode())
@@ -48,14 +48,14 @@ def test_what_a_table_lacks_is_found_without_the_changes_before(lake: LakeBuilde
     assert [one.raw_file for one in quarantined_files(lake.log, 3, 2)] == ["2.csv"]
 
 
-def test_a_table_that_never_put_rows_aside_lacks_none_and_no_change_is_read() -> None:
+def test_a_table_without_quarantined_rows_costs_no_read_of_changes() -> None:
     lake = LakeBuilder(MemoryStore(), ManualClock())
     lake.change()
     lake.store.delete([LAYOUT.change_key(1)])
     assert quarantined_files(lake.log, 1) == []
 
 
-def test_pages_are_all_rows_in_the_order_of_the_files(lake: LakeBuilder) -> None:
+def test_pages_contain_all_rows_in_file_order(lake: LakeBuilder) -> None:
     record = with_rows(lake, 3, 0, 4)
     pages = [read_bad_rows(lake.log, record, skip, 3) for skip in (0, 3, 6, 9)]
     assert [[row["row"] for row in page.rows] for page in pages] == [[0, 1, 2], [0, 1, 2], [3], []]
@@ -63,7 +63,7 @@ def test_pages_are_all_rows_in_the_order_of_the_files(lake: LakeBuilder) -> None
     assert not any(page.not_read for page in pages)
 
 
-def test_a_file_that_is_too_large_or_gone_is_named_and_the_others_are_read(
+def test_files_that_are_too_large_or_missing_are_named_and_the_others_are_read(
     lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = with_rows(lake, 2, 500, 1)

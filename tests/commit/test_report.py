@@ -28,17 +28,17 @@ def marks(report: LogReport) -> list[tuple[int, bool, bool]]:
     return [(entry.record.change, entry.current, entry.undone) for entry in report.entries]
 
 
-def test_a_list_of_older_changes_knows_what_became_of_them_later(lake: LakeBuilder) -> None:
+def test_a_list_of_older_changes_considers_later_rollbacks(lake: LakeBuilder) -> None:
     assert marks(newest_changes(lake.log, 3, through=5)) == [(3, True, False), (4, False, True), (5, False, True)]
     assert marks(newest_changes(lake.log, 2, through=2)) == [(1, False, False), (2, False, False)]
 
 
-def test_parts_of_the_list_are_the_whole_list(lake: LakeBuilder) -> None:
+def test_the_parts_of_a_list_equal_the_whole_list(lake: LakeBuilder) -> None:
     whole = newest_changes(lake.log, 6)
     parts = [newest_changes(lake.log, 2, through) for through in (2, 4, 6)]
     assert tuple(entry for part in parts for entry in part.entries) == whole.entries
     assert {(part.head, part.content_change) for part in parts} == {(6, 3)}
 
 
-def test_a_list_through_more_than_there_is_ends_with_the_newest(lake: LakeBuilder) -> None:
+def test_a_list_beyond_the_newest_change_ends_with_the_newest(lake: LakeBuilder) -> None:
     assert newest_changes(lake.log, 2, through=99) == newest_changes(lake.log, 2)

@@ -21,7 +21,7 @@ def test_a_table_as_cdclake_left_it_has_no_differences(lake: LakeBuilder) -> Non
     check_files(lake.log, lake.snapshot)
 
 
-def test_a_foreign_file_is_named_and_repair_moves_it_out_of_sight(lake: LakeBuilder) -> None:
+def test_a_foreign_file_is_named_and_repair_moves_it_away(lake: LakeBuilder) -> None:
     lake.change()
     visible = lake.visible()
     lake.store.put(f"{TABLE}day=2024-03-05/part-0.parquet", b"somebody's")
@@ -32,13 +32,13 @@ def test_a_foreign_file_is_named_and_repair_moves_it_out_of_sight(lake: LakeBuil
     assert lake.store.get(LAYOUT.foreign_key("day=2024-03-05/part-0.parquet")) == b"somebody's"
 
 
-def test_a_file_in_the_folder_of_a_table_that_is_not_there_yet_leads_to_adoption(lake: LakeBuilder) -> None:
+def test_a_file_in_the_folder_of_a_new_table_is_an_error_that_names_adoption(lake: LakeBuilder) -> None:
     lake.store.put(f"{TABLE}part-0.parquet", b"somebody's")
     with pytest.raises(LakeFilesError, match=r"did not write.*cdclake adopt shop.orders"):
         check_files(lake.log, lake.snapshot)
 
 
-def test_a_vanished_file_is_named_and_repair_brings_it_back_if_it_is_kept(lake: LakeBuilder) -> None:
+def test_a_vanished_file_is_named_and_repair_restores_it_if_it_is_retained(lake: LakeBuilder) -> None:
     lake.change(files=2)
     visible = lake.visible()
     path = min(visible)
@@ -50,7 +50,7 @@ def test_a_vanished_file_is_named_and_repair_brings_it_back_if_it_is_kept(lake: 
     assert lake.visible() == visible
 
 
-def test_a_vanished_file_that_is_not_kept_stays_an_error(lake: LakeBuilder) -> None:
+def test_a_vanished_file_that_is_not_retained_stays_an_error(lake: LakeBuilder) -> None:
     lake.change(files=2)
     path = min(lake.visible())
     lake.store.retire(TABLE + path, LAYOUT.retired_key(path))
@@ -73,7 +73,7 @@ def test_an_overwritten_file_is_named_and_not_repaired(lake: LakeBuilder) -> Non
     "name",
     ["_SUCCESS", "_temporary/0/part-0.parquet", ".hidden", "day=1_$folder$", "day=1/_metadata", ".spark-staging/a/b"],
 )
-def test_what_readers_do_not_read_is_not_foreign(lake: LakeBuilder, name: str) -> None:
+def test_files_that_readers_ignore_are_not_foreign(lake: LakeBuilder, name: str) -> None:
     lake.change()
     lake.store.put(TABLE + name, b"")
     assert not found(lake)
@@ -85,7 +85,7 @@ def test_the_folder_of_a_partition_column_with_a_leading_underscore_is_read(lake
     assert found(lake).foreign == ("_day=1/part-0.parquet",)
 
 
-def test_many_names_are_counted(lake: LakeBuilder) -> None:
+def test_an_error_names_three_files_and_counts_the_rest(lake: LakeBuilder) -> None:
     lake.change()
     for number in range(5):
         lake.store.put(f"{TABLE}part-{number}.parquet", b"")

@@ -25,7 +25,7 @@ def first_files(record: ChangeRecord, count: int = 1) -> list[str]:
     return [file.path for file in record.added[:count]]
 
 
-def test_a_rollback_gives_back_the_very_same_files_and_a_reapply_those_after(lake: LakeBuilder) -> None:
+def test_a_rollback_restores_the_same_files_and_a_reapply_the_later_ones(lake: LakeBuilder) -> None:
     first = lake.change(files=3)
     before = lake.visible()
     lake.change(files=2, retired=first_files(first, 2))
@@ -42,7 +42,7 @@ def test_a_rollback_gives_back_the_very_same_files_and_a_reapply_those_after(lak
     assert lake.control_keys("staging/") == []
 
 
-def test_the_watermark_and_everything_else_of_the_snapshot_go_back_with_the_files(lake: LakeBuilder) -> None:
+def test_the_watermark_and_the_rest_of_the_snapshot_go_back_with_the_files(lake: LakeBuilder) -> None:
     lake.change(tombstones=2)
     was = lake.snapshot
     lake.change(tombstones=3)
@@ -52,7 +52,7 @@ def test_the_watermark_and_everything_else_of_the_snapshot_go_back_with_the_file
     assert (now.watermark, now.tombstones, now.files) == (was.watermark, was.tombstones, was.files)
 
 
-def test_rollbacks_go_back_step_by_step_and_reapplies_forward_again(lake: LakeBuilder) -> None:
+def test_rollbacks_undo_change_by_change_and_reapplies_bring_them_back(lake: LakeBuilder) -> None:
     states = [lake.visible()]
     for _ in range(4):
         retired = first_files(lake.log.record(lake.log.head())) if lake.log.head() else []
@@ -70,7 +70,7 @@ def test_rollbacks_go_back_step_by_step_and_reapplies_forward_again(lake: LakeBu
         lake.reapply()
 
 
-def test_a_rollback_to_a_change_may_pass_over_many(lake: LakeBuilder) -> None:
+def test_a_rollback_can_undo_many_changes_at_once(lake: LakeBuilder) -> None:
     for _ in range(5):
         lake.change()
     lake.rollback(to=2)
@@ -81,7 +81,7 @@ def test_a_rollback_to_a_change_may_pass_over_many(lake: LakeBuilder) -> None:
     assert len(lake.visible()) == 2
 
 
-def test_what_is_made_after_a_rollback_is_a_branch_of_its_own(lake: LakeBuilder) -> None:
+def test_a_change_after_a_rollback_starts_a_new_branch(lake: LakeBuilder) -> None:
     lake.change()
     lake.change()
     lake.rollback()
@@ -96,7 +96,7 @@ def test_what_is_made_after_a_rollback_is_a_branch_of_its_own(lake: LakeBuilder)
     assert sorted(lake.visible()) == ["000000000001-00001.parquet", "000000000002-00001.parquet"]
 
 
-def test_a_plan_says_what_it_will_do_and_does_nothing(lake: LakeBuilder) -> None:
+def test_a_plan_describes_its_effect_and_changes_nothing(lake: LakeBuilder) -> None:
     first = lake.change(files=3)
     lake.change(files=1, retired=first_files(first, 2))
     before, objects = lake.visible(), lake.control_keys()
@@ -120,7 +120,7 @@ def test_a_plan_says_what_it_will_do_and_does_nothing(lake: LakeBuilder) -> None
     assert (lake.visible(), lake.control_keys()) == (before, objects)
 
 
-def test_plans_have_one_fingerprint_if_and_only_if_they_do_the_same(lake: LakeBuilder) -> None:
+def test_plans_have_equal_fingerprints_if_and_only_if_they_have_the_same_effect(lake: LakeBuilder) -> None:
     first = lake.change(files=2)
     lake.change(files=1, retired=first_files(first, 1))
     by_default, by_number, to_the_start = (
@@ -136,7 +136,7 @@ def test_plans_have_one_fingerprint_if_and_only_if_they_do_the_same(lake: LakeBu
 
 
 @pytest.mark.parametrize(("to", "problem"), [(2, "no change 2"), (-1, "no change -1"), (7, "no change 7")])
-def test_a_change_that_cannot_be_gone_back_to_is_refused(lake: LakeBuilder, to: int, problem: str) -> None:
+def test_a_rollback_to_an_impossible_change_is_refused(lake: LakeBuilder, to: int, problem: str) -> None:
     lake.change()
     lake.change()
     with pytest.raises(ConfigurationError, match=problem):
@@ -153,7 +153,7 @@ def test_a_table_without_changes_has_nothing_to_undo(lake: LakeBuilder) -> None:
         plan_reapply(lake.log)
 
 
-def test_files_that_are_no_longer_kept_are_a_clear_error_and_nothing_is_changed(lake: LakeBuilder) -> None:
+def test_a_rollback_to_files_that_are_not_retained_is_refused_and_changes_nothing(lake: LakeBuilder) -> None:
     first = lake.change(files=2)
     lake.change(retired=first_files(first))
     path = first_files(first)[0]
@@ -170,7 +170,7 @@ class DiedError(Exception):
     """The run is dead."""
 
 
-def test_a_rollback_that_died_before_publishing_is_finished_by_the_next_run(lake: LakeBuilder) -> None:
+def test_the_next_run_publishes_a_rollback_that_crashed(lake: LakeBuilder) -> None:
     first = lake.change(files=2)
     before = lake.visible()
     lake.change(retired=first_files(first))
@@ -185,7 +185,7 @@ def test_a_rollback_that_died_before_publishing_is_finished_by_the_next_run(lake
     assert lake.visible() == before
 
 
-def test_a_rollback_loses_cleanly_to_a_change_committed_since_it_was_planned(lake: LakeBuilder) -> None:
+def test_a_rollback_is_refused_if_a_change_was_committed_after_its_plan(lake: LakeBuilder) -> None:
     lake.change()
     lake.change()
     plan = plan_rollback(lake.log)
@@ -195,7 +195,7 @@ def test_a_rollback_loses_cleanly_to_a_change_committed_since_it_was_planned(lak
     assert len(lake.visible()) == 3
 
 
-def test_a_publisher_that_wakes_up_late_does_not_retire_what_a_rollback_brought_back(lake: LakeBuilder) -> None:
+def test_a_paused_publisher_does_not_retire_files_restored_by_a_rollback(lake: LakeBuilder) -> None:
     first = lake.change(files=2)
     before = lake.visible()
     record = lake.change(retired=first_files(first))
@@ -204,7 +204,7 @@ def test_a_publisher_that_wakes_up_late_does_not_retire_what_a_rollback_brought_
     assert lake.visible() == before
 
 
-def test_a_takeover_is_passed_over_by_rollback_and_reapply(lake: LakeBuilder) -> None:
+def test_rollback_and_reapply_skip_a_takeover(lake: LakeBuilder) -> None:
     lake.change()
     lake.change()
     take_over(lake.log, "later", 2, "the lease of run x ran out", lake.clock)
@@ -227,7 +227,7 @@ def test_a_run_under_an_older_lease_can_neither_commit_nor_roll_back(lake: LakeB
     assert len(lake.visible()) == 1
 
 
-def test_of_a_takeover_and_a_commit_that_race_for_a_number_both_come_to_an_end(lake: LakeBuilder) -> None:
+def test_a_takeover_that_loses_a_race_to_a_commit_takes_the_next_number(lake: LakeBuilder) -> None:
     lake.change()
     staged = lake.stage()
     put_if_absent = lake.store.put_if_absent
@@ -256,7 +256,7 @@ steps = st.lists(
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps)
-def test_any_way_through_changes_and_rollbacks_shows_what_each_number_showed(
+def test_any_sequence_of_changes_and_rollbacks_restores_the_content_of_each_number(
     steps: list[tuple[Any, ...]],
 ) -> None:
     lake = LakeBuilder(MemoryStore(), ManualClock())
