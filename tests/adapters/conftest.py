@@ -1,4 +1,4 @@
-"""The adapters of each port, by name."""
+"""The adapters of each port, as fixtures."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 
 @pytest.fixture
 def glue(aws: None) -> Iterator[GlueClient]:
-    """A client of Glue with one job that may run three times at once; each look at a run moves it on by one state."""
+    """A Glue client with one job, which allows three concurrent runs. Each `get` of a run advances its state."""
     client = aws_clients.client("glue")
     client.create_job(
         Name=JOB_LOAD_INITIAL,

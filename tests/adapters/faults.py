@@ -1,4 +1,4 @@
-"""A bad network between boto3 and the embedded AWS: requests that do not arrive, answers that do not come back."""
+"""Network faults between boto3 and the embedded AWS: lost requests and lost responses."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class _Body(BytesIO):
 
 
 class Faults:
-    """What happens to the next requests of one operation, or of all; those after the last step go through undisturbed.
+    """Faults for the next requests of one operation, or of all. Requests after the last fault pass.
 
     Attributes:
-        sent: Requests so far, retries included.
+        sent: Number of requests so far, including retries.
     """
 
     def __init__(self, client: BaseClient, operation: str | None = None) -> None:
@@ -34,85 +34,85 @@ class Faults:
         self._before: list[Step | None] = []
         self._after: list[Step | None] = []
         self._ending = f".{operation}" if operation else ""
-        # The embedded AWS answers from a handler of the same event, between these two.
-        events = cast("Any", client.meta.events)  # its stub knows no handlers that answer
-        events.register_first("before-send", self._on_way_there)
-        events.register_last("before-send", self._on_way_back)
+        # The embedded AWS responds from a handler of the same event, between these two.
+        events = cast("Any", client.meta.events)  # its stub lacks handlers that return a response
+        events.register_first("before-send", self._before_send)
+        events.register_last("before-send", self._after_send)
 
-    def _on_way_there(self, request: AWSPreparedRequest, event_name: str, **_: object) -> AWSResponse | None:
+    def _before_send(self, request: AWSPreparedRequest, event_name: str, **_: object) -> AWSResponse | None:
         if not event_name.endswith(self._ending):
             return None
         self.sent += 1
         step = self._before.pop(0) if self._before else None
         return step(request) if step else None
 
-    def _on_way_back(self, request: AWSPreparedRequest, event_name: str, **_: object) -> AWSResponse | None:
+    def _after_send(self, request: AWSPreparedRequest, event_name: str, **_: object) -> AWSResponse | None:
         if not event_name.endswith(self._ending):
             return None
         step = self._after.pop(0) if self._after else None
         return step(request) if step else None
 
     def clear(self) -> None:
-        """Forget the steps that are left."""
+        """Drop the remaining faults."""
         self._before.clear()
         self._after.clear()
 
     def let_through(self, times: int = 1) -> None:
-        """Nothing happens."""
+        """Let requests pass."""
         self._before += [None] * times
         self._after += [None] * times
 
     def before_request(self, step: Callable[[], object]) -> None:
-        """Somebody else does something just before the request arrives."""
+        """Run a step just before the request arrives, as if another caller did."""
 
-        def meanwhile(_: AWSPreparedRequest) -> None:
+        def run_step(_: AWSPreparedRequest) -> None:
             step()
 
-        self._before.append(meanwhile)
+        self._before.append(run_step)
         self._after.append(None)
 
     def lose_request(self, times: int = 1) -> None:
-        """The connection breaks before the service has the request."""
-        self._before += [_break] * times  # the rest of the way is not gone
+        """Break the connection before the service receives the request."""
+        self._before += [_break] * times  # the request goes no further
 
-    def lose_answer(self, times: int = 1) -> None:
-        """The service carries the request out, and the caller waits in vain."""
+    def lose_response(self, times: int = 1) -> None:
+        """Let the service execute the request, and time out waiting for the response."""
         self._before += [None] * times
         self._after += [_time_out] * times
 
-    def lose_answer_after(self, step: Callable[[], object]) -> None:
-        """Somebody else does something just before the request arrives, and its answer gets lost."""
+    def lose_response_after(self, step: Callable[[], object]) -> None:
+        """Run a step just before the request arrives, and lose the response."""
         self.before_request(step)
         self._after[-1] = _time_out
 
-    def replace_answer(self, status: int, code: str) -> None:
-        """The service carries the request out, and the caller gets this error all the same."""
-        self._before.append(lambda request: answer(request, status, error_body(code)))
+    def replace_response(self, status: int, code: str) -> None:
+        """Let the service execute the request, and return this error."""
+        self._before.append(lambda request: response(request, status, error_body(code)))
         self._after.append(None)
 
-    def give_answer(self, status: int, body: bytes) -> None:
-        """The service does not carry the request out, and the caller gets this."""
+    def respond(self, status: int, body: bytes) -> None:
+        """Return this response without executing the request."""
 
-        def turn_away(request: AWSPreparedRequest) -> AWSResponse:
-            request.url = "https://turned-away.invalid/"  # where the embedded AWS has nothing
-            return answer(request, status, body)
+        def refuse_request(request: AWSPreparedRequest) -> AWSResponse:
+            request.url = "https://turned-away.invalid/"  # where the embedded AWS does not listen
+            return response(request, status, body)
 
-        self._before.append(turn_away)
+        self._before.append(refuse_request)
         self._after.append(None)
 
     def refuse(self, status: int, code: str, times: int = 1) -> None:
-        """The service does not carry the request out, and says why."""
+        """Return this error without executing the request."""
         for _ in range(times):
-            self.give_answer(status, error_body(code))
+            self.respond(status, error_body(code))
 
 
-def answer(request: AWSPreparedRequest, status: int, body: bytes) -> AWSResponse:
-    """An answer of a service."""
+def response(request: AWSPreparedRequest, status: int, body: bytes) -> AWSResponse:
+    """A response of a service."""
     return AWSResponse(request.url, status, {}, _Body(body))  # type: ignore[arg-type]  # the stub wants urllib3's
 
 
 def error_body(code: str) -> bytes:
-    """What S3 sends with an error."""
+    """The body of an S3 error."""
     return f"<Error><Code>{code}</Code><Message>made up</Message></Error>".encode()
 
 

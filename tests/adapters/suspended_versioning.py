@@ -1,7 +1,7 @@
-"""Suspended versioning in the embedded AWS, as S3 has it.
+"""Makes suspended versioning in the embedded AWS behave as on S3.
 
-moto 5.2.5 takes a bucket whose versioning is suspended for one that never had any: a PUT or DELETE there throws away
-all versions, and a HEAD of a version is refused. On S3 a PUT or DELETE touches the version `null` alone.
+moto 5.2.5 treats a bucket with suspended versioning like one that never had versioning: a PUT or DELETE discards all
+versions, and it refuses a HEAD of a version. On S3, a PUT or DELETE affects only the version `null`.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/AddingObjectstoVersionSuspendedBuckets.html
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
 """
@@ -19,12 +19,12 @@ SUSPENDED = "Suspended"
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make moto keep S3's rules until the test is over."""
+    """Make moto follow S3's rules until the end of the test."""
     put_object, delete_object = S3Backend.put_object, S3Backend.delete_object
 
     def put(backend: S3Backend, bucket_name: str, key_name: str, *args: Any, **kwargs: Any) -> Any:
         written = put_object(backend, bucket_name, key_name, *args, **kwargs)
-        _take_the_place_of_null(backend.get_bucket(bucket_name), key_name, written)
+        _replace_null_version(backend.get_bucket(bucket_name), key_name, written)
         return written
 
     def delete(
@@ -33,7 +33,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
         outcome = delete_object(backend, bucket_name, key_name, version_id, bypass)
         bucket = backend.get_bucket(bucket_name)
         if version_id is None and key_name in bucket.keys:
-            _take_the_place_of_null(bucket, key_name, bucket.keys[key_name])
+            _replace_null_version(bucket, key_name, bucket.keys[key_name])
         return outcome
 
     monkeypatch.setattr(FakeBucket, "is_versioned", property(lambda bucket: bucket.versioning_status is not None))
@@ -41,8 +41,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(S3Backend, "delete_object", delete)
 
 
-def _take_the_place_of_null(bucket: FakeBucket, key_name: str, newest: Any) -> None:
-    """What has just been written while versioning is suspended becomes the one version `null`."""
+def _replace_null_version(bucket: FakeBucket, key_name: str, newest: Any) -> None:
+    """Make the newest version the only version `null`, if versioning is suspended."""
     if bucket.versioning_status != SUSPENDED:
         return
     newest._version_id = "null"

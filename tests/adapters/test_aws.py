@@ -1,4 +1,4 @@
-"""How clients are set up."""
+"""Creation of AWS clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.adapters.faults import Faults
 
 
 def url_of_a_request(key: str) -> str:
-    """Where a client made now would send a request for an object."""
+    """The URL to which a new client would send a request for an object."""
     client = aws_clients.client("s3")
     return client.generate_presigned_url("get_object", Params={"Bucket": "lake", "Key": key}).split("?")[0]
 

@@ -1,4 +1,4 @@
-"""What is particular to the Glue Data Catalog: Hive's words, pages, what others wrote, errors."""
+"""What is specific to the Glue Data Catalog: Hive's terms, pages, additions by others, errors."""
 
 from __future__ import annotations
 
@@ -168,14 +168,14 @@ def test_updates_preserve_users_additions_and_remove_figures_of_crawlers_and_spa
 def test_parameters_overwritten_by_others_are_read_as_unknown(client: GlueClient, catalog: GlueCatalog):
     catalog.create_table("t", replace(TABLE, change=42))
     table = stored(client)
-    spoiled = {"numRows": "many", "cdclake.change": "²", "cdclake.left_out_columns": "{"}
+    invalid = {"numRows": "many", "cdclake.change": "²", "cdclake.left_out_columns": "{"}
     client.update_table(
         DatabaseName="lake",
         TableInput={
             "Name": "t",
             "TableType": table["TableType"],
             "StorageDescriptor": table["StorageDescriptor"],
-            "Parameters": {**table["Parameters"], **spoiled},
+            "Parameters": {**table["Parameters"], **invalid},
         },
     )
     found = catalog.table("t")
@@ -187,13 +187,13 @@ def test_all_pages_of_partitions_are_read(client: GlueClient, catalog: GlueCatal
     def page(shop: str, **more: str) -> bytes:
         return json.dumps({"Partitions": [{"Values": [shop, "2024-03-05"]}], **more}).encode()
 
-    asked: list[Any] = []
-    client.meta.events.register("before-call.glue.GetPartitions", lambda params, **_: asked.append(params["body"]))
+    requests: list[Any] = []
+    client.meta.events.register("before-call.glue.GetPartitions", lambda params, **_: requests.append(params["body"]))
     faults = Faults(client, "GetPartitions")
-    faults.give_answer(200, page("a", NextToken="more"))
-    faults.give_answer(200, page("b"))
+    faults.respond(200, page("a", NextToken="more"))
+    faults.respond(200, page("b"))
     assert [one.values for one in catalog.partitions("t")] == [("a", "2024-03-05"), ("b", "2024-03-05")]
-    assert [json.loads(body).get("NextToken") for body in asked] == [None, "more"]
+    assert [json.loads(body).get("NextToken") for body in requests] == [None, "more"]
 
 
 def test_a_missing_database_is_an_error_that_says_what_to_do(aws: None):
@@ -202,17 +202,17 @@ def test_a_missing_database_is_an_error_that_says_what_to_do(aws: None):
 
 
 def test_a_denied_call_names_the_permissions_and_the_database(client: GlueClient, catalog: GlueCatalog):
-    Faults(client, "GetTable").give_answer(400, b'{"__type": "AccessDeniedException", "Message": "no"}')
-    with pytest.raises(ConfigurationError, match=r"BatchUpdatePartition .* the database lake") as caught:
+    Faults(client, "GetTable").respond(400, b'{"__type": "AccessDeniedException", "Message": "no"}')
+    with pytest.raises(ConfigurationError, match=r"BatchUpdatePartition .* the database lake") as raised:
         catalog.table("t")
-    assert caught.value.details["catalog_table"] == "lake.t"
+    assert raised.value.details["catalog_table"] == "lake.t"
 
 
 def test_a_throttled_call_is_retryable(client: GlueClient):
-    impatient = aws_clients.session().client("glue", config=Config(retries={"total_max_attempts": 1}))
-    Faults(impatient, "GetTable").give_answer(400, b'{"__type": "ThrottlingException", "Message": "Rate exceeded"}')
+    without_retries = aws_clients.session().client("glue", config=Config(retries={"total_max_attempts": 1}))
+    Faults(without_retries, "GetTable").respond(400, b'{"__type": "ThrottlingException", "Message": "Rate exceeded"}')
     with pytest.raises(RetryableError, match="ThrottlingException"):
-        GlueCatalog(impatient, "lake").table("t")
+        GlueCatalog(without_retries, "lake").table("t")
 
 
 def test_an_error_counts_the_refused_partitions_and_names_the_first(catalog: GlueCatalog):
@@ -225,15 +225,15 @@ def test_an_error_counts_the_refused_partitions_and_names_the_first(catalog: Glu
 
 
 def test_updates_create_no_table_versions_in_glue(client: GlueClient, catalog: GlueCatalog):
-    asked: list[Any] = []
-    client.meta.events.register("before-call.glue.UpdateTable", lambda params, **_: asked.append(params["body"]))
+    requests: list[Any] = []
+    client.meta.events.register("before-call.glue.UpdateTable", lambda params, **_: requests.append(params["body"]))
     catalog.create_table("t", TABLE)
     catalog.update_table("t", replace(TABLE, statistics=Statistics(4, 2, 800)))
-    assert [json.loads(body)["SkipArchive"] for body in asked] == [True]
+    assert [json.loads(body)["SkipArchive"] for body in requests] == [True]
 
 
 def test_no_database_is_no_catalog(aws: None):
     assert open_catalog("") is None
-    made = open_catalog("lake")
-    assert made
-    assert made.database == "lake"
+    opened = open_catalog("lake")
+    assert opened
+    assert opened.database == "lake"

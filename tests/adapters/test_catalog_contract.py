@@ -1,4 +1,4 @@
-"""What every catalog does."""
+"""The contract of catalogs, run on all adapters."""
 
 from __future__ import annotations
 

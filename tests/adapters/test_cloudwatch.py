@@ -1,4 +1,4 @@
-"""Metrics as CloudWatch takes them."""
+"""Metrics in CloudWatch's format."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def rows(value: float, table: str, op: str) -> Metric:
     return Metric(Measure.ROWS, value, table, op)
 
 
-def shape(data: list[dict[str, Any]]) -> dict[tuple[str, ...], tuple[float, ...]]:
-    """Name and dimensions of each entry, with its samples, sum, least and most."""
+def statistics_of(data: list[dict[str, Any]]) -> dict[tuple[str, ...], tuple[float, ...]]:
+    """Samples, sum, minimum and maximum of each entry, by name and dimensions."""
     return {
         (entry["MetricName"], *(f"{one['Name']}={one['Value']}" for one in entry["Dimensions"])): tuple(
             entry["StatisticValues"].values()
@@ -30,7 +30,7 @@ def shape(data: list[dict[str, Any]]) -> dict[tuple[str, ...], tuple[float, ...]
 
 def test_a_metric_counts_for_all_tables_and_for_its_own():
     data = list(metric_data([rows(3, "shop.orders", "I"), rows(5, "shop.items", "I")], per_table=True))
-    assert shape(data) == {
+    assert statistics_of(data) == {
         ("Rows", "Op=I"): (2, 8, 3, 5),
         ("Rows", "Table=shop.orders", "Op=I"): (1, 3, 3, 3),
         ("Rows", "Table=shop.items", "Op=I"): (1, 5, 5, 5),
@@ -39,17 +39,17 @@ def test_a_metric_counts_for_all_tables_and_for_its_own():
 
 def test_without_metrics_per_table_entries_do_not_grow_with_tables():
     metrics = [rows(1, f"shop.t{number}", op) for number in range(1000) for op in "IUD"]
-    assert shape(list(metric_data(metrics, per_table=False))) == {
+    assert statistics_of(list(metric_data(metrics, per_table=False))) == {
         ("Rows", f"Op={op}"): (1000, 1000, 1, 1) for op in "IUD"
     }
 
 
 def test_a_metric_without_a_table_is_sent_once():
-    assert shape(list(metric_data([Metric(Measure.TABLES, 7)], per_table=True))) == {("Tables",): (1, 7, 7, 7)}
+    assert statistics_of(list(metric_data([Metric(Measure.TABLES, 7)], per_table=True))) == {("Tables",): (1, 7, 7, 7)}
 
 
 class Requests:
-    """Keeps what it is sent; refuses requests in between."""
+    """Records the sizes of requests, and refuses some of them."""
 
     def __init__(self, *refused: int) -> None:
         self.sizes: list[int] = []
@@ -80,6 +80,6 @@ def test_refused_metrics_are_logged_and_the_others_are_sent(caplog: pytest.LogCa
 @pytest.mark.parametrize(("per_table", "names"), [("true", {(), ("Table",)}), ("false", {()})])
 def test_cloudwatch_receives_the_metrics(aws: None, per_table: str, names: set[tuple[str, ...]]):
     cloudwatch_metrics(per_table).put([Metric(Measure.LAG_SECONDS, 90.5, "shop.orders")])
-    kept = boto3.client("cloudwatch").list_metrics(Namespace="cdclake")["Metrics"]
-    assert {metric["MetricName"] for metric in kept} == {"LagSeconds"}
-    assert {tuple(dimension["Name"] for dimension in metric["Dimensions"]) for metric in kept} == names
+    stored = boto3.client("cloudwatch").list_metrics(Namespace="cdclake")["Metrics"]
+    assert {metric["MetricName"] for metric in stored} == {"LagSeconds"}
+    assert {tuple(dimension["Name"] for dimension in metric["Dimensions"]) for metric in stored} == names

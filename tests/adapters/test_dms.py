@@ -1,4 +1,4 @@
-"""DMS tells how far its tasks are."""
+"""Table states and settings of DMS tasks."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def dms() -> Iterator[Stubber]:
         stubber.assert_no_pending_responses()
 
 
-def answer(*tables: tuple[str, str, str], marker: str = "") -> dict[str, object]:
+def response(*tables: tuple[str, str, str], marker: str = "") -> dict[str, object]:
     statistics = [{"SchemaName": schema, "TableName": table, "TableState": state} for schema, table, state in tables]
     return {"TableStatistics": statistics, **({"Marker": marker} if marker else {})}
 
 
 def test_all_pages_of_a_task_are_read_once_and_names_compared_without_case(dms: Stubber):
-    asked = {"ReplicationTaskArn": TASK, "MaxRecords": PAGE_TABLES}
-    dms.add_response("describe_table_statistics", answer(("SHOP", "ORDERS", "Full load"), marker="next"), asked)
-    last = answer(("shop", "items", "Table completed"))
-    dms.add_response("describe_table_statistics", last, {**asked, "Marker": "next"})
+    request = {"ReplicationTaskArn": TASK, "MaxRecords": PAGE_TABLES}
+    dms.add_response("describe_table_statistics", response(("SHOP", "ORDERS", "Full load"), marker="next"), request)
+    last = response(("shop", "items", "Table completed"))
+    dms.add_response("describe_table_statistics", last, {**request, "Marker": "next"})
     statistics = DmsStatistics(lambda: dms.client)
     assert statistics.table_state(TASK, TableName("shop", "orders")) == "Full load"
     assert statistics.table_state(TASK, TableName("shop", "items")) == "Table completed"
@@ -47,24 +47,24 @@ def test_all_pages_of_a_task_are_read_once_and_names_compared_without_case(dms: 
 )
 def test_a_missing_or_forbidden_task_is_an_error_with_a_remedy(dms: Stubber, code: str, remedy: str):
     dms.add_client_error("describe_table_statistics", code)
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as raised:
         DmsStatistics(lambda: dms.client).table_state(TASK, TableName("shop", "orders"))
-    assert remedy in caught.value.remedy
-    assert caught.value.details["task"] == TASK
+    assert remedy in raised.value.remedy
+    assert raised.value.details["task"] == TASK
 
 
-ASKED = {"Filters": [{"Name": "replication-task-arn", "Values": [TASK]}]}
+TASK_REQUEST = {"Filters": [{"Name": "replication-task-arn", "Values": [TASK]}]}
 
 
 def test_the_settings_of_a_task_are_read_by_section(dms: Stubber):
     task = {"ReplicationTaskArn": TASK, "ReplicationTaskSettings": '{"TargetMetadata": {"LobMaxSize": 32}}'}
-    dms.add_response("describe_replication_tasks", {"ReplicationTasks": [task]}, ASKED)
+    dms.add_response("describe_replication_tasks", {"ReplicationTasks": [task]}, TASK_REQUEST)
     assert DmsStatistics(lambda: dms.client).settings(TASK) == {"TargetMetadata": {"LobMaxSize": 32}}
 
 
 def test_the_settings_of_a_missing_task_are_an_error_with_a_remedy(dms: Stubber):
     statistics = DmsStatistics(lambda: dms.client)
-    dms.add_response("describe_replication_tasks", {"ReplicationTasks": []}, ASKED)
+    dms.add_response("describe_replication_tasks", {"ReplicationTasks": []}, TASK_REQUEST)
     with pytest.raises(ConfigurationError, match="The DMS task does not exist"):
         statistics.settings(TASK)
     dms.add_client_error("describe_replication_tasks", "AccessDeniedFault")

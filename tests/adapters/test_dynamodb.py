@@ -93,7 +93,7 @@ def test_a_retry_acquires_the_lease_if_the_response_was_lost(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock
 ) -> None:
     updates = Faults(client, "UpdateItem")
-    updates.lose_answer()
+    updates.lose_response()
     token = registered.acquire_lease(PATH, "a", clock(), 60).token
     assert updates.sent == 2
     assert item(registered)[Attribute.FENCING_TOKEN] == str(token)
@@ -104,7 +104,7 @@ def test_a_retry_releases_the_lease_if_the_response_was_lost(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock
 ) -> None:
     token = registered.acquire_lease(PATH, "a", clock(), 60).token
-    Faults(client, "UpdateItem").lose_answer()
+    Faults(client, "UpdateItem").lose_response()
     assert registered.release_lease(PATH, token, even_if_requested=False)
     assert Attribute.LEASE_HOLDER not in item(registered)
 

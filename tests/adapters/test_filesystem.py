@@ -1,4 +1,4 @@
-"""The lake as pyarrow sees it: the same keys and contents as the object store sees."""
+"""pyarrow sees the same keys and content as the object store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUCKET = "lake-of-tests"
 
 @pytest.fixture
 def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 endpoint with one bucket, found by the AWS SDKs' variables."""
+    """An S3 endpoint with one bucket, set in the AWS SDKs' environment variables."""
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -47,7 +47,7 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.aws)])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Each kind of place that pyarrow opens."""
+    """Each kind of location that pyarrow opens."""
     if request.param == "folder":
         return tmp_path.as_uri()
     request.getfixturevalue("s3_server")

@@ -1,4 +1,4 @@
-"""What is particular to a plain folder: keys that are paths, whole files, other people's files."""
+"""What is specific to folders: keys that are paths, complete files, foreign files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_keys_in_the_folder_of_temporary_files_are_refused(
 def test_no_temporary_file_is_listed_or_left(root: Path) -> None:
     store = FolderStore(root)
     (root / TEMPORARY_FOLDER).mkdir()
-    (root / TEMPORARY_FOLDER / "left by a process that was killed").write_bytes(b"half")
+    (root / TEMPORARY_FOLDER / "leftover of a killed process").write_bytes(b"half")
     store.put("a", b"1")
     store.put_if_absent("a", b"2")
     store.put_if_absent("b", b"2")
@@ -91,7 +91,7 @@ def test_no_temporary_file_is_listed_or_left(root: Path) -> None:
 
 def test_temporary_files_of_killed_processes_are_removed_after_a_day(root: Path) -> None:
     (root / TEMPORARY_FOLDER).mkdir()
-    for name, age_hours in (("left", 25), ("being written", 23)):
+    for name, age_hours in (("leftover", 25), ("being written", 23)):
         path = root / TEMPORARY_FOLDER / name
         path.write_bytes(b"half")
         written = datetime.now(timezone.utc) - timedelta(hours=age_hours)
@@ -156,7 +156,7 @@ def test_a_forbidden_folder_is_an_error_that_says_so(
     store = FolderStore(root)
     store.put("a/b", b"1")
 
-    def forbid(*_: object, **__: object) -> None:  # not by its mode, as root may read everything
+    def forbid(*_: object, **__: object) -> None:  # not by file modes, because root may read everything
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "scandir", forbid)

@@ -36,16 +36,18 @@ def test_too_many_runs_of_a_job_are_no_room(glue: GlueClient) -> None:
 
 def test_a_full_account_is_no_room(glue: GlueClient) -> None:
     body = json.dumps({"__type": "ResourceNumberLimitExceededException", "Message": "no"}).encode()
-    Faults(glue, "StartJobRun").give_answer(400, body)
+    Faults(glue, "StartJobRun").respond(400, body)
     with pytest.raises(NoRoomError, match="quota"):
         GlueJobs(glue).start(JOB_LOAD_INITIAL, {})
 
 
 def test_a_throttled_start_is_no_room(glue: GlueClient) -> None:
-    impatient = aws_clients.session().client("glue", config=Config(retries={"total_max_attempts": 1}))
-    Faults(impatient, "StartJobRun").give_answer(400, b'{"__type": "ThrottlingException", "Message": "Rate exceeded"}')
+    without_retries = aws_clients.session().client("glue", config=Config(retries={"total_max_attempts": 1}))
+    Faults(without_retries, "StartJobRun").respond(
+        400, b'{"__type": "ThrottlingException", "Message": "Rate exceeded"}'
+    )
     with pytest.raises(NoRoomError, match="fewer runs at a time"):
-        GlueJobs(impatient).start(JOB_LOAD_INITIAL, {})
+        GlueJobs(without_retries).start(JOB_LOAD_INITIAL, {})
 
 
 def test_a_missing_job_is_an_error_that_says_what_to_do(glue: GlueClient) -> None:
@@ -65,11 +67,11 @@ MEANINGS = {
 @pytest.mark.parametrize("word", sorted(get_args(JobRunStateType)))
 def test_every_state_of_the_service_has_a_meaning(glue: GlueClient, word: str) -> None:
     run = {"JobRun": {"Id": "jr_1", "JobRunState": word, "ErrorMessage": "why"}}
-    Faults(glue, "GetJobRun").give_answer(200, json.dumps(run).encode())
+    Faults(glue, "GetJobRun").respond(200, json.dumps(run).encode())
     assert GlueJobs(glue).get(JOB_LOAD_INITIAL, "jr_1") == JobRun("jr_1", MEANINGS[word], word, "why")
 
 
 def test_an_unknown_state_is_neither_success_nor_failure(glue: GlueClient) -> None:
-    Faults(glue, "GetJobRun").give_answer(200, b'{"JobRun": {"Id": "jr_1", "JobRunState": "DREAMING"}}')
+    Faults(glue, "GetJobRun").respond(200, b'{"JobRun": {"Id": "jr_1", "JobRunState": "DREAMING"}}')
     with pytest.raises(JobRunError, match="DREAMING"):
         GlueJobs(glue).get(JOB_LOAD_INITIAL, "jr_1")

@@ -1,4 +1,4 @@
-"""What every job runner does, run on all of them."""
+"""The contract of job runners, run on all adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the in-memory adapters offer to those who test with them."""
+"""What is specific to the adapters in memory."""
 
 from __future__ import annotations
 

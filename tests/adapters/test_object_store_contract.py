@@ -1,4 +1,4 @@
-"""What every object store does, run on all of them."""
+"""The contract of object stores, run on all adapters."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_list_folders_returns_each_folder_once_by_name(store: ObjectStore) -> No
 
 def test_a_folder_is_gone_with_its_last_object(store: ObjectStore, request: pytest.FixtureRequest) -> None:
     if request.node.callspec.params["store"] in {"versioned_s3", "suspended_s3"}:
-        reason = "moto goes on listing the folders of deleted objects in a bucket with versions; S3 does not"
+        reason = "moto still lists the folders of deleted objects in a versioned bucket; S3 does not"
         request.applymarker(pytest.mark.xfail(reason=reason))
     fill(store, "raw/s/t/1")
     store.delete(["raw/s/t/1"])

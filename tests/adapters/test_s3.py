@@ -1,4 +1,4 @@
-"""What is particular to S3: lost answers, refusals, versions, large objects."""
+"""What is specific to S3: lost responses, refusals, large objects."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ KEY = "changes/000000000001.json"
 
 
 @pytest.fixture
-def impatient(s3: S3Client) -> S3Client:
-    """A client that sends every request once, so that a test says what becomes of each."""
+def without_retries(s3: S3Client) -> S3Client:
+    """A client that never retries, so that a test controls each request."""
     return aws_clients.session().client("s3", config=Config(retries={"total_max_attempts": 1}))
 
 
 @pytest.fixture
-def puts(impatient: S3Client) -> Faults:
-    return Faults(impatient, "PutObject")
+def puts(without_retries: S3Client) -> Faults:
+    return Faults(without_retries, "PutObject")
 
 
 @pytest.fixture
-def store(impatient: S3Client) -> S3Store:
-    return S3Store(impatient, BUCKET, sleep=lambda seconds: None)
+def store(without_retries: S3Client) -> S3Store:
+    return S3Store(without_retries, BUCKET, sleep=lambda seconds: None)
 
 
 def content(client: S3Client, key: str = KEY) -> bytes:
@@ -42,7 +42,7 @@ def content(client: S3Client, key: str = KEY) -> bytes:
 
 
 def test_a_lost_response_of_a_successful_write_is_a_success(store: S3Store, puts: Faults, s3: S3Client) -> None:
-    puts.lose_answer()
+    puts.lose_response()
     assert store.put_if_absent(KEY, b"mine")
     assert puts.sent == 1
     assert content(s3) == b"mine"
@@ -50,14 +50,14 @@ def test_a_lost_response_of_a_successful_write_is_a_success(store: S3Store, puts
 
 def test_botocores_retry_recognizes_its_own_first_write(s3: S3Client) -> None:
     puts = Faults(s3, "PutObject")
-    puts.lose_answer()
+    puts.lose_response()
     assert S3Store(s3, BUCKET).put_if_absent(KEY, b"mine")
     assert puts.sent == 2
     assert content(s3) == b"mine"
 
 
 def test_a_server_error_after_the_write_is_a_success(store: S3Store, puts: Faults, s3: S3Client) -> None:
-    puts.replace_answer(500, "InternalError")
+    puts.replace_response(500, "InternalError")
     assert store.put_if_absent(KEY, b"mine")
     assert content(s3) == b"mine"
 
@@ -71,13 +71,13 @@ def test_a_lost_request_is_retried(store: S3Store, puts: Faults, s3: S3Client) -
 
 def test_a_lost_response_of_a_write_that_came_second_is_a_refusal(store: S3Store, puts: Faults, s3: S3Client) -> None:
     other = S3Store(s3, BUCKET)
-    puts.lose_answer_after(lambda: other.put_if_absent(KEY, b"theirs"))
+    puts.lose_response_after(lambda: other.put_if_absent(KEY, b"theirs"))
     assert not store.put_if_absent(KEY, b"mine")
     assert content(s3) == b"theirs"
 
 
 def test_equal_content_of_another_writer_is_a_refusal(store: S3Store, puts: Faults, s3: S3Client) -> None:
-    puts.lose_answer_after(lambda: s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"same"))
+    puts.lose_response_after(lambda: s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"same"))
     assert not store.put_if_absent(KEY, b"same")
 
 
@@ -96,16 +96,16 @@ def test_a_conflict_with_a_finished_write_is_a_refusal(store: S3Store, puts: Fau
 
 
 def test_an_error_after_a_lost_response_does_not_hide_the_write(store: S3Store, puts: Faults, s3: S3Client) -> None:
-    """As when the credentials expire between two tries."""
+    """For example, the credentials expire between two attempts."""
     heads = Faults(store._client, "HeadObject")
-    heads.refuse(404, "NoSuchKey")  # not there yet when first looked for
-    puts.lose_answer()
+    heads.refuse(404, "NoSuchKey")  # not visible yet at the first check
+    puts.lose_response()
     puts.refuse(403, "ExpiredToken")
     assert store.put_if_absent(KEY, b"mine")
 
 
 def test_a_permanently_lost_response_is_an_unknown_outcome(store: S3Store, puts: Faults, s3: S3Client) -> None:
-    puts.lose_answer()
+    puts.lose_response()
     Faults(store._client, "HeadObject").lose_request()
     with pytest.raises(CommitStateUnknownError, match=KEY) as raised:
         store.put_if_absent(KEY, b"mine")
@@ -174,7 +174,7 @@ def test_other_errors_contain_the_services_error_code(store: S3Store) -> None:
 @pytest.mark.parametrize(("code", "kind"), [("AccessDenied", ConfigurationError), ("InternalError", RetryableError)])
 def test_a_key_that_was_not_deleted_is_an_error(store: S3Store, code: str, kind: type[CdclakeError]) -> None:
     body = f"<DeleteResult><Error><Key>a</Key><Code>{code}</Code><Message>no</Message></Error></DeleteResult>".encode()
-    Faults(store._client, "DeleteObjects").give_answer(200, body)
+    Faults(store._client, "DeleteObjects").respond(200, body)
     with pytest.raises(kind, match=f"{code}.*file a"):
         store.delete(["a", "b"])
 

@@ -1,4 +1,4 @@
-"""Retire and its undo on S3, however the bucket keeps versions and whenever that changes; and on a bad network."""
+"""Retiring and restoring on S3, with any versioning at any time, and with network errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ NEVER, ENABLED, SUSPENDED = "never versioned", "Enabled", "Suspended"
 HISTORIES = [
     history
     for history in product([NEVER, ENABLED, SUSPENDED], repeat=3)
-    if all(after != NEVER or before == NEVER for before, after in zip(history, history[1:]))  # there is no way back
+    if all(
+        after != NEVER or before == NEVER for before, after in zip(history, history[1:])
+    )  # versioning can never be removed
 ]
 Use = Callable[[S3Store], object]
 USES: dict[str, Use] = {
@@ -52,8 +54,8 @@ def store(s3: S3Client) -> S3Store:
 
 
 @pytest.fixture
-def impatient(s3: S3Client) -> S3Client:
-    """A client that sends every request once, so that a test says what becomes of each."""
+def without_retries(s3: S3Client) -> S3Client:
+    """A client that never retries, so that a test controls each request."""
     return aws_clients.session().client("s3", config=Config(retries={"total_max_attempts": 1}))
 
 
@@ -69,8 +71,8 @@ def visible(store: S3Store) -> list[str]:
     return [found.key for found in store.list("")]
 
 
-def everything(client: S3Client) -> list[str]:
-    """Keys of all versions and delete markers, one for each."""
+def all_keys(client: S3Client) -> list[str]:
+    """The keys of all versions and delete markers."""
     listing = client.list_object_versions(Bucket=BUCKET)
     return sorted(entry["Key"] for entry in [*listing.get("Versions", []), *listing.get("DeleteMarkers", [])])
 
@@ -80,7 +82,7 @@ def is_intact(store: S3Store) -> bool:
     return found is not None and sha256(found).digest() == sha256(CONTENT).digest()
 
 
-# However the bucket keeps versions
+# With any versioning
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=" - ".join)
@@ -104,7 +106,7 @@ def test_a_file_can_be_restored_however_versioning_changes(
     assert visible(store) in ([COPY], [COPY, RETIRED])
     store.restore(KEY, RETIRED)
     assert is_intact(store)
-    assert RETIRED not in everything(s3)
+    assert RETIRED not in all_keys(s3)
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=" - ".join)
@@ -118,7 +120,7 @@ def test_nothing_is_left_of_a_discarded_file_however_versioning_changes(
     store.retire(KEY, RETIRED)
     set_versioning(s3, when_discarded)
     store.discard(KEY, RETIRED)
-    assert everything(s3) == []
+    assert all_keys(s3) == []
     assert not store.is_retained(KEY, RETIRED)
 
 
@@ -132,11 +134,11 @@ def test_a_file_with_a_version_is_restored_as_that_version_and_never_copied(
     copies = Faults(s3, "CopyObject")
     store.retire(KEY, RETIRED)
     store.retire(KEY, RETIRED)
-    assert everything(s3) == [KEY, KEY]  # the version and one marker
+    assert all_keys(s3) == [KEY, KEY]  # the version and one marker
     store.restore(KEY, RETIRED)
     assert is_intact(store)
     assert s3.head_object(Bucket=BUCKET, Key=KEY)["VersionId"] == version
-    assert everything(s3) == [KEY]
+    assert all_keys(s3) == [KEY]
     assert copies.sent == 0
 
 
@@ -170,11 +172,11 @@ def test_stacked_delete_markers_are_all_removed(s3: S3Client, store: S3Store) ->
     store.restore(KEY, RETIRED)
     assert s3.head_object(Bucket=BUCKET, Key=KEY)["VersionId"] == version
     assert visible(store) == [KEY]
-    assert everything(s3) == [KEY] + [f"{KEY}0"] * 4
+    assert all_keys(s3) == [KEY] + [f"{KEY}0"] * 4
 
 
 def test_of_two_versions_the_newest_is_restored(s3: S3Client, store: S3Store) -> None:
-    """As when a run and the one that finishes its work have copied the same bytes to a name."""
+    """For example, a run and the run that completed its work copied the same bytes to the key."""
     set_versioning(s3, ENABLED)
     store.put(KEY, CONTENT)
     store.retire(KEY, RETIRED)
@@ -187,21 +189,21 @@ def test_of_two_versions_the_newest_is_restored(s3: S3Client, store: S3Store) ->
     assert s3.head_object(Bucket=BUCKET, Key=KEY)["VersionId"] == newest
     store.retire(KEY, RETIRED)
     store.discard(KEY, RETIRED)
-    assert everything(s3) == [COPY]
+    assert all_keys(s3) == [COPY]
 
 
 def test_a_file_whose_versions_have_expired_is_not_retained(s3: S3Client, store: S3Store) -> None:
     set_versioning(s3, ENABLED)
     version = s3.put_object(Bucket=BUCKET, Key=KEY, Body=CONTENT)["VersionId"]
     store.retire(KEY, RETIRED)
-    s3.delete_object(Bucket=BUCKET, Key=KEY, VersionId=version)  # as the lifecycle rule does
+    s3.delete_object(Bucket=BUCKET, Key=KEY, VersionId=version)  # like the lifecycle rule
     assert not store.is_retained(KEY, RETIRED)
     for use in (USES["restore"], USES["copy_retained"]):
         with pytest.raises(IntegrityError, match="neither in the table") as raised:
             use(store)
         assert raised.value.details == {"bucket": BUCKET, "file": KEY}
     store.discard(KEY, RETIRED)
-    assert everything(s3) == []
+    assert all_keys(s3) == []
 
 
 def test_versions_are_listed_through_all_pages_and_no_further(
@@ -223,7 +225,7 @@ def test_versions_are_listed_through_all_pages_and_no_further(
     assert versions_of(s3, BUCKET, KEY) == (KEY, True, [version], [])
     store.retire(KEY, RETIRED)
     store.discard(KEY, RETIRED)
-    assert KEY not in everything(s3)
+    assert KEY not in all_keys(s3)
     assert len(visible(store)) == 20
 
 
@@ -253,28 +255,28 @@ def test_a_large_retired_file_is_copied_in_parts(
     assert store.get(KEY) == data
 
 
-# When a run dies, or others do the same
+# With crashes and concurrent callers
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
 @pytest.mark.parametrize("name", USES)
 @pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
 def test_a_crash_at_any_request_loses_nothing_and_the_call_can_be_repeated(
-    s3: S3Client, store: S3Store, impatient: S3Client, status: str, name: str, lost: str
+    s3: S3Client, store: S3Store, without_retries: S3Client, status: str, name: str, lost: str
 ) -> None:
     set_versioning(s3, status)
-    network, deaths = Faults(impatient), 0
+    network, crashes = Faults(without_retries), 0
     for requests in count():
         store.put(KEY, CONTENT)
         if name != "retire":
             store.retire(KEY, RETIRED)
         network.clear()
         network.let_through(requests)
-        network.lose_request() if lost == "request" else network.lose_answer()
+        network.lose_request() if lost == "request" else network.lose_response()
         try:
-            USES[name](S3Store(impatient, BUCKET))
+            USES[name](S3Store(without_retries, BUCKET))
         except RetryableError:
-            deaths += 1
+            crashes += 1
             assert name == "discard" or store.is_retained(KEY, RETIRED)
             assert name != "discard" or KEY not in visible(store)
             USES[name](store)
@@ -285,16 +287,16 @@ def test_a_crash_at_any_request_loses_nothing_and_the_call_can_be_repeated(
         store.discard(KEY, RETIRED)
         store.delete([KEY, COPY])
         assert name == "is_retained" or visible(store) == []
-    assert deaths == requests
+    assert crashes == requests
 
 
 def _check_outcome(name: str, s3: S3Client, store: S3Store) -> None:
     if name == "restore":
         assert visible(store) == [KEY]
-        assert RETIRED not in everything(s3)
+        assert RETIRED not in all_keys(s3)
         assert is_intact(store)
     elif name == "discard":
-        assert not {KEY, RETIRED}.intersection(everything(s3))
+        assert not {KEY, RETIRED}.intersection(all_keys(s3))
     else:
         assert KEY not in visible(store)
         assert store.is_retained(KEY, RETIRED)
@@ -304,22 +306,22 @@ def _check_outcome(name: str, s3: S3Client, store: S3Store) -> None:
 @pytest.mark.parametrize("name", ["retire", "restore", "discard"])
 @pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
 def test_another_caller_may_do_the_same_before_any_request(
-    s3: S3Client, store: S3Store, impatient: S3Client, status: str, name: str
+    s3: S3Client, store: S3Store, without_retries: S3Client, status: str, name: str
 ) -> None:
     set_versioning(s3, status)
-    slow = Faults(impatient)
+    network = Faults(without_retries)
     for requests in count():
         store.put(KEY, CONTENT)
         if name != "retire":
             store.retire(KEY, RETIRED)
-        slow.clear()
-        slow.let_through(requests)
-        slow.before_request(lambda: USES[name](store))
-        USES[name](S3Store(impatient, BUCKET))
+        network.clear()
+        network.let_through(requests)
+        network.before_request(lambda: USES[name](store))
+        USES[name](S3Store(without_retries, BUCKET))
         _check_outcome(name, s3, store)
-        if requests >= slow.sent:
+        if requests >= network.sent:
             break
-        slow.sent = 0
+        network.sent = 0
         store.delete([KEY])
         store.discard(KEY, RETIRED)
     assert requests >= 2
@@ -328,22 +330,22 @@ def test_another_caller_may_do_the_same_before_any_request(
 @pytest.mark.parametrize("move", ["retire", "restore"])
 @pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
 def test_another_caller_may_retire_or_restore_a_file_before_any_request_of_a_copy(
-    s3: S3Client, store: S3Store, impatient: S3Client, status: str, move: str
+    s3: S3Client, store: S3Store, without_retries: S3Client, status: str, move: str
 ) -> None:
     set_versioning(s3, status)
-    slow = Faults(impatient)
+    network = Faults(without_retries)
     for requests in count():
         store.put(KEY, CONTENT)
         if move == "restore":
             store.retire(KEY, RETIRED)
-        slow.clear()
-        slow.let_through(requests)
-        slow.before_request(lambda: USES[move](store))
-        USES["copy_retained"](S3Store(impatient, BUCKET))
+        network.clear()
+        network.let_through(requests)
+        network.before_request(lambda: USES[move](store))
+        USES["copy_retained"](S3Store(without_retries, BUCKET))
         assert store.get(COPY) == CONTENT
-        if requests >= slow.sent:
+        if requests >= network.sent:
             break
-        slow.sent = 0
+        network.sent = 0
         store.delete([KEY, COPY])
         store.discard(KEY, RETIRED)
     assert requests >= 3
@@ -360,10 +362,10 @@ def test_a_restore_that_crashed_before_deleting_the_copy_is_completed(s3: S3Clie
 def test_a_restored_file_that_is_not_live_is_an_error_and_stays_retained(s3: S3Client, store: S3Store) -> None:
     store.put(KEY, CONTENT)
     set_versioning(s3, ENABLED)
-    store.retire(KEY, RETIRED)  # it has no version id of its own, so a copy is kept as well
-    looks = Faults(s3, "HeadObject")
-    looks.let_through()
-    looks.before_request(lambda: s3.delete_object(Bucket=BUCKET, Key=KEY))
+    store.retire(KEY, RETIRED)  # it has no version id, so there is a copy too
+    heads = Faults(s3, "HeadObject")
+    heads.let_through()
+    heads.before_request(lambda: s3.delete_object(Bucket=BUCKET, Key=KEY))
     with pytest.raises(IntegrityError, match="is not in the table's folder"):
         store.restore(KEY, RETIRED)
     assert visible(store) == [RETIRED]
@@ -373,21 +375,21 @@ def test_a_restored_file_that_is_not_live_is_an_error_and_stays_retained(s3: S3C
 
 
 def test_a_discard_that_fails_halfway_does_not_make_the_file_live(
-    s3: S3Client, store: S3Store, impatient: S3Client
+    s3: S3Client, store: S3Store, without_retries: S3Client
 ) -> None:
     set_versioning(s3, ENABLED)
     store.put(KEY, CONTENT)
     store.retire(KEY, RETIRED)
     for refused in range(2):
-        deletes = Faults(impatient, "DeleteObjects")
+        deletes = Faults(without_retries, "DeleteObjects")
         deletes.let_through(refused)
         deletes.refuse(403, "AccessDenied")
         with pytest.raises(ConfigurationError, match="s3:DeleteObjectVersion"):
-            USES["discard"](S3Store(impatient, BUCKET))
+            USES["discard"](S3Store(without_retries, BUCKET))
         assert visible(store) == []
         deletes.clear()
     store.discard(KEY, RETIRED)
-    assert everything(s3) == []
+    assert all_keys(s3) == []
 
 
 @pytest.mark.parametrize(("code", "kind"), [("AccessDenied", ConfigurationError), ("InternalError", RetryableError)])
@@ -398,7 +400,7 @@ def test_a_version_that_was_not_deleted_is_an_error(
     store.put(KEY, CONTENT)
     store.retire(KEY, RETIRED)
     body = f"<DeleteResult><Error><Key>{KEY}</Key><Code>{code}</Code><Message>no</Message></Error></DeleteResult>"
-    Faults(s3, "DeleteObjects").give_answer(200, body.encode())
+    Faults(s3, "DeleteObjects").respond(200, body.encode())
     with pytest.raises(kind, match=f"{code}.*file {KEY}"):
         store.restore(KEY, RETIRED)
     assert store.is_retained(KEY, RETIRED)
@@ -418,7 +420,7 @@ def test_purging_deletes_all_noncurrent_versions(store: S3Store, s3: S3Client) -
         store.put("table/3", content)
     store.delete(["table/2", "table/3"])
     assert store.purge("table/", lambda key: key == "table/3") == 2 + 3
-    assert everything(s3) == ["table/1", *["table/3"] * 4]
+    assert all_keys(s3) == ["table/1", *["table/3"] * 4]
     assert visible(store) == ["table/1"]
     assert store.get("table/1") == b"third"
 
@@ -441,4 +443,4 @@ def test_no_old_data_reappears_while_versions_are_purged(
     monkeypatch.setattr(s3, "delete_objects", watched)
     assert store.purge("table/", lambda _: False) == 5
     assert seen == [[]] * 10
-    assert everything(s3) == []
+    assert all_keys(s3) == []

@@ -1,4 +1,4 @@
-"""What every state store does, run on all of them."""
+"""The contract of state stores, run on all adapters."""
 
 from __future__ import annotations
 
@@ -180,11 +180,11 @@ def test_a_free_lease_leaves_only_the_token(registered: StateStore, clock: Manua
 
 def test_every_lease_has_a_greater_token(registered: StateStore, clock: ManualClock) -> None:
     tokens = []
-    for holder in ("a", "b", "b", "a"):  # the second b asks again, as if it had no answer
+    for holder in ("a", "b", "b", "a"):  # the second b repeats its request, as if the response was lost
         tokens.append(registered.acquire_lease(PATH, holder, clock(), 60).token)
         if len(tokens) != 2:
             registered.release_lease(PATH, tokens[-1], even_if_requested=True)
-    for _ in range(10):  # past 9, where the order of texts and of numbers part
+    for _ in range(10):  # past 9, where text order and number order differ
         clock.advance(61)
         tokens.append(registered.acquire_lease(PATH, str(len(tokens)), clock(), 60).token)
     assert tokens == sorted(set(tokens))
@@ -316,7 +316,7 @@ def test_a_forced_release_leaves_the_request_pending(registered: StateStore, clo
 
 
 def test_no_request_is_lost_between_a_release_and_a_racing_request(registered: StateStore, clock: ManualClock) -> None:
-    """Either the holder is told to look again, or the one who asks finds the lease free for the run it starts."""
+    """Either the holder keeps the lease and lists again, or the requester finds the lease free for its run."""
     for _ in range(30):
         token = registered.acquire_lease(PATH, "holder", clock(), 60).token
         registered.clear_request(PATH)

@@ -1,4 +1,4 @@
-"""From a written place to a store."""
+"""Locations and the stores that they open."""
 
 from __future__ import annotations
 

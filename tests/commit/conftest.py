@@ -1,4 +1,4 @@
-"""Small lake tables on each kind of object store."""
+"""A lake table on each kind of object store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clean-up takes what no retained change needs, and nothing else."""
+"""Clean-up deletes what no retained change needs, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def plan(lake: LakeBuilder, retention: timedelta = MONTH) -> CleanUpPlan:
 
 
 def run(lake: LakeBuilder, retention: timedelta = MONTH) -> CleanUpPlan:
-    found = plan(lake, retention)
-    clean_up(lake.log, found)
-    return found
+    cleaned = plan(lake, retention)
+    clean_up(lake.log, cleaned)
+    return cleaned
 
 
 def rewrite_daily(lake: LakeBuilder, days: int) -> None:
-    """One change a day, each of which replaces the table's only file."""
+    """Make one change per day, each replacing the table's only file."""
     for _ in range(days):
         lake.change(retired=[file.path for file in lake.snapshot.files], tombstones=1)
         lake.clock.advance(DAY_SECONDS)
@@ -40,10 +40,10 @@ def rewrite_daily(lake: LakeBuilder, days: int) -> None:
 
 def test_a_rollback_can_reach_the_changes_within_the_retention_time_and_none_before(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
-    found = run(lake, timedelta(days=3))
-    assert found.first_retained == 4  # committed just three days ago
-    assert found.data_files == tuple(LAYOUT.data_path(number, 1, (), ()) for number in (1, 2, 3))
-    assert len(found.snapshots) == len(found.tombstones) == 3
+    cleaned = run(lake, timedelta(days=3))
+    assert cleaned.first_retained == 4  # committed exactly three days ago
+    assert cleaned.data_files == tuple(LAYOUT.data_path(number, 1, (), ()) for number in (1, 2, 3))
+    assert len(cleaned.snapshots) == len(cleaned.tombstones) == 3
     assert lake.log.first_retained() == 4
     for number in (5, 4):
         lake.rollback(to=number)
@@ -52,7 +52,7 @@ def test_a_rollback_can_reach_the_changes_within_the_retention_time_and_none_bef
         plan_rollback(lake.log, 3)
     with pytest.raises(PastRetentionError):
         plan_rollback(lake.log)
-    assert lake.log.record(1).change == 1  # the history itself stays
+    assert lake.log.record(1).change == 1  # change records stay
 
 
 def test_the_current_table_is_kept_however_old_it_is(lake: LakeBuilder) -> None:
@@ -72,13 +72,13 @@ def test_a_second_clean_up_finds_nothing(lake: LakeBuilder) -> None:
 
 def test_the_next_clean_up_finishes_one_that_crashed(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
-    found = plan(lake, timedelta(days=2))
-    lake.log.mark_first_retained(found.first_retained)
-    path = found.data_files[0]
+    cleaned = plan(lake, timedelta(days=2))
+    lake.log.mark_first_retained(cleaned.first_retained)
+    path = cleaned.data_files[0]
     lake.store.discard(LAYOUT.data_key(path), LAYOUT.retired_key(path))
-    lake.store.delete([found.snapshots[0]])
+    lake.store.delete([cleaned.snapshots[0]])
     run(lake, timedelta(days=2))
-    for path in found.data_files:
+    for path in cleaned.data_files:
         assert not lake.store.is_retained(LAYOUT.data_key(path), LAYOUT.retired_key(path))
     assert plan(lake, timedelta(days=2)).count == 0
 
@@ -86,8 +86,8 @@ def test_the_next_clean_up_finishes_one_that_crashed(lake: LakeBuilder) -> None:
 def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 5)
     before = lake.control_keys(), lake.visible()
-    found = plan(lake, timedelta(days=2))
-    assert found.to_json() == {
+    cleaned = plan(lake, timedelta(days=2))
+    assert cleaned.to_json() == {
         "first_retained": 4,
         "data_files": 3,
         "snapshots": 3,
@@ -112,27 +112,27 @@ def test_a_file_restored_by_a_rollback_is_kept(lake: LakeBuilder) -> None:
     visible = lake.visible()
     lake.clock.advance(40 * DAY_SECONDS)
     lake.change()
-    found = run(lake)
-    assert found.first_retained == 4
-    assert found.data_files == tuple(LAYOUT.data_path(number, 1, (), ()) for number in (2, 3))
-    assert lake.snapshot.tombstones[0].key not in found.tombstones
+    cleaned = run(lake)
+    assert cleaned.first_retained == 4
+    assert cleaned.data_files == tuple(LAYOUT.data_path(number, 1, (), ()) for number in (2, 3))
+    assert lake.snapshot.tombstones[0].key not in cleaned.tombstones
     lake.rollback()
     assert lake.visible() == visible
 
 
 def test_leftovers_of_crashed_runs_are_deleted_and_quarantined_rows_stay(lake: LakeBuilder) -> None:
     kept = lake.change(bad_rows=b"{}", tombstones=1).quarantine
-    lake.stage(run_id="dead", tombstones=1, bad_rows=b"{}")
+    lake.stage(run_id="crashed", tombstones=1, bad_rows=b"{}")
     lake.change(tombstones=1)
-    left = lake.stage(run_id="paused", tombstones=1, bad_rows=b"{}")
+    leftover = lake.stage(run_id="paused", tombstones=1, bad_rows=b"{}")
     assert has_leftovers(lake.log, 2)
     take_over(lake.log, "by-hand", lake.token, "a run had left an unfinished change", lake.clock)
     assert not has_leftovers(lake.log, 3)
     run(lake)
     assert lake.control_keys("staging/") == []
     assert lake.control_keys("quarantine/") == list(kept)
-    assert not [key for key in lake.control_keys() if "dead" in key or "paused" in key]
-    assert lake.store.get(left.snapshot_key) is None
+    assert not [key for key in lake.control_keys() if "crashed" in key or "paused" in key]
+    assert lake.store.get(leftover.snapshot_key) is None
 
 
 def test_copies_made_for_reading_are_deleted_after_a_day(clock: ManualClock) -> None:
@@ -146,7 +146,7 @@ def test_copies_made_for_reading_are_deleted_after_a_day(clock: ManualClock) -> 
 
 
 def test_a_table_without_changes_loses_only_leftovers_of_crashed_runs(lake: LakeBuilder) -> None:
-    lake.stage(run_id="dead")
+    lake.stage(run_id="crashed")
     assert has_leftovers(lake.log, 0)
     assert len(run(lake).staging) == 1
     assert lake.control_keys("staging/") == []
@@ -158,9 +158,9 @@ def test_a_clean_up_paused_past_its_lease_keeps_the_files_of_other_runs(lake: La
     lake.change(tombstones=1, bad_rows=b"{}")
     lake.stage(run_id="at-work", tombstones=1, bad_rows=b"{}")
     before = lake.control_keys()
-    found = plan_clean_up(lake.log, MONTH, lake.clock(), known)
-    clean_up(lake.log, found)
-    assert (found.count, set(before) - set(lake.control_keys())) == (0, set())
+    cleaned = plan_clean_up(lake.log, MONTH, lake.clock(), known)
+    clean_up(lake.log, cleaned)
+    assert (cleaned.count, set(before) - set(lake.control_keys())) == (0, set())
 
 
 steps = st.lists(
@@ -171,7 +171,7 @@ steps = st.lists(
         st.just(("reapply",)),
         st.tuples(st.just("days"), st.integers(1, 20)),
         st.tuples(st.just("clean up"), st.integers(1, 30)),
-        st.just(("dead run",)),
+        st.just(("crashed run",)),
     ),
     max_size=16,
 )
@@ -195,15 +195,15 @@ def test_a_rollback_can_reach_every_retained_change_after_any_history(steps: lis
                 lake.reapply()
             elif step[0] == "days":
                 lake.clock.advance(step[1] * DAY_SECONDS)
-            elif step[0] == "dead run":
-                lake.stage(run_id="dead", tombstones=1)
+            elif step[0] == "crashed run":
+                lake.stage(run_id="crashed", tombstones=1)
             else:
                 run(lake, timedelta(days=step[1]))
         shown.setdefault(lake.log.head(), lake.visible())
     head = lake.log.head()
     assert lake.visible() == shown[head]
     for number in range(lake.log.first_retained(), head):
-        with suppress(ConfigurationError):  # the table is so already
+        with suppress(ConfigurationError):  # the table already is
             lake.rollback(to=number)
         assert lake.visible() == shown[number]
         for tombstones in lake.snapshot.tombstones:

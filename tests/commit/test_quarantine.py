@@ -1,4 +1,4 @@
-"""Bad rows of a change are read a page at a time, and no file that is too large."""
+"""Bad rows are read page by page, and listed for as long as the table lacks them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def lake() -> LakeBuilder:
     return lake
 
 
-def with_rows(lake: LakeBuilder, *files: int) -> ChangeRecord:
-    """The last change, as if it had put so many rows aside in each of its files."""
+def with_bad_rows(lake: LakeBuilder, *files: int) -> ChangeRecord:
+    """The last change, with these numbers of bad rows in its quarantine files."""
     keys = [f"{LAYOUT.quarantine_prefix(3, 'run-3')}{number}.jsonl" for number in range(len(files))]
     for key, rows in zip(keys, files):
         lake.store.put(key, "".join(json.dumps({"row": row, "file": key}) + "\n" for row in range(rows)).encode())
@@ -35,7 +35,7 @@ def with_rows(lake: LakeBuilder, *files: int) -> ChangeRecord:
 
 
 def test_changes_with_bad_rows_are_listed_newest_first_without_uncommitted_ones(lake: LakeBuilder) -> None:
-    lake.stage(run_id="dead", bad_rows=b"{}")
+    lake.stage(run_id="crashed", bad_rows=b"{}")
     assert changes_with_bad_rows(lake.log, lake.log.head()) == [3, 2]
 
 
@@ -56,7 +56,7 @@ def test_a_table_without_quarantined_rows_costs_no_read_of_changes() -> None:
 
 
 def test_pages_contain_all_rows_in_file_order(lake: LakeBuilder) -> None:
-    record = with_rows(lake, 3, 0, 4)
+    record = with_bad_rows(lake, 3, 0, 4)
     pages = [read_bad_rows(lake.log, record, skip, 3) for skip in (0, 3, 6, 9)]
     assert [[row["row"] for row in page.rows] for page in pages] == [[0, 1, 2], [0, 1, 2], [3], []]
     assert [page.more for page in pages] == [True, True, False, False]
@@ -66,7 +66,7 @@ def test_pages_contain_all_rows_in_file_order(lake: LakeBuilder) -> None:
 def test_files_that_are_too_large_or_missing_are_named_and_the_others_are_read(
     lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = with_rows(lake, 2, 500, 1)
+    record = with_bad_rows(lake, 2, 500, 1)
     lake.store.delete([record.quarantine[0]])
     monkeypatch.setattr(quarantine, "MAX_FILE_BYTES", 1000)
     page = read_bad_rows(lake.log, record, 0, 10)

@@ -1,4 +1,4 @@
-"""Somebody who lists and reads a table while changes are published."""
+"""A reader lists and reads a table while changes are published."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ FILES, ROWS_PER_FILE, CHANGES = 6, 10, 3
 
 
 def parquet_file(key: str) -> bytes:
-    """Ten rows, and enough bytes that a torn file would show."""
+    """Ten rows, with enough bytes to notice a torn file."""
     sink = BytesIO()
     pq.write_table(pa.table({"id": range(ROWS_PER_FILE), "text": [key * 50] * ROWS_PER_FILE}), sink)
     return sink.getvalue()
 
 
 class Reader(Thread):
-    """Lists the table's folder and reads every file there, again and again.
+    """Repeatedly lists the table's folder and reads every file in it.
 
     Attributes:
-        views: Rows found each time, of the times at which no listed file was gone before it was read.
-        problems: Files that could not be read.
+        views: Number of rows of each listing whose files could all be read.
+        errors: Files that could not be read.
     """
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__()
         self._store = store
-        self._over = Event()
+        self._stopped = Event()
         self.views: list[int] = []
-        self.problems: list[str] = []
+        self.errors: list[str] = []
 
     def run(self) -> None:
-        while not self._over.is_set():
+        while not self._stopped.is_set():
             rows = [self._rows(entry.key) for entry in self._store.list(LAYOUT.table_prefix)]
             if None not in rows:
                 self.views.append(sum(count or 0 for count in rows))
@@ -50,21 +50,21 @@ class Reader(Thread):
     def _rows(self, key: str) -> int | None:
         data = self._store.get(key)
         if data is None:
-            return None  # retired since it was listed
+            return None  # retired after it was listed
         try:
             return int(pq.read_table(BytesIO(data)).num_rows)
         except pa.ArrowInvalid as error:
-            self.problems.append(f"{key}: {error}")
+            self.errors.append(f"{key}: {error}")
             return 0
 
     def wait_for_a_view(self) -> None:
-        """Until the reader has seen the table once more; it may go short of time while others work."""
+        """Wait until the reader has seen the table once more: other threads may leave it little time."""
         seen = len(self.views)
         while len(self.views) == seen and self.is_alive():
             sleep(0.001)
 
-    def end(self) -> None:
-        self._over.set()
+    def stop(self) -> None:
+        self._stopped.set()
         self.join()
 
 
@@ -78,8 +78,8 @@ def test_a_reader_never_sees_a_half_written_file_nor_misses_a_row(store: ObjectS
         lake.rollback()
         lake.reapply()
         reader.wait_for_a_view()
-    reader.end()
-    assert reader.problems == []
+    reader.stop()
+    assert reader.errors == []
     assert len(reader.views) > 1
     assert min(reader.views) >= FILES * ROWS_PER_FILE
     assert max(reader.views) <= 2 * FILES * ROWS_PER_FILE

@@ -1,4 +1,4 @@
-"""Lists of a table's changes: how each stands, however far back the list goes."""
+"""Lists of changes: which are current, undone or retained, in any part of the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lake() -> LakeBuilder:
-    """Five changes, and a sixth that goes back to the third."""
+    """Five changes, and a rollback to the third."""
     lake = LakeBuilder(MemoryStore(), ManualClock())
     for _ in range(5):
         lake.change()
@@ -24,13 +24,13 @@ def lake() -> LakeBuilder:
     return lake
 
 
-def marks(report: LogReport) -> list[tuple[int, bool, bool]]:
+def flags(report: LogReport) -> list[tuple[int, bool, bool]]:
     return [(entry.record.change, entry.current, entry.undone) for entry in report.entries]
 
 
 def test_a_list_of_older_changes_considers_later_rollbacks(lake: LakeBuilder) -> None:
-    assert marks(newest_changes(lake.log, 3, through=5)) == [(3, True, False), (4, False, True), (5, False, True)]
-    assert marks(newest_changes(lake.log, 2, through=2)) == [(1, False, False), (2, False, False)]
+    assert flags(newest_changes(lake.log, 3, through=5)) == [(3, True, False), (4, False, True), (5, False, True)]
+    assert flags(newest_changes(lake.log, 2, through=2)) == [(1, False, False), (2, False, False)]
 
 
 def test_the_parts_of_a_list_equal_the_whole_list(lake: LakeBuilder) -> None:

@@ -11,13 +11,13 @@ from tests.builders import LAYOUT, LakeBuilder
 TABLE = LAYOUT.table_prefix
 
 
-def found(lake: LakeBuilder) -> Differences:
+def differences(lake: LakeBuilder) -> Differences:
     return compare(lake.log, lake.snapshot.files)
 
 
 def test_a_table_as_cdclake_left_it_has_no_differences(lake: LakeBuilder) -> None:
     lake.change(files=3)
-    assert not found(lake)
+    assert not differences(lake)
     check_files(lake.log, lake.snapshot)
 
 
@@ -27,7 +27,7 @@ def test_a_foreign_file_is_named_and_repair_moves_it_away(lake: LakeBuilder) -> 
     lake.store.put(f"{TABLE}day=2024-03-05/part-0.parquet", b"somebody's")
     with pytest.raises(LakeFilesError, match=r"appeared .*day=2024-03-05/part-0.parquet.*cdclake repair shop.orders"):
         check_files(lake.log, lake.snapshot)
-    repair(lake.log, found(lake))
+    repair(lake.log, differences(lake))
     assert lake.visible() == visible
     assert lake.store.get(LAYOUT.foreign_key("day=2024-03-05/part-0.parquet")) == b"somebody's"
 
@@ -42,11 +42,11 @@ def test_a_vanished_file_is_named_and_repair_restores_it_if_it_is_retained(lake:
     lake.change(files=2)
     visible = lake.visible()
     path = min(visible)
-    lake.store.retire(TABLE + path, LAYOUT.retired_key(path))  # as a delete of a versioned bucket keeps it
+    lake.store.retire(TABLE + path, LAYOUT.retired_key(path))  # like a delete in a versioned bucket
     with pytest.raises(LakeFilesError, match=f"vanished .*{path}.*cdclake repair shop.orders"):
         check_files(lake.log, lake.snapshot)
     check_files(lake.log, lake.snapshot, reloads=True)
-    repair(lake.log, found(lake))
+    repair(lake.log, differences(lake))
     assert lake.visible() == visible
 
 
@@ -56,7 +56,7 @@ def test_a_vanished_file_that_is_not_retained_stays_an_error(lake: LakeBuilder) 
     lake.store.retire(TABLE + path, LAYOUT.retired_key(path))
     lake.store.discard(TABLE + path, LAYOUT.retired_key(path))
     with pytest.raises(IntegrityError, match=path):
-        repair(lake.log, found(lake))
+        repair(lake.log, differences(lake))
 
 
 def test_an_overwritten_file_is_named_and_not_repaired(lake: LakeBuilder) -> None:
@@ -66,7 +66,7 @@ def test_an_overwritten_file_is_named_and_not_repaired(lake: LakeBuilder) -> Non
     with pytest.raises(LakeFilesError, match=f"overwritten: {path}"):
         check_files(lake.log, lake.snapshot)
     with pytest.raises(LakeFilesError, match=f"overwritten: {path}"):
-        repair(lake.log, found(lake))
+        repair(lake.log, differences(lake))
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_an_overwritten_file_is_named_and_not_repaired(lake: LakeBuilder) -> Non
 def test_files_that_readers_ignore_are_not_foreign(lake: LakeBuilder, name: str) -> None:
     lake.change()
     lake.store.put(TABLE + name, b"")
-    assert not found(lake)
+    assert not differences(lake)
 
 
 def test_the_folder_of_a_partition_column_with_a_leading_underscore_is_read(lake: LakeBuilder) -> None:
     lake.change()
     lake.store.put(f"{TABLE}_day=1/part-0.parquet", b"")
-    assert found(lake).foreign == ("_day=1/part-0.parquet",)
+    assert differences(lake).foreign == ("_day=1/part-0.parquet",)
 
 
 def test_an_error_names_three_files_and_counts_the_rest(lake: LakeBuilder) -> None:

@@ -35,9 +35,9 @@ def test_a_rollback_restores_the_same_files_and_a_reapply_the_later_ones(lake: L
         undone = lake.rollback()
         assert lake.visible() == before
         assert (undone.kind, undone.as_of, undone.content_change) == (ChangeKind.ROLLBACK, 1, 1)
-        done_again = lake.reapply()
+        reapplied = lake.reapply()
         assert lake.visible() == after
-        assert (done_again.kind, done_again.as_of) == (ChangeKind.REAPPLY, 2)
+        assert (reapplied.kind, reapplied.as_of) == (ChangeKind.REAPPLY, 2)
     assert lake.log.head() == 8
     assert lake.control_keys("staging/") == []
 
@@ -58,14 +58,14 @@ def test_rollbacks_undo_change_by_change_and_reapplies_bring_them_back(lake: Lak
         retired = first_files(lake.log.record(lake.log.head())) if lake.log.head() else []
         lake.change(files=2, retired=retired)
         states.append(lake.visible())
-    for was in (3, 2, 1, 0):
+    for change in (3, 2, 1, 0):
         lake.rollback()
-        assert lake.visible() == states[was]
+        assert lake.visible() == states[change]
     with pytest.raises(ConfigurationError, match="no change to undo"):
         lake.rollback()
-    for now in (1, 2, 3, 4):
+    for change in (1, 2, 3, 4):
         lake.reapply()
-        assert lake.visible() == states[now]
+        assert lake.visible() == states[change]
     with pytest.raises(ConfigurationError, match="no change to reapply"):
         lake.reapply()
 
@@ -77,7 +77,7 @@ def test_a_rollback_can_undo_many_changes_at_once(lake: LakeBuilder) -> None:
     assert len(lake.visible()) == 2
     lake.reapply()
     assert len(lake.visible()) == 3
-    lake.rollback(to=6)  # the rollback itself can be gone back to, by its number
+    lake.rollback(to=6)  # a rollback can be rolled back to as well
     assert len(lake.visible()) == 2
 
 
@@ -92,7 +92,7 @@ def test_a_change_after_a_rollback_starts_a_new_branch(lake: LakeBuilder) -> Non
     assert content_change(lake.log, lake.log.head()) == 1
     lake.reapply()
     assert content_change(lake.log, lake.log.head()) == 4
-    lake.rollback(to=2)  # the other branch is still kept
+    lake.rollback(to=2)  # the other branch is still retained
     assert sorted(lake.visible()) == ["000000000001-00001.parquet", "000000000002-00001.parquet"]
 
 
@@ -166,8 +166,8 @@ def test_a_rollback_to_files_that_are_not_retained_is_refused_and_changes_nothin
     assert (lake.visible(), lake.log.head()) == (before, 2)
 
 
-class DiedError(Exception):
-    """The run is dead."""
+class CrashedError(Exception):
+    """The run crashed."""
 
 
 def test_the_next_run_publishes_a_rollback_that_crashed(lake: LakeBuilder) -> None:
@@ -175,12 +175,12 @@ def test_the_next_run_publishes_a_rollback_that_crashed(lake: LakeBuilder) -> No
     before = lake.visible()
     lake.change(retired=first_files(first))
 
-    def die_once_committed() -> None:
+    def crash_once_committed() -> None:
         if lake.log.head() == 3:
-            raise DiedError
+            raise CrashedError
 
-    with pytest.raises(DiedError):
-        lake.apply(plan_rollback(lake.log), die_once_committed)
+    with pytest.raises(CrashedError):
+        lake.apply(plan_rollback(lake.log), crash_once_committed)
     assert roll_forward(lake.log) == 3
     assert lake.visible() == before
 
@@ -200,7 +200,7 @@ def test_a_paused_publisher_does_not_retire_files_restored_by_a_rollback(lake: L
     before = lake.visible()
     record = lake.change(retired=first_files(first))
     lake.rollback()
-    publish(lake.log, record)  # the run that made change 2 was paused in the middle of it
+    publish(lake.log, record)  # the run of change 2 was paused while publishing it
     assert lake.visible() == before
 
 
@@ -232,12 +232,12 @@ def test_a_takeover_that_loses_a_race_to_a_commit_takes_the_next_number(lake: La
     staged = lake.stage()
     put_if_absent = lake.store.put_if_absent
 
-    def quicker(key: str, data: bytes) -> bool:
+    def commit_first(key: str, data: bytes) -> bool:
         lake.store.put_if_absent = put_if_absent  # type: ignore[method-assign]
-        lake.log.commit(staged)  # the paused run wakes up just now
+        lake.log.commit(staged)  # the paused run continues now
         return put_if_absent(key, data)
 
-    lake.store.put_if_absent = quicker  # type: ignore[method-assign]
+    lake.store.put_if_absent = commit_first  # type: ignore[method-assign]
     assert take_over(lake.log, "later", 2, "the lease of run x ran out", lake.clock) == 3
     assert len(lake.visible()) == 2
     assert lake.log.record(2).kind is ChangeKind.INCREMENTAL
