@@ -1,4 +1,4 @@
-"""How many examples a property test draws: enough for every day, or as many as one has time for."""
+"""The number of examples of property tests: a few by default, many for thorough runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SECONDS = 6 * 3600 if THOROUGH else 900
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
-def examples(every_day: int, thorough: int) -> Callable[[Test], Test]:
-    """Settings of a property test that runs the engine, whose examples are long and may draw much."""
-    count = thorough if THOROUGH else every_day
-    drawing = settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+def examples(default: int, thorough: int) -> Callable[[Test], Test]:
+    """Settings of a property test that runs the engine, whose examples are large."""
+    count = thorough if THOROUGH else default
+    configured = settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
     def with_settings(test: Test) -> Test:
-        marked: Test = pytest.mark.slow(pytest.mark.timeout(_SECONDS)(drawing(test)))
-        return marked
+        with_timeout: Test = pytest.mark.slow(pytest.mark.timeout(_SECONDS)(configured(test)))
+        return with_timeout
 
     return with_settings

@@ -1,4 +1,4 @@
-"""Lets the tests import the functions as Lambda does, by their folder below `lambdas/`, and what deploys them."""
+"""Makes the Lambda functions importable by their folders below `lambdas/`, and the infrastructure code."""
 
 from __future__ import annotations
 

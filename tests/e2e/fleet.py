@@ -1,7 +1,7 @@
-"""Many tables with everything that works on them, to see it go wrong and come right.
+"""Simulates an installation with many tables, whose runs may be killed at any call.
 
-DMS writes; events, the function, the Controller and ProcessTable runs go side by side in threads; the Spark jobs' own
-code runs with the engine in this process. Any of the runs may be killed at any call.
+DMS writes files. Events, the Lambda function, the Controller and ProcessTable runs are concurrent, in threads. The code
+of the Spark jobs runs with the engine in this process.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 
 
 class KilledError(BaseException):
-    """The process is gone; nothing may catch this."""
+    """The process was killed; nothing may catch this."""
 
 
 class CallBudget:
-    """So many calls, and then death."""
+    """A number of calls after which a run is killed."""
 
     def __init__(self, calls: int) -> None:
         self._left = calls
@@ -61,22 +61,22 @@ class CallBudget:
 
 
 class KillablePort:
-    """Hands every call on until the budget is over."""
+    """Passes calls on until the budget is spent."""
 
     def __init__(self, port: object, budget: CallBudget) -> None:
         self._port, self._life = port, budget
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             self._life.spend()
-            return getattr(self._port, name)(*given, **named)
+            return getattr(self._port, name)(*arguments, **named)
 
         return call
 
 
 @dataclass
 class SourceTable:
-    """A table of the source database, as DMS writes it."""
+    """A table of the source database, whose files DMS writes."""
 
     path: str
     folder: Path
@@ -88,11 +88,11 @@ class SourceTable:
 
 
 class Fleet(FolderInstallation):
-    """The tables and what works on them.
+    """The installation and its tables.
 
     Attributes:
-        kills_runs: Whether runs are killed now and then.
-        counts: Counts what the fleet has seen.
+        kills_runs: Whether runs are killed at random.
+        counts: Counts kills and batches.
     """
 
     clock: ManualClock
@@ -127,17 +127,17 @@ class Fleet(FolderInstallation):
 
     def _write(self, table: SourceTable, name: str, rows: pa.Table) -> str:
         table.folder.mkdir(parents=True, exist_ok=True)
-        hidden = self.root / f"{uuid4().hex}.parquet"
-        pq.write_table(rows, hidden)
+        temporary = self.root / f"{uuid4().hex}.parquet"
+        pq.write_table(rows, temporary)
         moment = self.clock().timestamp()
-        os.utime(hidden, (moment, moment))
-        hidden.rename(table.folder / name)
+        os.utime(temporary, (moment, moment))
+        temporary.rename(table.folder / name)
         return f"{table.path.partition('/')[2]}{name}"
 
-    # --- what goes on ---
+    # --- triggers ---
 
     def event(self, keys: list[str]) -> None:
-        """S3 tells the function of new files."""
+        """S3 sends the event of new files to the function."""
         moment = self.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         records = [
             {
@@ -148,14 +148,14 @@ class Fleet(FolderInstallation):
             for key in keys
         ]
         dependencies = Dependencies(self.states, self.jobs, PREFIX, JOB_PROCESS_TABLE)
-        self._go(lambda: handle({"Records": records}, dependencies, self.clock()))
+        self._start(lambda: handle({"Records": records}, dependencies, self.clock()))
 
     def run_hourly(self) -> None:
         """The workflow starts the Controller."""
-        self._go(self.run_controller)
+        self._start(self.run_controller)
 
     def wait_until_idle(self) -> None:
-        """Wait until nothing runs any more. What a run died of otherwise than by being killed is raised."""
+        """Wait until nothing runs. Raises unexpected errors of runs."""
         while True:
             with self._lock:
                 futures, self._futures = self._futures, []
@@ -172,7 +172,7 @@ class Fleet(FolderInstallation):
     def close(self) -> None:
         self._pool.shutdown()
 
-    def _go(self, work: Callable[[], object]) -> None:
+    def _start(self, work: Callable[[], object]) -> None:
         with self._lock:
             self._futures.append(self._pool.submit(work))
 
@@ -186,18 +186,18 @@ class Fleet(FolderInstallation):
         run_id = uuid4().hex
         if job == JOB_PROCESS_TABLE:
             self.counts["packs"] += Argument.PATHS in arguments
-            self._go(lambda: self.process(job, arguments, run_id, partial(KillablePort, budget=budget)))
+            self._start(lambda: self.process(job, arguments, run_id, partial(KillablePort, budget=budget)))
             return [JobState.ACTIVE]
         try:
             error = self.run_spark_job(job, arguments, run_id, partial(KillablePort, budget=budget))
         except KilledError:
             self.counts["Spark job killed"] += 1
             error = "The driver was killed"
-        except CdclakeError as problem:
-            error = error_line(problem)
+        except CdclakeError as failure:
+            error = error_line(failure)
         return JobRun("", JobState.FAILED if error else JobState.SUCCEEDED, "FAILED" if error else "SUCCEEDED", error)
 
-    # --- what an operator sees ---
+    # --- results ---
 
     def lake_folder(self, table: SourceTable) -> Path:
         return self.root / LAKE / "shop" / table.folder.name

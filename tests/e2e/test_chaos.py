@@ -1,4 +1,4 @@
-"""Fifty tables, three broken in different ways; events and hourly runs race, and runs are killed at any call."""
+"""Fifty tables, of which three are broken. Events and hourly runs race, and runs are killed at any call."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TRUNCATED, WRONG_KEY, FOREIGN_FILE = 7, 19, 33
 SEED = 20240305
 
 
-def test_in_the_end_47_tables_equal_the_oracle_and_3_say_what_is_wrong(tmp_path: Path) -> None:
+def test_47_tables_end_equal_to_the_oracle_and_3_broken_ones_report_their_errors(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, TABLES, SEED)
     for table in fleet.tables:
         fleet.write_load(table)
-    fleet.run_hourly()  # it registers them, inactive
+    fleet.run_hourly()  # registers them as inactive
     fleet.wait_until_idle()
     for number, table in enumerate(fleet.tables):
         fleet.activate(
@@ -47,40 +47,40 @@ def test_in_the_end_47_tables_equal_the_oracle_and_3_say_what_is_wrong(tmp_path:
         else:
             assert (item[Attribute.LAST_RUN_STATE], item[Attribute.LAST_ERROR]) == ("SUCCEEDED", ""), table.path
             assert fleet.rows(table) == table.expected(), table.path
-    told = {number: fleet.state(fleet.tables[number].path).item[Attribute.LAST_ERROR] for number in EXPECTED_ERRORS}
-    assert all(word in told[number] for number, words in EXPECTED_ERRORS.items() for word in words), told
-    kept = fleet.lake_folder(fleet.tables[FOREIGN_FILE]).glob("0*.parquet")
-    assert any(kept)  # readers keep what there was
-    seen = fleet.counts
-    assert seen["ProcessTable killed"] > 3, seen
-    assert seen["Spark job killed"] > 3, seen
-    assert seen["packs"] > 5, seen
-    assert fleet.leftover_batches() <= 2 * seen["ProcessTable killed"]
+    errors = {number: fleet.state(fleet.tables[number].path).item[Attribute.LAST_ERROR] for number in EXPECTED_ERRORS}
+    assert all(word in errors[number] for number, words in EXPECTED_ERRORS.items() for word in words), errors
+    remaining = fleet.lake_folder(fleet.tables[FOREIGN_FILE]).glob("0*.parquet")
+    assert any(remaining)  # readers still see the earlier files
+    counts = fleet.counts
+    assert counts["ProcessTable killed"] > 3, counts
+    assert counts["Spark job killed"] > 3, counts
+    assert counts["packs"] > 5, counts
+    assert fleet.leftover_batches() <= 2 * counts["ProcessTable killed"]
     assert takeovers(fleet) > 3
 
 
 EXPECTED_ERRORS = {
     TRUNCATED: ("UnreadableFileError", "20240305-120000000.parquet"),
     WRONG_KEY: ("ConfigurationError", "no column no_such_column", "Correct PrimaryKey"),
-    FOREIGN_FILE: ("LakeFilesError", "stranger.parquet"),
+    FOREIGN_FILE: ("LakeFilesError", "foreign.parquet"),
 }
 
 
 def chaotic_round(fleet: Fleet, number: int) -> None:
-    """DMS writes, S3 tells of it once or twice and in any order, and the hourly run comes in between, twice."""
+    """DMS writes files, S3 sends their events once or twice in any order, and two hourly runs start in between."""
     random = fleet.random
     hour = 10 + number
     keys = []
     for table in fleet.tables:
         for file in range(random.choice((0, 0, 1, 2))):
-            late_or_not = hour - 3 if random.random() < 0.1 else hour
-            keys.append(fleet.write_changes(table, f"20240305-{late_or_not:02d}00{file:02d}{number:03d}.parquet"))
+            file_hour = hour - 3 if random.random() < 0.1 else hour
+            keys.append(fleet.write_changes(table, f"20240305-{file_hour:02d}00{file:02d}{number:03d}.parquet"))
     if number == 2:
         broken = fleet.tables[TRUNCATED].folder / "20240305-120000000.parquet"
         broken.write_bytes(b"PAR1 and no more")
     if number == 4:
         fleet.lake_folder(fleet.tables[FOREIGN_FILE]).mkdir(parents=True, exist_ok=True)
-        (fleet.lake_folder(fleet.tables[FOREIGN_FILE]) / "stranger.parquet").write_bytes(b"who put this here?")
+        (fleet.lake_folder(fleet.tables[FOREIGN_FILE]) / "foreign.parquet").write_bytes(b"foreign content")
     events = keys + random.sample(keys, len(keys) // 4)
     random.shuffle(events)
     fleet.run_hourly()
@@ -93,5 +93,5 @@ def chaotic_round(fleet: Fleet, number: int) -> None:
 
 
 def takeovers(fleet: Fleet) -> int:
-    """How many runs were taken over from, in all tables."""
+    """Number of takeovers in all tables."""
     return sum(record.kind is ChangeKind.TAKEOVER for table in fleet.tables for record in fleet.change_records(table))

@@ -1,7 +1,7 @@
-"""An operator's session: apply 1,000 updates and 1,000 deletes, count, roll back, count, apply again, count.
+"""An operator's session: apply 1,000 updates and 1,000 deletes, count, roll back, count, reapply, count.
 
-With the commands themselves, each a process of its own, on the embedded AWS: real jobs, a versioned lake bucket. All
-that the jobs call meanwhile is held against what their roles allow once they are deployed.
+The real commands run as processes on the embedded AWS, with real jobs and a versioned lake bucket. All calls of the
+jobs are compared with the permissions of their deployed roles.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WAIT_SECONDS = 240
 
 
 class Counts(NamedTuple):
-    """What the session looks at: rows, and of the orders to delete and to update how many are there."""
+    """Number of rows, how many of the orders to delete and to update exist, and the quantity of the latter."""
 
     rows: int
     to_delete: int
@@ -59,16 +59,16 @@ class Counts(NamedTuple):
 
 
 class Session:
-    """A lake of one table of orders, and the commands on it."""
+    """A lake with one table of orders, and the commands on it."""
 
     def __init__(self, aws: EmbeddedAws) -> None:
         self._environment = aws.environment()
         self._s3 = aws.client("s3")
-        drawn = random.Random(7).sample(range(ORDERS), 2 * TOUCHED)
-        self.deletes, self.updates = drawn[:TOUCHED], drawn[TOUCHED:]
+        sample = random.Random(7).sample(range(ORDERS), 2 * TOUCHED)
+        self.deletes, self.updates = sample[:TOUCHED], sample[TOUCHED:]
 
     def cdclake(self, *arguments: str) -> list[dict[str, Any]]:
-        """Run the command to a good end; returns the JSON objects it printed."""
+        """Run a command that must succeed; returns the JSON objects that it prints."""
         done = self.run(*arguments, "--output", "json")
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
@@ -86,13 +86,13 @@ class Session:
         )
 
     def at_a_terminal(self, *arguments: str, answer: str) -> subprocess.CompletedProcess[str]:
-        """Run the command as a person does who types an answer."""
-        person, terminal = pty.openpty()
+        """Run the command at a terminal, and type an answer."""
+        operator, terminal = pty.openpty()
         try:
-            os.write(person, f"{answer}\n".encode())
+            os.write(operator, f"{answer}\n".encode())
             return self.run(*arguments, stdin=terminal)
         finally:
-            os.close(person)
+            os.close(operator)
             os.close(terminal)
 
     def put_raw(self, name: str, rows: pa.Table) -> None:
@@ -103,7 +103,7 @@ class Session:
         self._s3.put_object(Bucket=DEFAULT_DEPLOYMENT.raw_bucket, Key=FOLDER + name, Body=sink.getvalue())
 
     def files(self) -> dict[str, bytes]:
-        """What a reader of the table's folder gets."""
+        """The files that a reader of the table's folder sees."""
         bucket = DEFAULT_DEPLOYMENT.lake_bucket
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=FOLDER)
         keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
@@ -121,20 +121,20 @@ class Session:
 
 @pytest.fixture(scope="module")
 def recorder() -> Recorder:
-    """Notes every call from the start of the session on."""
+    """Records every call from the start of the session."""
     return Recorder({*JOBS, FUNCTION})
 
 
 @pytest.fixture(scope="module")
 def aws(recorder: Recorder) -> Iterator[EmbeddedAws]:
-    """Keeps the lake in the buckets that the roles of `permissions` are for."""
+    """An embedded AWS whose calls are recorded."""
     with EmbeddedAws(middleware=recorder.around) as aws:
         yield aws
 
 
 @pytest.fixture(scope="module")
 def session(aws: EmbeddedAws) -> Session:
-    """The table is loaded, in several files; nothing but `cdclake run` starts work."""
+    """The loaded table, in several files. Only `cdclake run` starts work."""
     deploy(aws)
     aws.client("s3").put_bucket_notification_configuration(
         Bucket=DEFAULT_DEPLOYMENT.raw_bucket, NotificationConfiguration={}
@@ -161,8 +161,8 @@ def orders_changed(session: Session) -> pa.Table:
     )
 
 
-def test_apply_count_rollback_count_reapply_count(session: Session) -> None:
-    """And in the end the other way: rolled back again and activated, the next run applies the raw file anew."""
+def test_counts_and_files_are_right_after_apply_rollback_and_reapply(session: Session) -> None:
+    """At the end, after another rollback and activation, the next run applies the raw file again."""
     files_before = session.hashes()
     assert len(files_before) > 1
     assert session.counts() == Counts(ORDERS, TOUCHED, TOUCHED, TOUCHED)
@@ -222,7 +222,7 @@ def test_apply_count_rollback_count_reapply_count(session: Session) -> None:
 
 @pytest.fixture(scope="module")
 def roles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What may be done by each job and by the function, deployed on the buckets of the session."""
+    """The permissions of each job and of the function, deployed on the buckets of the session."""
     buckets = {
         "existing_raw_bucket": DEFAULT_DEPLOYMENT.raw_bucket,
         "existing_lake_bucket": DEFAULT_DEPLOYMENT.lake_bucket,
@@ -235,7 +235,7 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 
 def new_file_event(*keys: str) -> dict[str, Any]:
-    """S3's event of raw files that have just been written."""
+    """S3's event of raw files that were just written."""
     (record,) = json.loads((ROOT / "tests" / "events" / "change_file.json").read_text())["Records"]
     record["eventTime"] = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
     s3 = {**record["s3"], "bucket": {"name": DEFAULT_DEPLOYMENT.raw_bucket}}
@@ -244,11 +244,11 @@ def new_file_event(*keys: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def calls(session: Session, aws: EmbeddedAws, recorder: Recorder) -> set[Call]:
-    """What jobs and function call when the clock and a file's event start work."""
+    """The calls of jobs and function after the schedule and a file's event started work."""
     session.put_raw("20240306-100000000.parquet", orders_changed(session))
     aws.client("glue").start_job_run(JobName=JOB_CONTROLLER)
     event = json.dumps(new_file_event("shop/new/20240306-100000000.parquet"))
-    for _ in range(2):  # a table that is not known is registered, and one that is active is worked on
+    for _ in range(2):  # the first registers the table, the second processes it
         answer = aws.client("lambda").invoke(FunctionName=FUNCTION, Payload=event)
         assert "FunctionError" not in answer, answer["Payload"].read()
         path = f"{DEFAULT_DEPLOYMENT.raw_bucket}/shop/new/"
@@ -261,13 +261,13 @@ def calls(session: Session, aws: EmbeddedAws, recorder: Recorder) -> set[Call]:
 def test_every_call_is_allowed_by_the_role_that_makes_it(
     calls: set[Call], roles: dict[str, dict[str, Any]], caller: str
 ) -> None:
-    made = {call for call in calls if call.caller == caller}
-    assert made
-    assert {call for call in made if not allowing(roles[caller], call)} == set()
+    own_calls = {call for call in calls if call.caller == caller}
+    assert own_calls
+    assert {call for call in own_calls if not allowing(roles[caller], call)} == set()
 
 
 @pytest.mark.parametrize("caller", [*JOBS, FUNCTION])
-def test_a_role_allows_nothing_that_no_call_or_reason_needs(
+def test_a_role_allows_only_what_a_call_or_a_reason_needs(
     calls: set[Call], roles: dict[str, dict[str, Any]], caller: str
 ) -> None:
     needed = {found for call in calls if call.caller == caller for found in allowing(roles[caller], call)}

@@ -168,7 +168,7 @@ def check(
 
 
 @pytest.mark.xdist_group("first half")
-@examples(every_day=500, thorough=10_000)
+@examples(default=500, thorough=10_000)
 @given(lake=lake_rows, tombstones=tombstones_drawn, changes=change_rows, file_count=st.integers(1, 3))
 def test_the_kernel_equals_the_rules_and_counts_soft_deletes_as_deletes(
     folder: Path,

@@ -102,7 +102,7 @@ def difference(session: SparkSession, table: TableOverTime, before: int, after: 
     return Counter(map(comparable, found))
 
 
-@examples(every_day=20, thorough=300)
+@examples(default=20, thorough=300)
 @given(
     full_load=st.lists(rows_drawn, min_size=1, max_size=6),
     steps=steps_drawn,
