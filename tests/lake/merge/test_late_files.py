@@ -35,7 +35,7 @@ def change(table: Table, day: int, hour: int, op: str, name: str = "", number: i
 
 
 def names(table: Table) -> dict[int, str]:
-    return {found.row["id"]: found.row["name"] for found in table.rows()}
+    return {one.row["id"]: one.row["name"] for one in table.rows()}
 
 
 def test_a_late_file_is_applied_but_changes_no_newer_row(table: Table) -> None:

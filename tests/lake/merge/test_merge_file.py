@@ -50,8 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_flight(changes: dict[str, tuple[int, int | None]]) -> pa.Table:
     rows = [
-        {"id": key, "n": n, "Op": "D" if n is None else "U", "_cdc_position": place, LEADING_KEY: key, KEY: key}
-        for place, (key, n) in changes.items()
+        {"id": key, "n": n, "Op": "D" if n is None else "U", "_cdc_position": position, LEADING_KEY: key, KEY: key}
+        for position, (key, n) in changes.items()
     ]
     return pa.Table.from_pylist(rows, SHAPE.in_flight)
 
@@ -73,7 +73,7 @@ def existing_rows(lake: dict[int, Row], wanted: set[int]) -> pa.Table:
 
 
 def tombstone_rows(tombstones: list[tuple[int, str]], wanted: set[int]) -> pa.Table:
-    rows = [{LEADING_KEY: key, KEY: key, "_cdc_position": place} for key, place in tombstones if key in wanted]
+    rows = [{LEADING_KEY: key, KEY: key, "_cdc_position": position} for key, position in tombstones if key in wanted]
     return pa.Table.from_pylist(rows, tombstone_schema(SHAPE))
 
 
@@ -82,14 +82,14 @@ def expected(
 ) -> dict[int, Row]:
     """The last change of a key wins if it is later than the lake's row and tombstone; no row is soft-deleted."""
     table = {key: held for key, held in lake.items() if not held.deleted}
-    for place, (key, n) in sorted(changes.items()):
+    for position, (key, n) in sorted(changes.items()):
         deleted_at = max((at for deleted, at in tombstones if deleted == key), default=None)
         known = [at for at in (deleted_at, lake[key].position if key in lake else None) if at is not None]
-        if any(place <= at for at in known):
+        if any(position <= at for at in known):
             continue
         table.pop(key, None)
         if n is not None:
-            table[key] = Row(n, place)
+            table[key] = Row(n, position)
     return table
 
 

@@ -51,6 +51,6 @@ def apply(table: Table, name: str, changes: Sequence[Change]) -> None:
 
 
 def users(table: Table) -> set[tuple[int, str, str]]:
-    rows = [(found.row["userId"], found.row["name"], found.row["city"]) for found in table.rows()]
+    rows = [(one.row["userId"], one.row["name"], one.row["city"]) for one in table.rows()]
     assert len({user for user, _, _ in rows}) == len(rows)
     return set(rows)

@@ -64,13 +64,13 @@ def test_a_narrower_column_is_widened_to_the_type_in_the_lake(table: Table) -> N
     put_change(table, pa.schema([("id", pa.int16()), ("n", pa.int8())]), {"id": 99, "n": 5})
     summary = table.load_incremental()
     assert summary["files_retired"] <= 1
-    assert {found.row["id"]: found.row["n"] for found in table.rows()}[99] == 5
+    assert {one.row["id"]: one.row["n"] for one in table.rows()}[99] == 5
 
 
 def test_a_dropped_column_stays_and_is_null_from_then_on(table: Table) -> None:
     put_change(table, pa.schema([("id", pa.int32()), ("n", pa.int32())]), {"id": 1, "n": 7})
     table.load_incremental()
-    (changed,) = (found.row for found in table.rows() if found.row["id"] == 1)
+    (changed,) = (one.row for one in table.rows() if one.row["id"] == 1)
     assert changed == {"id": 1, "n": 7, "ratio": None, "price": None}
     assert table.log.snapshot(2).schema == table.log.snapshot(1).schema
 
@@ -79,7 +79,7 @@ def test_a_column_whose_case_changes_is_the_same_column(table: Table) -> None:
     put_change(table, pa.schema([("ID", pa.int32()), ("N", pa.int32())]), {"ID": 1, "N": 7})
     table.load_incremental()
     assert table.log.snapshot(2).schema.names == LOADED.names
-    assert {found.row["id"]: found.row["n"] for found in table.rows()}[1] == 7
+    assert {one.row["id"]: one.row["n"] for one in table.rows()}[1] == 7
 
 
 def test_a_key_that_becomes_a_decimal_still_finds_its_rows(table: Table) -> None:
@@ -87,4 +87,4 @@ def test_a_key_that_becomes_a_decimal_still_finds_its_rows(table: Table) -> None
     put_change(table, schema, {"id": Decimal(3), "n": 33}, {"id": Decimal(100), "n": 1})
     summary = table.load_incremental()
     assert (summary["books"]["updated"], summary["books"]["inserted"], summary["books"]["rows_after"]) == (1, 1, 9)
-    assert {found.row["id"]: found.row["n"] for found in table.rows()}[3] == 33
+    assert {one.row["id"]: one.row["n"] for one in table.rows()}[3] == 33

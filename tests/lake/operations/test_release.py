@@ -43,7 +43,7 @@ def take(table: TableOverTime, *names: str) -> dict[str, Any]:
 
 
 def prices(table: TableOverTime) -> dict[int, str]:
-    return {found.row["id"]: str(found.row["price"]) for found in table.rows()}
+    return {one.row["id"]: str(one.row["price"]) for one in table.rows()}
 
 
 def outstanding(table: TableOverTime) -> list[tuple[int, str, list[int]]]:

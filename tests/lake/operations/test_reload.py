@@ -39,7 +39,7 @@ def change(table: Table, hour: int, op: str, row: dict[str, Any]) -> None:
 
 
 def names(table: Table) -> dict[int, str]:
-    return {found.row["id"]: found.row["name"] for found in table.rows()}
+    return {one.row["id"]: one.row["name"] for one in table.rows()}
 
 
 def test_a_reload_replaces_all_rows_and_counts_them_in_its_books(table: Table) -> None:

@@ -28,7 +28,7 @@ def persons(root: Path, **item: str) -> Table:
 
 
 def table_rows(table: Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(found.row.values()) for found in table.rows())
+    return sorted(tuple(one.row.values()) for one in table.rows())
 
 
 def write(table: Table, relative: str, rows: list[dict[str, Any]], **kinds: pa.DataType) -> None:
@@ -38,8 +38,8 @@ def write(table: Table, relative: str, rows: list[dict[str, Any]], **kinds: pa.D
     pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), path)
 
 
-def orderings(found: ReadBatch) -> list[str]:
-    return [text.split("|")[0] for text in found.rows["_cdc_position"].to_pylist()]
+def orderings(batch: ReadBatch) -> list[str]:
+    return [text.split("|")[0] for text in batch.rows["_cdc_position"].to_pylist()]
 
 
 # Paths and names
@@ -79,7 +79,7 @@ def test_the_change_sequence_orders_files_when_the_clock_goes_back(tmp_path: Pat
     table.put(before, b"Op,id,name,AR_H_CHANGE_SEQ\nU,1,first,20241027005900000000000000000000001\n")
     table.put(after, b"Op,id,name,AR_H_CHANGE_SEQ\nU,1,second,20241027010100000000000000000000002\n")
     table.load_incremental()
-    assert [found.row["name"] for found in table.rows()] == ["second"]
+    assert [one.row["name"] for one in table.rows()] == ["second"]
 
 
 # Op
@@ -91,7 +91,7 @@ def test_op_in_a_full_load_is_ignored(tmp_path: Path) -> None:
     write(table, "LOAD00000002.parquet", [{"Op": "I", "id": 3, "name": "c"}], id=pa.int32())
     table.load_initial()
     assert table_rows(table) == [(1, "a"), (2, "b"), (3, "c")]
-    assert [(found.op, found.position) for found in table.rows()] == [("I", "")] * 3
+    assert [(one.op, one.position) for one in table.rows()] == [("I", "")] * 3
 
 
 def test_rows_of_a_change_file_without_op_are_inserts(tmp_path: Path) -> None:
@@ -191,14 +191,14 @@ def test_the_ordering_column_may_be_one_that_the_lake_does_not_store(tmp_path: P
     rows = [{"Op": "U", "id": "1", "name": name, "AR_H_SCN": scn} for name, scn in (("later", 10), ("earlier", 9))]
     write(table, "20240305-101500123.parquet", rows, AR_H_SCN=pa.int64())
     table.load_incremental()
-    assert [found.row["name"] for found in table.rows()] == ["later"]
+    assert [one.row["name"] for one in table.rows()] == ["later"]
 
 
 def test_the_change_sequence_orders_before_the_ordering_column(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "OrderColumn": "name"})
     table.put(CHANGE, b"Op,id,name,AR_H_CHANGE_SEQ\nU,1,a,20240305101500000000000000000000002\nU,1,b,NULL\nU,1,c,\n")
-    found = table.read(CHANGE)
-    assert orderings(found) == ["20240305101500000000000000000000002", '"b\x01', '"c\x01']
+    batch = table.read(CHANGE)
+    assert orderings(batch) == ["20240305101500000000000000000000002", '"b\x01', '"c\x01']
 
 
 @pytest.mark.parametrize(
@@ -208,16 +208,16 @@ def test_the_change_sequence_has_35_digits_whatever_its_type(tmp_path: Path, kin
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     rows = [{"Op": "I", "id": "1", "AR_H_CHANGE_SEQ": value}]
     write(table, "20240305-101500123.parquet", rows, AR_H_CHANGE_SEQ=kind)
-    found = table.read("20240305-101500123.parquet")
-    assert orderings(found) == ["202403051015001230" if value is None else "7".zfill(35)]
+    batch = table.read("20240305-101500123.parquet")
+    assert orderings(batch) == ["202403051015001230" if value is None else "7".zfill(35)]
 
 
 def test_a_change_sequence_that_is_not_a_number_makes_the_row_bad(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put(CHANGE, b"Op,id,AR_H_CHANGE_SEQ\nI,1,x|y\nI,2,5\n")
-    found = table.read(CHANGE)
-    assert [(bad.row, "AR_H_CHANGE_SEQ" in bad.reason) for bad in found.bad_rows] == [(0, True)]
-    assert found.rows["id"].to_pylist() == ["2"]
+    batch = table.read(CHANGE)
+    assert [(bad.row, "AR_H_CHANGE_SEQ" in bad.reason) for bad in batch.bad_rows] == [(0, True)]
+    assert batch.rows["id"].to_pylist() == ["2"]
 
 
 def test_full_load_rows_have_distinct_positions_until_they_are_written(tmp_path: Path) -> None:
@@ -248,11 +248,11 @@ def test_an_update_of_the_key_moves_the_row_if_the_old_key_is_sent(tmp_path: Pat
 def test_the_delete_of_an_old_key_has_only_the_key_and_the_position_of_the_update(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema=f"{DECLARED}, BI_ID int, BI_name string", CsvNoSupValue="?")
     table.put(CHANGE, b"U,1,a,1,x\nU,10,b,2,y\nI,3,c,,\nU,4,d,NULL,NULL\nU,5,e,?,?\nD,6,f,7,z\n")
-    found = table.read(CHANGE)
-    assert found.derived == 1
-    assert found.rows.num_rows == 7
-    (derived,) = found.rows.slice(6).to_pylist()
-    assert derived["_cdc_position"] == found.rows["_cdc_position"][1].as_py()
+    batch = table.read(CHANGE)
+    assert batch.derived == 1
+    assert batch.rows.num_rows == 7
+    (derived,) = batch.rows.slice(6).to_pylist()
+    assert derived["_cdc_position"] == batch.rows["_cdc_position"][1].as_py()
     assert (derived["Op"], derived["id"], derived["name"], derived["_key"], derived["_unsent"]) == ("D", 2, None, 2, "")
 
 
@@ -265,10 +265,10 @@ def test_one_changed_key_column_yields_the_whole_old_key(tmp_path: Path) -> None
         {"Op": "U", "id": 5, "line": "", "BI_id": 5, "BI_line": "x"},
     ]
     write(table, "20240305-101500123.parquet", rows, id=pa.int32(), BI_id=pa.int64())
-    found = table.read("20240305-101500123.parquet")
-    old = found.rows.slice(4).select(["Op", "id", "line"]).to_pylist()
+    batch = table.read("20240305-101500123.parquet")
+    old = batch.rows.slice(4).select(["Op", "id", "line"]).to_pylist()
     assert [tuple(row.values()) for row in old] == [("D", 1, "a"), ("D", 3, "a"), ("D", 5, "x")]
-    assert found.derived == 3
+    assert batch.derived == 3
 
 
 @pytest.mark.parametrize("item", [{}, {"CsvNoSupValue": "?"}])
@@ -276,12 +276,12 @@ def test_an_empty_before_image_in_csv_counts_as_missing(tmp_path: Path, item: di
     declared = "code string, name string, BI_code string"
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "code", "Schema": declared, **item})
     table.put(CHANGE, b'U,a,x,\nU,b,x,""\nU,c,x,old\n')
-    found = table.read(CHANGE)
-    assert found.rows["code"].to_pylist() == ["a", "b", "c", "old"]
+    batch = table.read(CHANGE)
+    assert batch.rows["code"].to_pylist() == ["a", "b", "c", "old"]
 
 
 def test_a_bad_row_does_not_delete_its_old_key(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema="id int, age int, BI_id int")
     table.put(CHANGE, b"U,10,old,1\nU,20,5,2\n")
-    found = table.read(CHANGE)
-    assert (len(found.bad_rows), found.derived, found.rows["id"].to_pylist()) == (1, 1, [20, 2])
+    batch = table.read(CHANGE)
+    assert (len(batch.bad_rows), batch.derived, batch.rows["id"].to_pylist()) == (1, 1, [20, 2])

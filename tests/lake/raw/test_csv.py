@@ -34,23 +34,23 @@ def csv_table(root: Path, **item: str) -> Table:
     return Table(root, PERSONS, {"PrimaryKey": "id", "Schema": DECLARED, **item})
 
 
-def values(found: ReadBatch, *names: str) -> list[tuple[Any, ...]]:
-    columns = [found.rows[name].to_pylist() for name in names or ("id", "name", "city")]
-    assert found.bad_rows == ()
+def values(batch: ReadBatch, *names: str) -> list[tuple[Any, ...]]:
+    columns = [batch.rows[name].to_pylist() for name in names or ("id", "name", "city")]
+    assert batch.bad_rows == ()
     return list(zip(*columns, strict=True))
 
 
-def row_numbers(found: ReadBatch) -> list[int]:
+def row_numbers(batch: ReadBatch) -> list[int]:
     """The rows' numbers in the file, taken from their positions."""
-    return [int(text.rpartition("|")[2]) for text in found.rows["_cdc_position"].to_pylist()]
+    return [int(text.rpartition("|")[2]) for text in batch.rows["_cdc_position"].to_pylist()]
 
 
 def test_a_header_line_names_the_columns(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put(CHANGE, b"Op,id,name,city\nI,1,a,x\nU,2,b,y\n")
-    found = table.read(CHANGE)
-    assert values(found, "Op", "id", "name", "city") == [("I", "1", "a", "x"), ("U", "2", "b", "y")]
-    assert row_numbers(found) == [0, 1]
+    batch = table.read(CHANGE)
+    assert values(batch, "Op", "id", "name", "city") == [("I", "1", "a", "x"), ("U", "2", "b", "y")]
+    assert row_numbers(batch) == [0, 1]
 
 
 def test_a_header_alone_is_read_as_no_rows(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_any_row_delimiter_and_a_last_row_without_one(tmp_path: Path, delimiter:
     table = csv_table(tmp_path, CsvRowDelimiter=delimiter)
     rows = delimiter.join(["I,1,a,x", f'U,2,"b{delimiter}b",NULL', "D,3,c,z"])
     table.put(CHANGE, (rows + delimiter * ends).encode())
-    found = table.read(CHANGE)
-    assert values(found) == [(1, "a", "x"), (2, f"b{delimiter}b", None), (3, "c", "z")]
-    assert row_numbers(found) == [0, 1, 2]
+    batch = table.read(CHANGE)
+    assert values(batch) == [(1, "a", "x"), (2, f"b{delimiter}b", None), (3, "c", "z")]
+    assert row_numbers(batch) == [0, 1, 2]
 
 
 def test_row_delimiter_newline_also_matches_carriage_return_and_newline(tmp_path: Path) -> None:
@@ -187,18 +187,18 @@ def test_an_empty_null_text_differs_from_a_quoted_empty_text(tmp_path: Path) -> 
 def test_columns_that_were_not_sent_are_null_and_marked(tmp_path: Path) -> None:
     table = csv_table(tmp_path, CsvNoSupValue="<none>")
     table.put(CHANGE, b'U,1,<none>,x\nU,2,b,"<none>"\nU,3,c,NULL\nD,4,<none>,<none>\n')
-    found = table.read(CHANGE)
-    assert values(found) == [(1, None, "x"), (2, "b", None), (3, "c", None), (4, None, None)]
-    assert found.rows[UNSENT].to_pylist() == ["010", "001", "", "011"]
-    assert found.rows.column_names == ["id", "name", "city", "Op", "_cdc_position", UNSENT, "_route", "_key"]
+    batch = table.read(CHANGE)
+    assert values(batch) == [(1, None, "x"), (2, "b", None), (3, "c", None), (4, None, None)]
+    assert batch.rows[UNSENT].to_pylist() == ["010", "001", "", "011"]
+    assert batch.rows.column_names == ["id", "name", "city", "Op", "_cdc_position", UNSENT, "_route", "_key"]
 
 
 def test_the_text_for_unsent_columns_is_plain_text_unless_it_is_set(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     table.put(CHANGE, b"U,1,<none>,x\n")
-    found = table.read(CHANGE)
-    assert values(found) == [(1, "<none>", "x")]
-    assert UNSENT not in found.rows.column_names
+    batch = table.read(CHANGE)
+    assert values(batch) == [(1, "<none>", "x")]
+    assert UNSENT not in batch.rows.column_names
 
 
 def test_gzipped_csv_may_have_several_members(tmp_path: Path) -> None:
@@ -258,9 +258,9 @@ def test_a_binary_column_accepts_any_bytes(tmp_path: Path) -> None:
 def test_empty_lines_are_not_rows_unless_the_file_has_one_column(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     table.put(CHANGE, b"I,1,a,x\n\nI,2,b,y\n\r\n\n")
-    found = table.read(CHANGE)
-    assert values(found) == [(1, "a", "x"), (2, "b", "y")]
-    assert row_numbers(found) == [0, 1]
+    batch = table.read(CHANGE)
+    assert values(batch) == [(1, "a", "x"), (2, "b", "y")]
+    assert row_numbers(batch) == [0, 1]
 
     table.item = {"Schema": "note string"}
     table.put(LOAD, b"a\n\nb\n")
@@ -275,9 +275,9 @@ def test_a_file_of_many_chunks_is_read_as_one(tmp_path: Path, quoted: bool, monk
     name = 'a, "b"\n' * 9 if quoted else "abc" * 21
     text = '"' + name.replace('"', '""') + '"' if quoted else name
     table.put(CHANGE, "".join(f"I,{i},{text},x\n" for i in range(500)).encode())
-    found = table.read(CHANGE)
-    assert values(found) == [(i, name, "x") for i in range(500)]
-    assert row_numbers(found) == list(range(500))
+    batch = table.read(CHANGE)
+    assert values(batch) == [(i, name, "x") for i in range(500)]
+    assert row_numbers(batch) == list(range(500))
 
 
 def test_a_row_longer_than_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,18 +332,18 @@ def test_a_table_reads_its_rows_of_a_transaction_file_in_commit_order(tmp_path: 
         'I,orders,shop,1,a,x\nI,items,shop,1\nU,orders,shop,1,"b, c",NULL\nI,orders,other,7,z,z\nD,orders,shop,2,d,y\n'
     )
     table.put("../../cdc/" + TRANSACTIONS, text.encode())
-    found = table.read(TRANSACTIONS, "cdc")
-    assert values(found, "Op", "id", "name", "city") == [("I", 1, "a", "x"), ("U", 1, "b, c", None), ("D", 2, "d", "y")]
-    assert row_numbers(found) == [0, 2, 4]
-    assert found.rows["_cdc_position"][0].as_py().startswith("202403051015001230|20240305-101500123/CDC_TXN-")
+    batch = table.read(TRANSACTIONS, "cdc")
+    assert values(batch, "Op", "id", "name", "city") == [("I", 1, "a", "x"), ("U", 1, "b, c", None), ("D", 2, "d", "y")]
+    assert row_numbers(batch) == [0, 2, 4]
+    assert batch.rows["_cdc_position"][0].as_py().startswith("202403051015001230|20240305-101500123/CDC_TXN-")
 
 
 def test_a_row_of_the_table_with_too_few_fields_in_a_transaction_file_is_bad(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     table.put("../../cdc/" + TRANSACTIONS, b"I,items,shop,1\nI,orders,shop,1\nI,orders,shop,2,b,y\n")
-    found = table.read(TRANSACTIONS, "cdc")
-    assert found.rows["id"].to_pylist() == [2]
-    assert [(bad.row, bad.content) for bad in found.bad_rows] == [(1, "I,orders,shop,1")]
+    batch = table.read(TRANSACTIONS, "cdc")
+    assert batch.rows["id"].to_pylist() == [2]
+    assert [(bad.row, bad.content) for bad in batch.bad_rows] == [(1, "I,orders,shop,1")]
 
 
 def test_a_transaction_file_needs_the_schema_attribute(tmp_path: Path) -> None:

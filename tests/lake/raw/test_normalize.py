@@ -27,11 +27,11 @@ def persons(tmp_path: Path) -> Table:
 
 
 def bad_and_good(table: Table, relative: str = CHANGE) -> tuple[list[tuple[int | None, str]], list[Any]]:
-    found = table.read(relative)
-    assert all(bad.file == relative for bad in found.bad_rows)
-    numbers = [int(text.rpartition("|")[2]) for text in found.rows["_cdc_position"].to_pylist()]
-    return [(bad.row, bad.reason) for bad in found.bad_rows], list(
-        zip(numbers, found.rows["id"].to_pylist(), strict=True)
+    batch = table.read(relative)
+    assert all(bad.file == relative for bad in batch.bad_rows)
+    numbers = [int(text.rpartition("|")[2]) for text in batch.rows["_cdc_position"].to_pylist()]
+    return [(bad.row, bad.reason) for bad in batch.bad_rows], list(
+        zip(numbers, batch.rows["id"].to_pylist(), strict=True)
     )
 
 
@@ -117,14 +117,14 @@ def test_a_bad_parquet_row_is_reported_by_column(tmp_path: Path) -> None:
         "BI_id": pa.array([None, 7, None, None], pa.int32()),
     }
     pq.write_table(pa.table(columns), table.raw / RAW_PREFIX / PARQUET, row_group_size=1, version="2.6")
-    found = table.read(PARQUET)
+    batch = table.read(PARQUET)
     at = "1970-01-01 00:00:00.000001000"
-    assert [(bad.row, bad.content) for bad in found.bad_rows] == [
+    assert [(bad.row, bad.content) for bad in batch.bad_rows] == [
         (1, {"Op": "?", "id": "2", "data": "01", "at": at, "BI_id": "7"}),
         (2, {"Op": "U", "id": "3", "data": "02", "at": "1970-01-01 00:00:00.000001001", "BI_id": None}),
         (3, {"Op": "D", "id": None, "data": None, "at": at, "BI_id": None}),
     ]
-    assert found.rows["id"].to_pylist() == [1]
+    assert batch.rows["id"].to_pylist() == [1]
 
 
 def test_bad_rows_are_numbered_across_chunks(persons: Table, monkeypatch: pytest.MonkeyPatch) -> None:

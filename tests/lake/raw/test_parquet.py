@@ -38,13 +38,13 @@ def write(table: Table, relative: str, rows: pa.Table, **options: Any) -> None:
 
 def read_column(table: Table, values: pa.Array, **options: Any) -> pa.ChunkedArray:
     write(table, LOAD, pa.table({"value": values}), **options)
-    found = table.read(LOAD)
-    assert found.bad_rows == ()
-    return found.rows["value"]
+    batch = table.read(LOAD)
+    assert batch.bad_rows == ()
+    return batch.rows["value"]
 
 
-def row_numbers(found: ReadBatch) -> list[int]:
-    return [int(text.rpartition("|")[2]) for text in found.rows["_cdc_position"].to_pylist()]
+def row_numbers(batch: ReadBatch) -> list[int]:
+    return [int(text.rpartition("|")[2]) for text in batch.rows["_cdc_position"].to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def row_numbers(found: ReadBatch) -> list[int]:
     ],
 )
 def test_integers_of_any_width_fit(table: Table, raw: pa.DataType, stored: pa.DataType, values: list[int]) -> None:
-    found = read_column(table, pa.array([*values, None], raw))
-    assert found.type == stored
-    assert found.to_pylist() == [*values, None]
+    column = read_column(table, pa.array([*values, None], raw))
+    assert column.type == stored
+    assert column.to_pylist() == [*values, None]
 
 
 def test_an_unsigned_long_becomes_a_decimal(table: Table) -> None:
-    found = read_column(table, pa.array([0, 2**64 - 1, None], pa.uint64()))
-    assert found.type == pa.decimal128(20, 0)
-    assert found.to_pylist() == [Decimal(0), Decimal(2**64 - 1), None]
+    column = read_column(table, pa.array([0, 2**64 - 1, None], pa.uint64()))
+    assert column.type == pa.decimal128(20, 0)
+    assert column.to_pylist() == [Decimal(0), Decimal(2**64 - 1), None]
 
 
 @pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.decimal128(28, 6), pa.decimal128(38, 10)])
@@ -77,9 +77,9 @@ def test_a_decimal_is_read_from_fixed_length_bytes_and_from_integers(
     table: Table, kind: pa.DataType, as_integer: bool
 ) -> None:
     values = [Decimal("-12.50"), Decimal("1234567.89"), None]
-    found = read_column(table, pa.array(values, kind), store_decimal_as_integer=as_integer)
-    assert found.type == kind
-    assert found.to_pylist() == values
+    column = read_column(table, pa.array(values, kind), store_decimal_as_integer=as_integer)
+    assert column.type == kind
+    assert column.to_pylist() == values
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
@@ -87,26 +87,26 @@ def test_a_decimal_is_read_from_fixed_length_bytes_and_from_integers(
 def test_timestamps_of_any_unit_and_zone_become_utc(table: Table, unit: str, zone: str | None) -> None:
     at = AT.replace(microsecond=123_000)
     naive = pa.array([at, None], pa.timestamp("us", "UTC")).cast(pa.timestamp(unit, zone or "UTC"))
-    found = read_column(table, naive if zone else naive.cast(pa.timestamp(unit)))
-    assert found.type == pa.timestamp("us", "UTC")
-    assert found.to_pylist() == [at, None]
+    column = read_column(table, naive if zone else naive.cast(pa.timestamp(unit)))
+    assert column.type == pa.timestamp("us", "UTC")
+    assert column.to_pylist() == [at, None]
 
 
 def test_int96_timestamps_are_read(table: Table) -> None:
-    found = read_column(table, pa.array([AT], pa.timestamp("us")), use_deprecated_int96_timestamps=True)
-    assert found.to_pylist() == [AT]
+    column = read_column(table, pa.array([AT], pa.timestamp("us")), use_deprecated_int96_timestamps=True)
+    assert column.to_pylist() == [AT]
 
 
 def test_dates_are_days(table: Table) -> None:
-    found = read_column(table, pa.array([date(2024, 3, 5), date(1, 1, 1), None], pa.date32()))
-    assert found.type == pa.date32()
-    assert found.to_pylist() == [date(2024, 3, 5), date(1, 1, 1), None]
+    column = read_column(table, pa.array([date(2024, 3, 5), date(1, 1, 1), None], pa.date32()))
+    assert column.type == pa.date32()
+    assert column.to_pylist() == [date(2024, 3, 5), date(1, 1, 1), None]
 
 
 @pytest.mark.parametrize("kind", [pa.time32("ms"), pa.time64("us"), pa.time64("ns")])
 def test_a_time_of_day_becomes_text_that_sorts(table: Table, kind: pa.DataType) -> None:
-    found = read_column(table, pa.array([time(1, 2, 3, 4000), time(23, 59, 59), None], kind))
-    assert found.to_pylist() == ["01:02:03.004000", "23:59:59.000000", None]
+    column = read_column(table, pa.array([time(1, 2, 3, 4000), time(23, 59, 59), None], kind))
+    assert column.to_pylist() == ["01:02:03.004000", "23:59:59.000000", None]
 
 
 def test_booleans_floats_and_doubles_stay_unchanged(table: Table) -> None:
@@ -135,9 +135,9 @@ def test_the_timestamp_column_is_a_required_string(table: Table) -> None:
     schema = pa.schema([pa.field("Op", pa.string()), pa.field("ts", pa.string(), nullable=False), ("id", pa.int32())])
     rows = [{"Op": "I", "ts": "2024-03-05 10:15:00.123456", "id": 1}]
     write(table, CHANGE, pa.Table.from_pylist(rows, schema))
-    found = table.read(CHANGE)
-    assert found.rows.schema.field("ts").type == pa.string()
-    assert found.rows["ts"].to_pylist() == ["2024-03-05 10:15:00.123456"]
+    batch = table.read(CHANGE)
+    assert batch.rows.schema.field("ts").type == pa.string()
+    assert batch.rows["ts"].to_pylist() == ["2024-03-05 10:15:00.123456"]
 
 
 def test_the_timestamp_column_can_be_declared_a_timestamp(tmp_path: Path) -> None:
@@ -178,9 +178,9 @@ def test_a_dictionary_column_of_arrow_is_read_as_its_values(table: Table) -> Non
 def test_row_numbers_continue_across_row_groups(table: Table) -> None:
     rows = pa.table({"Op": ["I"] * 25, "id": pa.array(range(25), pa.int32())})
     write(table, CHANGE, rows, row_group_size=10)
-    found = table.read(CHANGE)
-    assert found.rows["id"].to_pylist() == list(range(25))
-    assert row_numbers(found) == list(range(25))
+    batch = table.read(CHANGE)
+    assert batch.rows["id"].to_pylist() == list(range(25))
+    assert row_numbers(batch) == list(range(25))
 
 
 def test_a_file_without_rows_is_read_as_no_rows(table: Table) -> None:
@@ -235,7 +235,7 @@ def test_a_value_that_does_not_fit_the_declared_type_makes_the_row_bad(
 ) -> None:
     table = Table(tmp_path, IDS, {"Schema": f"value {declared}"})
     write(table, LOAD, pa.table({"value": values}), version="2.6")
-    found = table.read(LOAD)
-    assert [one.row for one in found.bad_rows] == bad
-    assert found.rows.num_rows == len(values) - len(bad)
-    assert all("column value" in one.reason for one in found.bad_rows)
+    batch = table.read(LOAD)
+    assert [one.row for one in batch.bad_rows] == bad
+    assert batch.rows.num_rows == len(values) - len(bad)
+    assert all("column value" in one.reason for one in batch.bad_rows)

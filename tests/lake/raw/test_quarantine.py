@@ -39,7 +39,7 @@ def test_bad_rows_stop_the_table_by_default_and_the_error_counts_them(tmp_path: 
     with pytest.raises(BadRowError, match=r"the first of 4 bad rows.*MaxQuarantinedRows to 4 or more") as caught:
         table.load_incremental()
     assert caught.value.details == {"file": "20240305-101500000.csv", "row": 2}
-    assert [found.row["id"] for found in table.rows()] == [1]
+    assert [one.row["id"] for one in table.rows()] == [1]
     assert table.log.head() == 1
 
 
@@ -47,7 +47,7 @@ def test_allowed_bad_rows_are_quarantined_with_file_row_and_reason_and_good_rows
     table = loaded(tmp_path, MaxQuarantinedRows="4")
     table.put("20240305-101500000.csv", CHANGES)
     summary = table.load_incremental()
-    assert [found.row["id"] for found in table.rows()] == [4]
+    assert [one.row["id"] for one in table.rows()] == [4]
     bad_rows = quarantined(table, 2)
     assert [(one["file"], one["row"]) for one in bad_rows] == [("20240305-101500000.csv", row) for row in BAD_ROWS]
     assert "three" in str(bad_rows[0]["content"])
@@ -63,7 +63,7 @@ def test_more_bad_rows_than_allowed_stop_the_table(tmp_path: Path) -> None:
     with pytest.raises(BadRowError, match="the first of 4 bad rows"):
         table.load_incremental()
     assert table.log.head() == 1
-    assert [found.row["id"] for found in table.rows()] == [1]
+    assert [one.row["id"] for one in table.rows()] == [1]
 
 
 def test_bad_rows_of_several_files_count_together(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_all_but_the_last_row_of_a_repeated_full_load_key_are_quarantined(tmp_pa
     table.put("LOAD00000001.csv", b"1,first,1\n2,other,1\n1,second,1\n")
     table.put("LOAD00000002.csv", b"1,third,1\n")
     summary = table.load_initial()
-    assert {found.row["id"]: found.row["name"] for found in table.rows()} == {1: "third", 2: "other"}
-    assert {found.position for found in table.rows()} == {""}
+    assert {one.row["id"]: one.row["name"] for one in table.rows()} == {1: "third", 2: "other"}
+    assert {one.position for one in table.rows()} == {""}
     bad_rows = quarantined(table, 1)
     assert [(one["file"], one["row"], one["content"]["name"]) for one in bad_rows] == [
         ("LOAD00000001.csv", 0, "first"),
@@ -97,5 +97,5 @@ def test_a_key_update_counts_the_row_once_and_the_delete_of_the_old_key_as_deriv
     moved = {"id": 9, "name": "a", "n": 1}
     table.write_key_changes("20240305-101500000.parquet", [("U", moved, {"id": 1})])
     books = Books(**table.load_incremental()["books"])
-    assert {found.row["id"] for found in table.rows()} == {2, 9}
+    assert {one.row["id"] for one in table.rows()} == {2, 9}
     assert (books.read, books.derived, books.applied, books.inserted, books.deleted) == (1, 1, 2, 1, 1)

@@ -28,7 +28,7 @@ PERSONS_ITEM = {"PrimaryKey": "id", "Schema": "id int, fullname string, city str
 
 
 def plain(table: Table) -> list[dict[str, Any]]:
-    return sorted((dict(found.row) for found in table.rows()), key=lambda row: row["id"])
+    return sorted((dict(one.row) for one in table.rows()), key=lambda row: row["id"])
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def test_a_row_that_moves_to_another_partition_is_an_update(tmp_path: Path, sess
 def test_an_update_without_new_values_is_not_a_difference(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path)
     table.apply(*(("U", {"id": i, "n": i}) for i in range(1, 5)))
-    assert {found.op for found in table.rows()} == {"U"}
+    assert {one.op for one in table.rows()} == {"U"}
     assert read_diff(session, table.location, TABLE, 1, 2).count() == 0
 
 

@@ -76,7 +76,7 @@ def check_newest_are_the_table(table: Table, key: tuple[str, ...]) -> None:
     keys = [tuple(row[name] for name in key) for row in newest]
     assert len(set(keys)) == len(keys)
     live = [[row.get(name) for name in table.columns.names] for row in newest if row[OPERATION] != "delete"]
-    rows = [[found.row[name] for name in table.columns.names] for found in table.rows() if found.op != "D"]
+    rows = [[one.row[name] for name in table.columns.names] for one in table.rows() if one.op != "D"]
     assert sorted(map(repr, live)) == sorted(map(repr, rows))
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.shape import TableShape
 
-
 ENCODED_BYTES_PER_ROW = 2.5
 SMALL_DICTIONARY_BYTES = 64 << 10
 """Base limit for a text column chunk to be read as a dictionary. Larger chunks are cheaper to decode."""
@@ -110,8 +109,8 @@ def _repeating_texts(parquet: pq.ParquetFile) -> list[str]:
 
 
 def _is_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    most_bytes = SMALL_DICTIONARY_BYTES + ENCODED_BYTES_PER_ROW * chunk.num_values
-    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most_bytes)
+    max_bytes = SMALL_DICTIONARY_BYTES + ENCODED_BYTES_PER_ROW * chunk.num_values
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= max_bytes)
 
 
 def as_full_load(rows: pa.Table) -> pa.Table:

@@ -91,9 +91,7 @@ class DataFileWriter:
                 self._schema,
                 compression=COMPRESSION,
                 store_schema=False,
-                use_dictionary=[
-                    column for column in self._schema.names if _is_repetitive(self._buffered[0].column(column))
-                ],
+                use_dictionary=[name for name in self._schema.names if _is_repetitive(self._buffered[0].column(name))],
                 bloom_filter_options=bloom_filter_options(self._shape, min(self._buffered_rows, max_rows)),
             )
         # Arrow writes an encoded column's dictionary as it is if the row group has only one.
