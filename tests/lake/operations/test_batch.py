@@ -47,5 +47,5 @@ def test_only_the_broken_table_of_a_batch_fails(tmp_path: Path, spark: SparkCont
     assert progress.done == {"raw/shop/a/": "", "raw/shop/c/": ""}
     for name in "ac":
         assert by_key(tables[name].rows(), ("id",)) == merge(("id",), tables[name].loads, tables[name].changes)
-    assert [row.row["n"] for row in by_key(tables["b"].rows(), ("id",))] == list(range(100))  # as it was
+    assert [row.row["n"] for row in by_key(tables["b"].rows(), ("id",))] == list(range(100))  # unchanged
     assert is_spark_alive(spark)

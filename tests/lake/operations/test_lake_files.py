@@ -44,25 +44,25 @@ def first_file(table: Table) -> Path:
     return folder(table) / table.files()[0]
 
 
-def appear(table: Table) -> str:
+def add_foreign_file(table: Table) -> str:
     """Add a file of another job, whose rows readers would see twice."""
     shutil.copy(first_file(table), folder(table) / "part-00000-9f1c.parquet")
     return "part-00000-9f1c.parquet"
 
 
-def vanish(table: Table) -> str:
+def delete_file(table: Table) -> str:
     path = first_file(table)
     path.unlink()
     return path.name
 
 
-def overwrite(table: Table) -> str:
+def overwrite_file(table: Table) -> str:
     path = first_file(table)
     path.write_bytes(path.read_bytes() + b"more")
     return path.name
 
 
-def by_hand(table: Table) -> RegisteredTable:
+def registered(table: Table) -> RegisteredTable:
     """The registered table, under a later lease than the earlier runs had."""
     attributes = {"ActiveFlag": "true", "LastChangeId": str(table.log.head()), "FencingToken": str(table.runs)}
     state = TableState.new("raw", "shop/", "orders/").with_attributes(**table.item, **attributes)
@@ -75,37 +75,37 @@ def reload(table: Table) -> None:
     table.load_initial()
 
 
-SPOILED: list[Callable[[Table], str]] = [appear, vanish, overwrite]
+DAMAGES: list[Callable[[Table], str]] = [add_foreign_file, delete_file, overwrite_file]
 CHANGES: dict[str, Callable[[Table], object]] = {
     "incremental": Table.load_incremental,
-    "rollback": lambda table: by_hand(table).rollback(),
+    "rollback": lambda table: registered(table).rollback(),
 }
 
 
-@pytest.mark.parametrize("spoil", SPOILED)
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_foreign_file_stops_a_change_with_file_and_remedy(
-    table: Table, change: str, spoil: Callable[[Table], str]
+    table: Table, change: str, damage: Callable[[Table], str]
 ) -> None:
-    name = spoil(table)
+    name = damage(table)
     files, head = table.files(), table.log.head()
     with pytest.raises(LakeFilesError, match=name) as caught:
         CHANGES[change](table)
-    assert ("cdclake repair shop.orders" in caught.value.remedy) == (spoil is not overwrite)
+    assert ("cdclake repair shop.orders" in caught.value.remedy) == (damage is not overwrite_file)
     assert (table.files(), table.log.head()) == (files, head)
     assert [entry.key for entry in table.log.store.list(table.layout.staging_folder)] == []
 
 
 def test_a_foreign_file_stops_a_reload_too(table: Table) -> None:
-    name = appear(table)
+    name = add_foreign_file(table)
     with pytest.raises(LakeFilesError, match=name):
         reload(table)
     assert table.log.head() == 2
 
 
-@pytest.mark.parametrize("spoil", [vanish, overwrite])
-def test_a_reload_works_without_the_files_that_it_replaces(table: Table, spoil: Callable[[Table], str]) -> None:
-    spoil(table)
+@pytest.mark.parametrize("damage", [delete_file, overwrite_file])
+def test_a_reload_works_without_the_files_that_it_replaces(table: Table, damage: Callable[[Table], str]) -> None:
+    damage(table)
     reload(table)
     assert sorted(row.row["id"] for row in table.rows()) == list(range(300))
 
@@ -136,14 +136,14 @@ def test_files_that_readers_ignore_are_ignored(table: Table, name: str) -> None:
 
 def test_a_repaired_table_accepts_the_next_run(table: Table) -> None:
     expected = sorted(row.row["id"] for row in table.rows())
-    appear(table)
-    by_hand(table).repair()
+    add_foreign_file(table)
+    registered(table).repair()
     assert table.load_incremental()["change"] == 3
     assert sorted(row.row["id"] for row in table.rows()) == expected[:-1]
 
 
 def test_a_vanished_file_without_a_copy_cannot_be_repaired(table: Table) -> None:
-    name = vanish(table)
+    name = delete_file(table)
     with pytest.raises(IntegrityError, match="neither in the table") as caught:
-        by_hand(table).repair()
+        registered(table).repair()
     assert name in str(caught.value.details["file"])

@@ -38,7 +38,7 @@ def change(table: TableOverTime, name: str, text: str) -> None:
     assert table.load_incremental()["change"]
 
 
-def take(table: TableOverTime, *names: str) -> dict[str, Any]:
+def release_files(table: TableOverTime, *names: str) -> dict[str, Any]:
     return release(table.run(), names, "prices are wider", "the operator")
 
 
@@ -46,27 +46,27 @@ def prices(table: TableOverTime) -> dict[int, str]:
     return {one.row["id"]: str(one.row["price"]) for one in table.rows()}
 
 
-def outstanding(table: TableOverTime) -> list[tuple[int, str, list[int]]]:
-    found = quarantined_files(table.log, table.log.head())
-    return [(one.change, one.raw_file, [row["row"] for row in one.rows]) for one in found]
+def quarantined(table: TableOverTime) -> list[tuple[int, str, list[int]]]:
+    files = quarantined_files(table.log, table.log.head())
+    return [(one.change, one.raw_file, [row["row"] for row in one.rows]) for one in files]
 
 
 def test_released_rows_get_their_original_positions(table: TableOverTime) -> None:
     change(table, FIRST, "U,1,1111.00\nI,4,4444.00\nU,3,3333.00\nI,5,5.00\n")
     change(table, SECOND, "U,3,3.75\nD,5,5.00\n")
     assert prices(table) == {1: "1.50", 3: "3.75"}
-    assert outstanding(table) == [(2, FIRST, [0, 1, 2]), (1, LOAD, [1])]
+    assert quarantined(table) == [(2, FIRST, [0, 1, 2]), (1, LOAD, [1])]
     table.item["Schema"] = WIDE
-    done = take(table, LOAD, FIRST)
+    done = release_files(table, LOAD, FIRST)
     assert prices(table) == {1: "1111.00", 2: "2222.50", 3: "3.75", 4: "4444.00"}
     books = done["books"]
     assert (books["inserted"], books["updated"], books["superseded"], books["quarantined"]) == (2, 1, 1, 0)
     record = table.log.record(done["change"])
     assert (record.kind, record.reason, record.made_by) == (ChangeKind.RELEASE, "prices are wider", "the operator")
     assert record.raw_files == (FIRST, LOAD)
-    assert outstanding(table) == []
-    assert take(table, LOAD, FIRST)["change"] is None
-    assert table.load_incremental()["change"] is None  # no file counts as new or late by it
+    assert quarantined(table) == []
+    assert release_files(table, LOAD, FIRST)["change"] is None
+    assert table.load_incremental()["change"] is None  # the release makes no file new or late
     versions = [(one["id"], str(one["price"]), one["validity_flag"]) for one in version_rows(table) if one["id"] == 3]
     assert sorted(versions) == [(3, "3.50", 0), (3, "3.75", 1), (3, "3333.00", 0)]
 
@@ -74,42 +74,42 @@ def test_released_rows_get_their_original_positions(table: TableOverTime) -> Non
 def test_a_released_row_of_the_full_load_is_older_than_every_change(table: TableOverTime) -> None:
     change(table, FIRST, "U,2,2.00\n")
     table.item["Schema"] = WIDE
-    assert take(table, LOAD)["books"]["superseded"] == 1
+    assert release_files(table, LOAD)["books"]["superseded"] == 1
     assert prices(table)[2] == "2.00"
 
 
 def test_a_released_row_that_was_deleted_since_stays_deleted(table: TableOverTime) -> None:
     change(table, FIRST, "D,2,0.00\n")
     table.item["Schema"] = WIDE
-    take(table, LOAD)
+    release_files(table, LOAD)
     assert 2 not in prices(table)
 
 
 def test_rows_that_are_still_bad_are_quarantined_again(table: TableOverTime) -> None:
     change(table, FIRST, "I,4,44.00\nI,5,many\nI,6,666666.00\n")
     table.item["Schema"] = WIDE
-    done = take(table, FIRST)
+    done = release_files(table, FIRST)
     assert (done["books"]["inserted"], done["books"]["quarantined"]) == (1, 1)
-    assert outstanding(table) == [(3, FIRST, [1]), (1, LOAD, [1])]
+    assert quarantined(table) == [(3, FIRST, [1]), (1, LOAD, [1])]
     table.item["MaxQuarantinedRows"] = "0"
     with pytest.raises(BadRowError, match="Nothing was applied"):
-        take(table, FIRST)
+        release_files(table, FIRST)
 
 
 def test_a_rollback_of_a_release_quarantines_the_rows_again(table: TableOverTime) -> None:
     table.item["Schema"] = WIDE
     before = prices(table)
-    done = take(table, LOAD)
+    done = release_files(table, LOAD)
     table.roll_back(to=done["change"] - 1)
     assert prices(table) == before
-    assert outstanding(table) == [(1, LOAD, [1])]
-    assert take(table, LOAD)["books"]["inserted"] == 1
+    assert quarantined(table) == [(1, LOAD, [1])]
+    assert release_files(table, LOAD)["books"]["inserted"] == 1
 
 
 def test_a_missing_raw_file_is_named_and_nothing_changes(table: TableOverTime) -> None:
     (table.raw / RAW_PREFIX / LOAD).unlink()
     with pytest.raises(InputError, match=r"1 raw files .* no longer in the raw bucket .*LOAD00000001\.csv"):
-        take(table, LOAD)
+        release_files(table, LOAD)
     assert table.log.head() == 1
 
 
@@ -118,14 +118,14 @@ def test_a_file_behind_the_late_window_is_refused(table: TableOverTime) -> None:
     change(table, FIRST, "I,4,4444.00\n")
     change(table, THIRD, "I,5,5.00\n")
     with pytest.raises(InputError, match="behind the late window"):
-        take(table, FIRST)
+        release_files(table, FIRST)
 
 
 def test_a_reload_replaces_the_quarantine(table: TableOverTime) -> None:
     change(table, FIRST, "I,4,4444.00\n")
-    assert len(outstanding(table)) == 2
+    assert len(quarantined(table)) == 2
     table.put(LOAD, b"1,1.50\n")
     moment = 2_000_000_000
     os.utime(table.raw / RAW_PREFIX / LOAD, (moment, moment))
     assert table.load_initial()["change"]
-    assert outstanding(table) == []
+    assert quarantined(table) == []

@@ -153,10 +153,10 @@ def test_the_next_erasure_completes_one_that_crashed_at_any_step(
     for death in deaths:
         table = copied(original, next(folders))
         table.death = death
-        dying = table.erasure(KEY)
+        crashing = table.erasure(KEY)
         table.death = None
         try:
-            erase(dying, table.runs)
+            erase(crashing, table.runs)
             break
         except DiedError:
             head = table.log.head()

@@ -66,7 +66,7 @@ def raw_bytes(table: ErasableTable) -> bytes:
     )
 
 
-def written(table: ErasableTable, name: str, minute: int) -> None:
+def set_time(table: ErasableTable, name: str, minute: int) -> None:
     """Set a raw file's time to some minutes after `START`."""
     moment = START.timestamp() + 60 * minute
     os.utime(table.raw / RAW_PREFIX / name, (moment, moment))
@@ -74,7 +74,7 @@ def written(table: ErasableTable, name: str, minute: int) -> None:
 
 def load(table: ErasableTable, minute: int, rows: list[dict[str, Any]]) -> None:
     table.write_load(rows)
-    written(table, "LOAD00000001.parquet", minute)
+    set_time(table, "LOAD00000001.parquet", minute)
     assert table.load_initial()["change"]
 
 
@@ -89,12 +89,12 @@ def test_a_full_load_is_deleted_and_change_files_are_rewritten(table: ErasableTa
     table.apply(("I", row(3)))
     untouched = (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes()
     state = table.rows_as_of(3)
-    found, _ = inspect(table.erasure(KEY, raw=True))
-    counts = (found.full_load_rows, found.full_load_files, found.change_rows, found.change_files)
+    expected, _ = inspect(table.erasure(KEY, raw=True))
+    counts = (expected.full_load_rows, expected.full_load_files, expected.change_rows, expected.change_files)
     assert counts == (1, 1, 1, 1)
     assert is_in_raw(table)
     done = table.erase(KEY, raw=True)
-    assert done.touched == found
+    assert done.touched == expected
     assert not is_in_raw(table)
     assert raw_names(table) == ["20240305-100100000.parquet", "20240305-100200000.parquet"]
     assert (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes() == untouched
@@ -110,7 +110,7 @@ def test_the_next_run_is_unaffected_by_an_erasure(table: ErasableTable) -> None:
     table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
     table.apply(("U", row(1, "Ulm")))
     for name in ("20240305-100100000.parquet", "20240305-100200000.parquet"):
-        written(table, name, 1)  # before they were applied, by the clock of the test
+        set_time(table, name, 1)  # before they were applied, according to the test clock
     table.erase(KEY, raw=True)
     nothing = table.load_incremental()
     assert (nothing["change"], nothing["too_late"]) == (None, [])
@@ -121,7 +121,7 @@ def test_the_next_run_is_unaffected_by_an_erasure(table: ErasableTable) -> None:
 def test_a_rollback_can_reach_the_full_load_but_no_earlier_change(table: ErasableTable) -> None:
     load(table, 1, [row(1), secret()])
     table.apply(("U", row(1, "Rom")))
-    written(table, "20240305-100100000.parquet", 2)
+    set_time(table, "20240305-100100000.parquet", 2)
     load(table, 3, [row(1, "Kiel"), secret(), row(2)])
     table.apply(("U", secret("Bonn")), ("U", row(2, "Rom")))
     state = table.rows_as_of(4)
@@ -133,7 +133,7 @@ def test_a_rollback_can_reach_the_full_load_but_no_earlier_change(table: Erasabl
     assert table.load_incremental()["raw_files"] == 1
     after = table.rows_as_of(table.log.head())
     for values in (*after, *state):
-        del values["_cdc_position"]  # the rows of a file are counted anew
+        del values["_cdc_position"]  # the rows have new numbers in the rewritten file
     assert after == without(state, SECRET_ID)
 
 
@@ -155,8 +155,8 @@ def test_a_row_whose_key_changed_stays_and_is_reported(table: ErasableTable) -> 
     table.load([row(1)])
     table.write_key_changes("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
     table.load_incremental()
-    found, out_of_reach = inspect(table.erasure(KEY, raw=True))
-    assert found.change_rows == 1
+    counts, out_of_reach = inspect(table.erasure(KEY, raw=True))
+    assert counts.change_rows == 1
     assert any("1 rows of raw files that change the key to another one" in sentence for sentence in out_of_reach)
     table.erase(KEY, "7", raw=True)
     assert not is_in_raw(table)
@@ -214,7 +214,7 @@ def test_rows_of_other_tables_stay_in_transaction_files(table: ErasableTable) ->
     assert file.read_text() == "".join([lines[0], ",,\n", *lines[2:]])
     assert table.load_incremental()["change"] is None
     assert _rows_in(table, file.name, "orders") == [0, 3]
-    assert _rows_in(table, file.name, "customers") == [2]  # as before, so that its bad rows can be released
+    assert _rows_in(table, file.name, "customers") == [2]  # unchanged, so bad rows of that table can still be released
 
 
 def _rows_in(table: ErasableTable, transactions: str, name: str) -> list[int]:
@@ -251,14 +251,16 @@ def test_bad_rows_of_a_rewritten_file_cannot_be_released(table: ErasableTable) -
         release(table.run(), names)
     assert release(table.run(), [names[1]])["books"]["inserted"] == 1
 
-    table.roll_back(to=2)  # the files stay as they are
+    table.roll_back(to=2)  # does not change raw files
     with pytest.raises(InputError, match="An erasure removed rows"):
         release(table.run(), [names[0]])
     table.roll_back(to=1)
     (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,many\nI,6,Ulm,six,1.50\n")
     table.load_incremental()
     (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
-    assert release(table.run(), [names[0]])["books"]["inserted"] == 1  # counted since it was written anew
+    assert (
+        release(table.run(), [names[0]])["books"]["inserted"] == 1
+    )  # quarantined after the erasure, so with the new numbers
 
 
 @pytest.mark.parametrize("call", [1, 2, 3])
@@ -266,11 +268,11 @@ def test_the_next_erasure_completes_one_that_crashed_at_the_raw_bucket(table: Er
     table.load([row(1), secret()])
     for _ in range(2):
         table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
-    dying = table.erasure(KEY, raw=True)
-    assert dying.raw
-    raw = cast("ObjectStore", DyingStore(dying.raw.store, Death(call, carried_out=False)))
+    crashing = table.erasure(KEY, raw=True)
+    assert crashing.raw
+    raw = cast("ObjectStore", DyingStore(crashing.raw.store, Death(call, carried_out=False)))
     with pytest.raises(DiedError):
-        erase(replace(dying, raw=replace(dying.raw, store=raw)), table.runs)
+        erase(replace(crashing, raw=replace(crashing.raw, store=raw)), table.runs)
     assert is_in_raw(table)
     assert table.erase(KEY, raw=True).change
     assert not is_in_raw(table)
@@ -283,7 +285,7 @@ def test_rewritten_files_behind_the_late_window_do_not_count_as_late(table: Eras
     table.apply(("U", secret("Bonn")))
     table.apply(("U", row(1, "Ulm")))
     for minute in (1, 2):
-        written(table, f"20240305-100{minute}00000.parquet", minute)
+        set_time(table, f"20240305-100{minute}00000.parquet", minute)
     table.last_listed_utc = START + timedelta(minutes=10)
     table.write_changes("20240305-100030000.parquet", [("I", secret("Rom")), ("I", row(9))])  # never applied
     table.erase(KEY, raw=True)
