@@ -118,7 +118,8 @@ class LakeTable:
             raw_prefix=raw_prefix,
             state_table=state_table,
         )
-        self._location = TableLocation.at(self._installation.lake_bucket, name, self._installation.lake_prefix)
+        self._address = self._installation.lake_bucket, name, self._installation.lake_prefix
+        self._location = TableLocation.at(*self._address)
         self._spark_argument, self._user_argument, self._states_argument = spark, user, states
         self._clock = clock
 
@@ -203,9 +204,7 @@ class LakeTable:
             PastRetentionError: The state after that change is no longer retained.
         """
         change, at = (int(when), None) if isinstance(when, (int, Integral)) else (None, when)
-        lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
-        name = str(self._name)
-        return read_table(self._spark, lake, name, prefix, change=change, at=at, with_deleted=with_deleted)
+        return read_table(self._spark, *self._address, change=change, at=at, with_deleted=with_deleted)
 
     def history(self, key: object = None) -> DataFrame:
         """Read the versions of all rows, or of one row, oldest first; see `cdclake.lake.read.history_dataframe`.
@@ -216,8 +215,7 @@ class LakeTable:
         Raises:
             ConfigurationError: The table keeps no history, or the key has the wrong number of columns.
         """
-        lake, prefix = self._installation.lake_bucket, self._installation.lake_prefix
-        return read_history(self._spark, lake, str(self._name), prefix, key=key)
+        return read_history(self._spark, *self._address, key=key)
 
     def changes(self) -> DataFrame:
         """List the table's changes by number: kind, author, reason, and counts of rows.

@@ -28,27 +28,18 @@ if TYPE_CHECKING:
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import Snapshot
 
-
 CONCURRENT_INSPECTIONS = 16
 
 
 def inspect_raw_files(run: TableRun, files: Sequence[RawFile]) -> list[Inspection]:
-    """Inspect raw files in parallel; the result is in their order.
-
-    Raises:
-        InputError: A file cannot be read.
-    """
+    """Inspect raw files in parallel; the result is in their order."""
     fs = run.raw_fs.open()
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
         return list(pool.map(lambda file: inspect(fs, file, run.settings), files))
 
 
 def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> Schema:
-    """A schema, extended with the columns of raw files.
-
-    Raises:
-        SchemaMismatchError: A file's column has a type that cannot be merged.
-    """
+    """Merge the columns of raw files into a schema; see `merge_schemas`."""
     for file, inspection in zip(files, inspections, strict=True):
         schema = merge_schemas(schema, inspection.schema, file.relative)
     return schema
@@ -121,7 +112,6 @@ def compute(
     """Compute a table's next change and stage its files.
 
     Args:
-        spark: What runs the tasks.
         before: The table before the change.
         shape: Columns and keys after it.
         parts: Slices of raw files to read.

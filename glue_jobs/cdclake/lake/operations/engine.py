@@ -26,7 +26,7 @@ from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.plan import plan_closed
 from cdclake.lake.scd2.tasks import NO_VERSIONS
 from cdclake.lake.scd2.versions import file_shape
-from cdclake.lake.spark.backend import attempt_id, keep_on_disk
+from cdclake.lake.spark.backend import attempt_id, balanced_groups, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
 from cdclake.lake.storage.tombstones import TombstonePlan, plan_tombstones
@@ -61,9 +61,7 @@ class Request:
         tombstones: Files of tombstones; none for a full load.
         oldest: Smallest `file_order` of change files whose deletes must be kept as tombstones.
         shape: Columns and keys after the change.
-        settings: The table's settings.
         locations: Where to read and write.
-        full_load: Whether the change replaces the table.
         rewrite_all: Whether to rewrite every data file, because a column's type changes.
         history: How the history changes; None if the table keeps none.
     """
@@ -240,7 +238,9 @@ class Engine:
         )
 
     def _read(self, request: Request) -> DistributedRows:
-        groups = _balanced(request.parts, self._spark.defaultParallelism * 2)
+        sizes = [part.size_bytes for part in request.parts]
+        count = min(self._spark.defaultParallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
+        groups = balanced_groups(request.parts, sizes, count)
         read = _reading(tasks.read_slices, request)
         backend = InProcessSpark() if _is_small(request) else self._spark
         return backend.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
@@ -386,18 +386,6 @@ def _opened(merged: VersionMerge) -> tasks.Resolution:
 
 def _closed(merged: VersionMerge) -> tasks.Resolution:
     return merged.closed
-
-
-def _balanced(parts: Sequence[Slice], target: int) -> list[list[Slice]]:
-    """Adjacent slices in at most `target` groups of about equal bytes; fewer if the files are small."""
-    total = sum(part.size_bytes for part in parts)
-    count = max(1, min(target, ceil(total / MIN_BYTES_PER_READ_TASK), len(parts)))
-    groups: list[list[Slice]] = [[] for _ in range(count)]
-    done = 0
-    for part in parts:
-        groups[min(count - 1, done * count // total) if total else 0].append(part)
-        done += part.size_bytes
-    return [group for group in groups if group]
 
 
 @contextmanager

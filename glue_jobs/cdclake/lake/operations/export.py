@@ -43,11 +43,9 @@ class ExportResult:
     """A completed export.
 
     Attributes:
-        table: `schema.table`.
         change: Number of the change whose state was exported.
         committed_utc: Its commit time, ISO 8601.
         to: Where the files are.
-        files: Number of files.
         rows: Number of rows in them.
         bytes: Total size of the files.
     """

@@ -38,8 +38,6 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
     """Replace the lake table with the full load in the raw folder. A second call with the same arguments does nothing.
 
     Args:
-        run: The table.
-        spark: What runs the tasks.
         base_change: Number of the lake's newest change when the load was planned. The load is skipped if there is a
             newer change by now. None skips it only if the table was last loaded from exactly the same files.
 
@@ -85,8 +83,6 @@ def load_incremental(
     Otherwise a second call with the same arguments does nothing.
 
     Args:
-        run: The table.
-        spark: What runs the tasks.
         last_file: Watermark of the state table, relative to the table's raw folder; empty for none.
         new_file: Last change file to apply, relative; empty for all.
         listed_files: Number of change files up to `new_file` that were due when the run was planned.

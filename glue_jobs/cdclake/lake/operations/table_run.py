@@ -27,10 +27,8 @@ class TableRun:
         raw_prefix: The table's folder in the raw bucket.
         log: The lake table's change log.
         lake_fs: The lake bucket, for reading and writing files in tasks.
-        settings: The table's settings.
         run_id: Id of the job run; part of its staging folder's name.
         fencing_token: Number of the run's lease; 0 if it was started by hand without one.
-        clock: Returns the current time in UTC.
     """
 
     raw: ObjectReader

@@ -19,6 +19,7 @@ from pyspark.sql import types as spark_types
 from cdclake.errors import ConfigurationError
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.retained_files import RetainedFileReader
+from cdclake.lake.spark.backend import balanced_groups
 from cdclake.lake.spark.task_errors import SparkTask
 from cdclake.lake.storage.reader import as_full_load
 from cdclake.lake.storage.shape import TableShape, conform, is_deleted
@@ -172,15 +173,9 @@ def spark_schema(schema: Schema, constants: Schema = _NO_CONSTANTS) -> spark_typ
 
 def scan_groups(scans: Sequence[FileScan], cores: int) -> list[list[FileScan]]:
     """Adjacent files in groups of about equal bytes, one per task: enough to use all cores, and none too large."""
-    total = sum(scan.retained.file.bytes for scan in scans)
-    target = max(cores * TASKS_PER_CORE, ceil(total / BYTES_PER_TASK))
-    count = min(len(scans), target, max(1, ceil(total / MIN_BYTES_PER_TASK)))
-    groups: list[list[FileScan]] = [[] for _ in range(count)]
-    done = 0
-    for scan in scans:
-        groups[min(count - 1, done * count // total) if total else 0].append(scan)
-        done += scan.retained.file.bytes
-    return [group for group in groups if group]
+    sizes = [scan.retained.file.bytes for scan in scans]
+    target = max(cores * TASKS_PER_CORE, ceil(sum(sizes) / BYTES_PER_TASK))
+    return balanced_groups(scans, sizes, min(target, ceil(sum(sizes) / MIN_BYTES_PER_TASK)))
 
 
 def _spark_type(kind: str) -> spark_types.DataType:

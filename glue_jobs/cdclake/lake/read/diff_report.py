@@ -30,9 +30,7 @@ class DiffReport:
     """Counts and first rows of a difference.
 
     Attributes:
-        inserted: Number of inserted rows.
-        updated: Number of updated rows.
-        deleted: Number of deleted rows.
+        inserted: Number of inserted rows; likewise updated and deleted.
         columns: Names of the columns of `rows`.
         rows: The first rows, ordered by key, or by all columns if there is no key; of an updated row, first the values
             before. Values are JSON types; decimals, dates, timestamps (UTC), binary values (hexadecimal) and infinite

@@ -7,13 +7,16 @@ No code here imports pyspark: a run that uses Spark has imported it, and a run i
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import DataFrame
     from typing_extensions import TypeIs
+
+
+Item = TypeVar("Item")
 
 
 class DistributedRows(Protocol):
@@ -54,6 +57,16 @@ def attempt_id() -> str:
     pyspark = sys.modules.get("pyspark")
     context = pyspark.TaskContext.get() if pyspark else None
     return str(context.taskAttemptId()) if context else "0"
+
+
+def balanced_groups(items: Sequence[Item], sizes: Sequence[int], count: int) -> list[list[Item]]:
+    """Adjacent items in at most `count` groups of about equal size, and at least one group if there are items."""
+    count, total, done = max(1, min(count, len(items))), sum(sizes), 0
+    groups: list[list[Item]] = [[] for _ in range(count)]
+    for item, size in zip(items, sizes, strict=True):
+        groups[min(count - 1, done * count // total) if total else 0].append(item)
+        done += size
+    return [group for group in groups if group]
 
 
 def is_spark_dataframe(value: object) -> TypeIs[DataFrame]:

@@ -43,8 +43,6 @@ class ForeignFile:
 
     Attributes:
         path: Key relative to the table's folder.
-        rows: Number of rows.
-        bytes: Size.
         partition: Texts of its partition columns, in the order of the partition key; None for null.
         schema: The source's columns in the file.
     """

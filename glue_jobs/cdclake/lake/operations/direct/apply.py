@@ -63,9 +63,7 @@ class DirectResult:
 
     Attributes:
         change: Its number; None if there was nothing to change.
-        inserted: Number of inserted rows.
-        updated: Number of updated rows.
-        deleted: Number of deleted rows.
+        inserted: Number of inserted rows; likewise updated and deleted.
         absent: Number of keys to delete that the table does not have.
     """
 
@@ -83,8 +81,6 @@ def change_directly(run: TableRun, spark: Backend, change: DirectChange, waterma
 
     Args:
         run: The table. Its raw folder is not read.
-        spark: What runs the tasks.
-        change: The change to apply.
         watermark: Watermark of the state table, relative; used only if there is no lake table yet.
 
     Raises:

@@ -26,7 +26,6 @@ class InputColumn(NamedTuple):
     """A column of input rows.
 
     Attributes:
-        name: Its name.
         kind: Its lake type; None if the lake does not support its values.
         input_type: Its type as Spark or Arrow names it.
     """

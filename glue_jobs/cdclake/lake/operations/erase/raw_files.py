@@ -27,7 +27,6 @@ from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from pyarrow.fs import FileSystem
@@ -49,7 +48,6 @@ class RawLocation:
         fs: The raw bucket for pyarrow.
         prefix: Key prefix of the table's folder, with a trailing slash.
         table: The source table.
-        settings: Its settings.
         last_listed_utc: See `TableState.last_listed_utc`.
     """
 
@@ -66,7 +64,6 @@ class MatchedRawFile:
     """A raw file that contains rows to erase.
 
     Attributes:
-        file: The file.
         rows: Numbers of the rows to erase.
     """
 
@@ -199,11 +196,10 @@ def _without_rows(fs: FileSystem, match: MatchedRawFile, settings: TableSettings
 def _parquet_without_rows(fs: FileSystem, match: MatchedRawFile) -> bytes:
     with fs.open_input_file(match.file.key) as source:
         parquet = pq.ParquetFile(source)
-        compression = {column.compression for column in _chunks(parquet)} or {"UNCOMPRESSED"}
+        codec = parquet.metadata.row_group(0).column(0).compression
         rows = parquet.read(use_threads=False)
     rest = pa.array(number not in match.rows for number in range(rows.num_rows))
     sink = pa.BufferOutputStream()
-    codec = compression.pop()
     pq.write_table(
         rows.filter(rest),
         sink,
@@ -212,9 +208,3 @@ def _parquet_without_rows(fs: FileSystem, match: MatchedRawFile) -> bytes:
         use_dictionary=False,
     )
     return bytes(sink.getvalue())
-
-
-def _chunks(parquet: pq.ParquetFile) -> Iterator[pq.ColumnChunkMetaData]:
-    for group in range(parquet.num_row_groups):
-        row_group = parquet.metadata.row_group(group)
-        yield from (row_group.column(i) for i in range(row_group.num_columns))
