@@ -287,13 +287,8 @@ class LakeTable:
     def _change(self, op: str, rows: ReadInput, reason: str) -> DirectResult:
         table = self._open()
         change = DirectChange(op, rows, reason, self.user)
-        watermark = table.state.checked_watermark
-        context = self._spark.sparkContext
-
-        def make(fencing_token: int) -> DirectResult:
-            return change_directly(self._run(table, fencing_token), context, change, watermark)
-
-        return table.change(make)
+        context, watermark = self._spark.sparkContext, table.state.checked_watermark
+        return table.change(lambda token: change_directly(self._run(table, token), context, change, watermark))
 
     def _run(self, table: RegisteredTable, fencing_token: int) -> TableRun:
         fs = self._location.fs

@@ -84,7 +84,7 @@ def commit(
         after = replace(after, history=paths.assign_to_history(after.history))
     remaining = {file.path for file in after.all_files}
     replaced = [file for file in before.all_files if file.path not in remaining]
-    left_out = tuple(file.relative for file in too_late)
+    left_out, full_load = tuple(file.relative for file in too_late), kind is ChangeKind.FULL_LOAD
     record = ChangeRecord(
         change=after.change,
         kind=kind,
@@ -100,7 +100,7 @@ def commit(
         made_by=made_by,
         too_late=left_out,
         quarantine=result.quarantine_keys,
-        bytes_read=sum(file.size_bytes for file in raw) + _bytes_read(replaced, kind),
+        bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in replaced if not full_load),
         bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
     )
@@ -130,19 +130,18 @@ class _FinalPaths:
         self._staged = {file.path for file in result.all_written}
         self.added: list[StagedFile] = []
 
-    def assign(
-        self, files: Sequence[DataFile], partition_key: tuple[str, ...], prefix: str = ""
-    ) -> tuple[DataFile, ...]:
+    def assign(self, files: Sequence[DataFile], key: tuple[str, ...], prefix: str = "") -> tuple[DataFile, ...]:
         """The same files, but staged files with the path that they will be published as.
 
         Args:
+            key: Partition columns of the files.
             prefix: Prefix of these paths.
         """
         named = []
         for file in files:
             if file.path in self._staged:
                 number = len(self.added) + 1
-                path = prefix + self._layout.data_path(self._change, number, partition_key, file.partition)
+                path = prefix + self._layout.data_path(self._change, number, key, file.partition)
                 self.added.append(StagedFile(file.path, path))
                 named.append(replace(file, path=path))
             else:
@@ -153,10 +152,6 @@ class _FinalPaths:
         """The same history, but staged files with the path that they will be published as."""
         opened, closed = (self.assign(files, (YEAR, MONTH), HISTORY) for files in (history.open, history.closed))
         return replace(history, open=opened, closed=closed)
-
-
-def _bytes_read(replaced: Sequence[DataFile], kind: ChangeKind) -> int:
-    return 0 if kind is ChangeKind.FULL_LOAD else sum(file.bytes for file in replaced)
 
 
 def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) -> Books:

@@ -72,15 +72,11 @@ def export_table(
 ) -> ExportResult:
     """Copy the files of a lake table as of a change or a time; as it is now if neither is given.
 
-    A target folder appears complete or not at all. In a bucket, a failed export deletes the objects that it wrote.
+    A target folder appears complete or not at all. In a bucket, a failed export deletes the objects that it wrote. The
+    other arguments are as for `cdclake.lake.read.dataframe.read_table`.
 
     Args:
-        lake: `s3://bucket` or `file:///folder`.
-        table: `schema.table`.
         to: A local folder, or `s3://bucket/folder`. It must not exist, or be empty.
-        prefix: Folder of the lake in the bucket.
-        change: Number of a change; `cdclake changes` lists them.
-        at: A time, or its ISO 8601 text, which selects the newest change committed by then. Without a zone it is UTC.
         with_deleted: Whether to copy soft-deleted rows too; their `Op` is `D`.
         progress: Called after each file.
 

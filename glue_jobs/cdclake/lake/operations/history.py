@@ -71,9 +71,8 @@ def plan_history(
     has_gap = since is not None and since > max(loads, default=0)
     now_utc = run.clock()
     rewrite_all = existing is not None and has_type_change(existing.schema, shape.schema)
-    opened, closed = (
-        _relative(files, rewrite_all) for files in ((existing.open, existing.closed) if existing else ((), ()))
-    )
+    files = (existing.open, existing.closed) if existing else ((), ())
+    opened, closed = (_relative(versions, rewrite_all) for versions in files)
     return HistoryPlan(
         change=change,
         open_files=opened,

@@ -30,15 +30,11 @@ def read_changes(
     A downstream job stores the number of the last change it has processed and passes it as `from_change` the next time.
     A rollback and a reapply are changes like any other. A full load contributes the rows that differ from before it. A
     change without effect on rows, such as a takeover, contributes none. See `cdclake.lake.read.diff.read_diff` for what
-    counts as an update.
+    counts as an update, and for the other arguments.
 
     Args:
-        spark: The session to read in. Its workers connect to the lake as this process does.
-        lake: `s3://bucket` or `file:///folder`.
-        table: `schema.table`.
         from_change: Number of the change to start after; 0 starts with the first change.
         to_change: Number of the last change to read; the newest by default.
-        prefix: Folder of the lake in the bucket.
 
     Returns:
         `change` (its number), `committed` (its commit time), `change_type` (`insert`, `update_before`, `update_after`

@@ -33,16 +33,10 @@ def read_history(
 ) -> DataFrame:
     """Read the history of a lake table as of a change or a time; as it is now if neither is given.
 
-    This reads only the change log; data files are read when the DataFrame is used. The DataFrame stays valid while the
-    change is retained, whatever other runs do to the table.
+    The other arguments, and when files are read, are as for `cdclake.lake.read.dataframe.read_table`.
 
     Args:
-        spark: The session to read in. Its workers connect to the lake as this process does.
-        lake: `s3://bucket` or `file:///folder`.
         table: `schema.table`, the name of the table itself.
-        prefix: Folder of the lake in the bucket.
-        change: Number of a change; `cdclake changes` lists them.
-        at: A time, or its ISO 8601 text, which selects the newest change committed by then. Without a zone it is UTC.
         key: Key of one row, a tuple if it has several columns; None for the versions of all rows.
 
     Returns:

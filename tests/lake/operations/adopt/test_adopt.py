@@ -43,16 +43,16 @@ def row(number: int, n: int = 0) -> dict[str, Any]:
     return {"id": number, "day": date(2024, 3, 1 + number % 3), "city": CITIES[number % 4], "at": at, "n": n}
 
 
-def write_as_the_walkthrough(
-    adoptee: AdoptableTable, spark: SparkContext, rows: list[dict[str, Any]], key: list[str]
+def write_like_walkthrough(
+    table: AdoptableTable, spark: SparkContext, rows: list[dict[str, Any]], key: list[str]
 ) -> None:
     """A full load and an append as in the walkthrough, both with `Op` and Spark's older timestamps (INT96)."""
     session = SparkSession(spark)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     for begin, end, mode in ((0, len(rows) // 2, "overwrite"), (len(rows) // 2, len(rows), "append")):
         frame = session.createDataFrame([tuple(one.values()) for one in rows[begin:end]], SPARK_TYPES)
-        save(frame.selectExpr("*", "'I' as Op").repartition(2), str(adoptee.folder), mode, key)
-    schema = pq.ParquetFile(next(adoptee.folder.rglob("*.parquet"))).schema
+        save(frame.selectExpr("*", "'I' as Op").repartition(2), str(table.folder), mode, key)
+    schema = pq.ParquetFile(next(table.folder.rglob("*.parquet"))).schema
     assert {one.path: one.physical_type for one in map(schema.column, range(len(schema)))}["at"] == "INT96"
 
 
@@ -71,7 +71,7 @@ def test_an_adopted_table_of_the_walkthrough_equals_the_oracle_and_rolls_back_by
     adoptee = AdoptableTable(Table(tmp_path, COLUMNS, item, spark))
     table = adoptee.table
     before = [row(number) for number in range(60)]
-    write_as_the_walkthrough(adoptee, spark, before, key)
+    write_like_walkthrough(adoptee, spark, before, key)
     (adoptee.folder / "_temporary").mkdir()
     (adoptee.folder / "day=2024-03-01_$folder$").touch()
     hashes = adoptee.hashes()

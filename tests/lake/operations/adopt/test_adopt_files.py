@@ -101,9 +101,7 @@ class TestAdoptedTable:
         token = {Attribute.FENCING_TOKEN: "1"}
         assert after == {**before, **token, Attribute.LAST_CHANGE_ID: "1"}
 
-    def test_rows_without_op_and_position_count_as_loaded_and_get_both_when_rewritten(
-        self, adoptee: AdoptableTable
-    ) -> None:
+    def test_rows_without_op_and_position_get_both_when_rewritten(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1, 2, 3).drop_columns("Op"))
         adoptee.write(OTHER, rows(11, 12, Op=pa.array(["U", None])))
         adoptee.adopt()
@@ -498,9 +496,7 @@ class TestConcurrentChanges:
 
 
 class TestAfterAdoption:
-    def test_runs_refuse_before_the_adoption_and_continue_from_the_watermark_after(
-        self, adoptee: AdoptableTable
-    ) -> None:
+    def test_runs_refuse_before_and_continue_from_the_watermark_after(self, adoptee: AdoptableTable) -> None:
         table = adoptee.table
         before = source_rows(1, 2, 3)
         adoptee.write(PART, rows(1, 2))

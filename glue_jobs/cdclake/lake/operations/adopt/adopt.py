@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -117,10 +118,9 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
         remedy = "Check the lake bucket and prefix; the first run creates a table without files"
         raise ConfigurationError(message, remedy=remedy, folder=prefix)
     on_progress(f"Inspecting {len(listed)} files")
+    inspect = partial(inspect_file, source.lake_fs, prefix, partition_key=settings.partition_key)
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
-        foreign = list(
-            pool.map(lambda entry: inspect_file(source.lake_fs, prefix, entry, settings.partition_key), listed)
-        )
+        foreign = list(pool.map(inspect, listed))
     stored = common_schema(foreign)
     full_load, changes = list_raw_files(source.raw, state.raw_prefix, settings.cdc_path)
     newest = max((*full_load, *changes), key=lambda file: (file.modified_utc, file.order), default=None)

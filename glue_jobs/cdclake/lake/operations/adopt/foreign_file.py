@@ -121,9 +121,7 @@ def _partition(path: str, partition_key: Sequence[str]) -> Partition:
         return tuple(pair[1] for pair in parsed if pair)
     if names and all(names):
         message = f"A file in the lake folder is partitioned by {','.join(filter(None, names))}"
-        remedy = (
-            f"PartitionKey is '{','.join(expected) or 'null'}': correct it to match the folders, or fix the folders"
-        )
+        remedy = f"PartitionKey is '{','.join(expected) or 'null'}': correct it, or rename the folders"
     else:
         actual, target = "/".join(folders) or "no folder", "/".join(f"{name}=..." for name in expected) or "no folder"
         message = f"A file in the lake folder is in {actual} instead of {target}"

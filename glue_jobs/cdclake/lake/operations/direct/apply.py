@@ -27,7 +27,6 @@ from cdclake.model.times import display_utc
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cdclake.lake.merge.resolve import Counts
     from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.lake.operations.direct.prepare import Prepared
     from cdclake.lake.operations.engine import Result
@@ -201,20 +200,15 @@ def _check_applied(run: TableRun, op: str, rows: int, result: Result) -> None:
     Raises:
         RefusedChangeError: Contains the number of superseded rows.
     """
-    lost = rows - _count(op, result.resolution.counts)
+    counts = result.resolution.counts
+    lost = rows - {INSERT: counts.inserted, UPDATE: counts.updated, DELETE: counts.deleted}[op]
     if not lost:
         return
     message = f"{lost} rows are older than a change of their key that is already applied"
     if column := run.settings.order_column:
-        raise _refused(
-            run, f"{message}, according to {column}", f"Set {column} to a greater value in these rows", column
-        )
+        raise _refused(run, f"{message}, according to {column}", f"Increase {column} in these rows", column)
     remedy = f"The clock of this machine shows {display_utc(run.clock())}: correct it, or wait"
     raise _refused(run, f"{message}, according to the time", remedy)
-
-
-def _count(op: str, counts: Counts) -> int:
-    return {INSERT: counts.inserted, UPDATE: counts.updated, DELETE: counts.deleted}[op]
 
 
 def _remove_staged(run: TableRun, before: Snapshot) -> None:

@@ -124,8 +124,7 @@ def change_rows(
 
     An update keeps the lake's values in columns that it does not set; a delete has the lake's values in all columns.
     The ordering value is null if the table has no ordering column; then the time of the call orders the change.
-    Otherwise it is the value of the ordering column if the change sets it. If not, it is the value of the lake's row,
-    and the change follows that row.
+    Otherwise it is the row's own value if the change sets that column, else the value of the lake's row.
 
     Args:
         op: The operation. Updates and deletes of keys that are not in the lake are left out.

@@ -171,7 +171,8 @@ def rewrite(raw: RawLocation, matches: RawMatches, progress: Progress) -> None:
     fs = raw.fs.open()
     progress.expect("Rewriting raw files", len(matches.changes))
     for match in matches.changes:
-        file, rest = match.file, _without_rows(fs, match, raw.settings)
+        file, is_parquet = match.file, match.file.format is RawFormat.PARQUET
+        rest = _parquet_without_rows(fs, match) if is_parquet else csv.without_rows(fs, file, raw.settings, match.rows)
         if rest.strip():
             raw.store.put(file.key, gzip.compress(rest, mtime=0) if file.format is RawFormat.CSV_GZ else rest)
         else:
@@ -185,12 +186,6 @@ def rewrite(raw: RawLocation, matches: RawMatches, progress: Progress) -> None:
 
 def _purge(store: ObjectStore, key: str) -> None:
     store.purge(key, lambda other: other != key)
-
-
-def _without_rows(fs: FileSystem, match: MatchedRawFile, settings: TableSettings) -> bytes:
-    if match.file.format is RawFormat.PARQUET:
-        return _parquet_without_rows(fs, match)
-    return csv.without_rows(fs, match.file, settings, match.rows)
 
 
 def _parquet_without_rows(fs: FileSystem, match: MatchedRawFile) -> bytes:
