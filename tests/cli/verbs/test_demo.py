@@ -26,8 +26,8 @@ def report():
 def test_text_has_a_table_for_each_step_and_the_verdict(report, capsys):
     show(report, OutputFormat.TABLE)
     out = capsys.readouterr().out
-    assert "Round one, started by: hourly run" in out
-    assert "Round two, started by: file event" in out
+    assert "Round one (hourly run)" in out
+    assert "Round two (file event)" in out
     assert "4 of 9" in out
     assert out.count("a" * 32) == 2
     assert "Equal to the source: yes" in out

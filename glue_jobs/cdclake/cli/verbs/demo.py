@@ -88,10 +88,10 @@ def show(report: DemoReport, output: OutputFormat) -> None:
         out.json_record(report.to_json())
         return
     registered = ", ".join(report.registered)
-    out.remark(f"The Controller registered {registered} as inactive. Then keys were set and all were activated.\n")
+    out.remark(f"The Controller registered {registered} as inactive. The demo set keys and activated them.\n")
     for (name, started_by), steps in groupby(report.steps, key=lambda step: (step.step, step.started_by)):
         records = [{"table": step.table, **step_record(step.to_json())} for step in steps]
-        out.records(f"{name.capitalize()}, started by: {started_by}", _STEP_COLUMNS, records)
+        out.records(f"{name.capitalize()} ({started_by})", _STEP_COLUMNS, records)
     comparisons = report.last_comparisons().items()
     records = [record for table, last in comparisons for record in _comparison_records(table, last)]
     out.records("Lake and source after the last step", _COMPARISON_COLUMNS, records)

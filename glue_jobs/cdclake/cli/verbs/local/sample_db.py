@@ -102,10 +102,8 @@ def show(report: SampleReport, output: OutputFormat) -> None:
         for check in report.checks
     ]
     out.records("Lake and database", _COLUMNS, records)
-    out.remark(
-        f"{len(report.checks)} checks of every row of {len({check.table for check in report.checks})} tables, "
-        f"{report.hourly_runs} hourly runs, replication killed and restarted {report.kills} times"
-    )
+    counts = f"Hourly runs: {report.hourly_runs}. Kills and restarts of the replication: {report.kills}."
+    out.remark(f"{len(report.checks)} checks, each of every row of a table. {counts}")
     out.remark(f"Equal to the database: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
 
 
