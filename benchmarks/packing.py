@@ -232,7 +232,7 @@ def measure(tables: int = 10) -> None:
     from pyspark import SparkConf, SparkContext  # looks for Java on import
 
     from cdclake.adapters.filesystem import lake_filesystem
-    from cdclake.adapters.stores import store
+    from cdclake.adapters.stores import open_store
     from cdclake.lake.operations.load import load_incremental
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.model.table import TableName, TableSettings
@@ -255,7 +255,7 @@ def measure(tables: int = 10) -> None:
         lake.mkdir()
         for number in range(tables):
             name = f"table_{number}"
-            counted = CountingStore(store(lake.as_uri()))
+            counted = CountingStore(open_store(lake.as_uri()))
             for hour in (10, 11):
                 path = raw / "shop" / name / f"20240305-{hour}0000000.parquet"
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -263,7 +263,7 @@ def measure(tables: int = 10) -> None:
                 pq.write_table(pa.table(rows), path)
                 began, counted.calls = time.perf_counter(), 0
                 run = TableRun(
-                    raw=store(raw.as_uri()),
+                    raw=open_store(raw.as_uri()),
                     raw_fs=lake_filesystem(raw.as_uri()),
                     raw_prefix=f"shop/{name}/",
                     log=ChangeLog(cast("ObjectStore", counted), LakeLayout("lake", "", TableName("shop", name))),

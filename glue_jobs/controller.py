@@ -11,7 +11,7 @@ from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import folder_prefix, parse_arguments, parse_new_table
 from cdclake.control.jobs.entry import job_run_id, run_job
@@ -31,7 +31,7 @@ def main() -> dict[str, object]:
     states = DynamoState(client("dynamodb"), arguments[Argument.STATE_TABLE])
     statistics = DmsStatistics(lambda: client("dms"))
     inputs = PlanInputs(
-        store(bucket), states, bucket, prefix, statistics, parse_new_table(arguments[Argument.NEW_TABLE])
+        open_store(bucket), states, bucket, prefix, statistics, parse_new_table(arguments[Argument.NEW_TABLE])
     )
     now = datetime.now(timezone.utc)
     limits = PackLimits.from_arguments(arguments)

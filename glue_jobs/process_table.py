@@ -13,7 +13,7 @@ from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.control.jobs.entry import job_run_id, run_job, stop_on_sigterm
 from cdclake.control.run.process_table import Ports, process_table, process_tables
 from cdclake.control.run.process_table_arguments import ProcessTableArguments
@@ -28,7 +28,7 @@ def main() -> dict[str, object]:
     ports = Ports(
         states=DynamoState(client("dynamodb"), arguments.state_table),
         jobs=GlueJobs(client("glue")),
-        open_bucket=store,
+        open_bucket=open_store,
         clock=lambda: datetime.now(timezone.utc),
         sleep=time.sleep,
         metrics=cloudwatch_metrics(arguments.table_metrics),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import KeepAlive, no_lease, publish, roll_forward
 from cdclake.commit.undo import UndoPlan, apply_undo, plan_reapply, plan_rollback
@@ -217,10 +217,10 @@ def table_run(
         fields: Fields of the run that are not as for the first run of all.
     """
     defaults = {
-        "raw": store(raw.as_uri()),
+        "raw": open_store(raw.as_uri()),
         "raw_fs": lake_filesystem(raw.as_uri()),
         "raw_prefix": raw_prefix,
-        "log": ChangeLog(store(lake.as_uri()), layout),
+        "log": ChangeLog(open_store(lake.as_uri()), layout),
         "lake_fs": lake_filesystem(lake.as_uri()),
         "settings": TableSettings.from_item(item),
         "run_id": "run-1",
@@ -257,7 +257,7 @@ class FolderInstallation:
         self._runs = 0
 
     def bucket(self, name: str) -> ObjectStore:
-        return store((self.root / name).as_uri())
+        return open_store((self.root / name).as_uri())
 
     def state(self, path: str) -> TableState:
         state = self.states.get(path)

@@ -12,7 +12,7 @@ from benchmarks.contestants.folders import link, parquet_files
 from benchmarks.contestants.spark import start_session
 from benchmarks.task import APPLY, TableFiles
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.merge import tasks
 from cdclake.lake.operations.load import load_incremental, load_initial
@@ -80,10 +80,10 @@ class Engine:
     def _run(self, run_id: str, target_file_bytes: int) -> TableRun:
         raw, lake = self._raw.as_uri(), self._lake.as_uri()
         return TableRun(
-            raw=store(raw),
+            raw=open_store(raw),
             raw_fs=lake_filesystem(raw),
             raw_prefix=_RAW_PREFIX,
-            log=ChangeLog(store(lake), LakeLayout("lake", "", TableName("bench", "orders"))),
+            log=ChangeLog(open_store(lake), LakeLayout("lake", "", TableName("bench", "orders"))),
             lake_fs=lake_filesystem(lake),
             settings=TableSettings(
                 primary_key=(self._task.key,),

@@ -259,7 +259,7 @@ class JobRunner(Protocol):
 
         Raises:
             NoRoomError: A limit on runs or requests is reached. No run was started.
-            JobRunError: The run could not be started; says why.
+            JobRunError: The run could not be started.
         """
         ...
 

@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.filesystem import FileSystemSpec, lake_filesystem, open_output
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_the_object_store_lists_what_pyarrow_writes(location: str) -> None:
     with open_output(filesystem, path) as output:
         pq.write_table(table, output)
 
-    objects = store(location)
+    objects = open_store(location)
     (found,) = objects.list("")  # and no empty object for a folder
     assert found.key == path
     assert found.size_bytes > 0
@@ -70,7 +70,7 @@ def test_the_object_store_lists_what_pyarrow_writes(location: str) -> None:
 
 
 def test_a_pickled_spec_works(location: str) -> None:
-    store(location).put("a/b", b"content")
+    open_store(location).put("a/b", b"content")
     spec = pickle.loads(pickle.dumps(lake_filesystem(location)))
     with spec.open().open_input_stream("a/b") as stream:
         assert stream.read() == b"content"

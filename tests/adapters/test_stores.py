@@ -8,7 +8,7 @@ import pytest
 
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.s3 import S3Store
-from cdclake.adapters.stores import Location, parse_location, store
+from cdclake.adapters.stores import Location, open_store, parse_location
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def test_invalid_locations_are_errors_that_say_what_to_write(text: str) -> None:
 def test_a_file_url_opens_that_folder(tmp_path: Path) -> None:
     folder = tmp_path / "a folder with 100% ä"
     folder.mkdir()
-    opened = store(folder.as_uri())
+    opened = open_store(folder.as_uri())
     assert isinstance(opened, FolderStore)
     assert opened.root == folder
 
 
 def test_a_bucket_name_opens_that_bucket(aws: None) -> None:
-    opened = store("s3://my-lake")
+    opened = open_store("s3://my-lake")
     assert isinstance(opened, S3Store)
     assert opened.bucket == "my-lake"

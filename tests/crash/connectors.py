@@ -16,7 +16,7 @@ from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryState
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableState
 from tests.crash.faults import FaultyFiles, FaultyPort, Injector
@@ -69,8 +69,8 @@ class FolderConnector:
         """See `Connector.ports`."""
         raw, lake = self.root / "raw", self.root / "lake"
         return Ports(
-            raw=cast("ObjectStore", FaultyPort(store(raw.as_uri()), injector)),
-            lake=cast("ObjectStore", FaultyPort(store(lake.as_uri()), injector)),
+            raw=cast("ObjectStore", FaultyPort(open_store(raw.as_uri()), injector)),
+            lake=cast("ObjectStore", FaultyPort(open_store(lake.as_uri()), injector)),
             raw_fs=cast("FileSystemSpec", FaultyFiles(raw, lake_filesystem(raw.as_uri()), injector)),
             lake_fs=cast("FileSystemSpec", FaultyFiles(lake, lake_filesystem(lake.as_uri()), injector)),
             states=cast("StateStore", FaultyPort(StateOnDisk(self.root / "state.json"), injector)),
@@ -93,8 +93,8 @@ class AwsConnector:
 def _connect(connector: AwsConnector) -> Ports:
     os.environ.update(connector.environment)
     return Ports(
-        raw=store(RAW),
-        lake=store(LAKE),
+        raw=open_store(RAW),
+        lake=open_store(LAKE),
         raw_fs=lake_filesystem(RAW),
         lake_fs=lake_filesystem(LAKE),
         states=DynamoState(client("dynamodb"), STATE_TABLE),

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import apply_undo, plan_rollback
 from cdclake.devkit.local import EmbeddedAws
@@ -47,7 +47,7 @@ class TableOverTime(Table):
 
     @property
     def log(self) -> ChangeLog:
-        return ChangeLog(store(self.location), self.layout)
+        return ChangeLog(open_store(self.location), self.layout)
 
     def next_time(self) -> datetime:
         return START + timedelta(hours=self.log.head() + 1)
@@ -79,7 +79,7 @@ class TableOverTime(Table):
 
     def hashes(self) -> dict[str, str]:
         """Hashes of all files in the table's folder, by relative path."""
-        prefix, lake = self.layout.table_prefix, store(self.location)
+        prefix, lake = self.layout.table_prefix, open_store(self.location)
         return {entry.key[len(prefix) :]: digest(lake.get(entry.key)) for entry in lake.list(prefix)}
 
 

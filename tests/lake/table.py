@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.operations.load import load_incremental, load_initial
@@ -80,7 +80,7 @@ class Table:
 
     @property
     def log(self) -> ChangeLog:
-        return ChangeLog(store(self.lake.as_uri()), self.layout)
+        return ChangeLog(open_store(self.lake.as_uri()), self.layout)
 
     def put(self, relative: str, content: bytes) -> None:
         path = self.raw / RAW_PREFIX / relative

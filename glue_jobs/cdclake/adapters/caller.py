@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cdclake import logs
 from cdclake.adapters import aws
 
-log = logs.bind(__name__)
+_logger = logs.bind(__name__)
 UNKNOWN = "unknown"
 USER_VARIABLE = "CDCLAKE_USER"
 _CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 2}, connect_timeout=2, read_timeout=5)
@@ -31,7 +31,7 @@ def aws_caller_arn() -> str:
     try:
         arn: str = aws.session().client("sts", config=_CONFIG).get_caller_identity()["Arn"]
     except (BotoCoreError, ClientError) as error:
-        log.info("AWS did not return the caller's identity", extra={"error": str(error)})
+        _logger.info("AWS did not return the caller's identity", extra={"error": str(error)})
         return os_user()
     return arn
 

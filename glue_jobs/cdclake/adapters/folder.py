@@ -35,7 +35,7 @@ class FolderStore:
 
     Args:
         root: The folder.
-        clock: Returns the time, to tell leftovers of killed processes from files being written.
+        clock: Returns the time, to distinguish leftovers of killed processes from files being written.
 
     Raises:
         ConfigurationError: The folder does not exist.
@@ -160,10 +160,10 @@ class FolderStore:
     def _walk(self, folder: str) -> Iterator[ListedObject]:
         try:
             with os.scandir(self.root / folder) as entries:
-                found = list(entries)
+                children = list(entries)
         except (FileNotFoundError, NotADirectoryError):
             return
-        for entry in found:
+        for entry in children:
             key = f"{folder}/{entry.name}" if folder else entry.name
             if key == TEMPORARY_FOLDER:
                 continue

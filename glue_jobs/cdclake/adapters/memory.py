@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to."""
+    """A clock that moves only by `advance`."""
 
     def __init__(self, start: datetime = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)) -> None:
         self.now = start

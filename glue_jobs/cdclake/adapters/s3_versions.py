@@ -38,17 +38,17 @@ def versions_of(client: S3Client, bucket: str, key: str) -> ObjectVersions:
     S3 lists by prefix: keys in order, and the versions of each newest first. So the object comes before all others
     whose keys begin with its own.
     """
-    found = ObjectVersions(key, live=False, data=[], markers=[])
+    result = ObjectVersions(key, live=False, data=[], markers=[])
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=key):
         versions, markers = page.get("Versions", []), page.get("DeleteMarkers", [])
         ours = [version for version in versions if version["Key"] == key]
-        found.data.extend(version["VersionId"] for version in ours)
-        found.markers.extend(marker["VersionId"] for marker in markers if marker["Key"] == key)
+        result.data.extend(version["VersionId"] for version in ours)
+        result.markers.extend(marker["VersionId"] for marker in markers if marker["Key"] == key)
         if any(version["IsLatest"] for version in ours):
-            found = found._replace(live=True)
+            result = result._replace(live=True)
         if any(entry["Key"] != key for entry in chain(versions, markers)):
             break
-    return found
+    return result
 
 
 def hidden_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:

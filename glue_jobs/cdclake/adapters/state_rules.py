@@ -39,7 +39,7 @@ def check_outcome(attributes: Collection[str]) -> None:
     """Refuse a run's outcome with attributes that only an operator or the store may write.
 
     Raises:
-        ValueError: There are such attributes, which it names; or no attributes at all.
+        ValueError: There are such attributes, or no attributes.
     """
     if not attributes:
         raise ValueError("a run's outcome has no attributes")
@@ -53,7 +53,7 @@ def check_settings(attributes: Collection[str]) -> None:
     """Refuse an operator's settings with attributes that only the store may write.
 
     Raises:
-        ConfigurationError: There are such attributes or invalid names, which it names; or no attributes at all.
+        ConfigurationError: There are such attributes, invalid names, or no attributes.
     """
     if not attributes:
         raise ConfigurationError("There is nothing to set", remedy="Pass at least one attribute and its value")

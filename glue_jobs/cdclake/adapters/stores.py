@@ -48,8 +48,8 @@ def parse_location(text: str) -> Location:
     return Location(S3, bucket)
 
 
-def store(location: str) -> ObjectStore:
-    """The object store at `bucket`, `s3://bucket` or `file:///folder`.
+def open_store(location: str) -> ObjectStore:
+    """Open the object store at `bucket`, `s3://bucket` or `file:///folder`.
 
     Raises:
         ConfigurationError: The location is invalid, or the folder does not exist.

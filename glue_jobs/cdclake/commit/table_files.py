@@ -95,7 +95,7 @@ def check_files(log: ChangeLog, snapshot: Snapshot, *, reloads: bool = False) ->
         reloads: All files of the table are about to be replaced, so only those of its history matter.
 
     Raises:
-        LakeFilesError: Files are foreign, missing or overwritten. Names them, and says what to do.
+        LakeFilesError: Files are foreign, vanished or overwritten.
     """
     differences = compare(log, snapshot.all_files)
     name = log.layout.name
@@ -121,7 +121,7 @@ def repair(log: ChangeLog, differences: Differences, keep_alive: KeepAlive = no_
     """Restore vanished data files, and move foreign files out of readers' sight into the control area.
 
     Raises:
-        IntegrityError: A vanished file is no longer retained; names it.
+        IntegrityError: A vanished file is no longer retained.
         LakeFilesError: A file was overwritten, which this function cannot repair.
     """
     store, layout = log.store, log.layout

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.control.run.spark_batch import batch_key, read_progress, run_batch, write_batch
 from cdclake.lake.operations.job import is_spark_alive
 from cdclake.model.names import Argument
@@ -33,7 +33,7 @@ def test_only_the_broken_table_of_a_batch_fails(tmp_path: Path, spark: SparkCont
         table.load_initial()
         changes = [("U", {"id": number, "n": 7}) for number in range(50)] + [("D", {"id": 99, "n": 0})]
         table.write_changes(CHANGES, [("Z", changes[0][1]), *changes[1:]] if name == "b" else changes)
-    lake, key = store(tmp_path.as_uri()), batch_key("", "1")
+    lake, key = open_store(tmp_path.as_uri()), batch_key("", "1")
     write_batch(lake, key, [{Argument.BUCKET: "raw", Argument.PREFIX: f"shop/{name}/"} for name in tables])
 
     def load(arguments: Mapping[str, str]) -> dict[str, Any]:

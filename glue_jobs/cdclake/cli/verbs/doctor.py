@@ -104,11 +104,11 @@ def _registered(target: Target, name: TableName) -> TableState | None:
 def _raw(target: Target, folder: Path | None) -> RawBucket:
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.adapters.s3 import S3Store
-    from cdclake.adapters.stores import store
+    from cdclake.adapters.stores import open_store
     from cdclake.doctor.diagnose import RawBucket
 
     location = folder.resolve().as_uri() if folder else target.raw_bucket
-    reader = store(location)
+    reader = open_store(location)
     versioned = reader.keeps_versions() if isinstance(reader, S3Store) else None
     return RawBucket(reader, lake_filesystem(location).open(), versioned)
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pyarrow.fs import FileSelector, FileType
 
 from cdclake.adapters.filesystem import lake_filesystem, open_output
-from cdclake.adapters.stores import FILE, S3, parse_location, store
+from cdclake.adapters.stores import FILE, S3, open_store, parse_location
 from cdclake.commit.publish import in_parallel
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError, IntegrityError
@@ -187,7 +187,7 @@ class _Bucket:
             _check_apart(source, self.prefix.rstrip("/"))
 
     def check_empty(self) -> None:
-        if next(store(self.location).list(self.prefix), None) is not None:
+        if next(open_store(self.location).list(self.prefix), None) is not None:
             raise _not_empty("/".join((self.location, self.prefix)))
 
     @contextmanager
@@ -211,7 +211,7 @@ class _Bucket:
                 yield put
                 self._check_sizes(filesystem, sizes)
             except BaseException:
-                store(self.location).delete(list(sizes))
+                open_store(self.location).delete(list(sizes))
                 raise
 
     def _check_sizes(self, filesystem: FileSystem, sizes: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake import logs
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item, to_argv
 from cdclake.control.jobs.entry import job_run_id
@@ -53,7 +53,7 @@ def load_tables(
     def load_one(table: Mapping[str, str]) -> dict[str, Any]:
         return _load_and_log(load, [*to_argv(table), *run_id])
 
-    return run_batch(store(bucket), key, load_one, lambda: is_spark_alive(spark()))
+    return run_batch(open_store(bucket), key, load_one, lambda: is_spark_alive(spark()))
 
 
 def _load_and_log(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
@@ -108,10 +108,10 @@ def table_run(
     }
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
     run = TableRun(
-        raw=store(bucket),
+        raw=open_store(bucket),
         raw_fs=lake_filesystem(bucket),
         raw_prefix=raw_prefix,
-        log=ChangeLog(store(layout.bucket), layout),
+        log=ChangeLog(open_store(layout.bucket), layout),
         lake_fs=lake_filesystem(layout.bucket),
         settings=TableSettings.from_item(item),
         run_id=job_run_id(argv),

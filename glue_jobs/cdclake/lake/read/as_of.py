@@ -7,7 +7,7 @@ from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.filesystem import FileSystemSpec, lake_filesystem
-from cdclake.adapters.stores import parse_location, store
+from cdclake.adapters.stores import open_store, parse_location
 from cdclake.commit.log import ChangeLog
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError
@@ -55,7 +55,7 @@ class TableLocation:
 
     def store(self) -> ObjectStore:
         """The lake as an object store."""
-        return store(self.lake)
+        return open_store(self.lake)
 
     def log(self) -> ChangeLog:
         """The table's change log."""

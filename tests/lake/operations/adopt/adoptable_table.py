@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import ManualClock, MemoryState
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.lake.operations.adopt.adopt import Adoption, AdoptionSource, plan_adoption
 from cdclake.model.names import Attribute
@@ -79,7 +79,7 @@ class AdoptableTable:
             state=self.state,
             log=self.table.log,
             lake_fs=lake_filesystem(self.table.lake.as_uri()).open(),
-            raw=store(raw),
+            raw=open_store(raw),
             raw_fs=lake_filesystem(raw).open(),
         )
         return plan_adoption(source)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.control.run.process_table import Ports, process_table
 from cdclake.errors import (
     CdclakeError,
@@ -516,7 +516,7 @@ class TestAfterAdoption:
 
     def process(self, adoptee: AdoptableTable) -> Any:
         table = adoptee.table
-        buckets = {"raw": store(table.raw.as_uri()), "lake": store(table.lake.as_uri())}
+        buckets = {"raw": open_store(table.raw.as_uri()), "lake": open_store(table.lake.as_uri())}
 
         def run_job(_job: str, arguments: Mapping[str, str]) -> JobRun:
             table.runs = int(arguments[Argument.FENCING_TOKEN]) - 1

@@ -13,7 +13,7 @@ from pyarrow import fs as pyarrow_fs
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.stores import store
+from cdclake.adapters.stores import open_store
 from cdclake.lake.operations.erase.erase import Erasure, ErasureResult, erase
 from cdclake.lake.operations.erase.progress import Progress
 from cdclake.lake.operations.erase.raw_files import RawLocation
@@ -73,7 +73,9 @@ class ErasableTable(TableOverTime):
         run = self.run()
         lake = run.log.snapshot(run.log.head())
         settings, raw_fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri())
-        raw_location = RawLocation(store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc)
+        raw_location = RawLocation(
+            open_store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc
+        )
         return Erasure(
             location=TableLocation.at(self.location, TABLE),
             log=run.log,

@@ -164,15 +164,15 @@ def _write(
 
 def _location(destination: str) -> tuple[ObjectStore, str]:
     """The store to write to, and its key prefix."""
-    from cdclake.adapters.stores import S3, store
+    from cdclake.adapters.stores import S3, open_store
 
     url = urlsplit(destination)
     if url.scheme == S3:
         prefix = url.path.strip("/")
-        return store(f"{S3}://{url.netloc}"), f"{prefix}/" if prefix else ""
+        return open_store(f"{S3}://{url.netloc}"), f"{prefix}/" if prefix else ""
     folder = Path(destination).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    return store(folder.as_uri()), ""
+    return open_store(folder.as_uri()), ""
 
 
 def _columns_text(columns: str | None, schema: Path | None, random_count: int | None, seed: int) -> str:
