@@ -90,10 +90,7 @@ def machine() -> dict[str, Any]:
 def versions(root: Path) -> dict[str, str]:
     """The versions of the product and the packages."""
     commit = subprocess.run(
-        ["git", "-C", str(root), "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
+        ["git", "-C", str(root), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     )
     return {
         "cdclake": commit.stdout.strip() or "unknown",

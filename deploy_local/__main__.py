@@ -118,11 +118,7 @@ def _scenario(deployment: Deployment, settings: Settings) -> list[Check]:
 
 
 def _run_all(named_checks: Iterable[Check], *, keep_going: bool = False) -> None:
-    """Run checks and report their results.
-
-    Args:
-        named_checks: Each check with its name.
-        keep_going: Whether to run the remaining checks after a failure.
+    """Run checks and report their results; stop at a failure unless `keep_going`.
 
     Raises:
         _Failure: A check failed.

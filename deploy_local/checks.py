@@ -51,11 +51,10 @@ def notification(deployment: Deployment, raw_prefix: str) -> str:
     response = deployment.client("s3").get_bucket_notification_configuration(Bucket=deployment.raw_bucket)
     response.pop("ResponseMetadata")
     targets = response.get("LambdaFunctionConfigurations", [])
-    only = set(response) == {"LambdaFunctionConfigurations"} and len(targets) == 1
+    arns = [target["LambdaFunctionArn"] for target in targets]
+    only = set(response) == {"LambdaFunctionConfigurations"} and arns == [_function(deployment)["FunctionArn"]]
     _require(only, f"the bucket notifies other targets: {response}")
-    target = targets[0]
-    own = target["LambdaFunctionArn"] == _function(deployment)["FunctionArn"]
-    _require(own, f"the bucket notifies another function: {target}")
+    (target,) = targets
     rules = target.get("Filter", {}).get("Key", {}).get("FilterRules", [])
     prefixes = [rule["Value"] for rule in rules if rule["Name"].lower() == "prefix"]
     _require(prefixes == [raw_prefix], f"notifications are for {prefixes}, but the raw prefix is {raw_prefix}")
@@ -80,12 +79,10 @@ def job(deployment: Deployment, name: str) -> str:
     _require(len(locations) > 1, f"{name} has no library")
     for location in locations:
         url = urlsplit(location)
-        _require_existing(
-            deployment, "s3", "head_object", {"Bucket": url.netloc, "Key": url.path.lstrip("/")}, location
-        )
+        _find(deployment, "s3", "head_object", {"Bucket": url.netloc, "Key": url.path.lstrip("/")}, location)
     for argument, (service, request, parameter) in _EXISTING.items():
         if argument in arguments:
-            _require_existing(deployment, service, request, {parameter: arguments[argument]}, f"{argument} of {name}")
+            _find(deployment, service, request, {parameter: arguments[argument]}, f"{argument} of {name}")
     _trusts(deployment, definition["Role"], "glue.amazonaws.com")
     library = locations[1].rpartition("/")[2]
     return f"{definition['Command']['Name']}; script, {library}, role, and resources in the arguments exist"
@@ -95,9 +92,9 @@ def schedule(deployment: Deployment) -> str:
     """The trigger is active, and its workflow and its job exist."""
     trigger = deployment.trigger()
     workflow = trigger.get("WorkflowName", "")
-    _require_existing(deployment, "glue", "get_workflow", {"Name": workflow}, "the trigger's workflow")
+    _find(deployment, "glue", "get_workflow", {"Name": workflow}, "the trigger's workflow")
     started = deployment.scheduled_job()
-    _require_existing(deployment, "glue", "get_job", {"JobName": started}, "the trigger's job")
+    _find(deployment, "glue", "get_job", {"JobName": started}, "the trigger's job")
     _require(trigger["Type"] == "SCHEDULED" and trigger["State"] == "ACTIVATED", f"the trigger is {trigger['State']}")
     return f"workflow {workflow} starts {started} on {trigger['Schedule']}"
 
@@ -109,8 +106,8 @@ def function(deployment: Deployment) -> str:
     variables = configuration["Environment"]["Variables"]
     table, job_name = variables.get("STATE_TABLE", ""), variables.get("PROCESS_TABLE_JOB", "")
     _require(bool(table and job_name), f"STATE_TABLE or PROCESS_TABLE_JOB is missing: {sorted(variables)}")
-    _require_existing(deployment, "dynamodb", "describe_table", {"TableName": table}, "STATE_TABLE of the function")
-    _require_existing(deployment, "glue", "get_job", {"JobName": job_name}, "PROCESS_TABLE_JOB of the function")
+    _find(deployment, "dynamodb", "describe_table", {"TableName": table}, "STATE_TABLE of the function")
+    _find(deployment, "glue", "get_job", {"JobName": job_name}, "PROCESS_TABLE_JOB of the function")
     _trusts(deployment, configuration["Role"], "lambda.amazonaws.com")
     _may_send(deployment, configuration["Role"], configuration["DeadLetterConfig"]["TargetArn"])
     policy = json.loads(deployment.client("lambda").get_policy(FunctionName=deployment.function)["Policy"])
@@ -193,9 +190,7 @@ def _allowed(call: Callable[[], object]) -> bool:
     return True
 
 
-def _require_existing(
-    deployment: Deployment, service: str, operation: str, parameters: Mapping[str, str], name: str
-) -> None:
+def _find(deployment: Deployment, service: str, operation: str, parameters: Mapping[str, str], name: str) -> None:
     try:
         getattr(deployment.client(service), operation)(**parameters)
     except ClientError as error:

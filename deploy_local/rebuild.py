@@ -45,10 +45,7 @@ def rebuild(emulator: Emulator, stacks: Sequence[StackToDeploy]) -> str:
     if _notifications(emulator, raw) != notifications:
         raise IntegrityError("The raw bucket's notifications have changed", remedy="See on_raw_file.py")
     files, tables = before
-    return (
-        f"{STORAGE} is protected; {PIPELINE} was deleted and deployed again; {len(files)} objects and {tables} tables"
-        " survived"
-    )
+    return f"{STORAGE} is protected; {len(files)} objects and {tables} tables survived a new deployment of {PIPELINE}"
 
 
 def _require_protection(emulator: Emulator, stack: str) -> None:

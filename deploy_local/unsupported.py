@@ -108,10 +108,7 @@ def _without(value: Any, removed: Mapping[str, RemovedResource]) -> Any:  # noqa
             raise _irreplaceable(name, "the template uses one of its attributes")
         case {"Fn::Sub": text} if names := [name for name in _placeholders(text) if name in removed]:
             raise _irreplaceable(names[0], "Fn::Sub contains it")
-    return {
-        key: _dependencies(item, removed) if key == "DependsOn" else _without(item, removed)
-        for key, item in value.items()
-    }
+    return {key: (_dependencies if key == "DependsOn" else _without)(item, removed) for key, item in value.items()}
 
 
 def _dependencies(depends_on: str | list[str], removed: Mapping[str, RemovedResource]) -> list[str]:

@@ -6,30 +6,22 @@ It has no commit: a reader may see half of a change, and an interrupted run leav
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
-from benchmarks.contestants.folders import parquet_files
-from benchmarks.task import TableFiles
-
-if TYPE_CHECKING:
-    from benchmarks.task import Task
+from benchmarks.contestants.folders import FolderEngine, parquet_files
 
 _THREADS = 2
 _PARQUET = "(FORMAT parquet, COMPRESSION snappy)"
 
 
-class Engine:
+class Engine(FolderEngine):
     """DuckDB on a folder of plain files, without partitions."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._table = Path(task.work) / "table"
 
     def start(self) -> None:
         """See `Contestant`."""
-        self._table.mkdir(exist_ok=True)
+        super().start()
         self._db = duckdb.connect(config={"threads": _THREADS})
         self._db.execute("SET TimeZone = 'UTC'")
 
@@ -66,10 +58,6 @@ class Engine:
         for file in touched:
             Path(file).unlink()
         return {"files_retired": len(touched)}
-
-    def files(self) -> TableFiles:
-        """See `Contestant`."""
-        return TableFiles(parquet_files(self._table))
 
     def _rewrite(self, file: str, *, takes_inserts: bool) -> None:
         """Rewrite a file beside the old one: without the changed keys, but with their new rows."""

@@ -8,11 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.rows import REGIONS
+from benchmarks.task import TableFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from benchmarks.task import Task
+
+
+class FolderEngine:
+    """The common part of contestants whose table is a folder of Parquet files."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._table = Path(task.work) / "table"
+
+    def start(self) -> None:
+        """See `Contestant`."""
+        self._table.mkdir(exist_ok=True)
+
+    def files(self) -> TableFiles:
+        """See `Contestant`."""
+        return TableFiles(parquet_files(self._table))
 
 
 def load_groups(task: Task) -> list[tuple[str, ...]]:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.contestants.folders import link, parquet_files
+from benchmarks.contestants.folders import FolderEngine, link
 from benchmarks.rows import REGIONS
-from benchmarks.task import TableFiles
 
 if TYPE_CHECKING:
     from benchmarks.task import Task
@@ -19,16 +18,8 @@ if TYPE_CHECKING:
 _THREADS = 2
 
 
-class Engine:
+class Engine(FolderEngine):
     """The limit. Its table has only the source's columns, with partitions in folders."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._table = Path(task.work) / "table"
-
-    def start(self) -> None:
-        """See `Contestant`."""
-        self._table.mkdir(exist_ok=True)
 
     def build(self) -> None:
         """See `Contestant`."""
@@ -50,10 +41,6 @@ class Engine:
         for file in touched:
             file.unlink()
         return details
-
-    def files(self) -> TableFiles:
-        """See `Contestant`."""
-        return TableFiles(parquet_files(self._table))
 
 
 def write_partitions(task: Task, folder: Path) -> None:

@@ -15,27 +15,21 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as fn
 from pyspark.sql.window import Window
 
-from benchmarks.contestants.folders import parquet_files
+from benchmarks.contestants.folders import FolderEngine, parquet_files
 from benchmarks.contestants.limit import write_partitions
 from benchmarks.contestants.spark import start_session, warm_up
-from benchmarks.task import BUILD, TableFiles
+from benchmarks.task import BUILD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from benchmarks.task import Task
 
-
-class Engine:
+class Engine(FolderEngine):
     """The walkthrough's LoadInitial and LoadIncremental."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._table = Path(task.work) / "table"
 
     def start(self) -> None:
         """See `Contestant`."""
-        self._table.mkdir(exist_ok=True)
+        super().start()
         if self._task.action != BUILD:
             self._spark = start_session(self._task)
             warm_up(self._spark, self._task)
@@ -88,10 +82,6 @@ class Engine:
         for url in old_files:
             Path(unquote(urlsplit(url).path)).unlink()
         return {"files_retired": len(old_files)}
-
-    def files(self) -> TableFiles:
-        """See `Contestant`."""
-        return TableFiles(parquet_files(self._table))
 
     def _append(self, rows: DataFrame) -> None:
         partition = self._task.partition

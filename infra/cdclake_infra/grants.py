@@ -98,13 +98,7 @@ def list_lake(locations: Locations) -> Grant:
 
 def write_lake(locations: Locations) -> Grant:
     """Write data files and the change log, retire and restore files, and clean up."""
-    actions = (
-        "s3:GetObject",
-        "s3:PutObject",
-        "s3:DeleteObject",
-        "s3:DeleteObjectVersion",
-        "s3:AbortMultipartUpload",
-    )
+    actions = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload")
     pattern = f"{bucket_arn(locations.lake_bucket)}/{locations.lake_prefix}*"
     return Grant("WriteLake", actions, (pattern,), "every change creates files with new names")
 

@@ -40,11 +40,7 @@ class Network(Construct):
         subnet = ec2.Subnet.from_subnet_attributes(self, "Subnet", subnet_id=settings.subnet_id, availability_zone=zone)
         _acknowledge(subnet, "@aws-cdk/aws-ec2:noSubnetRouteTableId", "Nothing here uses the subnet's routes")
         self._group = ec2.SecurityGroup(
-            self,
-            "Workers",
-            vpc=vpc,
-            description="cdclake: workers of the Glue jobs",
-            allow_all_outbound=False,
+            self, "Workers", vpc=vpc, description="cdclake: workers of the Glue jobs", allow_all_outbound=False
         )
         self._group.connections.allow_internally(ec2.Port.all_tcp(), "Glue: workers of a job speak to each other")
         self._group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "APIs of AWS, PyPI")

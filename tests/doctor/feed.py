@@ -26,12 +26,7 @@ NAME = TableName("shop", "orders")
 SEQUENCE = "AR_H_CHANGE_SEQ"
 START = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
-GOOD = {
-    "DataFormat": "parquet",
-    "TimestampColumnName": "ts",
-    "HeaderColumns": SEQUENCE,
-    "BeforeImages": "pk-only",
-}
+GOOD = {"DataFormat": "parquet", "TimestampColumnName": "ts", "HeaderColumns": SEQUENCE, "BeforeImages": "pk-only"}
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(12, 2)), ("day", pa.date32())])
 
 Row = dict[str, Any]

@@ -130,8 +130,7 @@ def test_files_that_disappeared_before_they_were_applied_are_found(raw: RawFolde
 
 
 @pytest.mark.parametrize(
-    "item",
-    [{"LastIncrementalFile": "elsewhere"}, {"LastFullLoadDate": "yesterday"}, {"LateWindowHours": "some"}],
+    "item", [{"LastIncrementalFile": "elsewhere"}, {"LastFullLoadDate": "yesterday"}, {"LateWindowHours": "some"}]
 )
 def test_an_attribute_that_would_stop_a_run_is_refused(raw: RawFolder, item: dict[str, str]) -> None:
     raw.fill()

@@ -33,7 +33,7 @@ from tests import ROOT
 from tests.infra.calls import Recorder
 from tests.infra.policies import allowing, as_list
 from tests.infra.reasons import FUNCTION, JOBS, REASONS
-from tests.infra.stacks import ResolvedStacks
+from tests.infra.stacks import Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -228,7 +228,7 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
         "existing_lake_bucket": DEFAULT_DEPLOYMENT.lake_bucket,
     }
     context = {f"cdclake:{name}": bucket for name, bucket in buckets.items()}
-    deployed = ResolvedStacks(synthesize(build_app(context, tmp_path_factory.mktemp("stacks"))))
+    deployed = Stacks(synthesize(build_app(context, tmp_path_factory.mktemp("stacks"))))
     jobs = {name: deployed.one("AWS::Glue::Job", Name=name) for name in JOBS}
     function = deployed.one("AWS::Lambda::Function", FunctionName=FUNCTION)
     return {name: deployed.role_of(one) for name, one in {**jobs, FUNCTION: function}.items()}

@@ -13,7 +13,7 @@ sys.path.append(str(ROOT / "infra"))
 
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import KEY, ResolvedStacks
+from tests.infra.stacks import KEY, Stacks
 
 if TYPE_CHECKING:
     from cdclake_infra.gate import CheckedStacks
@@ -49,9 +49,9 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
 
 
 @pytest.fixture(scope="session")
-def default(checked: CheckedStacks) -> ResolvedStacks:
+def default(checked: CheckedStacks) -> Stacks:
     """The stacks with default settings, with references resolved."""
-    return ResolvedStacks(checked)
+    return Stacks(checked)
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +61,6 @@ def checked_tailored(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
 
 
 @pytest.fixture(scope="session")
-def tailored(checked_tailored: CheckedStacks) -> ResolvedStacks:
+def tailored(checked_tailored: CheckedStacks) -> Stacks:
     """The stacks with other settings, with references resolved."""
-    return ResolvedStacks(checked_tailored)
+    return Stacks(checked_tailored)

@@ -18,7 +18,7 @@ KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 CODE_BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 
-class ResolvedStacks:
+class Stacks:
     """The resources of all stacks. A name that CloudFormation generates is `<logical id>`."""
 
     def __init__(self, checked: CheckedStacks) -> None:

@@ -11,7 +11,7 @@ from cdclake_infra.cost import Workload, glue, monitoring, requests, sample_per_
 from tests import ROOT
 
 if TYPE_CHECKING:
-    from tests.infra.stacks import ResolvedStacks
+    from tests.infra.stacks import Stacks
 
 pytestmark = pytest.mark.deployment
 
@@ -40,6 +40,6 @@ def test_metrics_beyond_the_first_ten_thousand_cost_less():
     assert many == pytest.approx(10_000 * 0.30 + 8011 * 0.10 + 0.70 + 3)
 
 
-def test_the_estimate_counts_the_deployed_alarms_and_dashboards(default: ResolvedStacks):
+def test_the_estimate_counts_the_deployed_alarms_and_dashboards(default: Stacks):
     assert len(default.all("AWS::CloudWatch::Alarm")) == cost.ALARMS
     assert len(default.all("AWS::CloudWatch::Dashboard")) == 1

@@ -9,7 +9,7 @@ import pytest
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import ACCOUNT, CODE_BUCKET, KEY, REGION, ResolvedStacks
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, KEY, REGION, Stacks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,13 +28,7 @@ LIST_RAW = {
 READ_RAW = {"Action": "s3:GetObject", "Resource": "arn:aws:s3:::acme-raw/dms/erp/*"}
 LIST_LAKE = {"Action": ["s3:ListBucket", "s3:ListBucketVersions"], "Resource": LAKE}
 WRITE_LAKE = {
-    "Action": [
-        "s3:GetObject",
-        "s3:PutObject",
-        "s3:DeleteObject",
-        "s3:DeleteObjectVersion",
-        "s3:AbortMultipartUpload",
-    ],
+    "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload"],
     "Resource": f"{LAKE}/tables/*",
 }
 
@@ -147,7 +141,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_job_has_exactly_the_expected_permissions(tailored: ResolvedStacks, name: str):
+def test_a_job_has_exactly_the_expected_permissions(tailored: Stacks, name: str):
     job = tailored.one("AWS::Glue::Job", Name=name)
     granted = tailored.role_of(job)
     code = [job["Properties"]["Command"]["ScriptLocation"], job["Properties"]["DefaultArguments"]["--extra-py-files"]]
@@ -168,12 +162,12 @@ def test_a_job_has_exactly_the_expected_permissions(tailored: ResolvedStacks, na
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_jobs_have_no_permissions_for_an_unset_key_or_network(default: ResolvedStacks, name: str):
+def test_jobs_have_no_permissions_for_an_unset_key_or_network(default: Stacks, name: str):
     granted = default.role_of(default.one("AWS::Glue::Job", Name=name))
     assert set(granted) == {"ReadCode", *EXPECTED[name]} - {"UseKey"}
 
 
-def test_without_a_prefix_permissions_cover_the_whole_bucket(default: ResolvedStacks):
+def test_without_a_prefix_permissions_cover_the_whole_bucket(default: Stacks):
     granted = default.role_of(default.one("AWS::Glue::Job", Name=JOB_LOAD_INCREMENTAL))
     raw = f"arn:aws:s3:::cdclake-raw-{ACCOUNT}-{REGION}"
     assert granted["ListRaw"] == {"Action": "s3:ListBucket", "Resource": raw}
@@ -181,7 +175,7 @@ def test_without_a_prefix_permissions_cover_the_whole_bucket(default: ResolvedSt
     assert granted["WriteLake"]["Resource"] == f"{LAKE}/*"
 
 
-def test_no_job_may_write_raw_files(tailored: ResolvedStacks, default: ResolvedStacks):
+def test_no_job_may_write_raw_files(tailored: Stacks, default: Stacks):
     for deployed in (default, tailored):
         for name in EXPECTED:
             for statement in deployed.role_of(deployed.one("AWS::Glue::Job", Name=name)).values():
@@ -190,7 +184,7 @@ def test_no_job_may_write_raw_files(tailored: ResolvedStacks, default: ResolvedS
                     assert statement["Action"] in ("s3:ListBucket", "s3:GetObject")
 
 
-def test_the_function_may_read_and_register_tables_and_start_one_job(tailored: ResolvedStacks):
+def test_the_function_may_read_and_register_tables_and_start_one_job(tailored: Stacks):
     function = tailored.one("AWS::Lambda::Function", FunctionName="cdclake-on-raw-file")
     granted = tailored.role_of(function)
     log = granted.pop("WriteLogs")
@@ -204,7 +198,7 @@ def test_the_function_may_read_and_register_tables_and_start_one_job(tailored: R
     }
 
 
-def test_the_notification_function_may_only_set_notifications(tailored: ResolvedStacks):
+def test_the_notification_function_may_only_set_notifications(tailored: Stacks):
     granted = tailored.role_of(tailored.one("AWS::Lambda::Function", Handler="index.handler"))
     names = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/aws/lambda/CdclakePipeline-BucketNotif*"
     assert granted == {
@@ -216,20 +210,20 @@ def test_the_notification_function_may_only_set_notifications(tailored: Resolved
     }
 
 
-def test_there_are_no_other_roles_and_policies(default: ResolvedStacks):
+def test_there_are_no_other_roles_and_policies(default: Stacks):
     assert len(default.all("AWS::IAM::Role")) == len(EXPECTED) + 2
     assert default.all("AWS::IAM::Policy") == default.all("AWS::IAM::ManagedPolicy") == {}
 
 
 def test_all_roles_get_the_cdks_permissions_boundary(tmp_path: Path):
     context = {"@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"}}
-    roles = ResolvedStacks(synthesize(build_app(context, tmp_path))).all("AWS::IAM::Role").values()
+    roles = Stacks(synthesize(build_app(context, tmp_path))).all("AWS::IAM::Role").values()
     boundary = f"arn:aws:iam::{ACCOUNT}:policy/my-boundary"
     assert {role["Properties"].get("PermissionsBoundary") for role in roles} == {boundary}
 
 
 @pytest.mark.parametrize(("service", "roles"), [("glue.amazonaws.com", 4), ("lambda.amazonaws.com", 2)])
-def test_a_role_is_for_one_service(default: ResolvedStacks, service: str, roles: int):
+def test_a_role_is_for_one_service(default: Stacks, service: str, roles: int):
     trusted = [role["Properties"]["AssumeRolePolicyDocument"] for role in default.all("AWS::IAM::Role").values()]
     principal = {"Action": "sts:AssumeRole", "Effect": "Allow", "Principal": {"Service": service}}
     assert sum(document["Statement"] == [principal] for document in trusted) == roles

@@ -24,7 +24,7 @@ from cdclake.model.names import (
     STATE_TABLE,
     Argument,
 )
-from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, ResolvedStacks
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,16 +36,16 @@ OURS = {f"--{value}" for name, value in vars(Argument).items() if name.isupper()
 """Every argument of cdclake; the others are Glue's."""
 
 
-def job(deployed: ResolvedStacks, name: str) -> dict[str, Any]:
+def job(deployed: Stacks, name: str) -> dict[str, Any]:
     properties: dict[str, Any] = deployed.one("AWS::Glue::Job", Name=name)["Properties"]
     return properties
 
 
-def own_arguments(deployed: ResolvedStacks, name: str) -> dict[str, str]:
+def own_arguments(deployed: Stacks, name: str) -> dict[str, str]:
     return {key: value for key, value in job(deployed, name)["DefaultArguments"].items() if key in OURS}
 
 
-def argv(deployed: ResolvedStacks, name: str, **more: str) -> list[str]:
+def argv(deployed: Stacks, name: str, **more: str) -> list[str]:
     """The command line that Glue builds from the defaults and the run's own arguments."""
     arguments = {**job(deployed, name)["DefaultArguments"], **{f"--{key}": value for key, value in more.items()}}
     return ["script.py", *(word for pair in arguments.items() for word in pair)]
@@ -56,18 +56,18 @@ def pins(*names: str) -> str:
     return ",".join(f"{name}=={version(name)}" for name in names)
 
 
-def script(deployed: ResolvedStacks, name: str) -> str:
+def script(deployed: Stacks, name: str) -> str:
     """The path of the script file that is uploaded."""
     return str(deployed.uploaded(job(deployed, name)["Command"]["ScriptLocation"].removeprefix(f"s3://{CODE_BUCKET}/")))
 
 
-def test_the_jobs_have_the_names_that_operators_know(default: ResolvedStacks):
+def test_the_jobs_have_the_names_that_operators_know(default: Stacks):
     names = {found["Properties"]["Name"] for found in default.all("AWS::Glue::Job").values()}
     assert names == {*SHELL, *SPARK}
 
 
 @pytest.mark.parametrize("name", SHELL)
-def test_a_python_shell_job_runs_on_3_9_with_the_wheel_and_the_pinned_boto3(default: ResolvedStacks, name: str):
+def test_a_python_shell_job_runs_on_3_9_with_the_wheel_and_the_pinned_boto3(default: Stacks, name: str):
     properties = job(default, name)
     assert properties["Command"]["Name"] == "pythonshell"
     assert properties["Command"]["PythonVersion"] == "3.9"
@@ -81,7 +81,7 @@ def test_a_python_shell_job_runs_on_3_9_with_the_wheel_and_the_pinned_boto3(defa
 
 
 @pytest.mark.parametrize("name", SPARK)
-def test_a_spark_job_runs_on_glue_5_1_with_the_zip_and_pinned_libraries(default: ResolvedStacks, name: str):
+def test_a_spark_job_runs_on_glue_5_1_with_the_zip_and_pinned_libraries(default: Stacks, name: str):
     properties = job(default, name)
     assert (properties["Command"]["Name"], properties["GlueVersion"]) == ("glueetl", "5.1")
     assert (properties["WorkerType"], properties["NumberOfWorkers"]) == ("G.1X", 10)
@@ -96,13 +96,13 @@ def test_a_spark_job_runs_on_glue_5_1_with_the_zip_and_pinned_libraries(default:
 
 
 @pytest.mark.parametrize("name", [*SHELL, *SPARK])
-def test_jobs_log_continuously_and_are_not_retried(default: ResolvedStacks, name: str):
+def test_jobs_log_continuously_and_are_not_retried(default: Stacks, name: str):
     properties = job(default, name)
     assert properties["DefaultArguments"]["--enable-continuous-cloudwatch-log"] == "true"
     assert properties["MaxRetries"] == 0
 
 
-def test_runs_are_limited_to_concurrent_tables_and_others_queue(default: ResolvedStacks, tailored: ResolvedStacks):
+def test_runs_are_limited_to_concurrent_tables_and_others_queue(default: Stacks, tailored: Stacks):
     for deployed, tables in ((default, 50), (tailored, 7)):
         for name in (JOB_PROCESS_TABLE, *SPARK):
             assert job(deployed, name)["ExecutionProperty"] == {"MaxConcurrentRuns": tables}
@@ -110,7 +110,7 @@ def test_runs_are_limited_to_concurrent_tables_and_others_queue(default: Resolve
         assert job(deployed, JOB_CONTROLLER)["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
 
 
-def test_process_tables_timeout_exceeds_those_of_its_jobs(default: ResolvedStacks, tailored: ResolvedStacks):
+def test_process_tables_timeout_exceeds_those_of_its_jobs(default: Stacks, tailored: Stacks):
     for deployed in (default, tailored):
         waited = sum(job(deployed, name)["Timeout"] for name in SPARK)
         assert job(deployed, JOB_PROCESS_TABLE)["Timeout"] > waited
@@ -119,12 +119,12 @@ def test_process_tables_timeout_exceeds_those_of_its_jobs(default: ResolvedStack
     assert [job(tailored, name)["Timeout"] for name in SPARK] == [600, 90]
 
 
-def test_worker_type_and_count_are_settings(tailored: ResolvedStacks):
+def test_worker_type_and_count_are_settings(tailored: Stacks):
     for name in SPARK:
         assert (job(tailored, name)["WorkerType"], job(tailored, name)["NumberOfWorkers"]) == ("G.2X", 4)
 
 
-def test_in_a_vpc_jobs_run_in_the_subnet_without_inbound_access(tailored: ResolvedStacks, default: ResolvedStacks):
+def test_in_a_vpc_jobs_run_in_the_subnet_without_inbound_access(tailored: Stacks, default: Stacks):
     connection = tailored.one("AWS::Glue::Connection")["Properties"]["ConnectionInput"]
     ((group_id, group),) = tailored.all("AWS::EC2::SecurityGroup").items()
     assert (connection["Name"], connection["ConnectionType"]) == ("cdclake", "NETWORK")
@@ -149,7 +149,7 @@ def test_in_a_vpc_jobs_run_in_the_subnet_without_inbound_access(tailored: Resolv
     assert default.all("AWS::EC2::SecurityGroup") == default.all("AWS::Glue::Connection") == {}
 
 
-def test_the_jobs_get_their_default_arguments(default: ResolvedStacks, tailored: ResolvedStacks):
+def test_the_jobs_get_their_default_arguments(default: Stacks, tailored: Stacks):
     both = {"--state_table": STATE_TABLE, "--table_metrics": "true"}
     assert own_arguments(default, JOB_CONTROLLER) == {"--bucket": RAW, **both}
     assert own_arguments(default, JOB_PROCESS_TABLE) == {
@@ -176,7 +176,7 @@ def test_the_jobs_get_their_default_arguments(default: ResolvedStacks, tailored:
         assert own_arguments(tailored, name) == {}
 
 
-def test_arguments_of_glue_are_ignored(tailored: ResolvedStacks):
+def test_arguments_of_glue_are_ignored(tailored: Stacks):
     names = [Argument.BUCKET, Argument.PREFIX, Argument.STATE_TABLE]
     assert parse_arguments(argv(tailored, JOB_CONTROLLER), names) == {
         Argument.BUCKET: "acme-raw",
@@ -186,7 +186,7 @@ def test_arguments_of_glue_are_ignored(tailored: ResolvedStacks):
 
 
 @pytest.fixture
-def account(aws: None, tailored: ResolvedStacks) -> Iterator[DynamoState]:
+def account(aws: None, tailored: Stacks) -> Iterator[DynamoState]:
     """An account with the tailored buckets and state table; restores logging and signal handlers."""
     root = logging.getLogger()
     handlers, level, on_sigterm = list(root.handlers), root.level, signal.getsignal(signal.SIGTERM)
@@ -207,10 +207,7 @@ def run(path: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: py
 
 @pytest.mark.aws
 def test_the_deployed_scripts_run_with_the_deployed_arguments(
-    account: DynamoState,
-    tailored: ResolvedStacks,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    account: DynamoState, tailored: Stacks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     client("s3").put_object(Bucket="acme-raw", Key="dms/erp/shop/orders/LOAD00000001.parquet", Body=b"rows")
     summary = run(script(tailored, JOB_CONTROLLER), argv(tailored, JOB_CONTROLLER), monkeypatch, capsys)
@@ -223,7 +220,7 @@ def test_the_deployed_scripts_run_with_the_deployed_arguments(
 
 @pytest.mark.aws
 @pytest.mark.parametrize("name", SPARK)
-def test_a_spark_job_reads_process_tables_arguments_among_its_defaults(aws: None, default: ResolvedStacks, name: str):
+def test_a_spark_job_reads_process_tables_arguments_among_its_defaults(aws: None, default: Stacks, name: str):
     passed: Mapping[str, str] = {
         Argument.BUCKET: RAW,
         Argument.PREFIX: "shop/orders/",

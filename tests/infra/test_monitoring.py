@@ -11,12 +11,12 @@ from cdclake.model.metrics import Measure
 from cdclake_infra.library import ON_RAW_FILE
 from cdclake_infra.monitoring import OUTCOMES
 from tests import ROOT
-from tests.infra.stacks import ACCOUNT, REGION, ResolvedStacks
+from tests.infra.stacks import ACCOUNT, REGION, Stacks
 
 HANDBOOK = ROOT / "docs" / "operations.md"
 
 
-def alarms(deployed: ResolvedStacks) -> dict[str, dict[str, Any]]:
+def alarms(deployed: Stacks) -> dict[str, dict[str, Any]]:
     found = [alarm["Properties"] for alarm in deployed.all("AWS::CloudWatch::Alarm").values()]
     return {alarm["AlarmName"]: alarm for alarm in found}
 
@@ -26,28 +26,21 @@ def rule(alarm: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(alarm[name] for name in names)
 
 
-def test_everything_that_needs_action_raises_an_alarm(default: ResolvedStacks):
+def test_everything_that_needs_action_raises_an_alarm(default: Stacks):
     assert {name: rule(alarm) for name, alarm in alarms(default).items()} == {
         "cdclake-TableFailed": ("Failures", "Sum", 900, 1, 1, "notBreaching"),
         "cdclake-TableFrozen": ("FrozenTables", "Maximum", 3600, 1, 1, "notBreaching"),
         "cdclake-RowsPutAside": ("QuarantinedRows", "Sum", 900, 1, 1, "notBreaching"),
         "cdclake-FunctionErrors": ("Errors", "Sum", 900, 2, 1, "notBreaching"),
         "cdclake-TableLate": ("LagSeconds", "Maximum", 3600, 1, 10800, "notBreaching"),
-        "cdclake-EventNotDelivered": (
-            "ApproximateNumberOfMessagesVisible",
-            "Maximum",
-            300,
-            1,
-            1,
-            "notBreaching",
-        ),
+        "cdclake-EventNotDelivered": ("ApproximateNumberOfMessagesVisible", "Maximum", 300, 1, 1, "notBreaching"),
         "cdclake-ControllerSilent": ("Tables", "SampleCount", 3600, 3, 1, "breaching"),
     }
     silent = alarms(default).pop("cdclake-ControllerSilent")
     assert silent["ComparisonOperator"] == "LessThanThreshold"
 
 
-def test_the_handbook_explains_every_alarm(default: ResolvedStacks):
+def test_the_handbook_explains_every_alarm(default: Stacks):
     _, _, section = HANDBOOK.read_text(encoding="utf-8").partition("## When an alarm goes off\n")
     lines = [
         line.strip("|").split(" | ") for line in section.partition("\n## ")[0].splitlines() if "| `cdclake-" in line
@@ -56,7 +49,7 @@ def test_the_handbook_explains_every_alarm(default: ResolvedStacks):
     assert all(len(line) == 4 and all(map(str.strip, line)) for line in lines)
 
 
-def test_alarms_use_the_metrics_over_all_tables_and_of_the_function_and_queue(default: ResolvedStacks):
+def test_alarms_use_the_metrics_over_all_tables_and_of_the_function_and_queue(default: Stacks):
     (queue,) = default.all("AWS::SQS::Queue")
     (function,) = [
         logical_id
@@ -75,12 +68,12 @@ def test_alarms_use_the_metrics_over_all_tables_and_of_the_function_and_queue(de
             assert "Dimensions" not in alarm
 
 
-def test_disabled_alarms_are_left_out(default: ResolvedStacks, tailored: ResolvedStacks):
+def test_disabled_alarms_are_left_out(default: Stacks, tailored: Stacks):
     # lag_alarm_minutes 0, and a disabled schedule
     assert set(alarms(default)) - set(alarms(tailored)) == {"cdclake-TableLate", "cdclake-ControllerSilent"}
 
 
-def test_alarms_notify_a_topic_that_allows_cloudwatch_and_requires_tls(default: ResolvedStacks):
+def test_alarms_notify_a_topic_that_allows_cloudwatch_and_requires_tls(default: Stacks):
     ((topic_id, topic),) = default.all("AWS::SNS::Topic").items()
     assert topic["Properties"] == {"TopicName": "cdclake-alarms"}
     assert all(alarm["AlarmActions"] == [f"<{topic_id}>"] for alarm in alarms(default).values())
@@ -93,7 +86,7 @@ def test_alarms_notify_a_topic_that_allows_cloudwatch_and_requires_tls(default: 
     }
 
 
-def test_the_dashboard_shows_every_metric_of_the_jobs_and_of_the_function(default: ResolvedStacks):
+def test_the_dashboard_shows_every_metric_of_the_jobs_and_of_the_function(default: Stacks):
     body = json.loads(default.one("AWS::CloudWatch::Dashboard")["Properties"]["DashboardBody"])
     shown = {
         metric[1] for widget in body["widgets"] for metric in widget["properties"]["metrics"] if metric[0] == "cdclake"

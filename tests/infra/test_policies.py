@@ -14,11 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-LIST = {
-    "Action": "s3:ListBucket",
-    "Resource": "arn:aws:s3:::lake",
-    "Condition": {"StringLike": {"s3:prefix": "dms/*"}},
-}
+LIST = {"Action": "s3:ListBucket", "Resource": "arn:aws:s3:::lake", "Condition": {"StringLike": {"s3:prefix": "dms/*"}}}
 WRITE = {"Action": ["s3:PutObject", "s3:DeleteObject"], "Resource": ["arn:aws:s3:::lake/shop/*"]}
 
 
@@ -37,8 +33,7 @@ def test_action_and_resource_must_both_match_in_full(action: str, resource: str,
 
 
 @pytest.mark.parametrize(
-    ("context", "allowed"),
-    [({("s3:prefix", "dms/shop/")}, True), ({("s3:prefix", "other/")}, False), (set(), False)],
+    ("context", "allowed"), [({("s3:prefix", "dms/shop/")}, True), ({("s3:prefix", "other/")}, False), (set(), False)]
 )
 def test_a_condition_must_hold_and_its_key_must_exist(context: set[tuple[str, str]], allowed: bool) -> None:
     call = Call("job", "s3:ListBucket", "arn:aws:s3:::lake", frozenset(context))

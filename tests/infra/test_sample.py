@@ -8,7 +8,7 @@ import pytest
 
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import CheckedStacks, lint, synthesize
-from tests.infra.stacks import KEY, ResolvedStacks
+from tests.infra.stacks import KEY, Stacks
 
 SAMPLE = "CdclakeSample"
 
@@ -28,12 +28,12 @@ def checked_sample(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
 
 
 @pytest.fixture(scope="module")
-def sample(checked_sample: CheckedStacks) -> ResolvedStacks:
+def sample(checked_sample: CheckedStacks) -> Stacks:
     """All stacks including the sample, with references resolved."""
-    return ResolvedStacks(checked_sample)
+    return Stacks(checked_sample)
 
 
-def test_the_sample_is_not_deployed_by_default(default: ResolvedStacks):
+def test_the_sample_is_not_deployed_by_default(default: Stacks):
     assert SAMPLE not in default.stacks
     assert default.all("AWS::RDS::DBInstance") == default.all("AWS::DMS::ReplicationTask") == {}
 
@@ -42,7 +42,7 @@ def test_cfn_lint_finds_nothing_in_the_sample(checked_sample: CheckedStacks):
     lint(CheckedStacks(checked_sample.folder, {SAMPLE: checked_sample.templates[SAMPLE]}, []))
 
 
-def test_the_sample_has_no_route_to_or_from_the_internet(sample: ResolvedStacks):
+def test_the_sample_has_no_route_to_or_from_the_internet(sample: Stacks):
     kinds = {resource["Type"] for resource in sample.stacks[SAMPLE]["Resources"].values()}
     assert not kinds & {"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route"}
     for subnet in sample.all("AWS::EC2::Subnet").values():
@@ -56,7 +56,7 @@ def test_the_sample_has_no_route_to_or_from_the_internet(sample: ResolvedStacks)
         assert not {"CidrIp", "CidrIpv6"} & rule["Properties"].keys()
 
 
-def test_the_database_writes_its_binlog_as_dms_requires(sample: ResolvedStacks):
+def test_the_database_writes_its_binlog_as_dms_requires(sample: Stacks):
     assert sample.one("AWS::RDS::DBParameterGroup")["Properties"]["Parameters"] == {
         "binlog_format": "ROW",
         "binlog_row_image": "FULL",
@@ -67,7 +67,7 @@ def test_the_database_writes_its_binlog_as_dms_requires(sample: ResolvedStacks):
     assert database["StorageEncrypted"] is True
 
 
-def test_the_password_is_generated_and_stored_only_in_secrets_manager(sample: ResolvedStacks):
+def test_the_password_is_generated_and_stored_only_in_secrets_manager(sample: Stacks):
     (secret,) = sample.all("AWS::SecretsManager::Secret")
     assert sample.one("AWS::SecretsManager::Secret")["Properties"]["GenerateSecretString"]["GenerateStringKey"]
     reference = f"{{{{resolve:secretsmanager:<{secret}>:SecretString:password::}}}}"
@@ -76,7 +76,7 @@ def test_the_password_is_generated_and_stored_only_in_secrets_manager(sample: Re
     assert source["Password"].startswith("{{resolve:secretsmanager:")
 
 
-def test_dms_writes_parquet_files_with_a_timestamp_to_the_raw_prefix(sample: ResolvedStacks):
+def test_dms_writes_parquet_files_with_a_timestamp_to_the_raw_prefix(sample: Stacks):
     target = sample.one("AWS::DMS::Endpoint", EndpointType="target")["Properties"]["S3Settings"]
     assert target == {
         "ServiceAccessRoleArn": target["ServiceAccessRoleArn"],
@@ -92,7 +92,7 @@ def test_dms_writes_parquet_files_with_a_timestamp_to_the_raw_prefix(sample: Res
     }
 
 
-def test_the_task_replicates_the_shop_in_order_and_never_deletes_raw_files(sample: ResolvedStacks):
+def test_the_task_replicates_the_shop_in_order_and_never_deletes_raw_files(sample: Stacks):
     task = sample.one("AWS::DMS::ReplicationTask")["Properties"]
     assert task["MigrationType"] == "full-load-and-cdc"
     select, order = json.loads(task["TableMappings"])["rules"]
@@ -108,7 +108,7 @@ def test_the_task_replicates_the_shop_in_order_and_never_deletes_raw_files(sampl
     assert settings["FullLoadSettings"]["TargetTablePrepMode"] == "DO_NOTHING"
 
 
-def test_dms_may_write_raw_files_and_nothing_else(sample: ResolvedStacks):
+def test_dms_may_write_raw_files_and_nothing_else(sample: Stacks):
     target = sample.one("AWS::DMS::Endpoint", EndpointType="target")["Properties"]["S3Settings"]
     granted = sample.role_of({"Properties": {"Role": target["ServiceAccessRoleArn"]}})
     assert granted.pop("UseKey")["Resource"] == KEY
@@ -121,7 +121,7 @@ def test_dms_may_write_raw_files_and_nothing_else(sample: ResolvedStacks):
     }
 
 
-def test_the_account_roles_of_dms_outlive_the_sample(sample: ResolvedStacks):
+def test_the_account_roles_of_dms_outlive_the_sample(sample: Stacks):
     named = {
         role["Properties"]["RoleName"]: role["DeletionPolicy"]
         for role in sample.all("AWS::IAM::Role").values()

@@ -9,7 +9,7 @@ import pytest
 from cdclake.model.names import JOB_PROCESS_TABLE, STATE_TABLE
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import ACCOUNT, KEY, REGION, ResolvedStacks
+from tests.infra.stacks import ACCOUNT, KEY, REGION, Stacks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,18 +18,18 @@ RAW, LAKE, LOGS = (f"cdclake-{name}-{ACCOUNT}-{REGION}" for name in ("raw", "lak
 KEEPS_DATA = ("AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::DynamoDB::Table", "AWS::Glue::Database")
 
 
-def bucket(deployed: ResolvedStacks, name: str) -> dict[str, Any]:
+def bucket(deployed: Stacks, name: str) -> dict[str, Any]:
     properties: dict[str, Any] = deployed.one("AWS::S3::Bucket", BucketName=name)["Properties"]
     return properties
 
 
-def rules(deployed: ResolvedStacks, name: str) -> list[dict[str, Any]]:
+def rules(deployed: Stacks, name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = bucket(deployed, name)["LifecycleConfiguration"]["Rules"]
     return found
 
 
 @pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
-def test_a_bucket_is_encrypted_and_private(default: ResolvedStacks, name: str):
+def test_a_bucket_is_encrypted_and_private(default: Stacks, name: str):
     properties = bucket(default, name)
     (encryption,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert encryption == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
@@ -40,7 +40,7 @@ def test_a_bucket_is_encrypted_and_private(default: ResolvedStacks, name: str):
     assert properties["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
 
 
-def test_a_kms_key_encrypts_the_data_but_not_the_access_logs(tailored: ResolvedStacks):
+def test_a_kms_key_encrypts_the_data_but_not_the_access_logs(tailored: Stacks):
     (encryption,) = bucket(tailored, LAKE)["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     by_key = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
     assert encryption == {"BucketKeyEnabled": True, "ServerSideEncryptionByDefault": by_key}
@@ -49,7 +49,7 @@ def test_a_kms_key_encrypts_the_data_but_not_the_access_logs(tailored: ResolvedS
 
 
 @pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
-def test_a_bucket_refuses_clients_without_tls_1_2(default: ResolvedStacks, name: str):
+def test_a_bucket_refuses_clients_without_tls_1_2(default: Stacks, name: str):
     (logical_id,) = [
         logical_id
         for logical_id, resource in default.all("AWS::S3::Bucket").items()
@@ -69,7 +69,7 @@ def test_a_bucket_refuses_clients_without_tls_1_2(default: ResolvedStacks, name:
     ]
 
 
-def test_access_to_raw_and_lake_is_logged(default: ResolvedStacks):
+def test_access_to_raw_and_lake_is_logged(default: Stacks):
     (logs,) = [
         logical_id
         for logical_id, found in default.all("AWS::S3::Bucket").items()
@@ -85,7 +85,7 @@ def test_access_to_raw_and_lake_is_logged(default: ResolvedStacks):
     assert {"ExpirationInDays": 90, "Status": "Enabled"} in rules(default, LOGS)
 
 
-def test_the_lake_keeps_versions_for_the_retention_time(default: ResolvedStacks, tailored: ResolvedStacks):
+def test_the_lake_keeps_versions_for_the_retention_time(default: Stacks, tailored: Stacks):
     for deployed, days in ((default, 30), (tailored, 7)):
         assert bucket(deployed, LAKE)["VersioningConfiguration"] == {"Status": "Enabled"}
         assert {
@@ -95,28 +95,28 @@ def test_the_lake_keeps_versions_for_the_retention_time(default: ResolvedStacks,
         } in rules(deployed, LAKE)
 
 
-def test_only_leftover_batches_expire_in_the_lake(default: ResolvedStacks, tailored: ResolvedStacks):
+def test_only_leftover_batches_expire_in_the_lake(default: Stacks, tailored: Stacks):
     for deployed, prefix in ((default, ""), (tailored, "tables/")):
         expiring = [rule for rule in rules(deployed, LAKE) if "ExpirationInDays" in rule or "ExpirationDate" in rule]
         assert expiring == [{"ExpirationInDays": 7, "Prefix": f"{prefix}_cdclake/batch-", "Status": "Enabled"}]
 
 
 @pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
-def test_interrupted_uploads_are_cleaned_up(default: ResolvedStacks, name: str):
+def test_interrupted_uploads_are_cleaned_up(default: Stacks, name: str):
     assert {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7}, "Status": "Enabled"} in rules(default, name)
 
 
-def test_raw_files_do_not_expire_and_have_no_versions(default: ResolvedStacks):
+def test_raw_files_do_not_expire_and_have_no_versions(default: Stacks):
     assert "VersioningConfiguration" not in bucket(default, RAW)
     assert not [rule for rule in rules(default, RAW) if "ExpirationInDays" in rule]
 
 
 def test_raw_files_expire_if_configured(tmp_path: Path):
-    deployed = ResolvedStacks(synthesize(build_app({"cdclake:raw_expiry_days": 400}, tmp_path)))
+    deployed = Stacks(synthesize(build_app({"cdclake:raw_expiry_days": 400}, tmp_path)))
     assert {"ExpirationInDays": 400, "Status": "Enabled"} in rules(deployed, RAW)
 
 
-def test_the_state_table_keeps_its_known_name_and_key(default: ResolvedStacks):
+def test_the_state_table_keeps_its_known_name_and_key(default: Stacks):
     table = default.one("AWS::DynamoDB::Table")["Properties"]
     assert table == {
         "TableName": STATE_TABLE,
@@ -128,13 +128,13 @@ def test_the_state_table_keeps_its_known_name_and_key(default: ResolvedStacks):
     }
 
 
-def test_the_lake_tables_have_a_database_in_the_catalog(default: ResolvedStacks, tailored: ResolvedStacks):
+def test_the_lake_tables_have_a_database_in_the_catalog(default: Stacks, tailored: Stacks):
     database = default.one("AWS::Glue::Database")["Properties"]
     assert (database["CatalogId"], database["DatabaseInput"]["Name"]) == (ACCOUNT, "cdclake")
     assert tailored.all("AWS::Glue::Database") == {}  # it exists already
 
 
-def test_data_and_bucket_policies_survive_the_stack(default: ResolvedStacks):
+def test_data_and_bucket_policies_survive_the_stack(default: Stacks):
     kept = [resource for kind in KEEPS_DATA for resource in default.all(kind).values()]
     assert len(kept) == 8
     assert {(resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) for resource in kept} == {
@@ -142,7 +142,7 @@ def test_data_and_bucket_policies_survive_the_stack(default: ResolvedStacks):
     }
 
 
-def test_one_setting_deletes_data_with_the_stack(tailored: ResolvedStacks):
+def test_one_setting_deletes_data_with_the_stack(tailored: Stacks):
     kept = [resource for kind in KEEPS_DATA for resource in tailored.all(kind).values()]
     assert {(resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) for resource in kept} == {
         ("Delete", "Delete")
@@ -150,17 +150,17 @@ def test_one_setting_deletes_data_with_the_stack(tailored: ResolvedStacks):
     assert tailored.one("AWS::DynamoDB::Table")["Properties"]["DeletionProtectionEnabled"] is False
 
 
-def test_a_stack_with_data_is_protected_against_deletion(default: ResolvedStacks, tailored: ResolvedStacks):
+def test_a_stack_with_data_is_protected_against_deletion(default: Stacks, tailored: Stacks):
     assert default.termination_protected() == {"CdclakeStorage": True, "CdclakePipeline": False}
     assert tailored.termination_protected() == {"CdclakeStorage": False, "CdclakePipeline": False}
 
 
-def test_the_pipeline_stack_holds_no_data(default: ResolvedStacks):
+def test_the_pipeline_stack_holds_no_data(default: Stacks):
     kinds = {resource["Type"] for resource in default.stacks["CdclakePipeline"]["Resources"].values()}
     assert not kinds & set(KEEPS_DATA)
 
 
-def test_an_existing_bucket_is_not_created(tailored: ResolvedStacks):
+def test_an_existing_bucket_is_not_created(tailored: Stacks):
     names = {found["Properties"]["BucketName"] for found in tailored.all("AWS::S3::Bucket").values()}
     assert names == {LAKE, LOGS}
 
@@ -172,7 +172,7 @@ def test_no_storage_is_deployed_if_everything_exists(tmp_path: Path):
         "cdclake:existing_state_table": "acme_state",
         "cdclake:catalog": "false",
     }
-    deployed = ResolvedStacks(synthesize(build_app(context, tmp_path)))
+    deployed = Stacks(synthesize(build_app(context, tmp_path)))
     assert list(deployed.stacks) == ["CdclakePipeline"]
     process_table = deployed.one("AWS::Glue::Job", Name=JOB_PROCESS_TABLE)
     assert "--catalog_database" not in process_table["Properties"]["DefaultArguments"]

@@ -12,7 +12,7 @@ import pytest
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, STATE_TABLE
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import ACCOUNT, CODE_BUCKET, ResolvedStacks
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, Stacks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +25,12 @@ print(json.dumps([callable(handler.handler), handler.RAW_PREFIX, handler.STATE_T
 """
 
 
-def function(deployed: ResolvedStacks) -> dict[str, Any]:
+def function(deployed: Stacks) -> dict[str, Any]:
     properties: dict[str, Any] = deployed.one("AWS::Lambda::Function", FunctionName="cdclake-on-raw-file")["Properties"]
     return properties
 
 
-def notification(deployed: ResolvedStacks) -> dict[str, Any]:
+def notification(deployed: Stacks) -> dict[str, Any]:
     properties: dict[str, Any] = deployed.one("Custom::S3BucketNotifications")["Properties"]
     return properties
 
@@ -42,7 +42,7 @@ def notification(deployed: ResolvedStacks) -> dict[str, Any]:
 def test_a_workflow_starts_the_controller_on_a_schedule(
     request: pytest.FixtureRequest, stacks: str, schedule: str, enabled: bool
 ):
-    deployed: ResolvedStacks = request.getfixturevalue(stacks)
+    deployed: Stacks = request.getfixturevalue(stacks)
     trigger = deployed.one("AWS::Glue::Trigger")["Properties"]
     (workflow,) = deployed.all("AWS::Glue::Workflow")
     assert trigger["WorkflowName"] == f"<{workflow}>"
@@ -52,7 +52,7 @@ def test_a_workflow_starts_the_controller_on_a_schedule(
     assert deployed.one("AWS::Glue::Workflow")["Properties"]["MaxConcurrentRuns"] == 1
 
 
-def test_the_function_is_notified_of_raw_files_below_the_prefix(tailored: ResolvedStacks):
+def test_the_function_is_notified_of_raw_files_below_the_prefix(tailored: Stacks):
     configured = notification(tailored)
     assert configured["BucketName"] == "acme-raw"
     assert configured["Managed"] is False  # other notifications of the bucket stay
@@ -63,29 +63,29 @@ def test_the_function_is_notified_of_raw_files_below_the_prefix(tailored: Resolv
     assert tailored.all("AWS::Lambda::Function")[logical_id]["Properties"] == function(tailored)
 
 
-def test_without_a_prefix_the_function_is_notified_of_every_raw_file(default: ResolvedStacks):
+def test_without_a_prefix_the_function_is_notified_of_every_raw_file(default: Stacks):
     (configuration,) = notification(default)["NotificationConfiguration"]["LambdaFunctionConfigurations"]
     assert "Filter" not in configuration
 
 
 def test_without_start_by_file_the_bucket_sends_no_notifications(tmp_path: Path):
-    deployed = ResolvedStacks(synthesize(build_app({"cdclake:start_by_file": False}, tmp_path)))
+    deployed = Stacks(synthesize(build_app({"cdclake:start_by_file": False}, tmp_path)))
     assert deployed.all("Custom::S3BucketNotifications") == deployed.all("AWS::Lambda::Permission") == {}
     assert function(deployed)  # can still be called
 
 
-def test_only_the_raw_bucket_of_this_account_may_call_the_function(tailored: ResolvedStacks):
+def test_only_the_raw_bucket_of_this_account_may_call_the_function(tailored: Stacks):
     permission = tailored.one("AWS::Lambda::Permission")["Properties"]
     assert (permission["Action"], permission["Principal"]) == ("lambda:InvokeFunction", "s3.amazonaws.com")
     assert (permission["SourceAccount"], permission["SourceArn"]) == (ACCOUNT, "arn:aws:s3:::acme-raw")
 
 
-def test_notifications_are_set_once_the_bucket_may_call(default: ResolvedStacks):
+def test_notifications_are_set_once_the_bucket_may_call(default: Stacks):
     (permission,) = default.all("AWS::Lambda::Permission")
     assert permission in default.one("Custom::S3BucketNotifications")["DependsOn"]
 
 
-def test_the_functions_environment_has_its_settings(tailored: ResolvedStacks):
+def test_the_functions_environment_has_its_settings(tailored: Stacks):
     folder = tailored.uploaded(function(tailored)["Code"]["S3Key"])
     command = [sys.executable, "-I", "-c", HANDLER, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
@@ -99,12 +99,12 @@ def test_the_functions_environment_has_its_settings(tailored: ResolvedStacks):
     }
 
 
-def test_the_functions_code_is_uploaded(default: ResolvedStacks):
+def test_the_functions_code_is_uploaded(default: Stacks):
     assert function(default)["Code"]["S3Bucket"] == CODE_BUCKET
     assert (default.uploaded(function(default)["Code"]["S3Key"]) / "handler.py").is_file()
 
 
-def test_events_that_fail_are_kept_for_two_weeks_encrypted(default: ResolvedStacks):
+def test_events_that_fail_are_kept_for_two_weeks_encrypted(default: Stacks):
     queue_id, queue = next(iter(default.all("AWS::SQS::Queue").items()))
     assert function(default)["DeadLetterConfig"] == {"TargetArn": f"<{queue_id}.Arn>"}
     assert queue["Properties"] == {"MessageRetentionPeriod": 14 * 24 * 3600, "SqsManagedSseEnabled": True}
@@ -112,7 +112,7 @@ def test_events_that_fail_are_kept_for_two_weeks_encrypted(default: ResolvedStac
     assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
 
-def test_the_functions_log_is_kept_for_a_month(default: ResolvedStacks):
+def test_the_functions_log_is_kept_for_a_month(default: Stacks):
     log_id, log = next(iter(default.all("AWS::Logs::LogGroup").items()))
     assert log["Properties"] == {"LogGroupName": "/aws/lambda/cdclake-on-raw-file", "RetentionInDays": 30}
     assert function(default)["LoggingConfig"] == {"LogGroup": f"<{log_id}>"}

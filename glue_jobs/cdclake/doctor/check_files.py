@@ -11,6 +11,7 @@ from cdclake.control.plan.lost_files import count_vanished
 from cdclake.doctor.evidence import schemas_root
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
+from cdclake.doctor.infer import escaped
 from cdclake.errors import SchemaMismatchError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import INVALID_TIME_REMEDY
@@ -166,13 +167,9 @@ def _csv(evidence: Evidence) -> Iterator[Finding]:
     )
     for name, expected, actual, sure in comparisons:
         if sure and actual is not None and expected != actual:
-            text = f"{name} is '{_escaped(expected)}', but the files seem to use '{_escaped(actual)}'"
-            command = tables_set(evidence.name, "--set", f"{name}={_escaped(actual)}")
+            text = f"{name} is '{escaped(expected)}', but the files seem to use '{escaped(actual)}'"
+            command = tables_set(evidence.name, "--set", f"{name}={escaped(actual)}")
             yield Finding(Code.CSV_DIALECT, text, "Match the setting to the endpoint", command)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
 
 
 def _surroundings(evidence: Evidence) -> Iterator[Finding]:

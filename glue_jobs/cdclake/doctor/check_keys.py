@@ -72,11 +72,7 @@ def _key_changes(evidence: Evidence) -> Iterator[Finding]:
         return
     without = [name for name in keys if any(not facts.has(BEFORE_PREFIX + name) for facts in evidence.changes)]
     unknown = evidence.statistics.unknown_updates() if evidence.is_complete else 0
-    rule, names, count = (
-        before_image_rule(evidence.name),
-        ", ".join(without),
-        counted(unknown, "key"),
-    )
+    rule, names, count = (before_image_rule(evidence.name), ", ".join(without), counted(unknown, "key"))
     if without and unknown:
         fix = "Add this mapping rule to the task, then reload the table: DMS does not send lost changes again"
         yield Finding(Code.KEY_CHANGE_LOST, count, fix, rule, column=names)

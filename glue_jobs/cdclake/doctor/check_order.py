@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from cdclake.doctor.clocks import find_clock_shift, name_offsets, usual_offset
+from cdclake.doctor.clocks import find_clock_shift, usual_offset
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import change_sequence_rule, s3_settings, tables_set
-from cdclake.doctor.infer import timestamp_column
+from cdclake.doctor.infer import clock_offsets, timestamp_column
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
 from cdclake.model.names import Attribute
 
@@ -50,11 +50,8 @@ def _ordering_column(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
         text = f"{len(without):,} of {len(evidence.changes):,} change files have no {name}"
         fix = "Correct OrderColumn, or remove it and add this mapping rule to the task"
         yield Finding(Code.ORDER_NOT_THERE, text, fix, rule, without[0].file.relative, column=name)
-    decreasing = [
-        (file, statistics.first_decrease)
-        for file, statistics in evidence.statistics.files.items()
-        if statistics.first_decrease is not None
-    ]
+    rows_of = evidence.statistics.files
+    decreasing = [(file, rows.first_decrease) for file, rows in rows_of.items() if rows.first_decrease is not None]
     if ordered and decreasing:
         file, row = decreasing[0]
         fix = "Order by a value that grows with every change: add this mapping rule to the task"
@@ -63,9 +60,7 @@ def _ordering_column(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
 
 
 def _clocks(evidence: Evidence) -> Iterator[Finding]:
-    offsets = name_offsets(
-        evidence.listing.timeline, evidence.statistics.latest_timestamps.get(timestamp_column(evidence), {})
-    )
+    offsets = clock_offsets(evidence, evidence.listing.timeline)
     shift, rule = find_clock_shift(offsets), change_sequence_rule(evidence.name)
     paste = f"{rule}\n{s3_settings(DatePartitionTimezone='UTC')}"
     if shift:
@@ -83,17 +78,10 @@ def _clocks(evidence: Evidence) -> Iterator[Finding]:
 
 def _two_writers(evidence: Evidence) -> Iterator[Finding]:
     """Files whose ranges of sequences overlap although they share no sequence."""
-    ranges = [
-        (min(statistics.sequences), max(statistics.sequences), file, set(statistics.sequences))
-        for file, statistics in evidence.statistics.files.items()
-        if statistics.sequences
-    ]
+    sequences = {file: rows.sequences for file, rows in evidence.statistics.files.items() if rows.sequences}
+    ranges = [(min(values), max(values), file, set(values)) for file, values in sequences.items()]
     ranges.sort(key=lambda span: span[:3])
-    pairs = [
-        (before, after)
-        for before, after in zip(ranges, ranges[1:])
-        if after[0] < before[1] and not before[3] & after[3]
-    ]
+    pairs = [(one, two) for one, two in zip(ranges, ranges[1:]) if two[0] < one[1] and not one[3] & two[3]]
     if pairs:
         (_, _, first, _), (_, _, second, _) = pairs[0]
         text = f"{counted(len(pairs), 'pair')} of files, for example this one and {first}"

@@ -13,7 +13,7 @@ from cdclake.doctor.check_order import check_order
 from cdclake.doctor.csv_guess import guess_csv
 from cdclake.doctor.evidence import Evidence, schemas_root
 from cdclake.doctor.findings import Finding, Severity, worst_first
-from cdclake.doctor.infer import InferredSetting, infer_settings
+from cdclake.doctor.infer import Inference, infer_settings
 from cdclake.doctor.listing import evenly_spaced, read_listing
 from cdclake.doctor.row_statistics import RowStatistics
 from cdclake.doctor.sampling import read_csv_heads, read_sample
@@ -71,7 +71,7 @@ class Report:
     files: int
     files_opened: int
     rows: int
-    inferred: list[InferredSetting]
+    inferred: list[Inference]
     findings: list[Finding]
 
     @property
@@ -106,10 +106,7 @@ def diagnose(
     settings, watermark = state.settings, state.checked_watermark
     _ = state.last_full_load_utc  # raises, as a run would
     progress(f"Listing {state.raw_prefix}")
-    objects = chain(
-        raw.store.list(state.raw_prefix),
-        raw.store.list(state.transactions_prefix) if state.transactions_prefix else (),
-    )
+    objects = chain(*(raw.store.list(prefix) for prefix in (state.raw_prefix, state.transactions_prefix) if prefix))
     pending_after = watermark if state.item.get(Attribute.LAST_PENDING) else None
     listing = read_listing(objects, state.raw_prefix, max_files, pending_after)
     files = [*evenly_spaced(listing.loads, max_files), *listing.sample]

@@ -110,9 +110,7 @@ KINDS = {
         "the first row of each file would be read as column names",
     ),
     Code.CSV_DIALECT: Kind(
-        _ERROR,
-        "the CSV files do not match the table's CSV settings",
-        "rows are split into the wrong fields",
+        _ERROR, "the CSV files do not match the table's CSV settings", "rows are split into the wrong fields"
     ),
     Code.LOAD_GAP: Kind(
         _ERROR,
@@ -120,9 +118,7 @@ KINDS = {
         "the full load waits for the missing file, and changes wait for the full load",
     ),
     Code.LOAD_ARRIVING: Kind(
-        _NOTE,
-        "the full load is still arriving",
-        "it is applied when no LOAD file has arrived for FullLoadQuietMinutes",
+        _NOTE, "the full load is still arriving", "it is applied when no LOAD file has arrived for FullLoadQuietMinutes"
     ),
     Code.NO_FULL_LOAD: Kind(
         _WARNING,
@@ -150,9 +146,7 @@ KINDS = {
         "if they contain the table's changes, the lake table stays as it was loaded",
     ),
     Code.OTHER_FILES: Kind(
-        _NOTE,
-        "the raw folder contains objects that DMS did not write",
-        "every run lists them and reads none of them",
+        _NOTE, "the raw folder contains objects that DMS did not write", "every run lists them and reads none of them"
     ),
     Code.MANY_SMALL_FILES: Kind(
         _NOTE,
@@ -175,25 +169,17 @@ KINDS = {
         "without a key, updates and deletes are ignored",
     ),
     Code.KEY_NOT_THERE: Kind(
-        _ERROR,
-        "a PrimaryKey column is missing from some or all files",
-        "a run stops at such a file",
+        _ERROR, "a PrimaryKey column is missing from some or all files", "a run stops at such a file"
     ),
     Code.KEY_NOT_UNIQUE: Kind(
-        _ERROR,
-        "several rows of the full load have the same PrimaryKey",
-        "the lake table keeps only one row per key",
+        _ERROR, "several rows of the full load have the same PrimaryKey", "the lake table keeps only one row per key"
     ),
     Code.NO_ORDER: Kind(
         _WARNING,
         "changes have neither AR_H_CHANGE_SEQ nor OrderColumn",
         "only file names order the changes: a second task, a clock set back or rows sent again restore old values",
     ),
-    Code.ORDER_NOT_THERE: Kind(
-        _ERROR,
-        "a change file lacks the OrderColumn",
-        "a run stops at the file",
-    ),
+    Code.ORDER_NOT_THERE: Kind(_ERROR, "a change file lacks the OrderColumn", "a run stops at the file"),
     Code.ORDER_FALLS: Kind(
         _WARNING,
         "the ordering column decreases from one row of a file to the next",
@@ -215,9 +201,7 @@ KINDS = {
         "two tasks write the table: each counts separately, so their sequences cannot be compared",
     ),
     Code.DELIVERED_TWICE: Kind(
-        _NOTE,
-        "the same rows arrived in two files",
-        "a task was resumed; positions make the repeated rows harmless",
+        _NOTE, "the same rows arrived in two files", "a task was resumed; positions make the repeated rows harmless"
     ),
     Code.DELIVERED_TWICE_NO_ORDER: Kind(
         _WARNING,
@@ -255,20 +239,14 @@ KINDS = {
         "DMS sends PostgreSQL's NUMERIC without precision as this type: digits after the sixth decimal place are cut",
     ),
     Code.TYPES_CLASH: Kind(
-        _ERROR,
-        "a column changes between files to an incompatible type",
-        "a run stops at the change",
+        _ERROR, "a column changes between files to an incompatible type", "a run stops at the change"
     ),
     Code.COLUMNS_CHANGE: Kind(
         _NOTE,
         "columns are added, dropped or widened between files",
         "the lake table follows; a wider type rewrites every data file",
     ),
-    Code.PARTITION_NOT_THERE: Kind(
-        _ERROR,
-        "no file has a PartitionKey column",
-        "a run stops at such a file",
-    ),
+    Code.PARTITION_NOT_THERE: Kind(_ERROR, "no file has a PartitionKey column", "a run stops at such a file"),
     Code.TOO_MANY_PARTITIONS: Kind(
         _WARNING,
         "PartitionKey creates many partitions with few rows each",

@@ -17,6 +17,7 @@ from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import timedelta
 
     from cdclake.doctor.evidence import Evidence
     from cdclake.doctor.sampling import FileFacts
@@ -42,7 +43,7 @@ SURE, LIKELY = Certainty
 
 
 @dataclass(frozen=True)
-class InferredSetting:
+class Inference:
     """An inferred DMS setting.
 
     Attributes:
@@ -59,15 +60,10 @@ class InferredSetting:
 
     def to_json(self) -> dict[str, object]:
         """The setting as JSON."""
-        return {
-            "setting": self.name,
-            "value": self.value,
-            "certainty": self.certainty.value,
-            "told_by": self.source,
-        }
+        return {"setting": self.name, "value": self.value, "certainty": self.certainty.value, "told_by": self.source}
 
 
-def infer_settings(evidence: Evidence) -> list[InferredSetting]:
+def infer_settings(evidence: Evidence) -> list[Inference]:
     """The settings that can be inferred from the files; others are left out."""
     readable = [facts for facts in evidence.files if facts.columns]
     return [
@@ -93,113 +89,118 @@ def timestamp_column(evidence: Evidence) -> str:
     return ""
 
 
-def _format(evidence: Evidence) -> Iterator[InferredSetting]:
+def clock_offsets(evidence: Evidence, files: Sequence[RawFile]) -> list[tuple[RawFile, timedelta]]:
+    """`name_offsets` of change files, with the timestamp column if there is one."""
+    return name_offsets(files, evidence.statistics.latest_timestamps.get(timestamp_column(evidence), {}))
+
+
+def _format(evidence: Evidence) -> Iterator[Inference]:
     formats = {file.format for file in (*evidence.listing.loads, *evidence.listing.sample) if not file.transactions}
     parquet = RawFormat.PARQUET in formats
     if formats:
-        yield InferredSetting("DataFormat", "parquet" if parquet else "csv", SURE, "file names")
+        yield Inference("DataFormat", "parquet" if parquet else "csv", SURE, "file names")
     codecs = {codec for facts in evidence.files if facts.parquet for codec in facts.parquet.codecs}
-    if "GZIP" in codecs or RawFormat.CSV_GZ in formats:
-        yield InferredSetting("CompressionType", "gzip", SURE, "file names" if not parquet else "Parquet footers")
-    elif formats:
-        yield InferredSetting("CompressionType", "none", SURE, "file names" if not parquet else "Parquet footers")
+    if formats:
+        gzip = "GZIP" in codecs or RawFormat.CSV_GZ in formats
+        source = "Parquet footers" if parquet else "file names"
+        yield Inference("CompressionType", "gzip" if gzip else "none", SURE, source)
     if any(file.transactions for file in evidence.listing.sample):
-        yield InferredSetting("PreserveTransactions", "true", SURE, "file names")
-        yield InferredSetting("CdcPath", evidence.settings.cdc_path, SURE, "the table's CdcPath")
+        yield Inference("PreserveTransactions", "true", SURE, "file names")
+        yield Inference("CdcPath", evidence.settings.cdc_path, SURE, "the table's CdcPath")
 
 
-def _csv(evidence: Evidence) -> Iterator[InferredSetting]:
+def _csv(evidence: Evidence) -> Iterator[Inference]:
     guess = evidence.csv
     if guess is None:
         return
-    yield InferredSetting("AddColumnName", str(bool(guess.header)).lower(), LIKELY, "first lines")
+    yield Inference("AddColumnName", str(bool(guess.header)).lower(), LIKELY, "first lines")
     if guess.sure:
-        yield InferredSetting("CsvDelimiter", _shown(guess.dialect.delimiter), SURE, "rows")
-        yield InferredSetting("CsvRowDelimiter", _shown(guess.dialect.row_delimiter), LIKELY, "rows")
+        yield Inference("CsvDelimiter", escaped(guess.dialect.delimiter), SURE, "rows")
+        yield Inference("CsvRowDelimiter", escaped(guess.dialect.row_delimiter), LIKELY, "rows")
     if guess.null_text is not None:
-        yield InferredSetting("CsvNullValue", guess.null_text, LIKELY, "columns of numbers or times")
+        yield Inference("CsvNullValue", guess.null_text, LIKELY, "columns of numbers or times")
     if guess.quoted is not None:
-        yield InferredSetting(
-            "Rfc4180", str(guess.quoted).lower(), LIKELY, "quotes around fields" if guess.quoted else "rows"
-        )
+        source = "quotes around fields" if guess.quoted else "rows"
+        yield Inference("Rfc4180", str(guess.quoted).lower(), LIKELY, source)
 
 
-def _shown(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text with escape sequences for tabs and line breaks, as in DMS settings."""
     return text.replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
 
 
-def _parquet(files: Sequence[FileFacts]) -> Iterator[InferredSetting]:
+def _parquet(files: Sequence[FileFacts]) -> Iterator[Inference]:
     parquet = [facts.parquet for facts in files if facts.parquet]
     if not parquet:
         return
     source = "Parquet footers"
     version_1 = all(file.version == "1.0" for file in parquet)
-    yield InferredSetting("ParquetVersion", "parquet-1-0" if version_1 else "parquet-2-0", SURE, source)
+    yield Inference("ParquetVersion", "parquet-1-0" if version_1 else "parquet-2-0", SURE, source)
     encodings = {encoding for file in parquet for encoding in file.encodings}
     if not encodings & {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}:
-        yield InferredSetting("EncodingType", Encoding.PLAIN.value, SURE, source)
-    yield InferredSetting("EnableStatistics", str(any(file.has_statistics for file in parquet)).lower(), SURE, source)
+        yield Inference("EncodingType", Encoding.PLAIN.value, SURE, source)
+    yield Inference("EnableStatistics", str(any(file.has_statistics for file in parquet)).lower(), SURE, source)
     units = {unit for file in parquet for unit in file.timestamp_units}
     if units:
-        yield InferredSetting("ParquetTimestampInMillisecond", str(units == {"ms"}).lower(), SURE, "column types")
+        yield Inference("ParquetTimestampInMillisecond", str(units == {"ms"}).lower(), SURE, "column types")
     groups = [file.group_rows for file in parquet if len(file.group_rows) > 1]
     if groups:
-        yield InferredSetting("RowGroupLength", str(max(max(rows) for rows in groups)), LIKELY, source)
+        yield Inference("RowGroupLength", str(max(max(rows) for rows in groups)), LIKELY, source)
 
 
-def _columns(evidence: Evidence, files: Sequence[FileFacts]) -> Iterator[InferredSetting]:
+def _columns(evidence: Evidence, files: Sequence[FileFacts]) -> Iterator[Inference]:
     timestamp = timestamp_column(evidence)
     if timestamp:
-        yield InferredSetting("TimestampColumnName", timestamp, LIKELY, "the first column contains only times")
+        yield Inference("TimestampColumnName", timestamp, LIKELY, "the first column contains only times")
     loads = [facts for facts in files if facts.file.kind is RawKind.FULL_LOAD]
     if loads:
         with_op = any(OP_COLUMN in facts.columns for facts in loads)
-        yield InferredSetting("IncludeOpForFullLoad", str(with_op).lower(), SURE, "columns of LOAD files")
+        yield Inference("IncludeOpForFullLoad", str(with_op).lower(), SURE, "columns of LOAD files")
     names = {column for facts in files for column in facts.columns}
     headers = sorted(name for name in names if name.startswith(_HEADER_PREFIX))
     if headers:
-        yield InferredSetting("HeaderColumns", ",".join(headers), SURE, "columns")
+        yield Inference("HeaderColumns", ",".join(headers), SURE, "columns")
     images = {name[len(BEFORE_PREFIX) :] for name in names if name.startswith(BEFORE_PREFIX)}
     if images:
         source = {name for name in names if name != OP_COLUMN and not name.startswith((_HEADER_PREFIX, BEFORE_PREFIX))}
         keys = {key.lower() for key in evidence.settings.primary_key}
         only_keys = {name.lower() for name in images} == keys if keys else len(images) < len(source) // 2
         filter_ = "pk-only" if only_keys else "all" if images >= source - {timestamp} else "non-lob"
-        yield InferredSetting("BeforeImages", filter_, LIKELY, "columns")
+        yield Inference("BeforeImages", filter_, LIKELY, "columns")
 
 
-def _operations(evidence: Evidence) -> Iterator[InferredSetting]:
+def _operations(evidence: Evidence) -> Iterator[Inference]:
     changes = [facts for facts in evidence.files if facts.file.kind is RawKind.CHANGE and facts.columns]
     rows = {kind: evidence.statistics.row_counts[kind] for kind in (INSERT, UPDATE, DELETE)}
     if changes and not any(OP_COLUMN in facts.columns for facts in changes):
         text = "true (or CdcInsertsOnly)"
-        yield InferredSetting("CdcInsertsAndUpdates", text, LIKELY, "no Op in change files")
+        yield Inference("CdcInsertsAndUpdates", text, LIKELY, "no Op in change files")
     elif sum(rows.values()) >= _MIN_ROWS and not rows[DELETE]:
         setting = "CdcInsertsAndUpdates" if rows[UPDATE] else "CdcInsertsOnly"
         kinds = "I and U" if rows[UPDATE] else "I"
-        yield InferredSetting(setting, "true, or none occurred", LIKELY, f"{sum(rows.values()):,} rows, all {kinds}")
+        yield Inference(setting, "true, or none occurred", LIKELY, f"{sum(rows.values()):,} rows, all {kinds}")
 
 
-def _names(evidence: Evidence) -> Iterator[InferredSetting]:
+def _names(evidence: Evidence) -> Iterator[Inference]:
     changes = [file for file in evidence.listing.timeline if not file.transactions]
     if changes:
         yield from _date_folders(evidence, changes)
     seconds = seconds_between_files(evidence.listing.timeline)
     if seconds is not None:
-        yield InferredSetting("CdcMaxBatchInterval", f"about {seconds}", LIKELY, "gaps between file names")
+        yield Inference("CdcMaxBatchInterval", f"about {seconds}", LIKELY, "gaps between file names")
     loads = [file.relative for file in evidence.listing.loads]
     if any("/" in path for path in loads):
-        yield InferredSetting("ParallelLoad", "folders", SURE, "LOAD file names")
+        yield Inference("ParallelLoad", "folders", SURE, "LOAD file names")
     elif any(_SEGMENT.match(path) for path in loads):
-        yield InferredSetting("ParallelLoad", "segments", SURE, "LOAD file names")
+        yield Inference("ParallelLoad", "segments", SURE, "LOAD file names")
     elif len(loads) > 1:
         largest = max(file.size_bytes for file in evidence.listing.loads)
-        yield InferredSetting("MaxFileSize", f"about {round(largest / 1000):,}", LIKELY, "largest LOAD file")
+        yield Inference("MaxFileSize", f"about {round(largest / 1000):,}", LIKELY, "largest LOAD file")
 
 
-def _date_folders(evidence: Evidence, changes: Sequence[RawFile]) -> Iterator[InferredSetting]:
+def _date_folders(evidence: Evidence, changes: Sequence[RawFile]) -> Iterator[Inference]:
     folders = {file.relative.rpartition("/")[0] for file in changes}
-    yield InferredSetting("DatePartitionEnabled", str(folders != {""}).lower(), SURE, "folders")
+    yield Inference("DatePartitionEnabled", str(folders != {""}).lower(), SURE, "folders")
     if folders == {""}:
         return
     patterns = [
@@ -210,14 +211,12 @@ def _date_folders(evidence: Evidence, changes: Sequence[RawFile]) -> Iterator[In
     ]
     if patterns:
         sequence, delimiter = patterns[0]
-        yield InferredSetting("DatePartitionSequence", sequence.value, SURE, "folders")
-        yield InferredSetting("DatePartitionDelimiter", delimiter.value, SURE, "folders")
-    offset = usual_offset(
-        name_offsets(changes, evidence.statistics.latest_timestamps.get(timestamp_column(evidence), {}))
-    )
+        yield Inference("DatePartitionSequence", sequence.value, SURE, "folders")
+        yield Inference("DatePartitionDelimiter", delimiter.value, SURE, "folders")
+    offset = usual_offset(clock_offsets(evidence, changes))
     if offset:
         hours = offset.total_seconds() / 3600
-        yield InferredSetting("DatePartitionTimezone", f"UTC{hours:+g} h", LIKELY, "file names and write times")
+        yield Inference("DatePartitionTimezone", f"UTC{hours:+g} h", LIKELY, "file names and write times")
 
 
 def _matches(file: RawFile, sequence: DateSequence, delimiter: DateDelimiter) -> bool:
