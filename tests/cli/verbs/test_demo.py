@@ -7,7 +7,7 @@ import pytest
 from cdclake.cli.output import OutputFormat
 from cdclake.cli.verbs.demo import show
 from cdclake.commit.report import ChangeSummary
-from cdclake.devkit.shop.check import ChecksumComparison
+from cdclake.devkit.shop.checksum import ChecksumComparison
 from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cdclake.devkit.shop.check import read_lake
+from cdclake.devkit.shop.checksum import read_lake
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.table import TableName

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.memory import MemoryStore
 from cdclake.devkit.dms.settings import BeforeImages, DataFormat, DmsSettings
 from cdclake.devkit.replicate.connection import connect
-from cdclake.devkit.replicate.mysql_types import quoted_name
+from cdclake.devkit.replicate.mysql_types import quoted_identifier
 from cdclake.devkit.replicate.service import Replication, ReplicationTask
 from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.model.rawfiles import RawKind, raw_files
@@ -41,11 +41,11 @@ class SourceDatabase:
 
     def __enter__(self) -> SourceDatabase:
         self.connection = connect(self.connection_options)
-        self.run(f"create database {quoted_name(self.schema)}", f"use {quoted_name(self.schema)}")
+        self.run(f"create database {quoted_identifier(self.schema)}", f"use {quoted_identifier(self.schema)}")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.run(f"drop database {quoted_name(self.schema)}")
+        self.run(f"drop database {quoted_identifier(self.schema)}")
         self.connection.close()
 
     def run(self, *statements: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cdclake.commit.report import ChangeSummary
-from cdclake.devkit.shop.check import ChecksumComparison
+from cdclake.devkit.shop.checksum import ChecksumComparison
 from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
 
 ORDERS = 5_000

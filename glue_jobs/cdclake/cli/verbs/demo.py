@@ -16,7 +16,7 @@ from cdclake.errors import CdclakeError, IntegrityError
 if TYPE_CHECKING:
     from cdclake.cli.output import ProgressBar
     from cdclake.devkit.local import EmbeddedAws
-    from cdclake.devkit.shop.check import ChecksumComparison
+    from cdclake.devkit.shop.checksum import ChecksumComparison
     from cdclake.devkit.shop.demo import DemoReport
 
 _DEFAULT_ORDERS = 300_000

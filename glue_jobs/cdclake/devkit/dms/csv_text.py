@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cdclake.devkit.dms.settings import DmsSettings
 
-_ROWS_AT_ONCE = 1 << 14
+_BATCH_ROWS = 1 << 14
 _MAX_PLAIN_SCALE = 6
 """Arrow formats decimals of a larger scale with an exponent."""
 _NON_TEXT_CHARACTERS = frozenset("0123456789+-.:eE truefalsinfn")
@@ -44,9 +44,9 @@ def csv_lines(
     table: pa.Table, settings: DmsSettings, unsent: Mapping[str, pa.Array] | None = None
 ) -> Iterator[pa.Array]:
     """Rows as strings without row delimiters, in batches; the arguments are those of `csv_text`."""
-    for start in range(0, table.num_rows, _ROWS_AT_ONCE):
-        part = table.slice(start, _ROWS_AT_ONCE)
-        masks = {name: mask.slice(start, _ROWS_AT_ONCE) for name, mask in (unsent or {}).items()}
+    for start in range(0, table.num_rows, _BATCH_ROWS):
+        part = table.slice(start, _BATCH_ROWS)
+        masks = {name: mask.slice(start, _BATCH_ROWS) for name, mask in (unsent or {}).items()}
         columns = [
             _fields(column, name, settings, masks.get(name))
             for name, column in zip(table.column_names, part.columns, strict=True)

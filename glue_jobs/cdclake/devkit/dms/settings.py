@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _TRUE, _FALSE = {"true", "y"}, {"false", "n"}
 ALL_OPERATIONS = "IUD"
+CHANGE_SEQUENCE = "AR_H_CHANGE_SEQ"
 KILOBYTE = 1000
 """DMS counts file sizes in units of 1,000 bytes: its default `CdcMinFileSize` is 32,000."""
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.devkit.dms.files import ChangeRows
-from cdclake.devkit.dms.settings import BeforeImages
-from cdclake.devkit.feed.options import CHANGE_SEQUENCE, DeleteImage
+from cdclake.devkit.dms.settings import CHANGE_SEQUENCE, BeforeImages
+from cdclake.devkit.feed.options import DeleteImage
 from cdclake.devkit.feed.source import DELETE, NO_ROW, OPERATIONS, UPDATE
 from cdclake.devkit.feed.values import RowIds
 from cdclake.model.position import SEQUENCE_DIGITS

@@ -7,12 +7,11 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 from cdclake.devkit.dms.names import can_be_folder
-from cdclake.devkit.dms.settings import BeforeImages, Compression, DataFormat, DmsSettings
+from cdclake.devkit.dms.settings import CHANGE_SEQUENCE, BeforeImages, Compression, DataFormat, DmsSettings
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
 
 PARQUET = DmsSettings(data_format=DataFormat.PARQUET)
-CHANGE_SEQUENCE = "AR_H_CHANGE_SEQ"
 HEADERS = (
     CHANGE_SEQUENCE,
     "AR_H_STREAM_POSITION",

@@ -60,7 +60,7 @@ def child_environment(base: Mapping[str, str], endpoint: str, region: str) -> di
     }
 
 
-def identity(name: str) -> dict[str, str]:
+def identity_variables(name: str) -> dict[str, str]:
     """Variables that identify the requests of a job or function, as its role does on AWS.
 
     Args:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from cdclake.devkit.local.environment import identity, spark_environment
+from cdclake.devkit.local.environment import identity_variables, spark_environment
 from cdclake.devkit.local.processes import Child
 from cdclake.errors import ConfigurationError
 
@@ -184,7 +184,7 @@ class JobRuns:
     def _run_process(self, run: Run, folder: Path) -> tuple[JobRunState, str]:
         """Run the script to its end; returns the final state and the error."""
         script = self._fetch_script(run, folder)
-        environment = {**self._environment, **identity(run.job), "TMPDIR": str(folder)}
+        environment = {**self._environment, **identity_variables(run.job), "TMPDIR": str(folder)}
         if run.kind is JobKind.SPARK:
             environment |= spark_environment(folder, sys.executable)
         log_path = self.log_path(run.job, run.run_id)

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from cdclake.devkit.local import lambda_worker
-from cdclake.devkit.local.environment import identity
+from cdclake.devkit.local.environment import identity_variables
 from cdclake.devkit.local.processes import Child
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class _Worker:
                 cwd=code,
                 env={
                     **environment,
-                    **identity(function.name),
+                    **identity_variables(function.name),
                     **dict(function.variables),
                     **_runtime_variables(function),
                 },

@@ -146,22 +146,22 @@ def in_lake_types(rows: pa.Table) -> pa.Table:
     arrays = {}
     for name in rows.column_names:
         kind = from_arrow(rows.schema.field(name).type)
-        pieces = [cast_column(piece, str(kind))[0] for piece in rows[name].chunks]
-        arrays[name] = pa.chunked_array(pieces, to_arrow(str(kind)))
+        batches = [cast_column(batch, str(kind))[0] for batch in rows[name].chunks]
+        arrays[name] = pa.chunked_array(batches, to_arrow(str(kind)))
     return pa.table(arrays)
 
 
 def row_keys(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
     """One value per row, unique for the combination of the columns' values: each value after its length."""
-    pieces = []
+    batches = []
     for name in names:
         column = rows[name]
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.int64())
         value = _as_bytes(column)
         length = pc.binary_length(value).cast(pa.string()).cast(pa.binary())
-        pieces.append(pc.fill_null(pc.binary_join_element_wise(length, value, b":"), b"-"))
-    return pc.binary_join_element_wise(*pieces, b"")
+        batches.append(pc.fill_null(pc.binary_join_element_wise(length, value, b":"), b"-"))
+    return pc.binary_join_element_wise(*batches, b"")
 
 
 def _numbered(keys: pa.ChunkedArray) -> pa.Array:

@@ -42,17 +42,17 @@ _INTEGERS = {
 }
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"})
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_SHAPES = frozenset(
+_GEOMETRIES = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
     | {"geometrycollection", "geomcollection"}
 )
-_MOMENT = pa.timestamp("us", tz="UTC")
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
 _SIMPLE = {
     "float": pa.float64(),
     "double": pa.float64(),
     "date": pa.date32(),
-    "datetime": _MOMENT,
-    "timestamp": _MOMENT,
+    "datetime": _TIMESTAMP,
+    "timestamp": _TIMESTAMP,
     "time": pa.string(),
     "year": pa.int16(),
 }
@@ -99,7 +99,7 @@ class SourceColumn:
             return pa.decimal128(self.precision, self.scale)
         if self.kind == "bit":
             return pa.bool_() if self.length == 1 else pa.binary()
-        if self.kind in _BYTES or self.kind in _SHAPES:
+        if self.kind in _BYTES or self.kind in _GEOMETRIES:
             return pa.binary()
         if self.kind in _TEXTS:
             return pa.string()
@@ -175,12 +175,12 @@ def rows_from_binlog(columns: Sequence[SourceColumn], rows: Sequence[Mapping[str
 
 def select_expression(column: SourceColumn) -> str:
     """SQL expression that selects a column's exact value."""
-    name = quoted_name(column.name)
+    name = quoted_identifier(column.name)
     # Otherwise MySQL rounds a FLOAT to six digits and a DOUBLE(10,2) to two decimals; the binlog has all digits.
     return f"{name} + 0e0" if column.kind in {"float", "double"} else name
 
 
-def quoted_name(name: str) -> str:
+def quoted_identifier(name: str) -> str:
     """An SQL identifier, quoted and escaped."""
     return "`" + name.replace("`", "``") + "`"
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from cdclake.devkit.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
 from cdclake.devkit.dms.names import DmsFile, change_path, full_load_path, table_folder
-from cdclake.devkit.dms.settings import KILOBYTE, BeforeImages, ParallelLoad
+from cdclake.devkit.dms.settings import CHANGE_SEQUENCE, KILOBYTE, BeforeImages, ParallelLoad
 from cdclake.devkit.replicate.mysql_types import rows_from_binlog
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import OP_COLUMN
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName
     from cdclake.ports import Clock
 
-CHANGE_SEQUENCE = "AR_H_CHANGE_SEQ"
 _LOBS = frozenset({"text", "mediumtext", "longtext", "blob", "mediumblob", "longblob", "json"})
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pymysql.cursors
 
-from cdclake.devkit.replicate.mysql_types import SourceColumn, check_table, quoted_name, schema_of, select_expression
+from cdclake.devkit.replicate.mysql_types import (
+    SourceColumn,
+    check_table,
+    quoted_identifier,
+    schema_of,
+    select_expression,
+)
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
 
@@ -64,13 +70,13 @@ class SourceTable:
     def query(self) -> str:
         """SQL query of all rows, in key order."""
         columns = ", ".join(map(select_expression, self.columns))
-        order = f" order by {', '.join(map(quoted_name, self.key))}" if self.key else ""
+        order = f" order by {', '.join(map(quoted_identifier, self.key))}" if self.key else ""
         return f"select {columns} from {self.quoted_name}{order}"
 
     @property
     def quoted_name(self) -> str:
         """The table's name in SQL."""
-        return f"{quoted_name(self.name.schema)}.{quoted_name(self.name.table)}"
+        return f"{quoted_identifier(self.name.schema)}.{quoted_identifier(self.name.table)}"
 
 
 def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[str] = ()) -> tuple[SourceTable, ...]:

@@ -30,7 +30,7 @@ TIMESTAMP_COLUMN = "dms_timestamp"
 _CSV = DmsSettings()
 _PARQUET = DmsSettings(data_format=DataFormat.PARQUET, compression_type=Compression.GZIP)
 _MONEY = pa.decimal128(10, 2)
-_MOMENT = pa.timestamp("us", tz="UTC")
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
 _SECONDS_A_DAY = 86_400
 
 STORE = pa.schema(
@@ -62,7 +62,7 @@ PRODUCTORDER = pa.schema(
         ("quantity", pa.int32()),
         ("unitprice", _MONEY),
         ("orderdate", pa.date32()),
-        ("createdat", _MOMENT),
+        ("createdat", _TIMESTAMP),
         ("gift", pa.bool_()),
         ("note", pa.string()),
     ]
@@ -197,7 +197,7 @@ def _orders(
         pa.array(random.integers(1, 10, count), pa.int32()),
         catalog["price"].combine_chunks().take(pa.array(bought)),
         pa.array(dates),
-        pa.array(moments, pa.int64()).cast(_MOMENT),
+        pa.array(moments, pa.int64()).cast(_TIMESTAMP),
         pa.array(random.random(count) < 0.3, mask=random.random(count) < 0.05),
         notes.cast(pa.string()),
     ]

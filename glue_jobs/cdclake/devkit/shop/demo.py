@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdclake.devkit.dms.names import DmsFile
     from cdclake.devkit.local.deploy import Deployment
     from cdclake.devkit.local.server import EmbeddedAws
-    from cdclake.devkit.shop.check import ChecksumComparison
+    from cdclake.devkit.shop.checksum import ChecksumComparison
     from cdclake.devkit.shop.sample_shop import SampleShop
 
 STAGES = 8

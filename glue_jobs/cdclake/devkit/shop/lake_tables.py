@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdclake.control.catalog.plan import catalog_entry, table_name
-from cdclake.devkit.shop.check import ChecksumComparison, compare, read_lake
+from cdclake.devkit.shop.checksum import ChecksumComparison, compare_checksums, read_lake
 from cdclake.devkit.shop.data import TABLES
 from cdclake.devkit.shop.memory_table import KEY
 from cdclake.devkit.shop.sample_shop import STORE_SCHEMA
@@ -67,7 +67,7 @@ def compare_with_source(log: ChangeLog, lake: ObjectStore, catalog: Catalog, sou
         catalog: The catalog.
         source: The current rows of the source.
     """
-    comparison = compare(read_lake(lake, log.layout, source.schema), source, KEY)
+    comparison = compare_checksums(read_lake(lake, log.layout, source.schema), source, KEY)
     return replace(comparison, differences=(*comparison.differences, *catalog_differences(log, catalog)))
 
 

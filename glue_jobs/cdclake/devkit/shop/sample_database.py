@@ -23,11 +23,12 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import change_summaries
+from cdclake.devkit.dms.settings import CHANGE_SEQUENCE
 from cdclake.devkit.replicate.compare import compare_rows
 from cdclake.devkit.replicate.connection import connect
 from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.replicate.snapshot import end_of_binlog, snapshot
-from cdclake.devkit.shop.check import read_lake
+from cdclake.devkit.shop.checksum import read_lake
 from cdclake.devkit.shop.data import TIMESTAMP_COLUMN
 from cdclake.devkit.shop.lake_tables import catalog_differences, raw_path, require_inactive, require_success
 from cdclake.devkit.shop.replicator import Replicator
@@ -50,7 +51,7 @@ PARTITION_KEYS = {"productorder": "orderdate"}
 STAGES = 7
 """Number of stages that `SampleDatabaseRun` reports."""
 
-_ADDED = (TIMESTAMP_COLUMN, "AR_H_CHANGE_SEQ")
+_ADDED = (TIMESTAMP_COLUMN, CHANGE_SEQUENCE)
 _REPLICATION_TIMEOUT_SECONDS = 120
 _EVENT_TIMEOUT_SECONDS = 600
 _POLL_SECONDS = 0.1

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.devkit.shop.check import checksum, compare, read_lake
+from cdclake.devkit.shop.checksum import checksum, compare_checksums, read_lake
 from cdclake.errors import IntegrityError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table import TableName
@@ -57,7 +57,7 @@ def test_order_of_rows_and_added_columns_do_not_matter():
     lake = shuffled.append_column("Op", pa.repeat(pa.scalar("I"), 6)).append_column(
         "_cdc_position", pa.repeat(pa.scalar(""), 6)
     )
-    result = compare(lake, SOURCE, "id")
+    result = compare_checksums(lake, SOURCE, "id")
     assert result.equal
     assert (result.rows, result.checksum) == (6, checksum(SOURCE))
 
@@ -92,18 +92,18 @@ def test_the_checksum_is_computed_as_documented():
     ],
 )
 def test_every_kind_of_difference_is_found(lake):
-    assert not compare(lake, SOURCE, "id").equal
+    assert not compare_checksums(lake, SOURCE, "id").equal
 
 
 def test_values_shifted_between_columns_are_found():
     columns = pa.schema([("id", pa.int64()), ("a", pa.string()), ("b", pa.string())])
     source = pa.Table.from_pylist([{"id": 1, "a": "x", "b": "yz"}], columns)
     lake = pa.Table.from_pylist([{"id": 1, "a": "xy", "b": "z"}], columns)
-    assert not compare(lake, source, "id").equal
+    assert not compare_checksums(lake, source, "id").equal
 
 
 def test_repeated_keys_are_counted():
-    result = compare(pa.concat_tables([SOURCE, SOURCE.slice(0, 2)]), SOURCE, "id")
+    result = compare_checksums(pa.concat_tables([SOURCE, SOURCE.slice(0, 2)]), SOURCE, "id")
     assert "2 rows repeat a key" in result.differences
 
 
@@ -118,7 +118,7 @@ def test_partition_columns_are_read_from_the_path():
     store.put("_cdclake/shop/things/changes/000000000001.json", b"{}")
     lake = read_lake(store, LAYOUT, COLUMNS)
     assert lake.num_rows == 6
-    assert compare(lake, SOURCE, "id").equal
+    assert compare_checksums(lake, SOURCE, "id").equal
 
 
 def test_null_and_escaped_partition_values_are_decoded():
@@ -140,4 +140,4 @@ def test_a_foreign_object_in_the_folder_is_an_error():
 
 
 def test_an_empty_lake_differs_from_a_source_with_rows():
-    assert not compare(read_lake(MemoryStore(), LAYOUT, COLUMNS), SOURCE, "id").equal
+    assert not compare_checksums(read_lake(MemoryStore(), LAYOUT, COLUMNS), SOURCE, "id").equal

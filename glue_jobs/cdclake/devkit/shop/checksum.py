@@ -82,7 +82,7 @@ def _framed(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.binary_join_element_wise(lengths, texts, ":"), "-")
 
 
-def compare(lake: pa.Table, source: pa.Table, key: str) -> ChecksumComparison:
+def compare_checksums(lake: pa.Table, source: pa.Table, key: str) -> ChecksumComparison:
     """Compare a lake table with its source.
 
     Args:
