@@ -24,7 +24,7 @@ STALE = ACTIVE.with_attributes(LastCatalogTable="lake.shop_orders", LastCatalogE
 LEASED = {"LeaseHolder": "run-9", "LeaseExpiresUtc": "2024-03-05T10:05:00Z"}
 NOTHING_NEW = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
 INACTIVE = Decision(DecisionKind.INACTIVE, "it is off", to_do="turn it on")
-FROZEN = Decision(DecisionKind.FROZEN, "files vanished", to_do="thaw it")
+FROZEN = Decision(DecisionKind.FROZEN, "files vanished", to_do="unfreeze it")
 RECORD = change_record(3, created_utc="2024-03-05T09:59:00+00:00", books=Books(rows_after=7))
 
 
@@ -93,7 +93,7 @@ def test_the_lag_includes_files_left_for_later_runs_and_is_unknown_for_an_inacti
 def test_the_action_for_a_failed_table_is_its_error_and_for_a_late_one_to_check_the_controller():
     assert status_of(FAILED, due(1)).to_do == "BadRowError: a row. Correct it"
     assert "Controller" in status_of(ACTIVE, due(181)).to_do
-    assert status_of(ACTIVE, FROZEN).to_do == "thaw it"
+    assert status_of(ACTIVE, FROZEN).to_do == "unfreeze it"
 
 
 def test_health_that_does_not_recover_by_itself_needs_action():

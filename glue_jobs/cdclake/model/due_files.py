@@ -1,9 +1,9 @@
 """Finds due change files: those after the watermark, and late ones before it that were never applied.
 
 A change file is late if its name sorts before an applied file. Within the late window, a snapshot lists every applied
-file, so a late file differs from a file that is delivered again. Before the window it lists neither files nor deletes,
-and a file that arrives there is too late. A longer window does not restore what was dropped, so a snapshot keeps its
-horizon: files and deletes before this time were dropped.
+file. This distinguishes a late file from one that is delivered again. Before the window it lists neither files nor
+deletes, and a file that arrives there is too late. A longer window does not restore what was dropped, so a snapshot
+keeps its horizon: files and deletes before this time were dropped.
 """
 
 from __future__ import annotations
