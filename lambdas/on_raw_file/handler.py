@@ -86,7 +86,6 @@ def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) 
     Args:
         event: S3's event.
         dependencies: State table, jobs, names.
-        now: The time.
 
     Returns:
         The outcome of each table by its path: `registered`, `inactive`, `seen`, `started`, `collapsed`, `busy` or

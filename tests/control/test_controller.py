@@ -18,17 +18,10 @@ from tests.control.world import ORDERS, RAW
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cdclake.control.plan.decision import Decision
     from tests.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"
 CHANGE, LATER = "20240305-100001000.parquet", "20240305-100002000.parquet"
-
-
-def planned_one(world: World) -> Decision:
-    (table,) = world.plan().tables
-    assert table.decision
-    return table.decision
 
 
 def test_a_new_table_is_registered_inactive_and_not_started(world: World):
@@ -91,14 +84,14 @@ def test_a_change_file_that_may_be_late_starts_one_run(world: World):
     world.register()
     world.process()
     world.clock.advance(60)
-    assert not planned_one(world).work
+    assert not world.decision().work
     world.put(CHANGE)
-    assert planned_one(world).reason == f"1 change file may have arrived late: {CHANGE}"
+    assert world.decision().reason == f"1 change file may have arrived late: {CHANGE}"
     assert world.run_controller().tables[0].outcome == "started"
     world.clock.advance(60)
     world.process()
     assert world.applied == [LATER, CHANGE]
-    assert not planned_one(world).work
+    assert not world.decision().work
 
 
 def test_a_file_delivered_again_starts_one_run_and_is_not_applied_again(world: World):
@@ -112,7 +105,7 @@ def test_a_file_delivered_again_starts_one_run_and_is_not_applied_again(world: W
     world.clock.advance(60)
     assert world.process().rounds[0].decision.kind.value == "nothing new"
     assert world.applied == [CHANGE, LATER]
-    assert not planned_one(world).work
+    assert not world.decision().work
 
 
 def test_a_folder_of_transaction_files_is_listed_once_for_all_tables_that_share_it(world: World):
@@ -245,15 +238,15 @@ def test_a_table_without_work_whose_run_died_gets_a_run_once_the_lease_expires(w
     world.clock.advance(60)
     world.states.record_run(ORDERS, {Attribute.LAST_RUN_STATE: "FAILED", Attribute.LAST_ERROR: "of the run before"})
     world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
-    assert planned_one(world).kind is DecisionKind.NOTHING_NEW
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
     world.clock.advance(301)
-    decision = planned_one(world)
+    decision = world.decision()
     assert (decision.kind, decision.work) == (DecisionKind.LOOK, True)
     assert "run dead did not release its lease" in decision.reason
     world.process(run_id="run-2")
     item = world.state().item
     assert (item[Attribute.LAST_RUN_STATE], item[Attribute.LAST_ERROR]) == ("SUCCEEDED", "")
-    assert planned_one(world).kind is DecisionKind.NOTHING_NEW
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
 
 
 def test_the_controller_starts_a_run_even_if_one_was_requested_a_moment_ago(world: World):
@@ -290,4 +283,4 @@ def test_a_new_table_reports_the_action_needed(world: World):
 
 def test_a_raw_location_cleared_by_a_restarted_task_is_no_error(world: World):
     world.register(LastFullLoadDate="2024-03-05 09:00:00", LastChangeId="3")
-    assert planned_one(world).reason == "there are no raw files"
+    assert world.decision().reason == "there are no raw files"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.planned_table import Action
 from cdclake.control.run.process_table import BatchReport, Ports, Report, process_table, process_tables
 from cdclake.control.run.spark_batch import run_batch
 from cdclake.model.change import ChangeKind
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from cdclake.adapters.memory import ManualClock
+    from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.packing import PackLimits
     from cdclake.control.plan.summary import Summary
     from cdclake.model.rawfiles import ListedObject
@@ -35,6 +38,15 @@ if TYPE_CHECKING:
 
 RAW, LAKE, LAKE_PREFIX = "raw-bucket", "lake-bucket", "lake/"
 ORDERS = f"{RAW}/dms/shop/orders/"
+
+
+def raising(error: BaseException) -> Callable[..., NoReturn]:
+    """A function that raises an error."""
+
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    return fail
 
 
 class RawBucket(MemoryStore):
@@ -104,6 +116,14 @@ class World:
     def plan(self, only: Collection[str] | None = None) -> Plan:
         return plan(self.plan_inputs, self.clock(), only)
 
+    def decision(self) -> Decision:
+        """The decision for the only table."""
+        (table,) = self.plan().tables
+        assert table.decision, table.error
+        idle = Action.ASK if table.decision.kind is DecisionKind.BUSY else Action.NONE
+        assert table.action is (Action.START if table.decision.work else idle)
+        return table.decision
+
     def run_controller(self, only: Collection[str] | None = None, limits: PackLimits = DEFAULT_LIMITS) -> Summary:
         return self.execute(self.plan(only), limits)
 
@@ -138,6 +158,15 @@ class World:
     def put(self, relative: str, path: str = ORDERS) -> None:
         """DMS writes a raw file, now."""
         self.raw.put(path.partition("/")[2] + relative, b"rows")
+
+    def deliver(self, *relatives: str, path: str = ORDERS) -> None:
+        """Write raw files, each with its event."""
+        for relative in relatives:
+            self.put(relative, path)
+            self.states.request_work(path, self.clock(), 900)
+
+    def is_free(self, path: str = ORDERS) -> bool:
+        return Attribute.LEASE_HOLDER not in self.state(path).item
 
     def state(self, path: str = ORDERS) -> TableState:
         state = self.states.get(path)

@@ -63,8 +63,6 @@ class PlanInputs:
     """The sources of a plan. Planning only reads them.
 
     Attributes:
-        raw: The raw bucket.
-        states: The state table.
         bucket: Name of the raw bucket.
         prefix: Key prefix of the schemas' folders, empty or with a trailing slash.
         statistics: Reads table states of DMS tasks; None: only the files decide whether a full load is complete.
@@ -87,7 +85,6 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[str] | None = None)
 
     Args:
         inputs: Raw bucket and state table.
-        now: The time.
         only: `schema.table` names to limit the plan to; all if None or empty.
 
     Raises:
@@ -98,12 +95,7 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[str] | None = None)
     registered = {state.path: state for state in inputs.states.all(f"{bucket}/{prefix}")}
     transaction_folders = {state.transactions_folder for state in registered.values()} - {""}
     discovered = discover_tables(
-        inputs.raw,
-        bucket,
-        prefix,
-        transaction_folders,
-        may_be_empty=bool(registered),
-        concurrency=CONCURRENT_LISTINGS,
+        inputs.raw, bucket, prefix, transaction_folders, may_be_empty=bool(registered), concurrency=CONCURRENT_LISTINGS
     )
     states = {**{state.path: state for state in discovered.tables}, **registered}
     selected = [state for _, state in sorted(states.items()) if not only or str(state.name) in only]
@@ -137,8 +129,11 @@ def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: Ta
     """Plan one table; None for a folder that holds no table."""
     try:
         if state.path in new:
-            has_data = has_raw_data(inputs.raw, state, inputs.prefix)
-            return _plan_new(state.with_attributes(**inputs.new_table)) if has_data else None
+            if not has_raw_data(inputs.raw, state, inputs.prefix):
+                return None
+            state = state.with_attributes(**inputs.new_table)
+            decision = Decision(DecisionKind.INACTIVE, "the table is new", to_activate(state))
+            return PlannedTable(state, Action.REGISTER, decision)
         if not state.active:
             return PlannedTable(state, Action.NONE, plan_table(state, (), (), now))
         scan = scan_raw(inputs.raw, state, now)
@@ -161,10 +156,6 @@ def _action(decision: Decision) -> Action:
     return Action.START if decision.work else Action.NONE
 
 
-def _plan_new(state: TableState) -> PlannedTable:
-    return PlannedTable(state, Action.REGISTER, Decision(DecisionKind.INACTIVE, "the table is new", to_activate(state)))
-
-
 def execute(
     plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits = DEFAULT_LIMITS
 ) -> Summary:
@@ -174,10 +165,6 @@ def execute(
     are reported as not started. That is no failure: the next Controller run starts them.
 
     Args:
-        plan: From `plan`.
-        states: The state table.
-        jobs: Starts the runs.
-        now: The time.
         limits: Limits of one run.
     """
     results = []

@@ -123,7 +123,6 @@ def table_statuses(
     Args:
         planned: The Controller's plan for each table.
         log_of: Opens a table's change log.
-        now: The time.
         late_after_minutes: A raw file that has been due for longer is late.
     """
 
@@ -151,7 +150,6 @@ def table_status(
         planned: The Controller's plan for it.
         newest: The newest change that its item knows; None if there is none or it cannot be read.
         problem: Why the change cannot be read; empty if it can.
-        now: The time.
         late_after_minutes: A raw file that has been due for longer is late.
     """
     state, decision = planned.state, planned.decision

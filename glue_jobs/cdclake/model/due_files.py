@@ -106,7 +106,6 @@ def remember_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
     Without this, files that cdclake itself rewrites would count as arriving too late.
 
     Args:
-        snapshot: The lake table.
         names: Relative keys of the change files.
     """
     applied = {*snapshot.applied_files, *names}

@@ -268,24 +268,14 @@ class CsvDialect:
 class TableSettings:
     """The operator's settings of a table, parsed.
 
+    Each field holds the attribute of the same name, see `cdclake.model.names.Attribute`. An empty text or tuple means
+    that the attribute is not set.
+
     Attributes:
-        primary_key: Key columns; empty: the table accepts only inserts.
-        partition_key: Partition columns; empty: the lake table is not partitioned.
         schema: Declared columns and types; None if not declared.
-        order_column: Column that orders change rows, before file and row number; empty for none.
-        late_window_hours: How much older than the newest applied change file a late file may be.
-        max_quarantined_rows: Maximum number of rows that one change may quarantine; with more, it fails.
-        cdc_path: Folder of transaction files below the raw prefix, without slashes at its ends; empty for none.
-        target_file_bytes: Target size of the lake's data files.
-        soft_delete: Whether a deleted row stays in the table, with the operation `D`.
-        retention_days: How long a clean-up keeps earlier versions of the lake table.
-        full_load_quiet_minutes: A full load is taken once its newest file is older than this; 0: at once.
-        dms_task: ARN of the DMS task that must report a full load as complete; empty for none.
-        max_files_per_run: Maximum number of change files in one change.
-        max_bytes_per_run: Maximum of their total size; a larger file is taken alone.
-        catalog_table: Name of the lake table in the catalog; empty: derived from schema and table.
-        history: Whether every version of each row is kept.
-        history_time_column: Timestamp column with the start of a version; empty: the times of DMS count.
+        csv: The attributes of CSV files.
+        cdc_path: Without slashes at its ends.
+        soft_delete: Whether `DeleteMode` is `soft`.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -354,13 +344,7 @@ def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:
     null_value, no_sup_value = item.get(Attribute.CSV_NULL_VALUE, "NULL"), item.get(Attribute.CSV_NO_SUP_VALUE)
     if null_value == no_sup_value:
         raise _invalid(item, Attribute.CSV_NO_SUP_VALUE, f"another text than {Attribute.CSV_NULL_VALUE}, or remove it")
-    return CsvDialect(
-        delimiter=delimiter,
-        row_delimiter=row_delimiter,
-        null_value=null_value,
-        no_sup_value=no_sup_value,
-        quoting=quoting,
-    )
+    return CsvDialect(delimiter, row_delimiter, null_value, no_sup_value, quoting)
 
 
 def _unescaped(text: str) -> str:

@@ -97,9 +97,7 @@ def test_a_table_rolled_back_to_nothing_is_loaded_from_the_beginning(orders: Wor
     assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
 
 
-def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(
-    orders: World,
-) -> None:
+def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(orders: World) -> None:
     class DiedError(Exception):
         pass
 

@@ -96,11 +96,8 @@ def test_late_files_left_for_the_next_run_are_kept_if_this_run_dies(world: World
     for minute in range(4):
         world.put(change(minute))
 
-    def fail_from_now_on() -> None:
-        world.failures[JOB_LOAD_INCREMENTAL] = "boom"
-
     world.clock.advance(60)
-    world.after_job = fail_from_now_on
+    world.after_job = lambda: world.failures.update({JOB_LOAD_INCREMENTAL: "boom"})
     with pytest.raises(Exception, match="boom"):
         world.process()
     world.failures.clear()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.planned_table import Action
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 from tests.control.world import ORDERS
@@ -23,13 +23,6 @@ def load(number: int) -> str:
     return f"LOAD{number:08X}.parquet"
 
 
-def planned(world: World) -> Decision:
-    (table,) = world.plan().tables
-    assert table.decision, table.error
-    assert table.action is (Action.START if table.decision.work else Action.NONE)
-    return table.decision
-
-
 def quiet(world: World) -> None:
     """Register the table with the default quiet period."""
     world.register(FullLoadQuietMinutes="10")
@@ -41,7 +34,7 @@ def test_a_full_load_is_taken_after_the_quiet_period(world: World):
     world.clock.advance(5 * MINUTE)
     world.put(load(2))
     world.clock.advance(10 * MINUTE - 1)
-    decision = planned(world)
+    decision = world.decision()
     assert decision.kind is DecisionKind.WAITING
     assert decision.reason == (
         "full load still arriving: the newest LOAD file was written at 2024-03-05 10:05:00 UTC, "
@@ -49,7 +42,7 @@ def test_a_full_load_is_taken_after_the_quiet_period(world: World):
     )
     assert decision.to_do == ""
     world.clock.advance(1)
-    assert planned(world).kind is DecisionKind.FULL_LOAD
+    assert world.decision().kind is DecisionKind.FULL_LOAD
 
 
 def test_the_quiet_period_is_ten_minutes_by_default(world: World):
@@ -103,7 +96,7 @@ def test_changes_wait_while_a_reload_arrives_and_older_ones_are_not_applied_afte
     world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
     assert world.applied == [CHANGE_2]
-    assert not planned(world).work
+    assert not world.decision().work
 
 
 def test_a_reload_of_the_same_rows_keeps_the_watermark_and_leaves_no_more_work(world: World):
@@ -119,7 +112,7 @@ def test_a_reload_of_the_same_rows_keeps_the_watermark_and_leaves_no_more_work(w
     after = world.log().snapshot(world.log().head())
     assert (after.change, after.watermark, after.floor) == (before.change + 1, CHANGE_1, CHANGE_1)
     assert world.applied == [CHANGE_1]
-    assert not planned(world).work
+    assert not world.decision().work
 
 
 @pytest.mark.parametrize(
@@ -136,14 +129,14 @@ def test_a_full_load_with_a_gap_waits_and_then_needs_action(world: World, there:
     quiet(world)
     for name in there:
         world.put(name)
-    decision = planned(world)
+    decision = world.decision()
     assert decision.kind is DecisionKind.WAITING
     assert f"{missing} is missing" in decision.reason
     assert decision.to_do == ""
     world.clock.advance(60 * MINUTE)
-    assert "LastFullLoadDate to 2024-03-05 10:00:00" in planned(world).to_do
+    assert "LastFullLoadDate to 2024-03-05 10:00:00" in world.decision().to_do
     world.states.set_attributes(ORDERS, {"LastFullLoadDate": "2024-03-05 10:00:00"})
-    assert planned(world).kind is DecisionKind.NOTHING_NEW
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
 
 
 def test_the_files_of_a_parallel_load_are_counted_in_each_folder(world: World):
@@ -152,7 +145,7 @@ def test_the_files_of_a_parallel_load_are_counted_in_each_folder(world: World):
         world.put(folder + load(1))
         world.put(folder + load(2))
     world.clock.advance(10 * MINUTE)
-    assert planned(world).files == 8
+    assert world.decision().files == 8
 
 
 @pytest.mark.parametrize("word", ["Before load", "Full load", "Table is being reloaded", "Table does not exist"])
@@ -160,12 +153,12 @@ def test_a_table_with_a_dms_task_waits_until_the_task_reports_it_complete(world:
     world.register(DmsTask=TASK)
     world.put(load(1))
     world.statistics.words[TASK, "shop.orders"] = word
-    decision = planned(world)
+    decision = world.decision()
     assert decision.kind is DecisionKind.WAITING
     assert f"the DMS task reports '{word}'" in decision.reason
     assert world.process().rounds[0].decision.kind is DecisionKind.WAITING
     world.statistics.words[TASK, "shop.orders"] = "Table completed"
-    assert planned(world).kind is DecisionKind.FULL_LOAD
+    assert world.decision().kind is DecisionKind.FULL_LOAD
     world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
 
@@ -174,7 +167,7 @@ def test_a_full_load_that_failed_in_dms_needs_action(world: World):
     world.register(DmsTask=TASK)
     world.put(load(1))
     world.statistics.words[TASK, "shop.orders"] = "Table error"
-    decision = planned(world)
+    decision = world.decision()
     assert decision.kind is DecisionKind.WAITING
     assert "reload" in decision.to_do
 
@@ -182,11 +175,11 @@ def test_a_full_load_that_failed_in_dms_needs_action(world: World):
 def test_if_the_dms_task_does_not_know_the_table_only_the_files_count(world: World):
     world.register(DmsTask=TASK)
     world.put(load(1))
-    assert planned(world).kind is DecisionKind.FULL_LOAD
+    assert world.decision().kind is DecisionKind.FULL_LOAD
 
 
 def test_a_complete_dms_task_does_not_end_the_quiet_period(world: World):
     world.register(DmsTask=TASK, FullLoadQuietMinutes="10")
     world.put(load(1))
     world.statistics.words[TASK, "shop.orders"] = "Table completed"
-    assert planned(world).kind is DecisionKind.WAITING
+    assert world.decision().kind is DecisionKind.WAITING

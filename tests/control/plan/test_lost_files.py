@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.lost_files import PendingNote, count_vanished, pending_note
-from cdclake.control.plan.planned_table import Action
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError, RawFilesLostError
 from cdclake.model.metrics import Measure
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
 PREFIX = ORDERS[len(RAW) + 1 :]
 LOAD = "LOAD00000001.parquet"
 CHANGES = [f"20240305-10000{number}000.parquet" for number in range(9)]
-
-
-def planned(world: World) -> Decision:
-    (table,) = world.plan().tables
-    assert table.decision, table.error
-    if table.decision.kind is DecisionKind.FROZEN:
-        assert table.action is Action.NONE
-    return table.decision
 
 
 def vanish(world: World, *names: str) -> None:
@@ -58,7 +49,7 @@ def test_applied_raw_files_may_vanish(world: World, gone: list[str]):
     world.process()
     before = world.state().item["LastChangeId"]
     vanish(world, *gone)
-    assert planned(world).kind is DecisionKind.NOTHING_NEW
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
     world.process()
     assert world.state().item["LastChangeId"] == before
     assert world.log().snapshot(world.log().head()).exists
@@ -78,7 +69,7 @@ def test_new_changes_are_applied_after_applied_files_vanished(world: World):
 def test_vanished_pending_files_freeze_the_table_with_a_clear_error(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[1], CHANGES[3])
-    decision = planned(world)
+    decision = world.decision()
     assert decision.kind is DecisionKind.FROZEN
     assert decision.reason.startswith("change files that vanished from the raw bucket after the full load")
     assert "before they were applied: 2;" in decision.reason
@@ -117,13 +108,13 @@ def test_a_frozen_table_stays_frozen_when_new_files_arrive(world: World):
     for _ in range(2):
         with pytest.raises(RawFilesLostError):
             world.process()
-    assert planned(world).kind is DecisionKind.FROZEN
+    assert world.decision().kind is DecisionKind.FROZEN
 
 
 def test_a_table_is_no_longer_frozen_once_the_files_are_back(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[1])
-    assert planned(world).kind is DecisionKind.FROZEN
+    assert world.decision().kind is DecisionKind.FROZEN
     world.put(CHANGES[1])
     world.process()
     assert world.applied == CHANGES[:5]
@@ -133,7 +124,7 @@ def test_an_operator_can_unfreeze_a_table_which_continues_without_the_lost_chang
     with_a_broken_job(world)
     vanish(world, CHANGES[1])
     world.states.set_attributes(ORDERS, {Attribute.LAST_PENDING: "null"})
-    assert planned(world).kind is DecisionKind.INCREMENTAL
+    assert world.decision().kind is DecisionKind.INCREMENTAL
     world.process()
     assert world.applied == [name for name in CHANGES[:5] if name != CHANGES[1]]
 
@@ -141,12 +132,12 @@ def test_an_operator_can_unfreeze_a_table_which_continues_without_the_lost_chang
 def test_a_reload_unfreezes_a_table(world: World):
     with_a_broken_job(world)
     vanish(world, *CHANGES[:5])
-    assert planned(world).kind is DecisionKind.FROZEN
+    assert world.decision().kind is DecisionKind.FROZEN
     world.clock.advance(60)
     world.put(LOAD)
-    assert planned(world).kind is DecisionKind.FULL_LOAD
+    assert world.decision().kind is DecisionKind.FULL_LOAD
     world.process()
-    assert planned(world).kind is DecisionKind.NOTHING_NEW
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
 
 
 def test_a_restarted_task_that_clears_the_folder_and_reloads_freezes_nothing(world: World):
@@ -164,18 +155,15 @@ def test_files_that_vanish_after_the_applied_batch_freeze_the_table(world: World
     for name in CHANGES[:6]:
         world.put(name)
 
-    def fail_the_second() -> None:
-        world.failures["DMSCDC_LoadIncremental"] = "boom"
-
-    world.after_job = fail_the_second
+    world.after_job = lambda: world.failures.update(DMSCDC_LoadIncremental="boom")
     with pytest.raises(JobRunError):
         world.process()
     world.failures.clear()
     assert world.applied == CHANGES[:2]
     vanish(world, CHANGES[0])  # applied
-    assert planned(world).kind is DecisionKind.INCREMENTAL
+    assert world.decision().kind is DecisionKind.INCREMENTAL
     vanish(world, CHANGES[5])
-    assert planned(world).kind is DecisionKind.FROZEN
+    assert world.decision().kind is DecisionKind.FROZEN
 
 
 def test_a_run_that_died_right_after_its_commit_freezes_nothing(world: World):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,15 +14,9 @@ from cdclake.control.run import process_table as module
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import IntegrityError, JobRunError, LeaseLostError, RetryableError, UnknownTableError
 from cdclake.model.change import ChangeKind
-from cdclake.model.names import (
-    JOB_LOAD_INCREMENTAL,
-    JOB_LOAD_INITIAL,
-    JOB_PROCESS_TABLE,
-    Argument,
-    Attribute,
-)
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobState
-from tests.control.world import ORDERS, RAW
+from tests.control.world import ORDERS, RAW, raising
 
 if TYPE_CHECKING:
     from tests.control.world import World
@@ -30,10 +24,6 @@ if TYPE_CHECKING:
 LOAD = "LOAD00000001.parquet"
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
 ACTIVE, SUCCEEDED = JobState.ACTIVE, JobState.SUCCEEDED
-
-
-def is_free(world: World) -> bool:
-    return Attribute.LEASE_HOLDER not in world.state().item
 
 
 def outcome(world: World) -> dict[str, str]:
@@ -52,7 +42,7 @@ def test_a_new_table_is_loaded_and_its_changes_applied_in_one_run(world: World):
     assert item[Attribute.LAST_CHANGE_ID] == "2"
     assert (item[Attribute.LAST_RUN_STATE], item[Attribute.LAST_RUN_ID]) == ("SUCCEEDED", "run-1")
     assert (item[Attribute.LAST_RUN_UTC], item[Attribute.LAST_ERROR]) == ("2024-03-05T10:00:00Z", "")
-    assert is_free(world)
+    assert world.is_free()
     assert [one.changes for one in report.rounds] == [[1, 2]]
 
 
@@ -107,7 +97,7 @@ def test_no_incremental_after_a_failed_full_load(world: World):
     assert item[Attribute.LAST_RUN_STATE] == "FAILED"
     assert "Column a is gone. Reload the table" in item[Attribute.LAST_ERROR]
     assert item[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_a_successful_run_clears_the_last_error(world: World):
@@ -217,16 +207,15 @@ def test_a_table_turned_off_during_a_run_gets_no_further_round(world: World):
     world.register()
     world.put(LOAD)
 
-    def turn_off_and_ask() -> None:
+    def turn_off_and_trigger() -> None:
         world.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "false"})
-        world.put(CHANGE_1)
-        world.states.request_work(ORDERS, world.clock(), 900)
+        world.deliver(CHANGE_1)
 
-    world.during_job = turn_off_and_ask
+    world.during_job = turn_off_and_trigger
     report = world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
     assert [one.decision.kind.value for one in report.rounds] == ["full load", "inactive"]
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_settings_are_read_from_the_table_and_not_from_the_argument(world: World):
@@ -246,17 +235,11 @@ def test_a_trigger_during_a_run_leads_to_a_second_round(world: World):
     world.register()
     world.put(CHANGE_1)
     arrivals = iter([CHANGE_2])
-
-    def a_file_comes() -> None:
-        for name in arrivals:
-            world.put(name)
-            world.states.request_work(ORDERS, world.clock(), 900)
-
-    world.after_job = a_file_comes
+    world.after_job = lambda: world.deliver(*arrivals)
     report = world.process()
     assert [one.decision.new_watermark for one in report.rounds] == [CHANGE_1, CHANGE_2]
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
-    assert is_free(world)
+    assert world.is_free()
     assert Attribute.WORK_REQUESTED_UTC not in world.state().item
 
 
@@ -264,13 +247,7 @@ def test_a_file_that_arrives_right_after_the_listing_leads_to_a_second_round(wor
     world.register()
     world.put(CHANGE_1)
     arrivals = iter([CHANGE_2])
-
-    def a_file_comes() -> None:
-        for name in arrivals:
-            world.put(name)
-            world.states.request_work(ORDERS, world.clock(), 900)
-
-    world.raw.after_listing = a_file_comes
+    world.raw.after_listing = lambda: world.deliver(*arrivals)
     assert len(world.process().rounds) == 2
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
 
@@ -280,18 +257,13 @@ def test_a_table_that_always_has_more_work_is_handed_over_to_a_new_run(world: Wo
     world.register()
     names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
     world.put(next(names))
-
-    def a_file_comes() -> None:
-        world.put(next(names))
-        world.states.request_work(ORDERS, world.clock(), 900)
-
-    world.after_job = a_file_comes
+    world.after_job = lambda: world.deliver(next(names))
     report = world.process()
     assert (len(report.rounds), report.outcome) == (2, "handed on")
     last = world.jobs.started[-1]
     assert (last.job, last.run_id) == (JOB_PROCESS_TABLE, report.follow_up)
     assert parse_item(last.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_a_new_run_that_cannot_be_started_leaves_no_mark(world: World, monkeypatch: pytest.MonkeyPatch):
@@ -308,7 +280,7 @@ def test_a_new_run_that_cannot_be_started_leaves_no_mark(world: World, monkeypat
     with pytest.raises(JobRunError, match="no room"):
         world.process()
     assert Attribute.WORK_REQUESTED_UTC not in world.state().item
-    assert is_free(world)
+    assert world.is_free()
 
 
 def assert_true(value: object) -> None:
@@ -354,14 +326,10 @@ def test_a_stopped_or_failing_run_stops_its_job_and_releases_the_lease(world: Wo
     world.register()
     world.put(LOAD)
     world.states_of_job = [ACTIVE, ACTIVE, SUCCEEDED]
-
-    def interrupted(seconds: float) -> None:
-        raise error
-
-    world.sleep = interrupted  # type: ignore[method-assign]  # a signal arrives while the run waits
+    world.sleep = raising(error)  # type: ignore[method-assign]  # a signal arrives while the run waits
     with pytest.raises(type(error)):
         world.process()
-    assert is_free(world)
+    assert world.is_free()
     assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
     item = world.state().item
     assert item[Attribute.LAST_RUN_STATE] == "FAILED"
@@ -372,28 +340,20 @@ def test_a_run_that_cannot_confirm_the_end_of_its_job_lets_the_lease_expire(worl
     world.register()
     world.put(LOAD)
     world.states_of_job = [ACTIVE, SUCCEEDED]
-
-    def out_of_reach(*_: object) -> NoReturn:
-        raise RetryableError("Glue does not answer")
-
-    world.jobs.get = out_of_reach  # type: ignore[method-assign, assignment]  # the service is down
+    world.jobs.get = raising(RetryableError("Glue does not answer"))  # type: ignore[method-assign]  # the service is down
     with pytest.raises(RetryableError):
         world.process()
-    assert not is_free(world)
+    assert not world.is_free()
     assert world.state().item[Attribute.LAST_RUN_STATE] == "FAILED"
 
 
 def test_a_run_that_cannot_confirm_the_start_of_its_job_lets_the_lease_expire(world: World):
     world.register()
     world.put(LOAD)
-
-    def answer_lost(*_: object) -> NoReturn:
-        raise RetryableError("Glue does not answer")
-
-    world.before_start = answer_lost
+    world.before_start = raising(RetryableError("Glue does not answer"))
     with pytest.raises(RetryableError):
         world.process()
-    assert not is_free(world)
+    assert not world.is_free()
 
 
 def test_a_takeover_of_an_expired_lease_fences_the_job_of_the_earlier_run(world: World):
@@ -432,7 +392,7 @@ def test_a_mark_set_during_a_failed_run_stays(world: World):
     world.before_start = lambda *_: assert_true(world.states.request_work(ORDERS, world.clock(), 900))
     with pytest.raises(JobRunError):
         world.process()
-    assert is_free(world)
+    assert world.is_free()
     assert Attribute.WORK_REQUESTED_UTC in world.state().item
 
 
@@ -454,7 +414,7 @@ def test_an_item_ahead_of_the_lake_stops_the_table(world: World, attributes: dic
     with pytest.raises(IntegrityError, match="Check the lake bucket"):
         world.process()
     assert world.jobs.started == []
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_setting_the_full_load_date_back_reloads_the_table(world: World):

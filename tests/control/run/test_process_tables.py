@@ -13,7 +13,7 @@ from cdclake.control.run.process_table import MAX_SPARK_RUNS
 from cdclake.errors import BadRowError, RetryableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobRun, JobState
-from tests.control.world import LAKE_PREFIX, RAW
+from tests.control.world import LAKE_PREFIX, RAW, raising
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ def ends(world: World) -> dict[str, str | None]:
 
 
 def nothing_is_left(world: World) -> bool:
-    free = all(Attribute.LEASE_HOLDER not in item(world, path) for path in PATHS)
+    free = all(map(world.is_free, PATHS))
     return free and not list(world.lake.list(f"{LAKE_PREFIX}_cdclake/batch-"))
 
 
@@ -192,13 +192,7 @@ def test_a_table_whose_lease_is_lost_is_left_to_its_new_holder_and_the_others_ar
 
 def test_a_trigger_for_one_table_leads_to_another_round_of_that_table_alone(world: World):
     arrivals = iter([CHANGE])
-
-    def a_file_comes() -> None:
-        for name in arrivals:
-            world.put(name, B)
-            world.states.request_work(B, world.clock(), 900)
-
-    world.after_job = a_file_comes
+    world.after_job = lambda: world.deliver(*arrivals, path=B)
     report = world.process_all(*PATHS)
     assert [len(one.rounds) for one in report.tables] == [1, 2, 1]
     assert item(world, B)[Attribute.LAST_INCREMENTAL_FILE] == B + CHANGE
@@ -221,16 +215,12 @@ def test_a_refused_start_fails_the_tables_of_that_job_and_releases_their_leases(
 
 def test_a_stopped_run_stops_its_job_and_releases_all_leases(world: World):
     world.states_of_job = [JobState.ACTIVE] * 9
-
-    def interrupted(seconds: float) -> None:
-        raise StoppedError("stopped")
-
-    world.sleep = interrupted  # type: ignore[method-assign]  # a signal arrives while the run waits
+    world.sleep = raising(StoppedError("stopped"))  # type: ignore[method-assign]  # a signal arrives while the run waits
     with pytest.raises(StoppedError):
         world.process_all(*PATHS)
     assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
     assert ends(world) == dict.fromkeys("abc", "FAILED")
-    assert all(Attribute.LEASE_HOLDER not in item(world, path) for path in PATHS)
+    assert all(map(world.is_free, PATHS))
 
 
 def test_work_left_after_half_of_the_time_is_handed_over_to_one_new_run(world: World):
@@ -240,8 +230,7 @@ def test_work_left_after_half_of_the_time_is_handed_over_to_one_new_run(world: W
         world.clock.advance(3000)
         name = next(names)
         for path in (A, C):
-            world.put(name, path)
-            world.states.request_work(path, world.clock(), 900)
+            world.deliver(name, path=path)
 
     world.after_job = files_come
     report = world.process_all(*PATHS, timeout_seconds=5000)

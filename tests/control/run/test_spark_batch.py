@@ -45,9 +45,7 @@ def test_an_expected_error_is_reported_and_the_next_table_begins(lake: MemorySto
 
 def test_a_defect_is_reported_and_the_next_table_begins_if_the_job_can_continue(lake: MemoryStore):
     run_batch(lake, KEY, fails_for_b(ZeroDivisionError("defect")), lambda: True)
-    assert read_progress(lake, KEY) == Progress(
-        {PATHS[0]: "", PATHS[1]: "ZeroDivisionError: defect", PATHS[2]: ""},
-    )
+    assert read_progress(lake, KEY) == Progress({PATHS[0]: "", PATHS[1]: "ZeroDivisionError: defect", PATHS[2]: ""})
 
 
 @pytest.mark.parametrize("error", [MemoryError("the JVM is gone"), StoppedError("stopped")])

@@ -14,7 +14,7 @@ from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, tri
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
 from cdclake.ports import JobState
-from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,11 +113,7 @@ def test_the_expired_lease_of_a_dead_run_does_not_delay_events(world: World):
 
 def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
     world.register()
-
-    def refuse(job: str, arguments: Mapping[str, str]) -> None:
-        raise JobRunError("Glue has no room for another run now")
-
-    world.before_start = refuse
+    world.before_start = raising(JobRunError("Glue has no room for another run now"))
     with pytest.raises(JobRunError):
         trigger(world)
     world.before_start = lambda *_: None
@@ -127,11 +123,7 @@ def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
 def test_a_failed_start_does_not_clear_the_mark_of_another_trigger(world: World):
     world.register()
     trigger(world)
-
-    def refuse(job: str, arguments: Mapping[str, str]) -> None:
-        raise JobRunError("Glue has no room for another run now")
-
-    world.before_start = refuse
+    world.before_start = raising(JobRunError("Glue has no room for another run now"))
     with pytest.raises(JobRunError):
         trigger_table(world.states, world.jobs, ORDERS, world.clock(), even_if_requested=True)
     assert Attribute.WORK_REQUESTED_UTC in world.state().item

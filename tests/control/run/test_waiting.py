@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,7 +11,7 @@ from cdclake.control.run.process_table import MAX_SPARK_RUNS, process_table
 from cdclake.errors import JobRunError, NoRoomError, RetryableError
 from cdclake.model.names import JOB_LOAD_INITIAL, Attribute
 from cdclake.ports import JobRun, JobState
-from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,10 +40,6 @@ def ended(state: JobState, detail: str, error: str = "") -> JobRun:
     return JobRun("", state, detail, error)
 
 
-def is_free(world: World) -> bool:
-    return Attribute.LEASE_HOLDER not in world.state().item
-
-
 def last_error(world: World) -> str:
     item = world.state().item
     assert item[Attribute.LAST_RUN_STATE] == "FAILED"
@@ -65,7 +61,7 @@ def test_a_run_that_the_service_gives_up_repeatedly_fails_the_table(world: World
         world.process()
     assert len(world.jobs.started) == MAX_SPARK_RUNS
     assert "EXPIRED" in last_error(world)
-    assert is_free(world)
+    assert world.is_free()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +78,7 @@ def test_a_run_that_failed_or_was_stopped_is_not_restarted(world: World, state: 
         world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
     assert f"{JOB_LOAD_INITIAL} ended as {detail}" in last_error(world)
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_a_run_in_the_queue_is_waited_for(world: World):
@@ -90,7 +86,7 @@ def test_a_run_in_the_queue_is_waited_for(world: World):
     world.process()
     assert sum(world.slept) > 0.5 * HOUR_SECONDS
     assert max(world.slept) == LONGEST_PAUSE_SECONDS
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_runs_that_began_together_do_not_poll_together(world: World):
@@ -115,15 +111,12 @@ def test_a_start_without_room_waits_within_the_runs_time(world: World):
 
 
 def test_a_start_that_never_gets_room_fails_the_table_and_releases_the_lease(world: World):
-    def refuse(_job: str, _arguments: Mapping[str, str]) -> NoReturn:
-        raise NoRoomError("Glue has no room for another run now")
-
-    world.before_start = refuse
+    world.before_start = raising(NoRoomError("Glue has no room for another run now"))
     with pytest.raises(OutOfTimeError, match="time is over"):
         process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
     assert sum(world.slept) == pytest.approx(HOUR_SECONDS)
     assert "OutOfTimeError" in last_error(world)
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_when_the_runs_time_is_over_the_job_is_stopped_and_the_lease_released(world: World):
@@ -134,7 +127,7 @@ def test_when_the_runs_time_is_over_the_job_is_stopped_and_the_lease_released(wo
     assert (world.clock() - begin).total_seconds() == pytest.approx(HOUR_SECONDS)
     assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
     assert "OutOfTimeError" in last_error(world)
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_the_lease_is_released_only_after_a_slow_job_has_stopped(world: World):
@@ -149,7 +142,7 @@ def test_the_lease_is_released_only_after_a_slow_job_has_stopped(world: World):
     world.jobs.stop = stopping  # type: ignore[method-assign]  # a Spark job stops within a minute or so
     with pytest.raises(OutOfTimeError):
         process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
-    assert is_free(world)
+    assert world.is_free()
 
 
 def test_a_service_that_does_not_answer_for_a_while_is_polled_again(world: World):
@@ -170,10 +163,9 @@ def test_no_round_begins_in_the_last_half_of_the_time(world: World):
 
     def a_file_comes() -> None:
         world.clock.advance(HOUR_SECONDS / 3)
-        world.put(next(names))
-        world.states.request_work(ORDERS, world.clock(), 900)
+        world.deliver(next(names))
 
     world.after_job = a_file_comes
     report = process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
     assert (len(report.rounds), report.outcome) == (2, "handed on")
-    assert is_free(world)
+    assert world.is_free()

@@ -47,11 +47,9 @@ class RegisteredTable:
     """A registered table and its lake table, for operations by hand.
 
     Attributes:
-        states: The state table.
         state: The table's item, as the operator saw it.
         log: The lake table's change log.
         run_id: Id of this operation in the lease and in change records.
-        clock: The time.
         open_catalog: Opens a catalog database; None: the catalog is not updated.
         made_by: The operator, for the change records of rollbacks and reapplies.
     """

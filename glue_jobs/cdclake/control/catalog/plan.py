@@ -38,7 +38,6 @@ def table_name(name: TableName, chosen: str = "") -> str:
     """Name of a lake table in the catalog: `<schema>_<table>` in lower case, with `_` for characters Athena refuses.
 
     Args:
-        name: The source table.
         chosen: The name that an operator set; empty for none.
 
     Raises:
@@ -61,7 +60,7 @@ def catalog_entry(
 
     Args:
         snapshot: The lake table; it must exist.
-        layout: Its location.
+        layout: Location of the lake table.
         added: Columns of its files in addition to those of its schema.
         has_view: Whether the catalog also has a view of its live rows.
 

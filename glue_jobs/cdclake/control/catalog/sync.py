@@ -56,7 +56,6 @@ def sync_catalog(
         state: The table's item.
         layout: Location of the lake table.
         lake: The lake table after its newest change.
-        keep_alive: Renews the lease.
 
     Returns:
         The attributes that differ from the item; empty if none does.
@@ -205,9 +204,7 @@ def apply_plan(catalog: Catalog, table: str, plan: CatalogPlan, keep_alive: Keep
     """Carry out a plan.
 
     Args:
-        catalog: The database.
-        table: Name of the table in it.
-        plan: From `plan_catalog`.
+        table: Name of the table in the catalog.
         keep_alive: Renews the lease; called before each writing request.
 
     Raises:

@@ -77,9 +77,8 @@ def failures_line(failed: Mapping[str, str], total: int) -> str:
     if not failed:
         return ""
     message = f"{len(failed)} of {total} tables failed: {', '.join(failed)}"
-    return error_line(
-        RetryableError(message, remedy=f"The others continued. First error: {next(iter(failed.values()))}")
-    )
+    remedy = f"The others continued. First error: {next(iter(failed.values()))}"
+    return error_line(RetryableError(message, remedy=remedy))
 
 
 def job_run_id(argv: Sequence[str]) -> str:

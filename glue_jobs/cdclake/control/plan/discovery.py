@@ -44,8 +44,7 @@ def discover_tables(
     holds no data, see `has_raw_data`. A schema that cannot be listed does not stop the others.
 
     Args:
-        raw: The raw bucket.
-        bucket: Its name.
+        bucket: Name of the raw bucket.
         prefix: Key prefix of the schemas' folders, empty or with a trailing slash.
         transaction_folders: Key prefixes of known folders of transaction files, with a trailing slash.
         may_be_empty: Whether tables are registered already: a DMS task that starts over clears their folders.
@@ -95,7 +94,6 @@ def has_raw_data(raw: ObjectReader, table: TableState, prefix: str) -> bool:
     A folder of transaction files belongs to no table. The listing stops there too, as such a folder can be very large.
 
     Args:
-        raw: The raw bucket.
         table: The table.
         prefix: Key prefix of the schemas' folders, empty or with a trailing slash.
     """

@@ -44,8 +44,7 @@ def due_loads(state: TableState, files: Sequence[RawFile]) -> list[RawFile]:
     """All LOAD files if one of them is newer than the last full load, else none: a full load reads all of them.
 
     Args:
-        state: The table.
-        files: Its LOAD files, any order.
+        files: LOAD files of the table, any order.
     """
     newest = newest_load_utc(files)
     return list(files) if newest is not None and newest > state.last_full_load_utc else []
@@ -61,8 +60,7 @@ def dms_table_state(statistics: TaskStatistics | None, state: TableState, files:
 
     Args:
         statistics: Reads the states of DMS tasks; None: the state is not read.
-        state: The table.
-        files: Its LOAD files.
+        files: LOAD files of the table.
 
     Raises:
         ConfigurationError: There is no such task, or the job may not read it.
@@ -77,9 +75,7 @@ def wait_reason(state: TableState, files: Sequence[RawFile], now: datetime, dms_
     """Why the due full load is not taken yet; None if it has arrived completely.
 
     Args:
-        state: The table.
         files: The LOAD files, at least one.
-        now: The time.
         dms_state: The result of `dms_table_state`.
     """
     if dms_state in FAILED:

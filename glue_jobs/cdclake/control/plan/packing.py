@@ -19,6 +19,8 @@ MAX_PATH_BYTES = 64 * 1024
 """A third of what Glue accepts as arguments, and half of what Linux accepts as one argument (128 KiB)."""
 FULL_SIZE_TABLES_PER_PACK = 10
 """Limits the total work of a pack: to this many tables with as much work as a packed table may have."""
+_ARGUMENTS = (Argument.PACK_TABLES, Argument.PACK_TABLE_FILES, Argument.PACK_TABLE_BYTES)
+"""In the order of the fields of `PackLimits`."""
 
 
 class PackLimits(NamedTuple):
@@ -39,12 +41,7 @@ class PackLimits(NamedTuple):
     @classmethod
     def defaults(cls) -> dict[str, str]:
         """The Controller's arguments that `from_arguments` reads, with their defaults."""
-        limits = cls()
-        return {
-            Argument.PACK_TABLES: str(limits.tables),
-            Argument.PACK_TABLE_FILES: str(limits.table_files),
-            Argument.PACK_TABLE_BYTES: str(limits.table_bytes),
-        }
+        return dict(zip(_ARGUMENTS, map(str, cls())))
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, str]) -> PackLimits:
@@ -53,12 +50,11 @@ class PackLimits(NamedTuple):
         Raises:
             ConfigurationError: A value is not a whole number, or is 0; names the argument.
         """
-        names = (Argument.PACK_TABLES, Argument.PACK_TABLE_FILES, Argument.PACK_TABLE_BYTES)
-        for name in names:
+        for name in _ARGUMENTS:
             if not arguments[name].isdigit() or int(arguments[name]) == 0:
                 message = f"The argument --{name} is '{arguments[name]}'"
                 raise ConfigurationError(message, remedy="Pass a whole number, 1 or more")
-        return cls(*(int(arguments[name]) for name in names))
+        return cls(*(int(arguments[name]) for name in _ARGUMENTS))
 
 
 class Workload(NamedTuple):

@@ -42,9 +42,8 @@ def plan_table(
     loaded again, change files older than the new LOAD files are not applied, as the full load contains their changes.
 
     Args:
-        state: The table.
-        full_load_files: Its LOAD files, any order.
-        change_files: Its change files, any order.
+        full_load_files: LOAD files of the table, any order.
+        change_files: Change files of the table, any order.
         now: The time of the listing.
         lake: The lake table, which knows what was applied. Only the holder of the table's lease passes it. Without it
             the decision rests on the item: a leased table is `BUSY`. A table needs a `LOOK` if a change file before the

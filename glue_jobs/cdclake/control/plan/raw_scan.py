@@ -69,8 +69,6 @@ def scan_raw(raw: ObjectReader, state: TableState, now: datetime) -> RawScan:
     listed if the start of the tail is unknown: before the first change, and in date folders that do not sort by time.
 
     Args:
-        raw: The raw bucket.
-        state: The table.
         now: The time; it determines where the listing of transaction files begins.
 
     Raises:
@@ -103,7 +101,6 @@ def transactions_begin(state: TableState, now: datetime) -> str:
     """Key after which this scan lists a table's transaction files; empty to list all.
 
     Args:
-        state: The table.
         now: The time. In one hour of the day, the listing begins at the start of the late window, before which no file
             is ever due. The hour is the same for all tables that share the files.
 

@@ -20,7 +20,6 @@ class SharedListings:
     Threads that request the same listing wait for the first of them.
 
     Args:
-        raw: The raw bucket.
         begins: For each prefix of transaction files, the smallest key after which a table lists them. A prefix that is
             missing is listed from its first key.
     """

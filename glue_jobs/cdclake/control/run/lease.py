@@ -28,10 +28,8 @@ class Lease:
     """A lease that a run holds. The run calls `renew_if_due` between its steps.
 
     Args:
-        states: The state table.
         path: Key of the table's item.
         holder: The run's id.
-        clock: The time.
 
     Attributes:
         token: The fencing token, greater than that of any earlier lease of the table.

@@ -73,16 +73,11 @@ def delete_batch(store: ObjectStore, key: str) -> None:
 
 
 def run_batch(
-    store: ObjectStore,
-    key: str,
-    load: Callable[[Arguments], Mapping[str, object]],
-    can_continue: Callable[[], bool],
+    store: ObjectStore, key: str, load: Callable[[Arguments], Mapping[str, object]], can_continue: Callable[[], bool]
 ) -> dict[str, object]:
     """Load the tables of a batch one after the other, and write the progress after each.
 
     Args:
-        store: The lake bucket.
-        key: Key of the batch.
         load: Does the work of one table; returns its summary.
         can_continue: Whether the job can go on; called after an error that is not a `CdclakeError`.
 

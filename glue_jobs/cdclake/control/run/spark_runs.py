@@ -64,7 +64,6 @@ class SparkRuns:
         """Run a job to its end. A single table's arguments are passed as they are, those of several as a batch.
 
         Args:
-            job: Name of the job.
             tables: Arguments of each table's run.
             started: Called with the run's id.
 
@@ -121,16 +120,19 @@ def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: Progr
     """Derive the outcome for each table from a run's end and its progress.
 
     Args:
-        job: Name of the job.
         run: The run, after its end.
-        paths: Its tables, in order.
+        paths: Paths of its tables, in order.
         progress: Progress of a batch; None for the run of a single table, and if the run wrote none.
     """
     if len(paths) == 1 and run.state is JobState.SUCCEEDED:
         return BatchOutcome(run, succeeded=paths)
     done = progress.done if progress else {}
     succeeded = tuple(path for path in paths if done.get(path) == "")
-    failed: dict[str, CdclakeError] = {path: _table_error(job, run, done[path]) for path in paths if done.get(path)}
+    failed: dict[str, CdclakeError] = {
+        path: JobRunError(f"{job} failed for this table: {done[path]}", run=run.run_id)
+        for path in paths
+        if done.get(path)
+    }
     left = tuple(path for path in paths if path not in done)
     if run.state is JobState.GIVEN_UP:
         return BatchOutcome(run, succeeded, failed, left)
@@ -140,10 +142,6 @@ def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: Progr
             run, succeeded, {**failed, at: run_error(job, run)}, tuple(path for path in left if path != at)
         )
     return BatchOutcome(run, succeeded, {**failed, **{path: run_error(job, run) for path in left}})
-
-
-def _table_error(job: str, run: JobRun, error: str) -> JobRunError:
-    return JobRunError(f"{job} failed for this table: {error}", run=run.run_id)
 
 
 def run_error(job: str, run: JobRun) -> JobRunError:

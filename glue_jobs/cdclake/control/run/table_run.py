@@ -212,11 +212,8 @@ class TableWork:
         decision = plan_table(state, *files, listed_utc, lake, dms_state)
         self.report.rounds.append(Round(decision))
         self._ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
-        self._log.log(
-            logging.WARNING if decision.too_late else logging.INFO,
-            decision.kind.value,
-            extra={"reason": decision.reason},
-        )
+        level = logging.WARNING if decision.too_late else logging.INFO
+        self._log.log(level, decision.kind.value, extra={"reason": decision.reason})
         if decision.kind is DecisionKind.FROZEN:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
         if decision.work:

@@ -91,10 +91,7 @@ def trigger_tables(
     """Trigger one run for several tables. Returns the result of each, by path.
 
     Args:
-        states: The state table.
-        jobs: Starts the run.
         paths: Keys of the tables' items.
-        now: The time.
         job: Name of the ProcessTable job.
         even_if_requested: Do not rely on an existing mark. The Controller runs so rarely that one run too many is the
             better risk.
