@@ -48,16 +48,16 @@ def test_an_unreadable_file_is_found(tmp_path: Path, names: dict[str, object], p
     path = raw.change(("I", row(1)))
     data = raw.file(path).read_bytes()
     raw.file(path).write_bytes(data[: int(len(data) * part)])
-    found = one_finding(raw)
-    assert (found.code, found.file) == (Code.UNREADABLE_FILE, path)
+    finding = one_finding(raw)
+    assert (finding.code, finding.file) == (Code.UNREADABLE_FILE, path)
 
 
 def test_an_impossible_time_in_a_name_is_found(raw: RawFolder) -> None:
     raw.fill()
     path = raw.change(("I", row(1)))
     raw.file(path).rename(raw.file("20240305-106500000.parquet"))
-    found = one_finding(raw)
-    assert (found.code, found.file) == (Code.NO_SUCH_TIME, "20240305-106500000.parquet")
+    finding = one_finding(raw)
+    assert (finding.code, finding.file) == (Code.NO_SUCH_TIME, "20240305-106500000.parquet")
 
 
 def test_truncated_plain_csv_is_found_by_its_last_row(tmp_path: Path) -> None:
@@ -68,8 +68,11 @@ def test_truncated_plain_csv_is_found_by_its_last_row(tmp_path: Path) -> None:
     raw.file(path).write_bytes(data[:-1])
     assert (one_finding(raw).code, one_finding(raw).file) == (Code.UNFINISHED_FILE, path)
     raw.file(path).write_bytes(data[:-9])
-    found = raw.diagnose().findings
-    assert [(finding.code, finding.file) for finding in found] == [(Code.UNFINISHED_FILE, path), (Code.BAD_ROWS, path)]
+    findings = raw.diagnose().findings
+    assert [(finding.code, finding.file) for finding in findings] == [
+        (Code.UNFINISHED_FILE, path),
+        (Code.BAD_ROWS, path),
+    ]
 
 
 def test_bad_rows_are_counted_by_reason_without_their_values(raw: RawFolder) -> None:
@@ -89,17 +92,17 @@ def test_a_row_with_too_few_fields_is_bad(tmp_path: Path) -> None:
     raw.fill()
     path = raw.change(("I", row(1)), ("I", row(2)))
     raw.file(path).write_bytes(raw.file(path).read_bytes() + b"I,1,2\n")
-    found = one_finding(raw)
-    assert (found.code, found.file, found.row) == (Code.BAD_ROWS, path, 2)
-    assert '"Rfc4180": true' in found.paste
+    finding = one_finding(raw)
+    assert (finding.code, finding.file, finding.row) == (Code.BAD_ROWS, path, 2)
+    assert '"Rfc4180": true' in finding.paste
 
 
 def test_a_gap_in_the_full_load_is_found(raw: RawFolder) -> None:
     raw.load([row(1)])
     raw.load([row(2)], number=3)
     raw.change(("I", row(3)))
-    found = one_finding(raw)
-    assert (found.code, found.file) == (Code.LOAD_GAP, "LOAD00000002")
+    finding = one_finding(raw)
+    assert (finding.code, finding.file) == (Code.LOAD_GAP, "LOAD00000002")
 
 
 def test_an_arriving_full_load_is_not_a_gap(raw: RawFolder) -> None:
@@ -124,9 +127,9 @@ def test_files_that_disappeared_before_they_were_applied_are_found(raw: RawFolde
     note = str(PendingNote(0, "", 5, second, ""))
     assert raw.findings(raw.attributes(LastPending=note)) == {}
     raw.file(first).unlink()
-    found = one_finding(raw, raw.attributes(LastPending=note))
-    assert found.code is Code.FILES_VANISHED
-    assert '"HandleSourceTableTruncated": false' in found.paste
+    finding = one_finding(raw, raw.attributes(LastPending=note))
+    assert finding.code is Code.FILES_VANISHED
+    assert '"HandleSourceTableTruncated": false' in finding.paste
 
 
 @pytest.mark.parametrize(
@@ -144,8 +147,8 @@ def test_transaction_files_without_a_cdc_path_are_found(raw: RawFolder, folder: 
     file = raw.root / folder / "CDC_TXN-20240305101500123.csv"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"I,orders,shop,2024-03-05 10:15:00.000000,2,b,2,2024-03-05,,\n")
-    found = one_finding(raw)
-    assert (found.code, found.paste) == (
+    finding = one_finding(raw)
+    assert (finding.code, finding.paste) == (
         Code.TRANSACTIONS_UNREAD,
         f"cdclake tables set shop.orders --set CdcPath={folder}",
     )
@@ -156,18 +159,18 @@ def test_transaction_files_without_a_cdc_path_are_found(raw: RawFolder, folder: 
 def test_no_op_is_found(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("BeforeImages", CdcInsertsAndUpdates="true"))
     raw.fill()
-    found = one_finding(raw)
-    assert found.code is Code.NO_OP
-    assert '"CdcInsertsAndUpdates": false' in found.paste
+    finding = one_finding(raw)
+    assert finding.code is Code.NO_OP
+    assert '"CdcInsertsAndUpdates": false' in finding.paste
 
 
 def test_a_missing_ordering_column_is_found_with_the_rule_that_adds_it(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("HeaderColumns"))
     raw.fill()
-    found = one_finding(raw)
-    assert found.code is Code.NO_ORDER
-    assert '"expression": "$AR_H_CHANGE_SEQ"' in found.paste
-    assert '{"schema-name": "shop", "table-name": "orders"}' in found.paste
+    finding = one_finding(raw)
+    assert finding.code is Code.NO_ORDER
+    assert '"expression": "$AR_H_CHANGE_SEQ"' in finding.paste
+    assert '{"schema-name": "shop", "table-name": "orders"}' in finding.paste
     assert raw.findings(raw.attributes(OrderColumn="ts")) == {}
 
 
@@ -185,17 +188,17 @@ def test_an_ordering_column_that_is_missing_or_decreases_is_found(tmp_path: Path
     raw.load([row(1)])
     path = raw.change(("I", row(9)), ("I", row(4)), ("I", row(8)))
     assert raw.findings(raw.attributes(OrderColumn="seq")).keys() == {"order-not-there"}
-    found = one_finding(raw, raw.attributes(OrderColumn="id"))
-    assert (found.code, found.file, found.row, found.column) == (Code.ORDER_FALLS, path, 1, "id")
+    finding = one_finding(raw, raw.attributes(OrderColumn="id"))
+    assert (finding.code, finding.file, finding.row, finding.column) == (Code.ORDER_FALLS, path, 1, "id")
 
 
 def test_a_key_change_without_a_before_image_is_found(tmp_path: Path) -> None:
     raw = RawFolder(tmp_path, without("BeforeImages"))
     raw.fill()
-    found = one_finding(raw)
-    assert (found.code, found.column) == (Code.NO_BEFORE_IMAGE, "id")
-    assert '"add-before-image-columns"' in found.paste
-    assert '"column-filter": "pk-only"' in found.paste
+    finding = one_finding(raw)
+    assert (finding.code, finding.column) == (Code.NO_BEFORE_IMAGE, "id")
+    assert '"add-before-image-columns"' in finding.paste
+    assert '"column-filter": "pk-only"' in finding.paste
     raw.change(("U", row(77_777)))
     assert one_finding(raw).code is Code.KEY_CHANGE_LOST
 
@@ -209,8 +212,8 @@ def test_a_key_change_with_a_before_image_is_no_finding(raw: RawFolder) -> None:
 def test_a_task_that_removes_files_when_the_source_is_truncated_is_found(raw: RawFolder) -> None:
     raw.fill()
     policy = {"HandleSourceTableTruncated": True, "HandleSourceTableDropped": False}
-    found = one_finding(raw, task={"ChangeProcessingDdlHandlingPolicy": policy})
-    assert (found.code, found.seen) == (Code.TRUNCATE_RISK, "HandleSourceTableTruncated of the task is true")
+    finding = one_finding(raw, task={"ChangeProcessingDdlHandlingPolicy": policy})
+    assert (finding.code, finding.seen) == (Code.TRUNCATE_RISK, "HandleSourceTableTruncated of the task is true")
     assert raw.findings(task={}).keys() == {"truncate-risk"}
     policy["HandleSourceTableTruncated"] = False
     assert raw.findings(task={"ChangeProcessingDdlHandlingPolicy": policy}) == {}
@@ -218,13 +221,13 @@ def test_a_task_that_removes_files_when_the_source_is_truncated_is_found(raw: Ra
 
 def test_a_lost_file_with_inserts_is_found_by_later_updates(raw: RawFolder) -> None:
     raw.fill()
-    gone = raw.change(("I", row(9_000)), ("I", row(9_001)))
+    lost = raw.change(("I", row(9_000)), ("I", row(9_001)))
     raw.change(("U", row(9_000)), ("U", row(9_001)), ("U", row(9_001)))
     raw.change(("U", row(88_888)), ("U", row(88_888)), before=[row(5), None])
     assert raw.findings() == {}
-    raw.file(gone).unlink()
-    found = one_finding(raw)
-    assert (found.code, found.seen) == (Code.MISSING_CHANGES, "2 keys")
+    raw.file(lost).unlink()
+    finding = one_finding(raw)
+    assert (finding.code, finding.seen) == (Code.MISSING_CHANGES, "2 keys")
 
 
 def test_lost_keys_are_not_reported_from_a_partial_sample(tmp_path: Path) -> None:
@@ -260,10 +263,10 @@ def test_names_that_jump_back_at_the_end_of_daylight_saving_time_are_found(tmp_p
     for i in range(8):
         raw.now += timedelta(minutes=17)
         paths.append(raw.change(("I", row(i + 100))))
-    found = raw.diagnose().findings
-    assert [finding.code for finding in found] == [Code.NAMES_GO_BACKWARDS, Code.NO_ORDER]
-    assert found[0].file == paths[3]
-    assert found[0].seen.startswith("by 1:00:00")
+    findings = raw.diagnose().findings
+    assert [finding.code for finding in findings] == [Code.NAMES_GO_BACKWARDS, Code.NO_ORDER]
+    assert findings[0].file == paths[3]
+    assert findings[0].seen.startswith("by 1:00:00")
 
 
 def test_names_in_local_time_are_found_even_in_copied_files(tmp_path: Path) -> None:
@@ -319,9 +322,9 @@ def test_two_tasks_that_write_one_table_are_found(raw: RawFolder) -> None:
 def test_values_missing_from_updates_are_found(raw: RawFolder) -> None:
     raw.fill()
     raw.change(*[("U", row(i, name=None)) for i in range(5)])
-    found = one_finding(raw)
-    assert (found.code, found.column) == (Code.UNSENT_VALUES, "name")
-    assert found.seen == "5 of 35 updates, but none of 260 other rows"
+    finding = one_finding(raw)
+    assert (finding.code, finding.column) == (Code.UNSENT_VALUES, "name")
+    assert finding.seen == "5 of 35 updates, but none of 260 other rows"
 
 
 def test_nulls_that_also_occur_in_inserts_are_no_finding(raw: RawFolder) -> None:
@@ -339,9 +342,9 @@ def test_deletes_with_only_the_key_are_found(raw: RawFolder) -> None:
 def test_text_truncated_by_limited_lob_mode_is_found(raw: RawFolder) -> None:
     texts = [f"{i}{'x' * 40_000}"[: 32 * 1024] for i in range(4)]
     raw.load([row(i, name=text) for i, text in enumerate([*texts, "short"])])
-    found = one_finding(raw)
-    assert (found.code, found.column, found.seen) == (Code.CUT_TEXT, "name", "4 values of 32 kB, none longer")
-    assert '"LobMaxSize": 128' in found.paste
+    finding = one_finding(raw)
+    assert (finding.code, finding.column, finding.seen) == (Code.CUT_TEXT, "name", "4 values of 32 kB, none longer")
+    assert '"LobMaxSize": 128' in finding.paste
 
 
 def test_long_values_of_fixed_length_are_no_finding(raw: RawFolder) -> None:
@@ -353,17 +356,17 @@ def test_a_numeric_without_precision_is_found(tmp_path: Path) -> None:
     columns = COLUMNS.set(2, pa.field("price", pa.decimal128(28, 6)))
     raw = RawFolder(tmp_path, columns=columns)
     raw.load([row(1, price=Decimal("0.611111"))])
-    found = one_finding(raw)
-    assert (found.code, found.column) == (Code.UNBOUNDED_NUMERIC, "price")
-    assert 'ALTER TABLE "shop"."orders" ALTER COLUMN "price"' in found.paste
+    finding = one_finding(raw)
+    assert (finding.code, finding.column) == (Code.UNBOUNDED_NUMERIC, "price")
+    assert 'ALTER TABLE "shop"."orders" ALTER COLUMN "price"' in finding.paste
 
 
 def test_incompatible_types_are_distinguished_from_added_and_widened_columns(raw: RawFolder) -> None:
     raw.load([row(1)])
     raw.columns = COLUMNS.set(2, pa.field("price", pa.decimal128(18, 2))).append(pa.field("gift", pa.bool_()))
     raw.change(("I", row(2)))
-    found = one_finding(raw)
-    assert (found.code, found.seen) == (Code.COLUMNS_CHANGE, "gift is added; price changes")
+    finding = one_finding(raw)
+    assert (finding.code, finding.seen) == (Code.COLUMNS_CHANGE, "gift is added; price changes")
     raw.columns = COLUMNS.set(2, pa.field("price", pa.string()))
     path = raw.change(("I", row(3, price="4")))
     clash = raw.diagnose().findings[0]
@@ -376,8 +379,8 @@ def test_csv_without_schema_or_with_wrong_settings_is_found(tmp_path: Path) -> N
     raw.change(*[("I", row(7_000 + i, price=None)) for i in range(5)])
     good = raw.attributes()
     assert raw.findings(good) == {}
-    found = raw.findings({**good, "CsvDelimiter": ",", "CsvNullValue": "NULL"})
-    assert found.keys() == {"csv-dialect"}
+    findings = raw.findings({**good, "CsvDelimiter": ",", "CsvNullValue": "NULL"})
+    assert findings.keys() == {"csv-dialect"}
     headerless = raw.diagnose({"PrimaryKey": "column_2", "CsvDelimiter": ";", "CsvNullValue": "\\N"})
     assert headerless.findings[0].code is Code.SCHEMA_MISSING
     assert "List the 7 columns" in headerless.findings[0].fix

@@ -96,5 +96,5 @@ def test_the_dashboard_shows_every_metric_of_the_jobs_and_of_the_function(defaul
 
 def test_the_dashboard_shows_all_outcomes_of_the_function():
     written = re.findall(r'outcome = "(\w+)"|FAILED = "(\w+)"', (ON_RAW_FILE / "handler.py").read_text())
-    told = {name for names in written for name in names if name} | {outcome.value for outcome in TriggerOutcome}
-    assert {name.capitalize() for name in told} == set(OUTCOMES)
+    outcomes = {name for names in written for name in names if name} | {outcome.value for outcome in TriggerOutcome}
+    assert {name.capitalize() for name in outcomes} == set(OUTCOMES)

@@ -36,7 +36,7 @@ _MAX_GZIP_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class ParquetFacts:
-    """What the footer of a Parquet file says about how it was written.
+    """Properties of a Parquet file, from its footer.
 
     Attributes:
         version: `1.0`, `2.4` or the like.
@@ -172,7 +172,7 @@ def _read_rows(
     statistics: RowStatistics,
 ) -> bool:
     """Whether all rows were read."""
-    # A missing key or order column is a finding of its own and must not hide the rest of the file.
+    # A missing key or order column is a separate finding and must not hide the rest of the file.
     keys = tuple(name for name in settings.primary_key if facts.has(name))
     order = settings.order_column if facts.has(settings.order_column) else ""
     readable = replace(settings, primary_key=keys, order_column=order)
