@@ -332,7 +332,8 @@ def test_text_reports_quarantined_rows(capsys):
     world.work[path(STORE)] = work
     outcome = world.run()
     show(outcome, OutputFormat.TABLE)
-    assert "shop.store, change 1: 2 rows quarantined: cdclake quarantine show shop.store\n" in capsys.readouterr().out
+    remark = "shop.store, change 1, rows quarantined: 2. To show them: cdclake quarantine show shop.store\n"
+    assert remark in capsys.readouterr().out
     assert not outcome.failed
 
 

@@ -188,8 +188,8 @@ class Pipeline:
         return PipelineOutcome(controller, tuple(sorted(after, key=lambda table: table.name)))
 
     def _states(self, tables: tuple[TableName, ...]) -> list[TableState]:
-        found = self._services.state.all(self._target.installation.state_prefix)
-        return [state for state in found if not tables or state.name in tables]
+        states = self._services.state.all(self._target.installation.state_prefix)
+        return [state for state in states if not tables or state.name in tables]
 
     def _wait(self, job: str, run_id: str) -> JobRun:
         pause_seconds = _FIRST_PAUSE_SECONDS

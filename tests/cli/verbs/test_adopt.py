@@ -145,7 +145,7 @@ def test_duplicate_keys_are_refused_with_their_count_and_files(cdclake, lake):
     lake.put(PART.replace("00000", "00001"), parquet(3, 4))
     result = cdclake("adopt", "shop.orders", "--yes")
     assert result.exit_code == 5
-    assert "1 rows in the lake folder have a key (id)" in result.stderr
+    assert "1 rows in the lake folder repeat the key (id)" in result.stderr
     assert "part-00000-9f1c" in result.stderr
     assert "part-00001-9f1c" in result.stderr
     assert lake.log.head() == 0

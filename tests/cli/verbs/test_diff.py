@@ -93,7 +93,7 @@ def test_the_table_shows_exact_values(capsys: pytest.CaptureFixture[str]) -> Non
     assert ["update_before", "10000", "0.125", "true", "null"] in lines
     assert ["update_after", "10000", "0.1234567", "false"] in lines
     assert ["insert", "10001", "nan", "null", "null"] in lines
-    assert "1,199 more rows" in printed
+    assert "Rows not shown: 1,199" in printed
 
 
 def test_counts_only_omits_the_rows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ def in_raw() -> dict[str, bytes]:
 def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -> None:
     result = cdclake("erase", TABLE, *WHICH, "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "Rows of 1 keys in shop.orders" in result.stdout
+    assert "Rows of shop.orders to erase (keys: 1)" in result.stdout
     assert "the raw bucket" not in result.stdout
     assert "Dry run: nothing was changed" in result.output
     assert "- The raw bucket: a reload of the table brings the rows back" in result.output
@@ -89,7 +89,7 @@ def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -
 
     done = cdclake.at_terminal("erase", TABLE, *WHICH, answer="y")
     assert done.exit_code == 0, done.output
-    assert "Done, as change 4: erased 1 rows of shop.orders" in done.output
+    assert "Done, as change 4. Rows of shop.orders erased, with all earlier states: 1." in done.output
     assert f"s3://{LAKE}/{table.layout.erasure_key(4)}" in done.output
     assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}
     assert [values["id"] for values in table.rows_as_of(4)] == [1, 2]

@@ -92,7 +92,7 @@ def test_a_long_table_is_cut_after_the_tables_that_need_action(cdclake, lake, mo
     assert result.exit_code == 6
     assert "shop.store" in result.stdout
     assert "shop.product" not in result.stdout
-    assert "2 tables, 1 inactive, 1 failed. 1 are not shown; --output json lists all" in result.stdout
+    assert "Tables: 2, inactive: 1, failed: 1. Not shown: 1; --output json lists all" in result.stdout
     assert list(records(cdclake("status", "--output", "json"))) == ["shop.store", "shop.product"]
 
 

@@ -69,5 +69,5 @@ def clean_up(
     if output is OutputFormat.JSON:
         out.json_record({**result, **done.to_json(), "done": True})
     else:
-        out.remark(f"Done: {done.count:,} objects deleted.")
+        out.remark(f"Done. Objects deleted: {done.count:,}.")
     warn_of_catalog_error(lake_table, out)

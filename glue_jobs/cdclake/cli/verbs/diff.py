@@ -48,22 +48,22 @@ def diff(
         bar.describe("Starting Spark on this machine")
         with local_spark_environment(), local_session("cdclake") as spark:
             bar.describe(f"Comparing {len(plan.before.files)} files with {len(plan.after.files)}")
-            found = report(spark, location, plan, 0 if count else limit)
-    show(table, (sides[0].change, sides[1].change), found, output, with_rows=not count)
+            result = report(spark, location, plan, 0 if count else limit)
+    show(table, (sides[0].change, sides[1].change), result, output, with_rows=not count)
 
 
-def show(table: str, changes: tuple[int, int], found: DiffReport, output: OutputFormat, *, with_rows: bool) -> None:
+def show(table: str, changes: tuple[int, int], result: DiffReport, output: OutputFormat, *, with_rows: bool) -> None:
     """Print a difference: counts and rows, or one JSON object."""
     out = output_for(output)
     if output is OutputFormat.JSON:
-        rows = {"rows": [dict(zip(found.columns, row, strict=True)) for row in found.rows]} if with_rows else {}
-        out.json_record({"table": table, "from": changes[0], "to": changes[1], "counts": found.counts, **rows})
+        rows = {"rows": [dict(zip(result.columns, row, strict=True)) for row in result.rows]} if with_rows else {}
+        out.json_record({"table": table, "from": changes[0], "to": changes[1], "counts": result.counts, **rows})
         return
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in result.counts.items())
     out.remark(f"{table} from change {changes[0]} to change {changes[1]}: {counts}")
-    if with_rows and found.rows:
-        columns = [Column(str(i), name) for i, name in enumerate(found.columns)]
-        out.records("", columns, [{str(i): exact_text(value) for i, value in enumerate(row)} for row in found.rows])
-        left_out = found.inserted + 2 * found.updated + found.deleted - len(found.rows)
+    if with_rows and result.rows:
+        columns = [Column(str(i), name) for i, name in enumerate(result.columns)]
+        out.records("", columns, [{str(i): exact_text(value) for i, value in enumerate(row)} for row in result.rows])
+        left_out = result.inserted + 2 * result.updated + result.deleted - len(result.rows)
         if left_out:
-            out.remark(f"{left_out:,} more rows; --limit shows more")
+            out.remark(f"Rows not shown: {left_out:,}; --limit shows more")

@@ -73,7 +73,7 @@ def erase(
             counts, out_of_reach = erasing.inspect(erasure)
         result = {"table": str(name), "done": False, "keys": len(erasure.keys.values), "change": None}
         if output is OutputFormat.TABLE:
-            _show(out, f"Rows of {len(erasure.keys.values):,} keys in {name}", counts, out_of_reach)
+            _show(out, f"Rows of {name} to erase (keys: {len(erasure.keys.values):,})", counts, out_of_reach)
         if dry_run:
             out.json_record({**result, **asdict(counts), "out_of_reach": list(out_of_reach)})
             out.remark(DRY_RUN)
@@ -159,7 +159,7 @@ def _to_json(done: ErasureResult) -> dict[str, object]:
 def _show_result(out: Output, lake_table: RegisteredTable, done: ErasureResult) -> None:
     layout = lake_table.log.layout
     out.remark(
-        f"Done, as change {done.change}: erased {done.touched.rows:,} rows of {layout.name} and all their earlier"
-        f" states. Deleted object versions: {done.object_versions:,}."
+        f"Done, as change {done.change}. Rows of {layout.name} erased, with all earlier states: {done.touched.rows:,}."
+        f" Object versions deleted: {done.object_versions:,}."
     )
     out.remark(f"Record of the erasure: s3://{layout.bucket}/{layout.erasure_key(done.change or 0)}")

@@ -27,13 +27,13 @@ def history(
     from cdclake.lake.read.key_history import find_versions
 
     with aws_environment(target), progress(f"Reading the history of {table}"):
-        found = find_versions(TableLocation.at(target.lake_bucket, table, target.lake_prefix), key)
+        versions = find_versions(TableLocation.at(target.lake_bucket, table, target.lake_prefix), key)
     out = output_for(output)
     if output is OutputFormat.JSON:
-        out.records("History", (), found.rows)
+        out.records("History", (), versions.rows)
         return
-    columns = [Column(str(i), name) for i, name in enumerate(found.columns)]
-    records = [{str(i): exact_text(row[name]) for i, name in enumerate(found.columns)} for row in found.rows]
+    columns = [Column(str(i), name) for i, name in enumerate(versions.columns)]
+    records = [{str(i): exact_text(row[name]) for i, name in enumerate(versions.columns)} for row in versions.rows]
     out.records(f"History of {table}", columns, records)
-    if not found.rows:
+    if not versions.rows:
         out.remark("This key has no versions.")

@@ -97,14 +97,14 @@ def show_rows(
 
     services, out = connect(target), output_for(output)
     files = _of_files(_quarantined_files(services, TableName.parse(table), change), file)
-    records = [{"change": one.change, **row} for one in files for row in one.rows]
+    records = [{"change": group.change, **row} for group in files for row in group.rows]
     if output is OutputFormat.TABLE:
         records = [
             {**record, "row": _from_one(record["row"]), "content": _content(record["content"])} for record in records
         ]
     out.records(f"Quarantined rows of {table}", _ROW_COLUMNS, records[:limit])
     if len(records) > limit:
-        out.remark(f"{len(records) - limit:,} more rows; --limit shows more")
+        out.remark(f"Rows not shown: {len(records) - limit:,}; --limit shows more")
     if not records:
         out.remark(_NONE)
 
@@ -134,7 +134,7 @@ def release(
     lake_table, out = open_table(target, table), output_for(output)
     name, log = lake_table.state.name, lake_table.log
     files = _of_files(quarantined_files(log, log.head()), file)
-    records = [_file_record(name, one) for one in files]
+    records = [_file_record(name, group) for group in files]
     if output is OutputFormat.TABLE:
         out.records(f"Quarantined rows of {name} to release", _FILE_COLUMNS, records)
     result: dict[str, Any] = {"table": str(name), "done": False, "files": records}
@@ -150,9 +150,9 @@ def release(
         out.json_record({**result, "done": True, "change": summary["change"], "books": books})
     else:
         out.remark(
-            f"Done, as change {summary['change']}: {books['inserted']:,} rows inserted, {books['updated']:,} updated,"
-            f" {books['deleted']:,} deleted, {books['superseded']:,} superseded by later changes,"
-            f" {books['quarantined']:,} still bad."
+            f"Done, as change {summary['change']}. Rows inserted: {books['inserted']:,}, updated: {books['updated']:,},"
+            f" deleted: {books['deleted']:,}, superseded by later changes: {books['superseded']:,},"
+            f" still bad: {books['quarantined']:,}."
         )
     warn_of_catalog_error(lake_table, out)
 
@@ -177,7 +177,7 @@ def _release(
         fencing_token=token,
         clock=lake_table.clock,
     )
-    return take(run, {one.raw_file for one in files}, reason, author(target))
+    return take(run, {group.raw_file for group in files}, reason, author(target))
 
 
 def _names(services: Services, target: Target, table: str | None) -> list[TableName]:
@@ -202,11 +202,11 @@ def _of_files(files: list[QuarantinedFile], names: list[str] | None) -> list[Qua
     Raises:
         ConfigurationError: A file has no quarantined rows.
     """
-    unknown = sorted(set(names or ()) - {one.raw_file for one in files})
+    unknown = sorted(set(names or ()) - {group.raw_file for group in files})
     if unknown:
         message = f"{unknown[0]} has no quarantined rows"
         raise ConfigurationError(message, remedy="cdclake quarantine list shows the raw files")
-    return [one for one in files if not names or one.raw_file in names]
+    return [group for group in files if not names or group.raw_file in names]
 
 
 def _file_record(name: TableName, file: QuarantinedFile) -> dict[str, object]:

@@ -52,7 +52,7 @@ def repair(
     if output is OutputFormat.JSON:
         out.json_record({**result, "done": True})
     else:
-        out.remark(f"Done: {len(found.vanished):,} files restored, {len(found.foreign):,} moved.")
+        out.remark(f"Done. Files restored: {len(found.vanished):,}, moved: {len(found.foreign):,}.")
     warn_of_catalog_error(lake_table, out)
 
 

@@ -108,7 +108,7 @@ def _omissions(name: TableName, change: ChangeSummary) -> Iterable[str]:
     """What a change did not apply, and the command that shows it."""
     if change.quarantined:
         command = f"cdclake quarantine show {name.typed}"
-        yield f"{name}, change {change.change}: {change.quarantined:,} rows quarantined: {command}"
+        yield f"{name}, change {change.change}, rows quarantined: {change.quarantined:,}. To show them: {command}"
     if change.too_late_files:
         command = f"cdclake changes show {name.typed} {change.change}"
-        yield f"{name}, change {change.change}: {change.too_late_files:,} files too late to apply: {command}"
+        yield f"{name}, change {change.change}, files too late: {change.too_late_files:,}. To show them: {command}"

@@ -56,7 +56,7 @@ def status(
     statuses = table_statuses(planned.tables, services.log, now, late_after_minutes)
     out = output_for(output)
     if output is OutputFormat.JSON:
-        out.records("Status", (), [one.to_json() for one in statuses])
+        out.records("Status", (), [status.to_json() for status in statuses])
     else:
         show(statuses, out)
     for error in planned.errors:
@@ -95,15 +95,15 @@ def _record(status: TableStatus) -> dict[str, object]:
 
 def _summary(statuses: list[TableStatus], omitted: int) -> str:
     counts = Counter(one.health for one in statuses)
-    text = f"{len(statuses):,} tables" + "".join(f", {counts[one]:,} {one.value}" for one in Health if counts[one])
-    return f"{text}. {omitted:,} are not shown; --output json lists all" if omitted else text
+    text = f"Tables: {len(statuses):,}" + "".join(f", {one.value}: {counts[one]:,}" for one in Health if counts[one])
+    return f"{text}. Not shown: {omitted:,}; --output json lists all" if omitted else text
 
 
 def _message(urgent: list[TableStatus], unreadable_folders: int) -> str:
     names = {health: [one.table for one in urgent if one.health is health] for health in Health}
     parts = [f"{len(tables)} {health.value} ({_names(tables)})" for health, tables in names.items() if tables]
     if unreadable_folders:
-        parts.append(f"{unreadable_folders} unreadable folders")
+        parts.append(f"unreadable folders: {unreadable_folders}")
     return f"Action needed: {'; '.join(parts)}"
 
 
