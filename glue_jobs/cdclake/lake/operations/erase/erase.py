@@ -271,7 +271,7 @@ def _count(matches: Matches, bad_rows: list[BadRowsFile], raw: RawMatches | None
 def _out_of_reach(erasure: Erasure, lake: Snapshot, matches: Matches, raw: RawMatches | None) -> tuple[str, ...]:
     log = erasure.log
     foreign = sum(1 for _ in log.store.list(log.layout.foreign_folder))
-    places = {
+    sentences = {
         "The source: while it has the rows, DMS may send them again.": True,
         "Copies outside the lake: exports, data that downstream jobs read, bucket replicas and backups, logs.": True,
         "The raw bucket: a reload of the table brings the rows back. Use --raw to erase them there too.": raw is None,
@@ -280,13 +280,13 @@ def _out_of_reach(erasure: Erasure, lake: Snapshot, matches: Matches, raw: RawMa
         f"{len(matches.without_key)} data files of earlier changes that lack a key column.": matches.without_key,
     }
     if raw:
-        places |= {
+        sentences |= {
             f"{raw.renamed} rows of raw files that change the key to another one: erase that key too.": raw.renamed,
             f"{len(raw.unreadable)} raw files that cannot be read: {', '.join(raw.unreadable[:MAX_NAMES])}": len(
                 raw.unreadable
             ),
         }
-    return tuple(sentence for sentence, applies in places.items() if applies)
+    return tuple(sentence for sentence, applies in sentences.items() if applies)
 
 
 def _report(erasure: Erasure, result: ErasureResult) -> bytes:
