@@ -203,34 +203,36 @@ class Engine:
                 batches = keep_on_disk(to_spark(self._spark, batches.one_per_partition()))
         with _timed(seconds, "route"):
             if inserts_all:
-                resolutions = (batches.mapValues(resolve_inserts) if request.history else batches).map(_second)
+                resolutions = (batches.mapValues(resolve_inserts) if request.history else batches).map(_value)
             else:
                 resolutions = keep_on_disk(self._resolve(request, batches, read))
             resolution: tasks.Resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
         persisted = [batches, resolutions]
-        sides = [(resolutions, _plan(request, resolution))]
+        outputs = [(resolutions, _plan(request, resolution))]
         if request.history:
             with _timed(seconds, "history"):
                 merged_versions, versions_to_write = self._merge_versions(request, request.history, batches, read)
                 persisted.append(merged_versions)
-                sides += versions_to_write
+                outputs += versions_to_write
         with _timed(seconds, "rewrite"):
-            written, *of_versions = self._write(sides)
-            quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
+            written, *versions_written = self._write(outputs)
+            quarantine = reduce(add, (result.quarantine for result in written), read.quarantine)
             quarantine.require_at_most(max_bad_rows)
         for rows in persisted:
             rows.unpersist()
         table, *versions = (
-            Rewrite(tuple(file for one in parts for file in one.files), tuple(sorted(context.plan.task_of_file)))
-            for (_, context), parts in zip(sides, [written, *of_versions], strict=True)
+            Rewrite(
+                tuple(file for result in results for file in result.files), tuple(sorted(context.plan.task_of_file))
+            )
+            for (_, context), results in zip(outputs, [written, *versions_written], strict=True)
         )
-        kept = sides[0][1].tombstone_plan.kept
+        kept = outputs[0][1].tombstone_plan.kept
         return Result(
             read=read,
             resolution=resolution,
             written=table.written,
             rewritten=table.rewritten,
-            tombstones=(*kept, *(file for one in written for file in one.tombstones)),
+            tombstones=(*kept, *(file for result in written for file in result.tombstones)),
             repeated=quarantine.rows - read.quarantine.rows,
             quarantine_keys=quarantine.keys,
             versions=(versions[0], versions[1]) if versions else None,
@@ -276,28 +278,28 @@ class Engine:
             (merged_versions.map(_closed), _plan_versions(request, history, "closed-", closed, history.closed_files)),
         ]
 
-    def _write(self, sides: Sequence[tuple[DistributedRows, tasks.WriteContext]]) -> list[list[tasks.WriteResult]]:
-        """Write the rows of all sides (the table, open versions, closed versions) in one stage."""
-        counts = [len(context.plan.tasks) + context.tombstone_plan.needed for _, context in sides]
+    def _write(self, outputs: Sequence[tuple[DistributedRows, tasks.WriteContext]]) -> list[list[tasks.WriteResult]]:
+        """Write the rows of all outputs (the table, open versions, closed versions) in one stage."""
+        counts = [len(context.plan.tasks) + context.tombstone_plan.needed for _, context in outputs]
         if not sum(counts):
-            return [[] for _ in sides]
-        firsts = [sum(counts[:side]) for side in range(len(sides))]
-        routed = [
-            resolutions.flatMap(partial(_route, first=first, plan=context.plan))
-            for (resolutions, context), first in zip(sides, firsts, strict=True)
+            return [[] for _ in outputs]
+        firsts = [sum(counts[:output]) for output in range(len(outputs))]
+        rows_by_task = [
+            resolutions.flatMap(partial(_by_task, first=first, plan=context.plan))
+            for (resolutions, context), first in zip(outputs, firsts, strict=True)
         ]
-        rows = union_all(routed).partitionBy(sum(counts), int)
-        write = _task(_write_partition, firsts=firsts, contexts=[context for _, context in sides])
+        rows = union_all(rows_by_task).partitionBy(sum(counts), int)
+        write = _task(_write_partition, firsts=firsts, contexts=[context for _, context in outputs])
         written: list[tuple[int, tasks.WriteResult]]
         written = to_spark(self._spark, rows).mapPartitionsWithIndex(write).collect()
-        return [[result for side, result in written if side == number] for number in range(len(sides))]
+        return [[result for output, result in written if output == number] for number in range(len(outputs))]
 
 
 def _is_small(request: Request) -> bool:
     """Whether the change's rows and the lake's rows of the same keys fit in the driver's memory.
 
-    The lake's rows are then only keys, positions and open versions (one per key). A change that leaves columns out
-    needs complete rows, so it is never small.
+    The lake's rows are then only keys, positions and open versions (one per key). A change that leaves columns out or
+    compares the whole table with its history needs more, so it is never small.
     """
     history = request.history
     if request.shape.partial or (history and history.compare_all and (history.open_files or request.files)):
@@ -351,7 +353,9 @@ def _plan_versions(
     )
 
 
-def _route(resolution: tasks.Resolution, *, first: int, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
+def _by_task(
+    resolution: tasks.Resolution, *, first: int, plan: RewritePlan
+) -> Iterator[tuple[int, tuple[bool, bytes]]]:
     return ((first + task, rows) for task, rows in tasks.rows_by_write_task(resolution, plan=plan))
 
 
@@ -362,17 +366,17 @@ def _write_partition(
     firsts: Sequence[int],
     contexts: Sequence[tasks.WriteContext],
 ) -> Iterator[tuple[int, tasks.WriteResult]]:
-    """Write one task's rows. Each side has a contiguous range of task numbers, and `firsts` has their first numbers."""
-    side = bisect_right(firsts, task) - 1
-    written = tasks.write_files(task - firsts[side], entries, context=contexts[side], attempt=attempt_id())
-    yield side, written
+    """Write one task's rows. The tasks of an output have consecutive numbers, starting at its entry in `firsts`."""
+    output = bisect_right(firsts, task) - 1
+    written = tasks.write_files(task - firsts[output], entries, context=contexts[output], attempt=attempt_id())
+    yield output, written
 
 
 def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[LoadResult]:  # noqa: ANN401
     return load_slices(task, groups, attempt=attempt_id(), **arguments)
 
 
-def _second(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - either
+def _value(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - of any type
     return pair[1]
 
 

@@ -88,7 +88,7 @@ class ForeignRows:
             ranges = list(pool.map(self._check_file, self._files))
             if self._shape.primary_key:
                 self._require_unique_keys(pool, ranges)
-        return [key_range.leading_key for key_range in ranges]
+        return [keys.leading_key for keys in ranges]
 
     def _check_file(self, file: DataFile) -> KeyRange:
         leading_keys: list[KeyValue] = []
@@ -121,8 +121,8 @@ class ForeignRows:
         return read_batches(self._fs, self._prefix + file.path, self._shape, columns)
 
     def _require_unique_keys(self, pool: ThreadPoolExecutor, ranges: Sequence[KeyRange]) -> None:
-        pieces = ceil(sum(key_range.key_bytes for key_range in ranges) / KEY_BYTES_AT_ONCE)
-        samples = sorted(sample for key_range in ranges for sample in key_range.samples)  # type: ignore[type-var]  # one kind
+        pieces = ceil(sum(keys.key_bytes for keys in ranges) / KEY_BYTES_AT_ONCE)
+        samples = sorted(sample for keys in ranges for sample in keys.samples)  # type: ignore[type-var]  # one kind
         if pieces > 1 and len(set(samples)) < len(samples):
             # Such frequent keys could make one range too large for memory.
             at_least = f"At least {len(samples) - len(set(samples))}"
