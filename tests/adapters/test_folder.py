@@ -31,16 +31,16 @@ USES: list[Callable[[FolderStore, str], object]] = [
     lambda store, key: store.copy(key, "inside"),
     lambda store, key: store.copy("inside", key),
     lambda store, key: store.delete([key]),
-    lambda store, key: store.retire(key, "kept"),
+    lambda store, key: store.retire(key, "retired"),
     lambda store, key: store.retire("inside", key),
-    lambda store, key: store.restore(key, "kept"),
+    lambda store, key: store.restore(key, "retired"),
     lambda store, key: store.restore("inside", key),
-    lambda store, key: store.is_retained(key, "kept"),
+    lambda store, key: store.is_retained(key, "retired"),
     lambda store, key: store.is_retained("inside", key),
     lambda store, key: store.copy_retained(key, "inside", "copy"),
     lambda store, key: store.copy_retained("inside", key, "copy"),
-    lambda store, key: store.copy_retained("inside", "kept", key),
-    lambda store, key: store.discard(key, "kept"),
+    lambda store, key: store.copy_retained("inside", "retired", key),
+    lambda store, key: store.discard(key, "retired"),
     lambda store, key: store.discard("absent", key),
 ]
 
@@ -122,7 +122,7 @@ def test_a_copy_is_independent_of_its_source(root: Path) -> None:
     store = FolderStore(root)
     store.put("a", b"1")
     store.copy("a", "b")
-    (root / "a").write_bytes(b"changed in place by somebody")
+    (root / "a").write_bytes(b"changed in place by others")
     assert store.get("b") == b"1"
 
 

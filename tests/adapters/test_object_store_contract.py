@@ -182,9 +182,9 @@ def test_retire_hides_an_object(store: ObjectStore) -> None:
 def test_retire_is_idempotent(store: ObjectStore) -> None:
     fill(store, "table/1")
     store.retire("table/1", "control/retired/1")
-    kept = [(key, store.get(key)) for key in keys(store, "control/")]
+    before = [(key, store.get(key)) for key in keys(store, "control/")]
     store.retire("table/1", "control/retired/1")
-    assert [(key, store.get(key)) for key in keys(store, "control/")] == kept
+    assert [(key, store.get(key)) for key in keys(store, "control/")] == before
     assert keys(store, "table/") == []
 
 

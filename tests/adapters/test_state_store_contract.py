@@ -333,11 +333,11 @@ def test_no_request_is_lost_between_a_release_and_a_racing_request(registered: S
             return True
 
         with ThreadPoolExecutor(1) as thread:
-            asked = thread.submit(ask)
+            request = thread.submit(ask)
             barrier.wait()
             released = registered.release_lease(PATH, token, even_if_requested=False)
-            asker_got_the_lease = asked.result()
-        assert asker_got_the_lease == released
+            requester_got_the_lease = request.result()
+        assert requester_got_the_lease == released
         assert Attribute.WORK_REQUESTED_UTC in item(registered)
         if not released:
             registered.clear_request(PATH)

@@ -121,7 +121,7 @@ def test_a_file_restored_by_a_rollback_is_kept(lake: LakeBuilder) -> None:
 
 
 def test_leftovers_of_crashed_runs_are_deleted_and_quarantined_rows_stay(lake: LakeBuilder) -> None:
-    kept = lake.change(bad_rows=b"{}", tombstones=1).quarantine
+    quarantined = lake.change(bad_rows=b"{}", tombstones=1).quarantine
     lake.stage(run_id="crashed", tombstones=1, bad_rows=b"{}")
     lake.change(tombstones=1)
     leftover = lake.stage(run_id="paused", tombstones=1, bad_rows=b"{}")
@@ -130,7 +130,7 @@ def test_leftovers_of_crashed_runs_are_deleted_and_quarantined_rows_stay(lake: L
     assert not has_leftovers(lake.log, 3)
     run(lake)
     assert lake.control_keys("staging/") == []
-    assert lake.control_keys("quarantine/") == list(kept)
+    assert lake.control_keys("quarantine/") == list(quarantined)
     assert not [key for key in lake.control_keys() if "crashed" in key or "paused" in key]
     assert lake.store.get(leftover.snapshot_key) is None
 

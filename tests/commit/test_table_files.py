@@ -24,16 +24,16 @@ def test_a_table_as_cdclake_left_it_has_no_differences(lake: LakeBuilder) -> Non
 def test_a_foreign_file_is_named_and_repair_moves_it_away(lake: LakeBuilder) -> None:
     lake.change()
     visible = lake.visible()
-    lake.store.put(f"{TABLE}day=2024-03-05/part-0.parquet", b"somebody's")
+    lake.store.put(f"{TABLE}day=2024-03-05/part-0.parquet", b"foreign")
     with pytest.raises(LakeFilesError, match=r"appeared .*day=2024-03-05/part-0.parquet.*cdclake repair shop.orders"):
         check_files(lake.log, lake.snapshot)
     repair(lake.log, differences(lake))
     assert lake.visible() == visible
-    assert lake.store.get(LAYOUT.foreign_key("day=2024-03-05/part-0.parquet")) == b"somebody's"
+    assert lake.store.get(LAYOUT.foreign_key("day=2024-03-05/part-0.parquet")) == b"foreign"
 
 
 def test_a_file_in_the_folder_of_a_new_table_is_an_error_that_names_adoption(lake: LakeBuilder) -> None:
-    lake.store.put(f"{TABLE}part-0.parquet", b"somebody's")
+    lake.store.put(f"{TABLE}part-0.parquet", b"foreign")
     with pytest.raises(LakeFilesError, match=r"did not write.*cdclake adopt shop.orders"):
         check_files(lake.log, lake.snapshot)
 

@@ -47,14 +47,14 @@ FOREVER = timedelta(days=36500)
 
 
 @dataclass(frozen=True)
-class _Place(TableLocation):
-    """A connector whose object store is the one that is hit."""
+class _FaultyLocation(TableLocation):
+    """A location whose object store has injected faults."""
 
-    hit: ObjectStore
+    faulty_store: ObjectStore
 
     def store(self) -> ObjectStore:
         """See `TableLocation.store`."""
-        return self.hit
+        return self.faulty_store
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Runner:
         table = self._lake_table()
         lake = self.log.snapshot(self.log.head())
         erasure = Erasure(
-            location=_Place(LAKE, LAYOUT, self._ports.lake_fs, self._ports.lake),
+            location=_FaultyLocation(LAKE, LAYOUT, self._ports.lake_fs, self._ports.lake),
             log=self.log,
             keys=RowKeys.parse([str(number) for number in ids], lake.primary_key, lake.schema),
             raw=None,

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def content_change(log: ChangeLog, change: int) -> int:
-    """Number of the change that made the table's content after `change`; 0 if the table does not exist yet."""
+    """Number of the change that made the table's content after `change`; 0 if it is as before any change."""
     return log.record(change).content_change if change else 0
 
 
 def parent(log: ChangeLog, change: int) -> int:
-    """Number of the content change that `change` started from; 0 if the table did not exist."""
+    """Number of the content change that `change` started from; 0 if there was none."""
     return content_change(log, change - 1)
 
 
 def ancestry(log: ChangeLog, head: int) -> Iterator[ChangeRecord]:
-    """The changes that made the table's content after change `head`, newest first: each is the parent of the last."""
+    """The changes that made the table's content after change `head`, from the newest to its parent, and so on."""
     change = content_change(log, head)
     while change:
         yield log.record(change)

@@ -65,7 +65,7 @@ def _visible(log: ChangeLog, prefix: str) -> list[ListedObject]:
 
 
 def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
-    """Compare the folders of a table and its history with their live data files.
+    """Compare the files in the folders of a table and its history with those that should be live.
 
     The history's folder is compared only if `files` contains files of the history. Without a history, the folder may
     belong to another table.
