@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.errors import BadRowError
 from cdclake.lake.raw import csv
 from tests.lake.table import RAW_PREFIX, Table
 
@@ -163,3 +164,17 @@ def test_bad_rows_do_not_make_reading_slow(persons: Table, bad: bytes) -> None:
     started = time.process_time()
     assert len(persons.read(CHANGE).bad_rows) == 2
     assert time.process_time() - started < 20 * without + 5
+
+
+def test_a_change_with_bad_rows_is_refused_by_default_and_the_first_is_named(persons: Table) -> None:
+    persons.put(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
+    with pytest.raises(BadRowError, match=r"column age is not a valid int.*row 2"):
+        persons.load_incremental()
+    assert persons.files() == []
+
+
+def test_allowed_bad_rows_are_quarantined_and_the_good_ones_applied(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {**ITEM, "MaxQuarantinedRows": "2"})
+    table.put(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
+    table.load_incremental()
+    assert [found.row["id"] for found in table.rows()] == [1]

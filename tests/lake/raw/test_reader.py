@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -258,3 +259,43 @@ def test_foreign_files_in_the_lake_folder_are_never_mixed_in(tmp_path: Path) -> 
     with pytest.raises(LakeFilesError, match="did not write"):
         table.load_initial()
     assert table.files() == ["part-00000.snappy.parquet"]
+
+
+def test_gzipped_csv_fields_contain_quotes_delimiters_and_newlines(persons: Table) -> None:
+    text = '1,"Ann ""the one"", Smith","Line one\nline two"\n2,NULL,""\n'
+    persons.put("LOAD00000001.csv.gz", gzip.compress(text.encode()))
+    persons.load_initial()
+    assert plain(persons) == [
+        {"id": 1, "fullname": 'Ann "the one", Smith', "city": "Line one\nline two"},
+        {"id": 2, "fullname": None, "city": ""},
+    ]
+
+
+def test_change_files_are_read_flat_and_below_date_folders(persons: Table) -> None:
+    persons.put("LOAD00000001.csv", b"1,a,x\n")
+    persons.load_initial()
+    persons.put("20240305-101500123.csv", b"U,1,b,x\n")
+    persons.put("2024/03/05/20240305-111500123.csv", b"U,1,c,x\n")
+    persons.put("05032024/20240305-1215001234.csv", b"I,2,d,x\n")
+    persons.load_incremental()
+    assert [row["fullname"] for row in plain(persons)] == ["c", "d"]
+
+
+def test_several_load_files_make_one_table(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    for number in range(1, 12):
+        table.write_load([{"id": number, "fullname": f"n{number}", "city": "x"}], number)
+    summary = table.load_initial()
+    assert summary["raw_files"] == 11
+    assert [row["id"] for row in plain(table)] == list(range(1, 12))
+
+
+def test_columns_added_by_mapping_rules_are_not_source_columns(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    row = {"id": 1, "fullname": "a", "city": "x"}
+    table.write_load([row])
+    table.load_initial()
+    extra = {"Op": "U", **row, "fullname": "b", "AR_H_USER": "me", "BI_id": 1}
+    pq.write_table(pa.Table.from_pylist([extra]), table.raw / RAW_PREFIX / "20240305-101500000.parquet")
+    table.load_incremental()
+    assert plain(table) == [{**row, "fullname": "b"}]
