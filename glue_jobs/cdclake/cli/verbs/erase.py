@@ -131,13 +131,8 @@ def _erasure(
 def _show(out: Output, title: str, touched: ErasureCounts, out_of_reach: tuple[str, ...]) -> None:
     counts = asdict(touched)
     records = [
-        {
-            "location": location,
-            "rows": counts[rows],
-            "files": counts[files],
-            "effect": effect if counts[files] else "",
-        }
-        for location, rows, files, effect in _LOCATIONS
+        {"location": name, "rows": counts[rows], "files": counts[files], "effect": effect if counts[files] else ""}
+        for name, rows, files, effect in _LOCATIONS
     ]
     out.records(title, _COLUMNS, records)
     out.remark("An erasure does not reach:")

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.cli import source_database
 from cdclake.cli.options import with_target
 from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.source_database import (
-    HostOption,
-    OptionFileOption,
-    PortOption,
-    SocketOption,
-    UserOption,
-    connection_options,
-)
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.table import TableName
@@ -51,11 +44,11 @@ def verify(
             metavar="SCHEMA.TABLE=ROWS", help="Compare with this row count instead of a database. Repeatable."
         ),
     ] = None,
-    user: UserOption = None,
-    host: HostOption = None,
-    port: PortOption = None,
-    socket: SocketOption = "",
-    option_file: OptionFileOption = None,
+    user: source_database.UserOption = None,
+    host: source_database.HostOption = None,
+    port: source_database.PortOption = None,
+    socket: source_database.SocketOption = "",
+    option_file: source_database.OptionFileOption = None,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
@@ -83,7 +76,7 @@ def verify(
         if database is None:
             results = [_compare_count(location_of, text) for text in expect or ()]
         else:
-            options = connection_options(user, host, port, socket, option_file)
+            options = source_database.connection_options(user, host, port, socket, option_file)
             results += compare_with(options, database, location_of, table or (), counts_only=count, report=bar.count)
     out = output_for(output)
     records = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in results]

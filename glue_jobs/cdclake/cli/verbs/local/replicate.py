@@ -13,17 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.cli import source_database
 from cdclake.cli.confirm import confirm
 from cdclake.cli.options import YesOption, with_target
 from cdclake.cli.output import OutputFormat
-from cdclake.cli.source_database import (
-    HostOption,
-    OptionFileOption,
-    PortOption,
-    SocketOption,
-    UserOption,
-    connection_options,
-)
 from cdclake.cli.target import Target
 
 if TYPE_CHECKING:
@@ -47,11 +40,11 @@ def replicate(
     database: Annotated[str, typer.Argument(help="Database. Its name becomes the schema's folder.")],
     *,
     table: Annotated[list[str] | None, typer.Option(help="Only this table. Repeatable.")] = None,
-    user: UserOption = None,
-    host: HostOption = None,
-    port: PortOption = None,
-    socket: SocketOption = "",
-    option_file: OptionFileOption = None,
+    user: source_database.UserOption = None,
+    host: source_database.HostOption = None,
+    port: source_database.PortOption = None,
+    socket: source_database.SocketOption = "",
+    option_file: source_database.OptionFileOption = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,7 +76,7 @@ def replicate(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake").setLevel(logging.INFO)
     all_settings = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
-    options = connection_options(user, host, port, socket, option_file)
+    options = source_database.connection_options(user, host, port, socket, option_file)
     if anew:
         confirm(
             f"Delete the raw files of {', '.join(table or ()) or 'all tables'} of {database}, and load them again?",
