@@ -167,8 +167,7 @@ class Replication:
                 else:
                     batch.skip_to(item.end)
                 if isinstance(item, IgnoredStatement):
-                    message = "Change files cannot express the statement '%s ...': repeat the full load with --anew"
-                    logger.warning(message, item.statement)
+                    logger.warning("Change files cannot express '%s ...': load again with --anew", item.statement)
                 is_last = should_stop() or (end is not None and not item.end.is_before(end))
                 if is_last or batch.is_due(self._clock()):
                     batch = Batch(settings, self._write(batch, times))
