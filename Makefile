@@ -1,4 +1,4 @@
-# Everything runs from .venv, which each target sets up by itself.
+# Everything runs from .venv, which each target sets up if it is missing.
 SHELL := /bin/bash
 VENV := .venv
 BENCH_VENV := .venv-bench
@@ -18,49 +18,49 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: sample shop, full load, changes, proof
+demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: a sample shop, its full load, changes, and a comparison
 	@$(BIN)/cdclake demo
 
-sample-db: $(VENV)/.demo-ready ## The same with a private MariaDB as source, replicated while it changes (needs mariadb-server; three minutes)
+sample-db: $(VENV)/.demo-ready ## Run the same with a private MariaDB server as source (needs mariadb-server; three minutes)
 	@$(BIN)/cdclake local sample-db
 
-quick: check ## Lint, types, and the tests that start neither Spark nor AWS nor a server (under 90 seconds)
+quick: check ## Lint, check types, and run the tests that start no Spark, AWS or server (under 90 seconds)
 	@$(PYTEST) -q -m "not (spark or aws or slow or browser or database or deployment)"
 
-test: check ## The same, and the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
+test: check ## Run these checks, and also the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
 	@$(PYTEST) -m "not (browser or database or deployment)"
 
-test-all: check ## Everything that CI runs: also browser, databases, documents, stacks, local deployment (under 20 minutes)
+test-all: check ## Run what CI runs: also browser, databases, documents, stacks and local deployment (under 20 minutes)
 	@$(PYTEST)
 	@$(MAKE) --jobs=2 --output-sync=target docs sample-db synth deploy-local
 
-test-thorough: $(VENV)/.test-ready ## The property tests with many more examples (two hours or so)
+test-thorough: $(VENV)/.test-ready ## Run the property tests with many more examples (about two hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \
 		-v -n 2 --dist loadgroup --hypothesis-show-statistics
 
-crash: $(VENV)/.test-ready ## A fault at every call of every run, on folder and buckets; prints how many (an hour or so)
+crash: $(VENV)/.test-ready ## Inject a fault at every call of every run, on folder and buckets (about an hour)
 	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
 
-screenshots: $(VENV)/.test-ready ## Take the pictures of the console in docs/images anew; needs a Chromium
+screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in docs/images (needs chromium)
 	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py
 
-bench: $(BENCH_VENV)/.ready ## The engine beside what one would use instead, 8 million rows (over an hour; wants an idle machine)
+bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (over an hour; needs an idle machine)
 	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png
 	@$(BENCH_VENV)/bin/python -m benchmarks.document
 
-bench-quick: $(BENCH_VENV)/.ready ## The same with one million rows, in less than five minutes
+bench-quick: $(BENCH_VENV)/.ready ## Measure the same with one million rows (under five minutes)
 	@$(BENCH_VENV)/bin/python -m benchmarks --rows 1000000 --rounds 1 --workloads spread newest initial
 
-bench-controller: $(VENV)/.test-ready ## What planning 10,000 tables costs, and how a backlog is worked off, what packing saves (four minutes)
+bench-controller: $(VENV)/.test-ready ## Measure planning of 10,000 tables, a backlog, and the savings of packing (four minutes)
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m benchmarks.controller
 
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate
 
-deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy on a local CloudFormation and let the deployed code work; needs no AWS account (two minutes)
+deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy to a local CloudFormation and run the deployed code; needs no AWS account (two minutes)
 	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m deploy_local
 
-costs: $(VENV)/.test-ready ## What a deployment costs a month, for three sizes
+costs: $(VENV)/.test-ready ## Print what a deployment costs per month, for three sizes
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.cost
 
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
@@ -70,19 +70,19 @@ docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a br
 reference: $(VENV)/.test-ready ## Write docs/reference from the code
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m docs_build.reference
 
-check: lint types check-39 ## What `make quick` runs beside the tests
+check: lint types check-39 ## Run the checks of `make quick` without its tests
 
-lint: $(VENV)/.test-ready ## ruff: rules and format
+lint: $(VENV)/.test-ready ## Check rules and format with ruff
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: $(VENV)/.test-ready ## mypy, strict
+types: $(VENV)/.test-ready ## Check types with mypy, strictly
 	@$(BIN)/mypy
 
-check-39: $(VENV)/.test-ready ## What Glue's Python shell runs must be Python 3.9
+check-39: $(VENV)/.test-ready ## Check that what Glue's Python shell runs is Python 3.9
 	@$(BIN)/vermin --target=3.9- --no-tips --violations --eval-annotations $(PY39_CODE)
 
-lock: $(VENV)/.test-ready ## Pin all dependencies anew from pyproject.toml
+lock: $(VENV)/.test-ready ## Pin all dependencies again, from pyproject.toml
 	@$(PIP_INSTALL) uv==0.9.18
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
 		--extra spark --extra local --extra cli --extra lambda -o requirements.txt
@@ -93,7 +93,7 @@ clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) $(DOCS_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
 
 $(VENV)/bin/python:
-	@test -n "$(PYTHON)" || { echo "cdclake needs Python 3.11, and neither python3.11 nor python3 on PATH is one." \
+	@test -n "$(PYTHON)" || { echo "cdclake needs Python 3.11, and neither python3.11 nor python3 on PATH is that version." \
 		"Install it (Debian: apt-get install python3.11-venv), or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 

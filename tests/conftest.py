@@ -32,24 +32,24 @@ LONGEST = (
     "test_demo.py",
     "test_erase.py",
 )
-"""Files that take a minute or more; begun first, so that no process is left alone with one at the end."""
+"""Files that take long. They run first, so that neither process waits for one at the end."""
 
-# Spark's Java compiles quickly in place of well, also in the commands that tests start: it never runs long enough here.
+# Spark's JVM uses only its quick compiler, also in commands that tests start: no test runs long enough for the other.
 os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA
 
-# How long an example takes tells more of the machine than of the code.
+# The time of an example depends more on the machine than on the code.
 settings.register_profile("cdclake", deadline=None)
 settings.load_profile("cdclake")
 
 
-# A session of boto3 parses its service models anew, which takes longer than most tests; they are the same for all.
+# Each boto3 session parses its service models again, which takes longer than most tests. The models never change.
 _parse = lru_cache(maxsize=None)(partial(JSONFileLoader.load_file, JSONFileLoader()))
 setattr(JSONFileLoader, "load_file", lambda _, path: _parse(path))  # noqa: B010 - mypy refuses to assign to a method
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by what it starts, and begin with the longest files."""
+    """Mark each test by what it starts, and run the longest files first."""
     rank = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
     for item in items:
@@ -63,28 +63,28 @@ def _tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """A clock that stands still until a test moves it."""
+    """A clock that a test moves."""
     return ManualClock()
 
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """AWS embedded in this process, empty; boto3 finds made-up credentials and a region.
+    """An empty AWS in this process; boto3 finds fake credentials and a region.
 
-    One request is carried out at a time: moto checks a condition and then writes, and lets other threads in between.
+    It serves one request at a time, because moto lets other threads in between checking a condition and writing.
     """
     lock = RLock()
     process_request = BotocoreStubber.process_request
 
-    def process_alone(stubber: BotocoreStubber, request: AWSPreparedRequest) -> object:
+    def process_serially(stubber: BotocoreStubber, request: AWSPreparedRequest) -> object:
         with lock:
             return process_request(stubber, request)
 
-    monkeypatch.setattr(BotocoreStubber, "process_request", process_alone)
+    monkeypatch.setattr(BotocoreStubber, "process_request", process_serially)
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.setenv(name, "made-up")
+        monkeypatch.setenv(name, "fake")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     with mock_aws():
         yield
