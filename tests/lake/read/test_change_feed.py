@@ -73,7 +73,7 @@ def test_the_feed_has_the_rows_of_each_change(tmp_path: Path, session: SparkSess
 
 
 def test_the_feed_has_the_columns_of_the_last_change(tmp_path: Path, session: SparkSession) -> None:
-    table = TableOverTime(tmp_path, COLUMNS, TARGET)  # without a key rows are told by all their values
+    table = TableOverTime(tmp_path, COLUMNS, TARGET)  # no key, so whole rows are compared
     table.load([row(1)])
     wider = pa.schema([("id", pa.int64()), ("a.b", pa.int32()), ("day", pa.date32()), ("note", pa.string())])
     table.apply(("I", {**row(1 << 40), "note": "new"}), ("I", {**row(1), "note": None}), schema=wider)

@@ -89,7 +89,7 @@ class AdoptableTable:
 
     def adopt(self) -> ChangeRecord:
         record = self.registered().adopt(self.plan().table)
-        self.table.runs = record.fencing_token  # the runs to come hold later leases
+        self.table.runs = record.fencing_token  # later runs have later leases
         return record
 
     def hashes(self) -> dict[str, str]:
