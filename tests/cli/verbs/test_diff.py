@@ -71,7 +71,7 @@ def test_an_error_in_a_spark_task_is_shown_as_the_error_itself(table: TableOverT
         path.unlink()
     result = run("diff", TABLE, "1", "2", "--count", "--lake-bucket", table.location)
     assert result.returncode == 2
-    assert result.stderr.startswith("Error: A retired data file of shop.orders is no longer retained (file")
+    assert result.stderr.startswith("Error: A retired data file of shop.orders no longer exists (file")
     assert len(result.stderr.splitlines()) == 2
 
 

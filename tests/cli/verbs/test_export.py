@@ -91,7 +91,7 @@ def test_an_export_that_fails_leaves_nothing(table: TableOverTime, export: Calla
     (tmp_path / "place").mkdir()
     result = export("--as-of", "1", "--to", str(tmp_path / "place" / "out"))
     assert result.exit_code == 2
-    assert "no longer retained" in result.stderr
+    assert "no longer exists" in result.stderr
     assert list((tmp_path / "place").iterdir()) == []
 
 

@@ -108,7 +108,7 @@ def test_a_change_past_retention_is_refused_with_the_first_retained_one(table: T
 def test_a_missing_retired_file_is_past_retention(table: TableOverTime) -> None:
     (retired,) = (table.lake / table.layout.control_prefix / "retired").rglob("*2-*.parquet")
     retired.unlink()
-    with pytest.raises(PastRetentionError, match="no longer retained"):
+    with pytest.raises(PastRetentionError, match="no longer exists"):
         ids(table, 2)
 
 

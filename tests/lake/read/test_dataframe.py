@@ -165,7 +165,7 @@ def test_a_file_missing_at_read_time_raises_past_retention(tmp_path: Path, sessi
     frame = read_table(session, table.location, TABLE, change=1)
     for path in (table.lake / table.layout.control_prefix / "retired").rglob("*.parquet"):
         path.unlink()
-    with pytest.raises(PastRetentionError, match="no longer retained"), raising_task_errors():
+    with pytest.raises(PastRetentionError, match="no longer exists"), raising_task_errors():
         frame.collect()
 
 

@@ -153,7 +153,7 @@ class RetainedFileReader:
             message = f"A data file of {name} vanished from its lake folder"
             remedy = f"Run cdclake repair {name.typed}, which restores it if a copy is kept; otherwise reload the table"
             return LakeFilesError(message, remedy=remedy, file=file.path)
-        message = f"A retired data file of {name} is no longer retained"
+        message = f"A retired data file of {name} no longer exists"
         return PastRetentionError(message, remedy=f"Use change {first} or a later one", file=file.path)
 
     def _overwritten(self, file: DataFile) -> LakeFilesError:

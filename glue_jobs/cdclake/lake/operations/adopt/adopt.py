@@ -115,7 +115,7 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
     listed = visible_files(log)
     if not listed:
         message = f"There are no files to adopt in the lake folder of {state.name}"
-        remedy = "Check the lake bucket and prefix; the first run creates a table without files"
+        remedy = "Check the lake bucket and prefix; the first run creates a table that has no files yet"
         raise ConfigurationError(message, remedy=remedy, folder=prefix)
     on_progress(f"Inspecting {len(listed)} files")
     inspect = partial(inspect_file, source.lake_fs, prefix, partition_key=settings.partition_key)

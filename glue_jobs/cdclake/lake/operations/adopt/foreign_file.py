@@ -137,7 +137,9 @@ def _source_columns(parquet: pq.ParquetFile, path: str, partition_key: Sequence[
         name = field.name.lower()
         if name in seen or name in _IN_FLIGHT:
             message = f"A file in the lake folder has two columns {field.name}, or the name is reserved"
-            raise LakeFilesError(message, remedy=f"Case does not distinguish names. {FIX_FILE}", file=path)
+            raise LakeFilesError(
+                message, remedy=f"Names that differ only in case are the same column. {FIX_FILE}", file=path
+            )
         if name in folders:
             message = f"A file in the lake folder contains the partition column {field.name}, like its folder's name"
             raise LakeFilesError(message, remedy=FIX_FILE, file=path)

@@ -201,7 +201,7 @@ def _without_rows(fs: FileSystem, reader: RetainedFileReader, match: MatchedFile
     writer.close()
     remaining = sum(file.rows for file in writer.written)
     if remaining != old.rows - match.rows:
-        message = f"A data file of {old.rows} rows with {match.rows} rows to erase has {remaining} rows without them"
+        message = f"Erasing {match.rows} of {old.rows} rows of a data file would leave {remaining} rows"
         raise IntegrityError(message, remedy="Nothing was changed. Report this", file=match.path)
     return writer.written[0] if writer.written else None
 
