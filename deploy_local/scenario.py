@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 NO_QUIET_TIME = {Attribute.FULL_LOAD_QUIET_MINUTES: "0"}
 """The full load is complete, so there is no need to wait for further files."""
-FOREIGN_KEY = "elsewhere/stranger/LOAD00000001.parquet"
+OUTSIDE_KEY = "elsewhere/stranger/LOAD00000001.parquet"
 """Key of a file that looks like a table's, but lies outside the raw prefix."""
 BROKEN, FAILURE_ALARM = "product", "cdclake-TableFailed"
 EQUAL = "Lake and catalog equal the source"
@@ -66,7 +66,7 @@ class Scenario:
 
     def register(self) -> str:
         """A full load arrives: events of its files register its tables as inactive; other files register nothing."""
-        self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=FOREIGN_KEY, Body=b"")
+        self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=OUTSIDE_KEY, Body=b"")
         self._upload(self._shop.full_load())
         paths = {self._path(table) for table in TABLES}
         self._wait(lambda: {state.path for state in self._state.all()} >= paths, "tables to register", _EVENT_SECONDS)

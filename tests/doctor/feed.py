@@ -52,7 +52,7 @@ class RawFolder:
     columns: pa.Schema = COLUMNS
     now: datetime = START
     loads: int = 0
-    changes_made: int = 0
+    change_row_count: int = 0
 
     @property
     def settings(self) -> DmsSettings:
@@ -73,15 +73,15 @@ class RawFolder:
             before: The previous version of each row, with `BeforeImages`.
             more: Further arguments of `ChangeRows`.
         """
-        made = self.changes(*changes, before=before, **more)
-        return self.put(change_path(self.settings, self.now), change_bytes(made, self.settings))
+        rows = self.changes(*changes, before=before, **more)
+        return self.put(change_path(self.settings, self.now), change_bytes(rows, self.settings))
 
     def changes(self, *changes: tuple[str, Row], before: Sequence[Row | None] = (), **more: Any) -> ChangeRows:
         """The changes that `change` writes."""
         self.now += MINUTE
         times = [self.now - MINUTE / 2 + timedelta(milliseconds=i) for i in range(len(changes))]
-        numbers = range(self.changes_made, self.changes_made + len(changes))
-        self.changes_made += len(changes)
+        numbers = range(self.change_row_count, self.change_row_count + len(changes))
+        self.change_row_count += len(changes)
         rows = pa.Table.from_pylist([values for _, values in changes], self.columns)
         images = None
         if self.settings.before_images is not BeforeImages.NONE:
