@@ -204,6 +204,5 @@ def _other_table(name: TableName, changes: ChangeRows) -> TableChangeRows:
     times = changes.committed_utc[::2]
     count = len(times)
     rows = pa.table({"entry": np.arange(count), "what": pa.repeat("a row of another table, with a comma", count)})
-    return TableChangeRows(
-        TableName(name.schema, f"{name.table}_audit"), ChangeRows(pa.repeat("I", count), times, rows)
-    )
+    audit = TableName(name.schema, f"{name.table}_audit")
+    return TableChangeRows(audit, ChangeRows(pa.repeat("I", count), times, rows))

@@ -238,9 +238,8 @@ class JobRuns:
 def error_message(log: str, exit_code: int) -> str:
     """Why a run failed, from the end of its log, in the form that Glue reports.
 
-    It is the script's last line if that names an error (`module.Name: message`). Otherwise it is the exception of the
-    last traceback, because a message can have many lines; otherwise the last line or the exit code. Java's shutdown
-    messages are ignored.
+    It is the last line if that names an error (`module.Name: message`); else the exception of the last traceback, as a
+    message can have many lines; else the last line or the exit code. Java's shutdown messages are ignored.
 
     Args:
         log: The end of the log.
