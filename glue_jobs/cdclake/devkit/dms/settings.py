@@ -153,9 +153,8 @@ class DmsSettings:
             ConfigurationError: A setting is invalid; the message names it.
         """
         _require(len(self.csv_delimiter) == 1, "CsvDelimiter", "one character")
-        _require(
-            self.csv_row_delimiter not in {"", self.csv_delimiter}, "CsvRowDelimiter", "a text unlike CsvDelimiter"
-        )
+        valid = self.csv_row_delimiter not in {"", self.csv_delimiter}
+        _require(valid, "CsvRowDelimiter", "a text other than CsvDelimiter")
         for name in ("csv_null_value", "csv_no_sup_value"):
             valid = not any(mark in getattr(self, name) for mark in (self.csv_delimiter, self.csv_row_delimiter))
             _require(valid, dms_name(name), "a text without delimiters")

@@ -79,21 +79,19 @@ class FeedSource:
         deleted = np.unique(self._present(deletes))
         moved = np.setdiff1d(self._present(moves), deleted)
         taken = np.union1d(deleted, moved)
-        duplicates = np.setdiff1d(self._present(untidy // 2), taken)
-        absent = np.setdiff1d(self._absent(untidy - len(duplicates)), taken)
+        repeated = np.setdiff1d(self._present(untidy // 2), taken)
+        absent = np.setdiff1d(self._absent(untidy - len(repeated)), taken)
         updated = self._updates(updates)
-        updated = updated[~np.isin(updated, np.concatenate([taken, duplicates]))]
+        updated = updated[~np.isin(updated, np.concatenate([taken, repeated]))]
         # Inserts fill the place of operations that found no row, so that the number of rows is exact.
-        inserts = count - len(deleted) - len(moved) - len(duplicates) - len(absent) - len(updated)
+        inserts = count - len(deleted) - len(moved) - len(repeated) - len(absent) - len(updated)
         returned = np.setdiff1d(self._absent(inserts // _INSERTS_PER_REINSERT), absent)
         inserted = np.concatenate([returned, self._new(inserts - len(returned))])
-        return self._shuffled(deleted, moved, duplicates, absent, updated, inserted)
+        return self._shuffled(deleted, moved, repeated, absent, updated, inserted)
 
-    def _shuffled(
-        self, deleted: I64, moved: I64, duplicates: I64, absent: I64, updated: I64, inserted: I64
-    ) -> DrawnRows:
+    def _shuffled(self, deleted: I64, moved: I64, repeated: I64, absent: I64, updated: I64, inserted: I64) -> DrawnRows:
         targets = self._new(len(moved))
-        parts = (deleted, absent, inserted, duplicates, targets, updated)
+        parts = (deleted, absent, inserted, repeated, targets, updated)
         numbers = np.concatenate(parts)
         before = self._version[numbers]
         sizes = [len(part) for part in parts]
