@@ -99,12 +99,7 @@ def no_request_pending_since(stale_utc: str) -> Condition:
 
 
 class _Outcome(NamedTuple):
-    """The outcome of a conditional update.
-
-    Attributes:
-        applied: Whether the item met the condition.
-        item: The item as requested by `return_values`; the unchanged item if the update was not applied.
-    """
+    """The outcome of a conditional update. If it was not applied, `item` is the unchanged item."""
 
     applied: bool
     item: Item

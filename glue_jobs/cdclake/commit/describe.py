@@ -60,9 +60,7 @@ def effect_text(record: ChangeRecord) -> str:
     kind = record.kind.value
     if record.as_of is None or record.kind is ChangeKind.TAKEOVER:
         return kind
-    return (
-        f"{kind} of change {record.as_of}" if record.kind is ChangeKind.REAPPLY else f"{kind} to {_state(record.as_of)}"
-    )
+    return f"{kind} {'of' if record.kind is ChangeKind.REAPPLY else 'to'} {_state(record.as_of)}"
 
 
 def action_text(name: TableName, plan: UndoPlan) -> str:

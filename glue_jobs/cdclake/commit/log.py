@@ -60,13 +60,9 @@ class ChangeLog:
         return (self.record(number) for number in range(change, 0, -1))
 
     def newest_before(self, moment: datetime, head: int) -> int:
-        """Number of the newest change up to `head` committed at or before a time; 0 if none was.
+        """Number of the newest change up to `head` committed at or before a time in UTC; 0 if none was.
 
         Commit times follow the change numbers, so a binary search takes few reads.
-
-        Args:
-            moment: A time in UTC.
-            head: Number of the newest change.
         """
         low, high = 0, head
         while low < high:
@@ -118,11 +114,7 @@ class ChangeLog:
         return self.record(change).fencing_token if change else 0
 
     def check_fence(self, change: int, token: int) -> None:
-        """Refuse a run whose lease is older than the one under which a change was made.
-
-        Args:
-            change: The change that the run continues from.
-            token: Fencing token of the run's lease.
+        """Refuse a run whose fencing token is older than that of the change from which it continues.
 
         Raises:
             LeaseLostError: The run's lease expired, and another run took over the table.
@@ -152,12 +144,7 @@ class ChangeLog:
         return self.store.get(self.layout.published_key(change)) is not None
 
     def mark_published(self, change: int, seconds: Mapping[str, float] | None = None) -> None:
-        """Record that a change is fully visible.
-
-        Args:
-            change: The change.
-            seconds: Duration of each phase after the change was computed.
-        """
+        """Record that a change is fully visible, and the duration of each phase after it was computed."""
         self.store.put(self.layout.published_key(change), json.dumps(dict(seconds or {})).encode())
 
     def seconds(self, record: ChangeRecord) -> dict[str, float]:
