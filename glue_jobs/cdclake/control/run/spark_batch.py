@@ -64,7 +64,8 @@ def read_progress(store: ObjectStore, key: str) -> Progress | None:
     data = store.get(_progress_key(key))
     if data is None:
         return None
-    return Progress(**json.loads(data))
+    progress = json.loads(data)
+    return Progress(progress["done"], progress["at"])
 
 
 def delete_batch(store: ObjectStore, key: str) -> None:
