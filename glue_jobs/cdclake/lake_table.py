@@ -128,7 +128,6 @@ class LakeTable:
 
         Args:
             primary_key: Key columns; if empty, rows can only be inserted.
-            partition_key: Partition columns.
 
         Returns:
             False if the table is registered already; then nothing was changed.

@@ -84,7 +84,6 @@ def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) 
     """Trigger every table that an event affects. A table that fails does not stop the others.
 
     Args:
-        event: S3's event.
         dependencies: State table, jobs, names.
 
     Returns:

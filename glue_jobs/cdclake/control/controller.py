@@ -163,9 +163,6 @@ def execute(
 
     Tables with little work share a run, see `cdclake.control.plan.packing`. If Glue has no room for a run, its tables
     are reported as not started. That is no failure: the next Controller run starts them.
-
-    Args:
-        limits: Limits of one run.
     """
     results = []
     page_errors = _store_pages(plan, states)

@@ -71,7 +71,6 @@ def first_batch(files: Sequence[RawFile], max_files: int, max_bytes: int) -> Seq
 
     Args:
         files: Change files in the order of `RawFile.order`.
-        max_files: Maximum number of files.
         max_bytes: Maximum of their total size; a larger file is taken alone.
     """
     size_bytes = 0

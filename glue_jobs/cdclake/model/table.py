@@ -84,7 +84,6 @@ class TableState:
         """State of a new table: inactive, nothing loaded, no keys.
 
         Args:
-            bucket: Raw bucket.
             schema_prefix: `<prefix><schema>/`.
             folder: `<table>/`.
         """

@@ -32,7 +32,6 @@ def history_table(lake: Snapshot, layout: LakeLayout) -> tuple[Snapshot, LakeLay
 
     Args:
         lake: The table. Without a history, the result is a table that does not exist.
-        layout: Its location.
     """
     name = TableName(layout.name.schema, layout.name.table + HISTORY_SUFFIX)
     table = Snapshot(change=lake.change)

@@ -60,7 +60,6 @@ def catalog_entry(
 
     Args:
         snapshot: The lake table; it must exist.
-        layout: Location of the lake table.
         added: Columns of its files in addition to those of its schema.
         has_view: Whether the catalog also has a view of its live rows.
 
@@ -98,7 +97,6 @@ def live_view(table: CatalogTable, name: CatalogName) -> CatalogTable:
 
     Args:
         table: The lake table in the catalog.
-        name: Its name there.
     """
     columns = (*table.columns, *table.partition_columns)
     names = ", ".join(_quoted(column.name) for column in columns)

@@ -53,8 +53,6 @@ def sync_catalog(
 
     Args:
         catalog: The database to show the table in; None for none.
-        state: The table's item.
-        layout: Location of the lake table.
         lake: The lake table after its newest change.
 
     Returns:

@@ -72,7 +72,6 @@ def failures_line(failed: Mapping[str, str], total: int) -> str:
 
     Args:
         failed: The errors, by name or path of the table.
-        total: Number of all tables.
     """
     if not failed:
         return ""

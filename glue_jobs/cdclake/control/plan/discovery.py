@@ -94,7 +94,6 @@ def has_raw_data(raw: ObjectReader, table: TableState, prefix: str) -> bool:
     A folder of transaction files belongs to no table. The listing stops there too, as such a folder can be very large.
 
     Args:
-        table: The table.
         prefix: Key prefix of the schemas' folders, empty or with a trailing slash.
     """
     for entry in raw.list(table.raw_prefix):

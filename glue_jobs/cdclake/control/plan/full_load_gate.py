@@ -60,7 +60,6 @@ def dms_table_state(statistics: TaskStatistics | None, state: TableState, files:
 
     Args:
         statistics: Reads the states of DMS tasks; None: the state is not read.
-        files: LOAD files of the table.
 
     Raises:
         ConfigurationError: There is no such task, or the job may not read it.

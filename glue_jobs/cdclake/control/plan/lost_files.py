@@ -73,7 +73,6 @@ def count_vanished(note: str, watermark: str, pending: Sequence[RawFile]) -> int
     A late file that arrives among them hides one vanished file.
 
     Args:
-        note: The note from the item.
         watermark: The current watermark, relative; empty if none.
         pending: Change files after it.
     """

@@ -78,7 +78,6 @@ def pack_tables(workloads: Iterable[Workload], limits: PackLimits) -> list[list[
 
     Args:
         workloads: The tables, in the order to work on them.
-        limits: Limits of one run.
 
     Returns:
         Paths of the tables of each run. Runs are in the order of their first tables.

@@ -27,7 +27,6 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> 
     again.
 
     Args:
-        state: The item.
         snapshot: The lake table after its newest change.
         emptied: The result of `is_emptied`.
     """
@@ -46,7 +45,6 @@ def check_not_ahead(state: TableState, change: int, *, adopts: bool = False) -> 
     An item is ahead if it knows a change that the lake lacks, or a full load although the lake has no change.
 
     Args:
-        state: The item.
         change: Number of the lake's newest change.
         adopts: Whether the loaded files are about to become the lake's first change.
 

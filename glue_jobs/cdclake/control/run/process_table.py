@@ -94,7 +94,6 @@ def process_tables(
 
     Args:
         paths: Keys of the tables' items.
-        out_bucket: Lake bucket.
         out_prefix: Lake prefix, empty or with a trailing slash.
         run_id: Holder of the leases.
         ports: State table, jobs, buckets, time.

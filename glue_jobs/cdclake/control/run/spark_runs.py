@@ -44,10 +44,8 @@ class SparkRuns:
     Args:
         jobs: Starts and stops them.
         lake: The lake bucket.
-        lake_bucket: Its name.
         lake_prefix: Lake prefix, empty or with a trailing slash.
         run_id: The ProcessTable run; names its batches.
-        policy: How to poll.
     """
 
     def __init__(
@@ -64,7 +62,6 @@ class SparkRuns:
         """Run a job to its end. A single table's arguments are passed as they are, those of several as a batch.
 
         Args:
-            tables: Arguments of each table's run.
             started: Called with the run's id.
 
         Raises:

@@ -157,11 +157,8 @@ class TableWork:
 
     Args:
         path: Key of the table's item.
-        lease: The table's lease.
-        layout: Location of the lake table.
         ports: State table, buckets, time.
         report: Collects what was done.
-        renew_leases: Renews the leases of all tables of the run.
 
     Attributes:
         open: Whether the run still works on the table.
@@ -317,7 +314,6 @@ class TableWork:
         """Record an error and release the lease.
 
         Args:
-            error: The error.
             job_may_run: Whether a Spark job of the table may still be running. If so, the lease is left to expire: a
                 run that takes over an expired lease fences such a job, but a run that takes a free lease does not.
         """

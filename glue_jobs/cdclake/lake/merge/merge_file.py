@@ -80,7 +80,6 @@ def merge(
     rows sorted by key, so that the files' key ranges do not overlap.
 
     Args:
-        fs: Lake file system.
         removals: Keys of rows to remove from the base files, which contain each exactly once; None for none.
         additions: Rows in flight, all of the spec's partition, any order.
         soft_deletes: Keys of rows to mark as deleted, likewise.

@@ -76,7 +76,6 @@ def resolve(rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table, shape
         rows: Rows in flight: all rows of each key, any order.
         existing_rows: The lake's rows of these keys, at most one per key, see `tasks.existing_rows_schema`.
         tombstones: Tombstones of these keys: key and position; a key may have several.
-        shape: Shape of the table.
 
     Raises:
         IntegrityError: The lake contains a key twice.

@@ -68,11 +68,7 @@ def sorted_groups(
 
 
 def key_ranges_are_disjoint(files_by_task: Sequence[Sequence[DataFile]]) -> bool:
-    """Whether no two tasks wrote overlapping key ranges, so that none wrote a key of another.
-
-    Args:
-        files_by_task: The data files that each task wrote.
-    """
+    """Whether no two tasks wrote overlapping key ranges, so that none wrote a key of another."""
     ranges = [_key_range(files) for files in files_by_task if files]
     known = [(low, high) for low, high in ranges if low is not None and high is not None]
     known.sort()

@@ -286,7 +286,6 @@ def resolve_key_range(
 
     Args:
         entries: `(key range, (whether the rows are the lake's, rows))`.
-        tombstones: All tombstone files of the table.
     """
     batches: dict[bool, list[bytes]] = {True: [], False: []}
     for _, (from_lake, data) in entries:

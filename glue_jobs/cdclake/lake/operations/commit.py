@@ -60,10 +60,8 @@ def commit(
     """Commit a staged change and make it visible.
 
     Args:
-        before: The table before the change.
         after: The table after it, from `snapshot_after`.
         result: The staged change.
-        kind: Kind of the change.
         raw: The raw files that were read.
         too_late: Change files that were left out because they arrived behind the late window.
         reason: Why, if a user requested the change.

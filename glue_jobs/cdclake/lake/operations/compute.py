@@ -112,7 +112,6 @@ def compute(
     """Compute a table's next change and stage its files.
 
     Args:
-        before: The table before the change.
         shape: Columns and keys after it.
         parts: Slices of raw files to read.
         loaded_utc: For a full load, which replaces the table, the time since when its rows are valid; None for other

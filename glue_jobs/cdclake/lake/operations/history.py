@@ -43,7 +43,6 @@ def plan_history(
     """Plan how a table's next change affects its history; None if the table keeps none.
 
     Args:
-        before: The table before the change.
         shape: Columns and keys after it.
         locations: Where the change reads and writes the table's own files.
         loaded_utc: For a full load, the time since when its rows are valid; None for other changes.
@@ -99,7 +98,6 @@ def history_after(
     """The history after a change.
 
     Args:
-        before: The table before the change.
         shape: Columns and keys after it.
         plan: How the change affects the history; None if the table keeps none.
         staged: Staged files of open and of closed versions. Paths of new files are still their staged keys.
@@ -127,7 +125,6 @@ def base_schema(run: TableRun, before: Snapshot, *, reloads: bool) -> Schema:
     full loads too.
 
     Args:
-        before: The table before the change.
         reloads: Whether the change is a full load.
 
     Raises:

@@ -78,7 +78,6 @@ class BadRowCollector:
         """Write the bad rows as JSON lines (file, row, reason, content), unless there are none or too many.
 
         Args:
-            fs: Lake file system.
             key: Object key to write to.
         """
         if self._counted.rows or not self._rows:

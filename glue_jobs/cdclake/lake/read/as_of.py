@@ -106,7 +106,6 @@ def table_as_of(log: ChangeLog, change: int | None = None, at: date | str | None
     """Load the table as of a change or a time; as of the newest change if neither is given.
 
     Args:
-        log: The table's change log.
         change: Number of a change of any kind.
         at: A time, which selects the newest change committed by then. Without a zone it is UTC; a date means midnight.
 

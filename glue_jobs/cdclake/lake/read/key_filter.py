@@ -55,7 +55,6 @@ class RowKeys:
             texts: Each is the value of a single-column key, or a JSON object that maps column names to values. Binary
                 values are hexadecimal digits.
             primary_key: The table's key columns. If empty, the objects may name any columns, but all the same ones.
-            schema: The table's columns.
 
         Raises:
             ConfigurationError: A text names other columns, or a value does not fit its column's type.
@@ -106,11 +105,7 @@ class RowKeys:
         return KeyFilter(replace(shape, primary_key=self.names), leading_keys, keys, has_bounds)
 
     def appear_in(self, text: str, schema: Schema) -> bool:
-        """Whether all values of at least one key are words of a text, in any notation of their types.
-
-        Args:
-            schema: The table's columns.
-        """
+        """Whether all values of at least one key are words of a text, in any notation of their types."""
         kinds = [column.type for name in self.names if (column := schema.find(name))]
         typed = zip(*(self._cast(i, kind).to_pylist() for i, kind in enumerate(kinds)), strict=True)
         values_in_text = [_values_in(text, kind) for kind in kinds]
@@ -171,7 +166,6 @@ class KeyFilter:
 
         Args:
             rows: Rows of a data file, with at least the key columns stored in it.
-            partition: Partition of the file.
         """
         _, keys = self.shape.keys_of(rows, partition)
         return matches(keys, self.keys)

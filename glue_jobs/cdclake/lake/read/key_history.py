@@ -47,7 +47,6 @@ def find_versions(location: TableLocation, texts: Sequence[str]) -> KeyVersions:
     """Find the versions of some keys.
 
     Args:
-        location: Where the table is.
         texts: The keys, in the form that `RowKeys.parse` reads.
 
     Raises:

@@ -35,11 +35,7 @@ _CHUNK_BYTES = 8 << 20
 
 
 class RetainedFileReader:
-    """Reads the data files of one lake table. Safe to share between threads.
-
-    Args:
-        location: Where the table is.
-    """
+    """Reads the data files of one lake table. Safe to share between threads."""
 
     def __init__(self, location: TableLocation) -> None:
         self._location = location

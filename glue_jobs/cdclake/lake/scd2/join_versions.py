@@ -37,9 +37,7 @@ def merge_into_history(
     Args:
         batches: `(stats, rows)` of rows in flight, each sorted by leading key. If they are an `InProcessRdd`, so is the
             result.
-        read: Sum of their statistics.
         plan: What the change does to the history.
-        shape: Shape of the table.
         locations: Where the table's own files are.
         live_files: Data files of the table before the change; ignored for a full load.
         full_load: Whether the rows are all rows of the table.

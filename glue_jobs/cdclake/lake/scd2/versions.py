@@ -201,7 +201,6 @@ def merge_versions(
     Args:
         existing: The open version of each key that has one; all versions of a key with a late new version.
         new: New versions, any order; those that exist already are ignored.
-        table: Shape of the table.
         loads: As for `missing_versions`.
         open_files: Number of data files of open versions.
 

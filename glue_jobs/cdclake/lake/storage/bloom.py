@@ -78,7 +78,6 @@ def row_groups_that_may_contain(
     Args:
         source: The open file, to read filters from.
         parquet: The same file with its footer.
-        name: The table's name for the column.
         leading_keys: Values from `keys.comparable`: int64 or text, no nulls.
     """
     names = [column.lower() for column in parquet.schema_arrow.names]

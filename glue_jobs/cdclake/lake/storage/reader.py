@@ -58,7 +58,6 @@ def batches_of(
     than every change.
 
     Args:
-        source: The file.
         shape: The table. Columns that the file has in another order, case or narrower type are converted.
         columns: Names of stored columns to read; None for all.
         encoded: Leave repeated texts dictionary-encoded, which is faster to read, filter and write.

@@ -66,8 +66,6 @@ def find_tombstones(
     """Read the tombstones of these keys.
 
     Args:
-        files: All tombstone files of the table.
-        leading_keys: Leading keys of the keys.
         empty: Schema of the result: leading key, key, position.
     """
     low, high = key_range(leading_keys)

@@ -33,10 +33,7 @@ class DataFileWriter:
     """Writes rows to one or more staged files of about equal row counts.
 
     Args:
-        fs: Lake file system.
         staged_keys: Object keys to write to, in order; the last may stay unused.
-        shape: Shape of the table.
-        partition: Partition of the rows.
         rows_per_file: Rows per file; the file of the last key takes all remaining rows.
     """
 

@@ -102,7 +102,6 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
     the files stopped.
 
     Args:
-        source: The table to adopt.
         on_progress: Called with a description of each step.
 
     Raises:

@@ -57,12 +57,6 @@ class ForeignFile:
 def inspect_file(fs: FileSystem, table_prefix: str, entry: ListedObject, partition_key: Sequence[str]) -> ForeignFile:
     """Inspect a file's folders and footer.
 
-    Args:
-        fs: Lake file system.
-        table_prefix: The table's folder.
-        entry: The file as listed.
-        partition_key: The table's partition columns.
-
     Raises:
         LakeFilesError: The file cannot be a data file of the table. Contains the file and the reason.
     """

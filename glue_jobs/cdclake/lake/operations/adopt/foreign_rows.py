@@ -65,7 +65,6 @@ class ForeignRows:
     """The rows of a table's files.
 
     Args:
-        fs: Lake file system.
         table_prefix: The table's folder.
         files: Its data files, whose key bounds are ignored.
         shape: Columns and keys of the table.

@@ -49,7 +49,6 @@ def input_updates(data: object, key: Sequence[str]) -> InputRows:
 
     Args:
         data: As for `input_rows`, or a mapping `{key: {column: value}}`.
-        key: Key columns of the table.
 
     Raises:
         RefusedChangeError: The input is none of these.
@@ -74,7 +73,6 @@ def input_keys(data: object, key: Sequence[str]) -> InputRows:
     Args:
         data: As for `input_rows`, of which only the key columns are used; or keys: an iterable such as a list, set or
             range, an Arrow array or a pandas Series. If the key has several columns, each key is a tuple.
-        key: Key columns of the table.
 
     Raises:
         RefusedChangeError: The input is none of these.

@@ -102,7 +102,6 @@ def prepare(
     """Write the change files of a direct change.
 
     Args:
-        rows: The input rows.
         columns: For each input table, or for the DataFrame, the lake column of each of its columns; None leaves the
             column out.
     """

@@ -62,7 +62,6 @@ def convert_input(
     """Convert input rows to the table's types, sorted by leading key if the table has a key.
 
     Args:
-        rows: The input rows.
         columns: For each of their columns, the table's column; None leaves the column out.
         primary_key: Key columns of the table; `columns` contains all of them.
 
@@ -131,7 +130,6 @@ def change_rows(
         tables: Tables from `convert_input`, with all input rows of their keys.
         lake: The lake's rows of these keys: key, position, whether they are soft-deleted, and, for updates and
             deletes, all source columns. A soft-deleted row does not exist, but the change must follow it.
-        shape: Shape of the table.
         order_column: The ordering column; empty for none.
     """
     if not shape.primary_key:

@@ -27,11 +27,7 @@ class BadRowsFile(NamedTuple):
 
 
 def search(log: ChangeLog, keys: RowKeys, schema: Schema) -> list[BadRowsFile]:
-    """Search the quarantine, including bad rows of changes that are no longer retained.
-
-    Args:
-        schema: The table's columns.
-    """
+    """Search the quarantine, including bad rows of changes that are no longer retained."""
     files = []
     for entry in log.store.list(log.layout.quarantine_folder):
         lines = (log.store.get(entry.key) or b"").splitlines(keepends=True)
