@@ -60,8 +60,6 @@ def merge(
 
     Args:
         primary_key: Key columns. If empty, every full-load row and every insert is a row of the table.
-        full_load: Rows of the full load.
-        changes: Rows of all change files.
         columns: All columns of the table; needed only if changes leave some out.
         soft_delete: Whether a deleted row stays in the table with the operation `D`. A later insert or update treats it
             as absent.
@@ -145,7 +143,6 @@ def history(
     Args:
         primary_key: Key columns, at least one.
         loads: Full loads with the changes after each, in order.
-        columns: All columns of the table.
         time_of: Start of a row's validity, by row and position; None for a loaded row means the time of the load.
 
     Returns:

@@ -160,7 +160,6 @@ class StateStore(Protocol):
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
         Args:
-            path: The table.
             attributes: At least one; all names begin with `Last`.
 
         Raises:

@@ -212,12 +212,7 @@ class Table:
 
 
 def rows_of(path: str, data: pa.Table, columns: pa.Schema) -> Iterator[LakeRow]:
-    """Rows of one data file, including the partition values in its path.
-
-    Args:
-        path: Its path in the table's folder.
-        columns: The source's columns.
-    """
+    """Rows of one data file, including the partition values in its path."""
     parts = [piece.split("=", 1) for piece in path.split("/")[:-1]]
     texts = {unquote(name): None if text == HIVE_NULL_PARTITION else unquote(text) for name, text in parts}
     for row in data.to_pylist():

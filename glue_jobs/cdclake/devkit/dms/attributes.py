@@ -34,7 +34,6 @@ def attributes_for(
     """Attributes for a table's item; an attribute that is left out keeps its default.
 
     Args:
-        settings: Settings of the DMS task.
         columns: The source's columns, in order. With `AddColumnName`, the columns that every file has.
         primary_key: Key columns; empty for none.
         partition_key: Partition columns of the lake table.

@@ -31,7 +31,6 @@ def csv_text(table: pa.Table, settings: DmsSettings, unsent: Mapping[str, pa.Arr
 
     Args:
         table: All columns of the file, in order.
-        settings: Settings of the DMS task.
         unsent: By column, a boolean mask of the rows whose value the source did not log.
 
     Returns:

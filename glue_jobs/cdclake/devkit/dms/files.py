@@ -85,7 +85,6 @@ def full_load_bytes(rows: pa.Table, settings: DmsSettings, written_utc: datetime
 
     Args:
         rows: The source's rows and columns.
-        settings: Settings of the DMS task.
         written_utc: Value of the timestamp column: the time of the transfer or of the task's start.
         added: Names of columns that mapping rules add to change files; empty in a full load.
     """
@@ -128,7 +127,6 @@ def transaction_bytes(tables: Sequence[TableChangeRows], order: NDArray[np.int64
     Args:
         tables: Change rows of each table; only rows that DMS sends.
         order: For each line of the file, the index in `tables` of the table that its row comes from.
-        settings: Settings of the DMS task.
     """
     lines = [line for name, changes in tables for line in _transaction_lines(name, changes, settings)]
     if not lines:

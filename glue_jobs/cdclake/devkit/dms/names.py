@@ -55,7 +55,6 @@ def full_load_path(settings: DmsSettings, number: int, part: int = 0) -> str:
     """Path of a full-load file in its table's folder.
 
     Args:
-        settings: Settings of the DMS task.
         number: Counts from 1, separately in each part of a parallel load.
         part: Partition or segment of a parallel load, from 1.
     """

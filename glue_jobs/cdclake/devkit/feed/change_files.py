@@ -60,10 +60,7 @@ class ChangeFileGenerator:
     """Generates change files.
 
     Args:
-        options: Options of the feed.
-        rows: Generates change rows.
         schemas: The source's columns before and after each schema change.
-        rng: Source of all randomness.
 
     Attributes:
         injected_faults: The faults in the files generated so far.

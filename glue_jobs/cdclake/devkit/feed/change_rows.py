@@ -55,7 +55,6 @@ def commits(sequences: I64, start_us: int, end_us: int, transaction_rows: int, r
         start_us: Exclusive, in microseconds since 1970.
         end_us: Exclusive, in microseconds since 1970.
         transaction_rows: Rows per transaction, on average.
-        rng: Source of all randomness.
     """
     begins = rng.random(len(sequences)) < 1 / transaction_rows
     begins[:1] = True
@@ -73,7 +72,6 @@ class ChangeRowGenerator:
     """Generates change rows.
 
     Args:
-        options: Options of the feed.
         generator: Generates the source's rows.
     """
 

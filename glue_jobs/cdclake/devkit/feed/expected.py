@@ -40,9 +40,7 @@ class LakeRowGenerator:
         generator: Generates the source's rows.
         schemas: The source's columns before and after each schema change.
         delivered: Indices of the schemas that occur in delivered files.
-        primary_key: Key columns.
         partition_key: Partition columns, for which the lake cannot distinguish empty text from null.
-        settings: Settings of the DMS task.
         full_deletes: Whether a delete has all columns; otherwise it has only the key.
     """
 
@@ -162,7 +160,6 @@ class HistoryModel:
         """All versions, by number and order; all versions of a key are in one batch.
 
         Args:
-            generator: Generates rows.
             max_rows: Upper bound of row numbers, exclusive.
         """
         step = max(1, BATCH_ROWS // (1 + sum(len(rows.order) for rows in self._deliveries) // max(max_rows, 1)))

@@ -50,8 +50,6 @@ def with_bad_rows(
     Args:
         changes: Good rows, at least one.
         count: Number of bad rows.
-        key: A key column.
-        rng: Source of all randomness.
         has_operations: Whether the file has `Op`; if not, all bad rows lack the key.
 
     Returns:

@@ -37,11 +37,7 @@ _SAMPLE_ROWS = 1_000
 
 
 class Feed:
-    """A feed of one table. Expectations reflect the files taken so far.
-
-    Args:
-        options: Options of the feed.
-    """
+    """A feed of one table. Expectations reflect the files taken so far."""
 
     def __init__(self, options: FeedOptions) -> None:
         self.options, settings = options, options.settings

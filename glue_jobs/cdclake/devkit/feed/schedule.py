@@ -79,7 +79,6 @@ def schedule(options: FeedOptions, max_file_rows: int) -> list[Interval]:
     """The intervals of a feed, in order.
 
     Args:
-        options: Options of the feed.
         max_file_rows: Maximum number of rows in a change file. DMS writes large files early, so there may be more
             files than the options ask for.
 

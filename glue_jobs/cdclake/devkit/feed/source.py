@@ -46,12 +46,7 @@ class DrawnRows(NamedTuple):
 
 
 class FeedSource:
-    """The simulated source table. Row numbers count from 0, in the order of first inserts.
-
-    Args:
-        options: Options of the feed.
-        rng: Source of all randomness.
-    """
+    """The simulated source table. Row numbers count from 0, in the order of first inserts."""
 
     def __init__(self, options: FeedOptions, rng: np.random.Generator) -> None:
         self._options, self._rng = options, rng

@@ -66,7 +66,6 @@ def write_feed(
 
     Args:
         feed: A feed from which no files were taken yet.
-        raw: The raw bucket.
         prefix: The raw prefix; empty, or with a trailing slash.
         expected: Folder for the expectation, created if missing: `table/` and `history/` as Parquet, the table's
             attributes, and a manifest of files and faults.

@@ -240,10 +240,6 @@ def error_message(log: str, exit_code: int) -> str:
 
     It is the last line if that names an error (`module.Name: message`); else the exception of the last traceback, as a
     message can have many lines; else the last line or the exit code. Java's shutdown messages are ignored.
-
-    Args:
-        log: The end of the log.
-        exit_code: Exit code of the process.
     """
     if exit_code > _SIGNALLED:
         return f"The process was ended by signal {exit_code - _SIGNALLED}"

@@ -89,7 +89,6 @@ class LambdaFunctions:
         """Invoke a function and wait for its answer.
 
         Args:
-            function: The function.
             event: The event as JSON.
         """
         with self._lock:

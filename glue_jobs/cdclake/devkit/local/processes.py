@@ -25,7 +25,6 @@ class Child:
     Args:
         command: Program and arguments, without a shell.
         cwd: Working folder.
-        env: The complete environment.
         stdin: Standard input, as in `subprocess.Popen`.
         stdout: Standard output, as in `subprocess.Popen`.
         stderr: Standard error, as in `subprocess.Popen`.

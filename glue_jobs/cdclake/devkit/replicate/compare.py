@@ -81,7 +81,6 @@ def compare_rows(lake: pa.Table, source: pa.Table, key: Sequence[str], added: Se
     """Compare a lake table with its source.
 
     Args:
-        lake: All rows of the lake table.
         source: All rows of the source table, with the types that DMS converts to.
         key: Columns of the primary key. Without a key, each row must occur as often as in the source.
         added: Columns of the lake table that neither the source has nor cdclake adds, such as DMS's timestamp.

@@ -65,9 +65,7 @@ def full_load_files(
     """The `LOAD` files of a table; none if it has no rows.
 
     Args:
-        table: The table.
         batches: The table's rows.
-        settings: Settings of the DMS task.
         clock: Returns the time of each file, for the timestamp column.
     """
     pending: list[pa.Table] = []
@@ -87,7 +85,6 @@ def change_file(rows: Sequence[CommittedRow], settings: DmsSettings, written_utc
 
     Args:
         rows: Rows of one table with the same columns, at least one.
-        settings: Settings of the DMS task.
         written_utc: Time in the file's name.
 
     Raises:

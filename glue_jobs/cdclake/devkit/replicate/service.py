@@ -55,8 +55,6 @@ class Replication:
 
     Args:
         task: What to replicate, and how.
-        source: How to connect to the source.
-        raw: The raw bucket.
         clock: Returns the times of files.
     """
 
@@ -113,7 +111,6 @@ class Replication:
         """Write the `LOAD` files of all tables, from one snapshot.
 
         Args:
-            server: The server, for the progress.
             should_stop: Called between batches of rows.
             clear: Whether to delete files in the tables' folders.
 

@@ -83,7 +83,6 @@ def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[st
     """The tables of a database, ordered by name, without views.
 
     Args:
-        connection: Connection to the source.
         schema: Name of the database.
         only: Names of tables; empty for all.
 

@@ -72,7 +72,6 @@ def verify(
         only: Names of tables; empty for all.
         counts_only: Compare only the numbers of rows. Otherwise every value of every row is compared, and the temporary
             folder must have room for both tables, compressed.
-        report: Called with the progress.
 
     Raises:
         ConfigurationError: The source refuses access, or has no such table.

@@ -87,8 +87,6 @@ def compare_checksums(lake: pa.Table, source: pa.Table, key: str) -> ChecksumCom
 
     Args:
         lake: All rows of the lake table, with or without `ADDED_COLUMNS`.
-        source: All rows of the source table.
-        key: Key column.
     """
     differences = _column_differences(lake.schema, source.schema)
     comparable = lake.select(source.column_names) if set(source.column_names) <= set(lake.column_names) else None
@@ -129,7 +127,6 @@ def read_lake(store: ObjectStore, layout: LakeLayout, columns: pa.Schema) -> pa.
 
     Args:
         store: The lake bucket.
-        layout: The table's layout.
         columns: The source's columns, for the types of partition columns.
 
     Raises:

@@ -109,9 +109,6 @@ class Demo:
     """The demo on an embedded AWS with cdclake deployed.
 
     Args:
-        aws: The embedded AWS.
-        deployment: The deployment in it.
-        shop: The source.
         run_hourly: Runs the hourly workflow and waits for its end; raises if a job fails.
         report_stage: Called with a text at the start of each of the `STAGES` stages.
     """

@@ -37,7 +37,6 @@ def failed_runs(aws: EmbeddedAws, lines: int = 20) -> list[FailedRun]:
     """The failed runs. Spark jobs come first, because they are closest to the cause; then the oldest run of each job.
 
     Args:
-        aws: The embedded AWS.
         lines: Number of log lines per run.
     """
     failed = []

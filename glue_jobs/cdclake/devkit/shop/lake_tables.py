@@ -63,8 +63,6 @@ def compare_with_source(log: ChangeLog, lake: ObjectStore, catalog: Catalog, sou
 
     Args:
         log: The table's change log, with at least one change.
-        lake: The lake bucket.
-        catalog: The catalog.
         source: The current rows of the source.
     """
     comparison = compare_checksums(read_lake(lake, log.layout, source.schema), source, KEY)

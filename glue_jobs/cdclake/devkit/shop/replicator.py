@@ -37,7 +37,6 @@ class Replicator:
     """Runs a replication for the duration of the `with` block.
 
     Args:
-        command: Starts the replication.
         progress: The replication's saved progress.
         log: File for its output.
     """

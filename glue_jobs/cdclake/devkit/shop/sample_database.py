@@ -130,9 +130,6 @@ class SampleDatabaseRun:
     """A run on an embedded AWS with cdclake deployed.
 
     Args:
-        aws: The embedded AWS.
-        deployment: The deployment in it.
-        server: The source.
         command: Replicates the source to the raw bucket.
         run_hourly: Runs the hourly workflow and waits for its end; raises if a job fails.
         report_stage: Called with a text at the start of each of the `STAGES` stages.
