@@ -75,12 +75,7 @@ class MemoryLake:
 
 
 class GrowingTable:
-    """Appends changes to a table's log, an hour apart; each rewrites one data file and adds one.
-
-    Args:
-        log: The table's change log.
-        full_load_utc: Time of its full load.
-    """
+    """Appends changes to a table's log, an hour apart; each rewrites one data file and adds one."""
 
     def __init__(self, log: ChangeLog, full_load_utc: str = "2024-03-05 10:00:00") -> None:
         self.log = log

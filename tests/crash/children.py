@@ -40,8 +40,6 @@ class Child:
     """A run in a child process.
 
     Args:
-        scenario: Name of the scenario.
-        spec: The run's specification.
         point: Where it kills itself; None: nowhere.
     """
 

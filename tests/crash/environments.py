@@ -123,7 +123,6 @@ class AwsEnvironment:
 
     Args:
         wire: Injects faults into its requests.
-        endpoint: Its URL.
         versioned: Whether the lake bucket has versioning on.
     """
 

@@ -104,7 +104,6 @@ class Injector:
         Args:
             name: Name of the call.
             target: Its key or path, for messages.
-            do: Executes the call.
             error: Creates the error for a failed call.
         """
         point = self._point
@@ -247,7 +246,6 @@ class CrashesAtCommit:
     """A lake store with which a run crashes at its commit. All later calls fail too.
 
     Args:
-        store: The store.
         committed: Whether the change record is written before the crash.
     """
 

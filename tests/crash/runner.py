@@ -80,9 +80,7 @@ class Runner:
     """Makes one run.
 
     Args:
-        spec: Its specification.
         injector: Injects faults into its calls.
-        around_lake: Wraps the lake's object store.
     """
 
     def __init__(

@@ -32,7 +32,6 @@ def as_view(
         database: Database of the view and of what it reads.
         query: Its SQL.
         columns: Its columns in Glue's format, in the order of the query.
-        parameters: Its other parameters.
     """
     in_order = list(columns)
     return {

@@ -58,7 +58,6 @@ class GlueCatalog:
 
     Args:
         client: Glue client, see `cdclake.adapters.aws.client`.
-        database: Name of the database.
     """
 
     def __init__(self, client: GlueClient, database: str) -> None:

@@ -48,7 +48,6 @@ class CloudWatchMetrics:
     """A `MetricSink` on CloudWatch's PutMetricData.
 
     Args:
-        client: CloudWatch client.
         per_table: Whether to send metrics per table, in addition to those of all tables together.
     """
 

@@ -34,7 +34,6 @@ class FolderStore:
     Keys are paths below the folder; no key and no symbolic link leads out of it.
 
     Args:
-        root: The folder.
         clock: Returns the time, to distinguish leftovers of killed processes from files being written.
 
     Raises:

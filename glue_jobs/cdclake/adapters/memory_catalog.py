@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 class MemoryCatalog:
-    """A `Catalog` in memory. Like Glue, it refuses to create what exists and to update what does not.
-
-    Args:
-        database: Name of the database.
-    """
+    """A `Catalog` in memory. Like Glue, it refuses to create what exists and to update what does not."""
 
     def __init__(self, database: str = "lake") -> None:
         self.database = database

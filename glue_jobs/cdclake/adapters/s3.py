@@ -67,7 +67,6 @@ class S3Store:
 
     Args:
         client: S3 client, see `cdclake.adapters.aws.client`.
-        bucket: Bucket name.
         new_id: Returns a unique id.
         sleep: Waits for a number of seconds.
     """

@@ -20,7 +20,6 @@ def require_no_table(log: ChangeLog, current: Snapshot) -> None:
     """Refuse to adopt files if the lake table already exists.
 
     Args:
-        log: The table's change log.
         current: The table after its newest change.
 
     Raises:
@@ -44,8 +43,6 @@ def adopt(
     Args:
         log: The table's change log, rolled forward.
         adopted: The table that the files make up; its change number is ignored.
-        run_id: This run.
-        fencing_token: Fencing token of its lease.
         clock: Returns the time.
         keep_alive: Renews the lease.
 

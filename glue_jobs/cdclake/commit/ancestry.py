@@ -42,7 +42,6 @@ def next_to_reapply(log: ChangeLog, head: int) -> int | None:
     """Number of the undone change to reapply next; None if no undone change follows from the table's content.
 
     Args:
-        log: The table's change log.
         head: Number of its newest change.
     """
     current = content_change(log, head)

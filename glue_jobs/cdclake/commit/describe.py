@@ -103,7 +103,6 @@ def undone_records(log: ChangeLog, plan: UndoPlan, limit: int) -> Sequence[Chang
     """The newest of the changes that a plan undoes or reapplies, in order.
 
     Args:
-        log: The table's change log.
         plan: A rollback or reapply.
         limit: Maximum number of changes.
     """

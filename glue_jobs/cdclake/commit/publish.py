@@ -35,8 +35,6 @@ def publish(
     New files come first: a reader in between sees rows twice rather than not at all.
 
     Args:
-        log: The table's change log.
-        record: The change.
         keep_alive: Renews the lease.
         seconds: Durations of phases that the change record lacks, to be stored with the duration of publishing.
 

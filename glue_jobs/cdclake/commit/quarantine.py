@@ -75,8 +75,6 @@ def read_bad_rows(log: ChangeLog, record: ChangeRecord, skip: int, count: int) -
     """Read some of the bad rows that a change quarantined.
 
     Args:
-        log: The table's change log.
-        record: The change.
         skip: Number of rows to skip first.
         count: Maximum number of rows to read.
     """
@@ -93,7 +91,6 @@ def quarantined_files(log: ChangeLog, head: int, change: int | None = None) -> l
     bad rows.
 
     Args:
-        log: The table's change log.
         head: Number of the newest change.
         change: List only what this change quarantined; None: all.
 

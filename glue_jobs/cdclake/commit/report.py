@@ -58,7 +58,6 @@ def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> 
     """Summarize the changes of a table, in order.
 
     Args:
-        log: The table's change log.
         after: Start after this change; 0 starts with the first.
         through: Number of the last change; None: the newest.
 
@@ -128,7 +127,6 @@ def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> Lo
     """List the newest changes of a table. Reads only change records, which are kept forever.
 
     Args:
-        log: The table's change log.
         count: Maximum number of changes.
         through: Number of the last change to list; None: the newest. All later records are read too, because a later
             rollback may have undone a listed change.

@@ -27,7 +27,6 @@ def take_over(
 
     Args:
         run_id: The run that takes over.
-        fencing_token: Fencing token of its lease.
         reason: Which run it takes over from, as free text.
         clock: Returns the time.
         keep_alive: Renews the lease.

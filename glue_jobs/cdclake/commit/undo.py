@@ -83,7 +83,6 @@ def plan_rollback(log: ChangeLog, to: int | None = None) -> UndoPlan:
     """Plan to undo the last change, or to roll back to an earlier one.
 
     Args:
-        log: The table's change log.
         to: Number of the change to roll back to, 0 for the table before any change; None: undo the last change.
 
     Raises:

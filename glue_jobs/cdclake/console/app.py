@@ -56,8 +56,6 @@ def create_app(console: Console, secrets: Secrets, port: int) -> Flask:
 
     Args:
         console: The lake that the pages show, and what they may change.
-        secrets: The secrets of this process.
-        port: The port that serves it.
     """
     app = Flask(__name__)
     app.jinja_env.undefined = jinja2.StrictUndefined

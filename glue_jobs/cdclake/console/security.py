@@ -65,7 +65,6 @@ class Gate:
     """Checks every request, and adds security headers to every response.
 
     Args:
-        secrets: The secrets of this process.
         port: The port that serves the console.
         allow_changes: Whether requests may change anything.
     """

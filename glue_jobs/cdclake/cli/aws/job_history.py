@@ -23,11 +23,7 @@ class StartedRun(NamedTuple):
 
 
 class GlueJobHistory:
-    """`JobHistory` from Glue's job runs.
-
-    Args:
-        client: Glue client.
-    """
+    """`JobHistory` from Glue's job runs."""
 
     def __init__(self, client: GlueClient) -> None:
         self._client = client

@@ -89,7 +89,6 @@ class Services:
         """Open a registered table and its lake table, for one operation.
 
         Args:
-            name: The table.
             made_by: Author, for the change record.
 
         Raises:
