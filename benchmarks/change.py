@@ -56,7 +56,6 @@ def random_change(first: int, table_rows: int, count: int, seed: int, files: int
         first: First row that may change; all later rows may change too.
         table_rows: Number of rows in the table; they are numbered from 0.
         count: Number of updates, of deletes and of inserts.
-        seed: Random seed.
         files: See `Change`.
     """
     random = np.random.default_rng(seed)

@@ -52,7 +52,6 @@ def run(
 
     Args:
         command: Program and arguments.
-        environment: Environment variables.
         output: File for standard output and standard error.
         timeout_seconds: When to kill the process.
     """

@@ -119,8 +119,6 @@ class SimulatedAws:
     """Answers the requests of boto3 clients.
 
     Args:
-        lake: The tables.
-        request_seconds: Duration of each request.
         throttled_every: Every n-th S3 request is answered with 503 SlowDown.
 
     Attributes:

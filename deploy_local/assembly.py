@@ -82,10 +82,6 @@ class StackToDeploy:
 def stacks_in_order(folder: Path, account: Account) -> list[StackToDeploy]:
     """The stacks of an assembly, each after its dependencies.
 
-    Args:
-        folder: The assembly.
-        account: The target account.
-
     Raises:
         ConfigurationError: The folder is not an assembly, or a file is missing.
     """

@@ -20,11 +20,7 @@ _ERROR_LINES = 3
 
 
 class Deployment:
-    """The deployment on a running emulator.
-
-    Args:
-        emulator: The emulator.
-    """
+    """The deployment on a running emulator."""
 
     function = FUNCTION
 

@@ -42,9 +42,6 @@ class Emulator:
 
     Args:
         endpoint: URL of ministack.
-        account: The account to deploy to.
-        certificate: Certificate of ministack.
-        folder: Folder of the logs.
     """
 
     def __init__(self, endpoint: str, account: Account, certificate: Path, folder: Path) -> None:
@@ -92,7 +89,6 @@ def running_emulator(account: Account, folder: Path) -> Iterator[Emulator]:
     Requests are signed and checked against the caller's policies, as in IAM.
 
     Args:
-        account: The account to deploy to.
         folder: Existing folder for logs and for the files of runs.
 
     Raises:

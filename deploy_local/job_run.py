@@ -62,7 +62,6 @@ class CodeReader:
 
     Args:
         request: The job run.
-        region: Region of the deployment.
     """
 
     def __init__(self, request: Request, region: str) -> None:
@@ -105,7 +104,6 @@ def run(request: Request, region: str, folder: Path) -> tuple[JobRunState, str]:
 
     Args:
         request: The job run.
-        region: Region of the deployment.
         folder: Existing folder for logs and for the files of the run.
 
     Returns:

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 def rebuild(emulator: Emulator, stacks: Sequence[StackToDeploy]) -> str:
     """Delete the pipeline stack, deploy it again, and compare.
 
-    Args:
-        emulator: The emulator with the deployment.
-        stacks: The deployed stacks.
-
     Raises:
         IntegrityError: The storage stack could be deleted, the pipeline stack could not, or data was lost.
         ConfigurationError: The pipeline stack could not be deployed again.

@@ -48,7 +48,6 @@ class Scenario:
     """Plays the roles of DMS, the schedule and an operator.
 
     Args:
-        deployment: The deployment.
         raw_prefix: Prefix of the schema folders in the raw bucket.
         lake_prefix: Prefix of the schema folders in the lake bucket.
     """

@@ -53,7 +53,6 @@ def remove_unsupported(
 
     Args:
         template: The synthesized template; not modified.
-        unsupported: Unsupported types by name.
 
     Returns:
         The template to deploy, and the removed resources.

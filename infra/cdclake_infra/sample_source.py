@@ -54,7 +54,6 @@ class SampleSource(Construct):
         """Allow a security group to connect to the database.
 
         Args:
-            group: The group.
             client: The group's name in the rule's description.
         """
         self.database.connections.allow_from(group, ec2.Port.tcp(MYSQL_PORT), f"MySQL from {client}")

@@ -92,7 +92,6 @@ def diagnose(
     """Diagnose a table. Changes nothing.
 
     Args:
-        raw: The raw bucket.
         state: The table's item. For an unregistered table: the item that registration would create.
         now: The time of the check.
         registered: Whether the table is registered.

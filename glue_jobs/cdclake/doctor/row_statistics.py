@@ -119,7 +119,6 @@ class RowStatistics:
         """Add the next rows of a file.
 
         Args:
-            file: The file.
             raw: The rows as read.
             batch: The same rows, normalized for the lake.
         """
@@ -237,8 +236,6 @@ class RowStatistics:
         """Keep keys.
 
         Args:
-            file: File of the rows.
-            rows: Rows with their keys.
             moved: Positions of the updates that changed the key.
         """
         self._key_count += rows.num_rows

@@ -111,9 +111,7 @@ def read_sample(
 
     Args:
         fs: The raw bucket.
-        files: Files to read.
         settings: How to read them.
-        table: Their table.
         statistics: Collects their rows; of a long file, the first `MAX_ROWS_PER_FILE`.
         progress: Called with the name of each file before it is read.
     """
