@@ -14,7 +14,7 @@ from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
-from cdclake.model.times import display_utc
+from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +128,7 @@ def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decisio
     """Adjust a decision if a run holds the table's lease, or died while it held it."""
     if Attribute.LEASE_HOLDER not in state.item:
         return decision
-    holder, until = state.item[Attribute.LEASE_HOLDER], display_utc(state.item[Attribute.LEASE_EXPIRES_UTC])
+    holder, until = state.item[Attribute.LEASE_HOLDER], display_stored(state.item[Attribute.LEASE_EXPIRES_UTC])
     if state.leased(now):
         reason = f"leased by {holder} until {until}; {decision.reason}"
         return replace(decision, kind=DecisionKind.BUSY, reason=reason) if decision.work else decision
