@@ -64,7 +64,7 @@ def test_rollback_restores_the_same_files_and_the_watermark_and_turns_the_table_
 
 def test_rollback_prints_the_result_and_the_next_steps(cdclake, store):
     result = cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices")
-    assert "Done, as change 4: shop.store is as it was after change 2, with 150 rows." in result.stdout
+    assert "Done, as change 4: shop.store is as it was after change 2; rows: 150." in result.stdout
     assert "To reapply change 3: cdclake reapply shop.store" in result.stdout
     assert "cdclake tables activate shop.store" in result.stdout
     record = store.log.record(4)
@@ -76,7 +76,7 @@ def test_reapply_redoes_one_change_at_a_time_and_leaves_the_table_off(cdclake, s
     before = store.visible()
     assert cdclake("rollback", "shop.store", "--to", "1", "--yes").exit_code == 0
     first = cdclake("reapply", "shop.store", "--yes")
-    assert "shop.store is as it was after change 2, with 150 rows" in first.stdout
+    assert "shop.store is as it was after change 2; rows: 150" in first.stdout
     assert "To reapply change 3: cdclake reapply shop.store" in first.stdout
     second = cdclake("reapply", "shop.store", "--yes")
     assert "Reapply change 3 of shop.store" in second.stdout

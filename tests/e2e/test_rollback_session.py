@@ -182,7 +182,7 @@ def test_counts_and_files_are_right_after_apply_rollback_and_reapply(session: Se
 
     rolled_back = session.at_a_terminal("rollback", TABLE, "--reason", "a look back", answer="y")
     assert rolled_back.returncode == 0, rolled_back.stderr
-    assert f"Done, as change 3: {TABLE} is as it was after change 1, with {ORDERS:,} rows." in rolled_back.stdout
+    assert f"Done, as change 3: {TABLE} is as it was after change 1; rows: {ORDERS:,}." in rolled_back.stdout
     assert session.counts() == before
     assert session.hashes() == files_before
 

@@ -303,7 +303,7 @@ class S3Store:
         if not failed:
             return
         first = failed[0]
-        message = f"S3 did not delete {len(failed)} objects: {first.get('Code')}: {first.get('Message')}"
+        message = f"S3 did not delete objects ({len(failed)}): {first.get('Code')}: {first.get('Message')}"
         if any(error.get("Code") == "AccessDenied" for error in failed):
             remedy = f"Grant s3:DeleteObject and s3:DeleteObjectVersion on arn:aws:s3:::{self.bucket}/*"
             raise ConfigurationError(message, remedy=remedy, bucket=self.bucket, file=first.get("Key"))

@@ -70,7 +70,7 @@ def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, out: Output) -> None
 
 def _show_next_steps(lake_table: RegisteredTable, record: ChangeRecord, out: Output) -> None:
     name, rows = lake_table.state.name, record.books.rows_after
-    out.remark(f"Done, as change {record.change}: {name} is {state_text(record.content_change)}, with {rows:,} rows.")
+    out.remark(f"Done, as change {record.change}: {name} is {state_text(record.content_change)}; rows: {rows:,}.")
     next_change = next_to_reapply(lake_table.log, record.change)
     turned_off = record.kind is ChangeKind.ROLLBACK or not lake_table.state.active
     if turned_off:

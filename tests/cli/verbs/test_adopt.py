@@ -124,7 +124,7 @@ def test_it_asks_and_then_adopts(cdclake, lake):
     assert (refused.exit_code, lake.log.head()) == (1, 0)
     result = cdclake.at_terminal("adopt", "shop.orders", answer="y")
     assert result.exit_code == 0, result.output
-    assert "Done, as change 1: shop.orders is a lake table of 3 rows." in result.stdout
+    assert "Done, as change 1: shop.orders is a lake table. Rows: 3." in result.stdout
     record = lake.log.record(1)
     assert (record.kind, record.books.restored, record.run_id[:7]) == (ChangeKind.ADOPTION, 3, "by-hand")
     assert lake.item()[Attribute.LAST_CHANGE_ID] == "1"

@@ -73,6 +73,7 @@ def test_a_new_table_needs_action_unless_new_tables_are_ignored(cdclake, lake):
 
 def test_a_change_missing_from_the_lake_affects_its_table_only(cdclake, lake):
     lake.record_run(STORE, {"LastChangeId": "9"})
+    assert "unknown" in cdclake("status").stdout
     result = cdclake("status", "--output", "json")
     assert result.exit_code == 6
     assert health(result) == {"shop.store": "broken", "shop.product": "inactive"}

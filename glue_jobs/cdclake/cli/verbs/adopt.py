@@ -118,7 +118,7 @@ def _show(lake_table: RegisteredTable, adoption: Adoption, out: Output) -> None:
 
 def _show_next_steps(lake_table: RegisteredTable, record: ChangeRecord, out: Output) -> None:
     name, rows = lake_table.state.name, record.books.rows_after
-    out.remark(f"Done, as change {record.change}: {name} is a lake table of {rows:,} rows.")
+    out.remark(f"Done, as change {record.change}: {name} is a lake table. Rows: {rows:,}.")
     if lake_table.state.active:
         out.remark("The table is turned on: the next run continues from here.")
     else:

@@ -63,7 +63,7 @@ def clean_up(
         out.json_record(result)
         out.remark(DRY_RUN if plan.count else "There is nothing to delete.")
         return
-    confirm(f"Permanently delete {plan.count:,} objects of {name}?", yes=yes, output=output)
+    confirm(f"Permanently delete these objects of {name} ({plan.count:,})?", yes=yes, output=output)
     with progress(f"Cleaning up {name}"):
         done = lake_table.clean_up(retention)
     if output is OutputFormat.JSON:

@@ -47,7 +47,7 @@ def diff(
         plan = plan_diff(*sides)
         bar.describe("Starting Spark on this machine")
         with local_spark_environment(), local_session("cdclake") as spark:
-            bar.describe(f"Comparing {len(plan.before.files)} files with {len(plan.after.files)}")
+            bar.describe(f"Comparing files: {len(plan.before.files):,} before, {len(plan.after.files):,} after")
             result = report(spark, location, plan, 0 if count else limit)
     show(table, (sides[0].change, sides[1].change), result, output, with_rows=not count)
 

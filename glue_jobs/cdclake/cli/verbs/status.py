@@ -79,9 +79,10 @@ def show(statuses: list[TableStatus], out: Output) -> None:
 
 
 def _record(status: TableStatus) -> dict[str, object]:
-    lag = ""
+    lag = "unknown" if status.lag_files is None else ""
     if status.lag_files and status.lag_seconds is not None:
-        lag = f"{status.lag_files:,} files for {timedelta(seconds=round(status.lag_seconds))}"
+        noun = "file" if status.lag_files == 1 else "files"
+        lag = f"{status.lag_files:,} {noun} for {timedelta(seconds=round(status.lag_seconds))}"
     return {
         "table": status.table,
         "health": status.health.value,

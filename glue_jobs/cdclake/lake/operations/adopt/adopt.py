@@ -116,7 +116,7 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
         message = f"There are no files to adopt in the lake folder of {state.name}"
         remedy = "Check the lake bucket and prefix; the first run creates a table that has no files yet"
         raise ConfigurationError(message, remedy=remedy, folder=prefix)
-    on_progress(f"Inspecting {len(listed)} files")
+    on_progress(f"Inspecting files: {len(listed):,}")
     inspect = partial(inspect_file, source.lake_fs, prefix, partition_key=settings.partition_key)
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
         foreign = list(pool.map(inspect, listed))
