@@ -6,9 +6,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.devkit.replicate.source_database import SourceDatabase
 
 from cdclake.devkit.shop.mariadb import HOW_TO_INSTALL, PrivateMariadb, server_is_installed
+from tests.devkit.replicate.source_database import SourceDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

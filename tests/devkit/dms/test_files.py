@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.lake.table import NAME, Table
 
 from cdclake.devkit.dms.attributes import attributes_for
 from cdclake.devkit.dms.files import (
@@ -31,6 +30,7 @@ from cdclake.devkit.dms.settings import DmsSettings, settings_from
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.storage.keys import UNSENT
 from cdclake.model.table import TableName
+from tests.lake.table import NAME, Table
 
 if TYPE_CHECKING:
     from cdclake.lake.raw.rows import ReadBatch

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from cdclake.devkit.dms.settings import settings_from
 from cdclake.devkit.feed.feed import Feed
@@ -17,6 +16,7 @@ from cdclake.devkit.feed.options import DeleteImage, FeedOptions, OperationShare
 from cdclake.model.position import position
 from cdclake.model.rawfiles import file_order, read_time
 from cdclake.oracle import ChangeRow, Load, history, merge
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

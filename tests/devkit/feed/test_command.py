@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
-from tests.devkit.feed.expectation import check_table
 from typer.testing import CliRunner
 
 from cdclake.adapters.dynamodb import DynamoState
@@ -17,6 +15,8 @@ from cdclake.cli.main import app
 from cdclake.devkit.local import EmbeddedAws, deploy
 from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT
 from cdclake.model.names import STATE_TABLE, Attribute, Sentinel
+from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
+from tests.devkit.feed.expectation import check_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,11 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests import ROOT
-from tests.devkit.feed.installation import Installation
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
+from tests import ROOT
+from tests.devkit.feed.installation import Installation
 
 if TYPE_CHECKING:
     import pytest

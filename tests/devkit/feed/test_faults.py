@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.devkit.feed.combinations import SMALL
-from tests.devkit.feed.expectation import check_table
-from tests.devkit.feed.installation import Installation
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
 from cdclake.commit.log import ChangeLog
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Attribute, RunState, Sentinel
+from tests.devkit.feed.combinations import SMALL
+from tests.devkit.feed.expectation import check_table
+from tests.devkit.feed.installation import Installation
 
 if TYPE_CHECKING:
     from pathlib import Path

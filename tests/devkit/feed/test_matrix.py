@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
-from tests.devkit.feed.expectation import check_history, check_table
-from tests.devkit.feed.installation import Installation
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
 from cdclake.model.names import Attribute, RunState
+from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
+from tests.devkit.feed.expectation import check_history, check_table
+from tests.devkit.feed.installation import Installation
 
 if TYPE_CHECKING:
     from pathlib import Path

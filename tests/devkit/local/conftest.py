@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.devkit.local.workbench import Workbench
 
 from cdclake.devkit.local import EmbeddedAws
+from tests.devkit.local.workbench import Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 import pytest
+
 from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, eventually, zip_of
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, alive, eventually
 
 from cdclake.devkit.local.activity import Activity
 from cdclake.devkit.local.environment import child_environment
 from cdclake.devkit.local.jobs import JobKind, JobRuns, JobRunState, Run, error_message
 from cdclake.errors import JobRunError
+from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, alive, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import ClientError
 from pyarrow import fs
-from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench
 
 from cdclake.devkit.local import EmbeddedAws
 from cdclake.devkit.local.web import RequestGuard
 from cdclake.errors import ConfigurationError
+from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+
 from tests.devkit.local.workbench import alive, eventually
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, SourceDatabase, without
 
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings
 from cdclake.devkit.replicate.connection import connect
 from cdclake.errors import IntegrityError
+from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, SourceDatabase, without
 
 if TYPE_CHECKING:
     from cdclake.devkit.shop.mariadb import PrivateMariadb

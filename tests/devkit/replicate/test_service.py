@@ -14,8 +14,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.devkit.replicate.source_database import WITH_KEYS, SourceDatabase
-from tests.lake.dying_store import Death, DiedError, DyingStore
 
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
@@ -24,6 +22,8 @@ from cdclake.devkit.replicate.connection import ConnectionOptions, connect
 from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
+from tests.devkit.replicate.source_database import WITH_KEYS, SourceDatabase
+from tests.lake.dying_store import Death, DiedError, DyingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from tests.devkit.replicate.source_database import without
 
 from cdclake.devkit.replicate.mysql_types import (
     SourceColumn,
@@ -19,6 +18,7 @@ from cdclake.devkit.replicate.mysql_types import (
 )
 from cdclake.devkit.replicate.source_tables import source_tables
 from cdclake.errors import ConfigurationError, IntegrityError
+from tests.devkit.replicate.source_database import without
 
 if TYPE_CHECKING:
     from tests.devkit.replicate.source_database import SourceDatabase

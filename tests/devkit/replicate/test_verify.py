@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from tests.lake.over_time import TABLE, TableOverTime
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
@@ -15,13 +14,13 @@ from cdclake.cli.source_database import PASSWORD_VARIABLE
 from cdclake.devkit.replicate import compare_parts
 from cdclake.devkit.replicate.verify import TableVerification, verify
 from cdclake.lake.read.as_of import TableLocation
+from tests.lake.over_time import TABLE, TableOverTime
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.devkit.replicate.source_database import SourceDatabase
-
     from cdclake.model.table import TableName
+    from tests.devkit.replicate.source_database import SourceDatabase
 
 COLUMNS = pa.schema([("id", pa.int32()), ("city", pa.string()), ("price", pa.decimal128(10, 2))])
 ITEM = {"PrimaryKey": "id", "PartitionKey": "city"}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pymysql.constants import CLIENT
-from tests.devkit.replicate.source_database import SourceDatabase
 
 from cdclake.devkit.replicate.connection import connect
 from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.devkit.shop.sample_database import DATABASE, sql_files
+from tests.devkit.replicate.source_database import SourceDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ import re
 
 import pyarrow as pa
 import pytest
-from tests import ROOT
 
 from cdclake.devkit.shop.data import PRODUCT, PRODUCTORDER, STORE
+from tests import ROOT
 
 SAMPLE_DB = ROOT / "sample_db"
 SQL = (SAMPLE_DB / "schema.sql").read_text(encoding="utf-8")
