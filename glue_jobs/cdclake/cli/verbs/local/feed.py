@@ -150,7 +150,6 @@ def _write(
         message = f"There is no round {only_round} of {feed_options.rounds}"
         raise ConfigurationError(message, remedy="Use the same --rounds for every round")
     generated = Feed(feed_options)
-    expected.mkdir(parents=True, exist_ok=True)
     with aws_environment(target), progress(f"Generating {feed_options.table}") as bar:
         raw, prefix = _location(destination)
         report = write_feed(generated, raw, prefix, expected, only_round, bar.describe)
