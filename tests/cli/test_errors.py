@@ -20,7 +20,7 @@ def test_an_unreachable_endpoint_is_an_error_with_a_remedy(cdclake):
     result = cdclake("tables", "--endpoint-url", NOWHERE)
     assert result.exit_code == ConfigurationError.exit_code
     assert result.stdout == ""
-    assert "The AWS endpoint does not answer" in result.stderr
+    assert "The AWS endpoint does not respond" in result.stderr
     assert NOWHERE in result.stderr
     assert "cdclake local serve" in result.stderr
     assert "Traceback" not in result.stderr

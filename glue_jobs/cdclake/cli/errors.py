@@ -61,7 +61,7 @@ def explain(error: BaseException) -> CdclakeError | None:
 def _explain_aws(error: BaseException) -> ConfigurationError | None:
     if isinstance(error, (EndpointConnectionError, ConnectTimeoutError)):
         return ConfigurationError(
-            "The AWS endpoint does not answer",
+            "The AWS endpoint does not respond",
             remedy="Correct --endpoint-url or AWS_ENDPOINT_URL, or start the embedded AWS: cdclake local serve",
             endpoint=error.kwargs.get("endpoint_url"),
         )
@@ -81,7 +81,7 @@ def _explain_aws(error: BaseException) -> ConfigurationError | None:
         return ConfigurationError(str(error).rstrip("."), remedy=remedy)
     if isinstance(error, ResponseParserError):
         remedy = "Correct --endpoint-url or AWS_ENDPOINT_URL"
-        return ConfigurationError("The endpoint's answers are not those of AWS", remedy=remedy)
+        return ConfigurationError("The endpoint does not respond like AWS", remedy=remedy)
     if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") in _EXPIRED_CODES:
         return ConfigurationError(
             "The AWS credentials have expired", remedy="Log in again", operation=error.operation_name

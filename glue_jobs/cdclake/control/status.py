@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableState
 
 LATE_AFTER_MINUTES = 180
-"""The Controller runs every hour. A file that waits for three hours was passed over more than once."""
+"""The Controller runs every hour. A file that waits for three hours was skipped more than once."""
 CONCURRENT_READS = 32
 """The number of connections that a client keeps."""
 

@@ -66,9 +66,9 @@ class Attribute:
     DMS_TASK = "DmsTask"
     """ARN of the DMS task that must report the table complete before a full load is applied. Set by the operator."""
     MAX_FILES_PER_RUN = "MaxFilesPerRun"
-    """Most change files in one change. Set by the operator."""
+    """Maximum number of change files in one change. Set by the operator."""
     MAX_BYTES_PER_RUN = "MaxBytesPerRun"
-    """Most bytes of change files in one change; a larger file is applied alone. Set by the operator."""
+    """Maximum bytes of change files in one change; a larger file is applied by itself. Set by the operator."""
 
     DELETE_MODE = "DeleteMode"
     """`hard`: a delete removes the row from the lake table. `soft`: the row stays, and its `Op` is `D`. Set by the

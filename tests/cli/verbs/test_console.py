@@ -24,7 +24,7 @@ SECONDS_TO_END = 20
 
 @contextmanager
 def console(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The command in its own process, and the address that it prints. Its AWS endpoint does not answer."""
+    """The command in its own process, and the address that it prints. Its AWS endpoint does not respond."""
     with closing(listen(0, "a test")) as taken:
         nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -46,7 +46,7 @@ def test_it_prints_its_address_serves_pages_and_ends_at_the_first_signal() -> No
         text = answer.value.read().decode()
         answer.value.close()
         assert answer.value.code == 502
-        assert "The AWS endpoint does not answer" in text
+        assert "The AWS endpoint does not respond" in text
         assert "start the embedded AWS: cdclake local serve" in text
         assert "Read-only" in text
         process.send_signal(signal.SIGINT)

@@ -64,7 +64,7 @@ def doctor(
 ) -> None:
     """Check a table's raw files for problems, and show how to fix them.
 
-    Also infers the DMS settings. Reads listings, the oldest and newest files, and some between, and changes nothing.
+    Also infers the DMS settings. Reads listings, the oldest and newest files and some in between, and changes nothing.
     Works before a table is registered, too. Exit status 6 if there are errors.
 
     Example: cdclake doctor shop.orders --primary-key id

@@ -19,7 +19,7 @@ def reapply(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Redo what a rollback undid, one change at a time, without computing anything.
+    """Redo what a rollback undid, one change at a time, without recomputing it.
 
     Possible until something else changes the table.
 

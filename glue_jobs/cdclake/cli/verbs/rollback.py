@@ -19,7 +19,11 @@ def rollback(
     *,
     to: Annotated[
         int | None,
-        typer.Option(min=0, metavar="CHANGE", help="Change to roll back to; 0: before any. Default: undo the last."),
+        typer.Option(
+            min=0,
+            metavar="CHANGE",
+            help="Change to roll back to; 0 means before the first change. Default: undo the last.",
+        ),
     ] = None,
     reason: ReasonOption = "",
     yes: YesOption = False,

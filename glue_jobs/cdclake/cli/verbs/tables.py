@@ -114,7 +114,7 @@ def set_table(
         ),
     ] = None,
     register: Annotated[
-        bool, typer.Option("--register", help="Register the table first, if its raw files have no folder.")
+        bool, typer.Option("--register", help="Register the table first, if it has no folder of raw files yet.")
     ] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,

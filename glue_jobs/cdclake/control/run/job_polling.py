@@ -124,7 +124,7 @@ def wait_for_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> 
 
 
 def stop_run(jobs: JobRunner, job: str, run_id: str, policy: PollPolicy) -> bool:
-    """Stop a run, and wait a while for its end, whatever the caller's time. False if it may still be running."""
+    """Stop a run and wait a while for its end, regardless of the caller's deadline. False if it may still run."""
     try:
         run = jobs.stop(job, run_id)
         for _, pause in zip(range(MAX_STOP_POLLS), pauses(policy.random)):
