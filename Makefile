@@ -5,7 +5,8 @@ BENCH_VENV := .venv-bench
 DEPLOY_VENV := .venv-deploy
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three processes on two cores: tests often wait for processes that they started.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -25,7 +26,7 @@ sample-db: $(VENV)/.demo-ready ## Run the same with a private MariaDB server as 
 	@$(BIN)/cdclake local sample-db
 
 quick: check ## Lint, check types, and run the tests that start no Spark, AWS or server (under 90 seconds)
-	@$(PYTEST) -q -m "not (spark or aws or slow or browser or database or deployment)"
+	@$(PYTEST) -n 2 -q -m "not (spark or aws or slow or browser or database or deployment)"
 
 test: check ## Run these checks, and also the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
 	@$(PYTEST) -m "not (browser or database or deployment)"
