@@ -8,7 +8,14 @@ import pytest
 
 from cdclake.adapters.memory import MemoryStore
 from cdclake.control.jobs.entry import StoppedError
-from cdclake.control.run.spark_batch import Progress, batch_key, delete_batch, read_progress, run_batch, write_batch
+from cdclake.control.run.spark_batch import (
+    BatchProgress,
+    batch_key,
+    delete_batch,
+    read_progress,
+    run_batch,
+    write_batch,
+)
 from cdclake.control.run.spark_runs import batch_outcome
 from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument
@@ -39,20 +46,22 @@ def fails_for_b(error: Exception):
 
 def test_an_expected_error_is_reported_and_the_next_table_begins(lake: MemoryStore):
     summary = run_batch(lake, KEY, fails_for_b(BadRowError("Op is X")), lambda: False)
-    assert read_progress(lake, KEY) == Progress({PATHS[0]: "", PATHS[1]: "BadRowError: Op is X", PATHS[2]: ""})
+    assert read_progress(lake, KEY) == BatchProgress({PATHS[0]: "", PATHS[1]: "BadRowError: Op is X", PATHS[2]: ""})
     assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
 
 
 def test_a_defect_is_reported_and_the_next_table_begins_if_the_job_can_continue(lake: MemoryStore):
     run_batch(lake, KEY, fails_for_b(ZeroDivisionError("defect")), lambda: True)
-    assert read_progress(lake, KEY) == Progress({PATHS[0]: "", PATHS[1]: "ZeroDivisionError: defect", PATHS[2]: ""})
+    assert read_progress(lake, KEY) == BatchProgress(
+        {PATHS[0]: "", PATHS[1]: "ZeroDivisionError: defect", PATHS[2]: ""}
+    )
 
 
 @pytest.mark.parametrize("error", [MemoryError("the JVM is gone"), StoppedError("stopped")])
 def test_the_progress_of_a_dead_run_names_its_current_table(lake: MemoryStore, error: Exception):
     with pytest.raises(type(error)):
         run_batch(lake, KEY, fails_for_b(error), lambda: False)
-    assert read_progress(lake, KEY) == Progress({PATHS[0]: ""}, at=PATHS[1])
+    assert read_progress(lake, KEY) == BatchProgress({PATHS[0]: ""}, at=PATHS[1])
 
 
 def test_a_missing_batch_is_an_error_and_a_deleted_one_leaves_nothing(lake: MemoryStore):
@@ -74,20 +83,20 @@ def ends(state: JobState, detail: str = "") -> JobRun:
 @pytest.mark.parametrize(
     ("state", "progress", "succeeded", "failed", "not_reached"),
     [
-        (JobState.SUCCEEDED, Progress(dict.fromkeys(PATHS, "")), "abc", "", ""),
-        (JobState.FAILED, Progress({PATHS[0]: "", PATHS[1]: "Bad", PATHS[2]: ""}), "ac", "b", ""),
-        (JobState.FAILED, Progress({PATHS[0]: ""}, at=PATHS[1]), "a", "b", "c"),
-        (JobState.FAILED, Progress({}, at=PATHS[0]), "", "a", "bc"),
+        (JobState.SUCCEEDED, BatchProgress(dict.fromkeys(PATHS, "")), "abc", "", ""),
+        (JobState.FAILED, BatchProgress({PATHS[0]: "", PATHS[1]: "Bad", PATHS[2]: ""}), "ac", "b", ""),
+        (JobState.FAILED, BatchProgress({PATHS[0]: ""}, at=PATHS[1]), "a", "b", "c"),
+        (JobState.FAILED, BatchProgress({}, at=PATHS[0]), "", "a", "bc"),
         (JobState.FAILED, None, "", "abc", ""),
-        (JobState.STOPPED, Progress({PATHS[0]: ""}, at=PATHS[1]), "a", "bc", ""),
-        (JobState.GIVEN_UP, Progress({PATHS[0]: ""}, at=PATHS[1]), "a", "", "bc"),
+        (JobState.STOPPED, BatchProgress({PATHS[0]: ""}, at=PATHS[1]), "a", "bc", ""),
+        (JobState.GIVEN_UP, BatchProgress({PATHS[0]: ""}, at=PATHS[1]), "a", "", "bc"),
         (JobState.GIVEN_UP, None, "", "", "abc"),
-        (JobState.SUCCEEDED, Progress({PATHS[0]: ""}), "a", "bc", ""),
+        (JobState.SUCCEEDED, BatchProgress({PATHS[0]: ""}), "a", "bc", ""),
         (JobState.SUCCEEDED, None, "", "abc", ""),
     ],
 )
 def test_the_end_of_a_run_has_an_outcome_for_each_table(
-    state: JobState, progress: Progress | None, succeeded: str, failed: str, not_reached: str
+    state: JobState, progress: BatchProgress | None, succeeded: str, failed: str, not_reached: str
 ):
     outcome = batch_outcome(JOB_LOAD_INITIAL, ends(state), PATHS, progress)
     named = ["".join(path[-2] for path in paths) for paths in (outcome.succeeded, outcome.failed, outcome.not_reached)]

@@ -32,7 +32,7 @@ Arguments = Mapping[str, str]
 """Arguments of one table's run, by name without dashes."""
 
 
-class Progress(NamedTuple):
+class BatchProgress(NamedTuple):
     """Progress of a run.
 
     Attributes:
@@ -59,13 +59,13 @@ def write_batch(store: ObjectStore, key: str, tables: Sequence[Arguments]) -> No
     store.put(key, json.dumps([dict(one) for one in tables]).encode())
 
 
-def read_progress(store: ObjectStore, key: str) -> Progress | None:
+def read_progress(store: ObjectStore, key: str) -> BatchProgress | None:
     """Read the progress of a batch's run; None if it never began with a table."""
     data = store.get(_progress_key(key))
     if data is None:
         return None
     progress = json.loads(data)
-    return Progress(progress["done"], progress["at"])
+    return BatchProgress(progress["done"], progress["at"])
 
 
 def delete_batch(store: ObjectStore, key: str) -> None:
@@ -97,7 +97,7 @@ def run_batch(
     for arguments in json.loads(data):
         path = table_path(arguments)
         log = logs.bind(__name__, table=str(TableState({Attribute.PATH: path}).name))
-        _write_progress(store, key, Progress(done, at=path))
+        _write_progress(store, key, BatchProgress(done, at=path))
         error = ""
         try:
             summaries.append(load(arguments))
@@ -114,7 +114,7 @@ def run_batch(
         if error:
             summaries.append({"table": path, "error": error})
         done[path] = error
-    _write_progress(store, key, Progress(done))
+    _write_progress(store, key, BatchProgress(done))
     failed = {path: error for path, error in done.items() if error}
     return {"tables": summaries, "error": failures_line(failed, len(done))}
 
@@ -123,5 +123,5 @@ def _progress_key(key: str) -> str:
     return f"{key[: -len('.json')]}-progress.json"
 
 
-def _write_progress(store: ObjectStore, key: str, progress: Progress) -> None:
+def _write_progress(store: ObjectStore, key: str, progress: BatchProgress) -> None:
     store.put(_progress_key(key), json.dumps(progress._asdict()).encode())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cdclake.control.run.job_polling import PollPolicy
-    from cdclake.control.run.spark_batch import Arguments, Progress
+    from cdclake.control.run.spark_batch import Arguments, BatchProgress
     from cdclake.errors import CdclakeError
     from cdclake.ports import JobRun, JobRunner, ObjectStore
 
@@ -113,7 +113,7 @@ class SparkRuns:
         return run
 
 
-def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: Progress | None) -> BatchOutcome:
+def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: BatchProgress | None) -> BatchOutcome:
     """Derive the outcome for each table from a run's end and its progress.
 
     Args:
