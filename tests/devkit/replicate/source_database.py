@@ -20,7 +20,7 @@ from cdclake.oracle import ChangeRow, merge
 
 if TYPE_CHECKING:
     from cdclake.devkit.replicate.connection import ConnectionOptions
-    from cdclake.devkit.replicate.progress import Progress
+    from cdclake.devkit.replicate.progress import ReplicationProgress
     from cdclake.ports import ObjectStore
 
 PARQUET = DmsSettings(data_format=DataFormat.PARQUET, timestamp_column_name="sent", header_columns=("AR_H_CHANGE_SEQ",))
@@ -67,7 +67,7 @@ class SourceDatabase:
             task, self.connection_options, self.raw if raw is None else raw, lambda: datetime.now(timezone.utc)
         )
 
-    def replicate(self, settings: DmsSettings = WITH_KEYS, *, only: tuple[str, ...] = ()) -> Progress:
+    def replicate(self, settings: DmsSettings = WITH_KEYS, *, only: tuple[str, ...] = ()) -> ReplicationProgress:
         """Run the full load if there was none, then replicate all changes up to now."""
         return self.replication(settings, only=only).run(lambda: False, until_now=True)
 

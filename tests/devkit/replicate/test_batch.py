@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from cdclake.devkit.dms.settings import DmsSettings
 from cdclake.devkit.replicate.batch import Batch, CommittedRow, change_sequence, split_by_file
 from cdclake.devkit.replicate.mysql_types import SourceColumn
-from cdclake.devkit.replicate.progress import BinlogPosition, Progress
+from cdclake.devkit.replicate.progress import BinlogPosition, ReplicationProgress
 from cdclake.devkit.replicate.transactions import BinlogRow, Transaction
 from cdclake.model.table import TableName
 
@@ -26,7 +26,7 @@ def transaction(*rows: BinlogRow, at: datetime = NOON, end: int = 100) -> Transa
 
 
 def batch() -> Batch:
-    return Batch(SETTINGS, Progress(BinlogPosition("binlog.000001", 4), sequence=7))
+    return Batch(SETTINGS, ReplicationProgress(BinlogPosition("binlog.000001", 4), sequence=7))
 
 
 def committed(*rows: BinlogRow) -> list[CommittedRow]:

@@ -7,16 +7,16 @@ from datetime import datetime, timezone
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.devkit.replicate.progress import BinlogPosition, Progress, ProgressFile
+from cdclake.devkit.replicate.progress import BinlogPosition, ProgressFile, ReplicationProgress
 from cdclake.errors import IntegrityError
 from cdclake.model.rawfiles import is_data_folder
 
 NOON = datetime(2024, 3, 5, 12, 0, 0, 1000, tzinfo=timezone.utc)
-PROGRESS = Progress(BinlogPosition("binlog.000007", 1234), 42, NOON, NOON, "here")
+PROGRESS = ReplicationProgress(BinlogPosition("binlog.000007", 1234), 42, NOON, NOON, "here")
 
 
-@pytest.mark.parametrize("progress", [PROGRESS, Progress(None)])
-def test_written_progress_is_read_back(progress: Progress):
+@pytest.mark.parametrize("progress", [PROGRESS, ReplicationProgress(None)])
+def test_written_progress_is_read_back(progress: ReplicationProgress):
     store = MemoryStore()
     assert ProgressFile(store, "raw/", "shop").read() is None
     ProgressFile(store, "raw/", "shop").write(progress)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.devkit.dms.settings import DmsSettings
-    from cdclake.devkit.replicate.progress import BinlogPosition, Progress
+    from cdclake.devkit.replicate.progress import BinlogPosition, ReplicationProgress
     from cdclake.devkit.replicate.transactions import BinlogRow, Transaction
     from cdclake.model.table import TableName
 
@@ -49,7 +49,7 @@ class Batch:
         progress: What is written once `rows` are.
     """
 
-    def __init__(self, settings: DmsSettings, progress: Progress) -> None:
+    def __init__(self, settings: DmsSettings, progress: ReplicationProgress) -> None:
         self._interval = timedelta(seconds=settings.cdc_max_batch_interval)
         self._max_bytes = settings.cdc_min_file_size * KILOBYTE
         self._size_bytes = 0

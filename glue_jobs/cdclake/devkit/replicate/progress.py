@@ -34,7 +34,7 @@ class BinlogPosition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Progress:
+class ReplicationProgress:
     """What was written so far.
 
     Attributes:
@@ -72,7 +72,7 @@ class ProgressFile:
         self._store = store
         self.key = f"{raw_prefix}awsdms_stand_in/{task}.json"
 
-    def read(self) -> Progress | None:
+    def read(self) -> ReplicationProgress | None:
         """The saved progress; None if there is none.
 
         Raises:
@@ -86,11 +86,11 @@ class ProgressFile:
             times = {name: datetime.fromisoformat(fields[name]) for name in ("last_commit_utc", "last_file_utc")}
             saved = fields["binlog"]
             position = BinlogPosition(str(saved["file"]), int(saved["offset_bytes"])) if saved else None
-            return Progress(position, int(fields["sequence"]), **times, server=str(fields["server"]))
+            return ReplicationProgress(position, int(fields["sequence"]), **times, server=str(fields["server"]))
         except (ValueError, KeyError, TypeError) as error:
             remedy = "Delete it, and repeat the full load with --anew"
             raise IntegrityError("The saved position cannot be read", remedy=remedy, file=self.key) from error
 
-    def write(self, progress: Progress) -> None:
+    def write(self, progress: ReplicationProgress) -> None:
         """Save the progress, replacing the previous one."""
         self._store.put(self.key, json.dumps(progress.to_json()).encode())

@@ -13,7 +13,7 @@ from cdclake.devkit.dms.settings import KILOBYTE
 from cdclake.devkit.replicate.batch import Batch, split_by_file
 from cdclake.devkit.replicate.binlog import IgnoredStatement, follow
 from cdclake.devkit.replicate.connection import check_binlog_settings, connect, lock_replication, server_id
-from cdclake.devkit.replicate.progress import Progress, ProgressFile
+from cdclake.devkit.replicate.progress import ProgressFile, ReplicationProgress
 from cdclake.devkit.replicate.raw_files import change_file, check_columns, check_settings, full_load_files
 from cdclake.devkit.replicate.snapshot import end_of_binlog, snapshot
 from cdclake.devkit.replicate.transactions import Transaction
@@ -67,7 +67,9 @@ class Replication:
         folder = task.settings.bucket_folder.strip("/")
         self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name or task.schema)
 
-    def run(self, should_stop: Callable[[], bool], *, reload: bool = False, until_now: bool = False) -> Progress:
+    def run(
+        self, should_stop: Callable[[], bool], *, reload: bool = False, until_now: bool = False
+    ) -> ReplicationProgress:
         """Continue from the end of the last run, or begin with the full load.
 
         Args:
@@ -92,7 +94,7 @@ class Replication:
 
     def _run(
         self, server: str, should_stop: Callable[[], bool], end: BinlogPosition | None, *, reload: bool
-    ) -> Progress:
+    ) -> ReplicationProgress:
         progress = None if reload else self._progress.read()
         if progress is not None and progress.server != server:
             message = f"The saved position belongs to another server, {progress.server}"
@@ -107,7 +109,7 @@ class Replication:
             return progress
         return self._follow(progress, progress.binlog, should_stop, end)
 
-    def _full_load(self, server: str, should_stop: Callable[[], bool], *, clear: bool) -> Progress:
+    def _full_load(self, server: str, should_stop: Callable[[], bool], *, clear: bool) -> ReplicationProgress:
         """Write the `LOAD` files of all tables, from one snapshot.
 
         Args:
@@ -127,12 +129,12 @@ class Replication:
                 remedy = "Use another destination, or delete them with --anew"
                 raise ConfigurationError(message, remedy=remedy, file=old[0])
             # Saved first, so that the next run knows that the files in the folders are its own.
-            started = Progress(None, server=server)
+            started = ReplicationProgress(None, server=server)
             self._progress.write(started)
             self._raw.delete(old)
             if not all(self._load(source, table, should_stop) for table in source.tables):
                 return started
-            progress = Progress(source.position, server=server)
+            progress = ReplicationProgress(source.position, server=server)
             self._progress.write(progress)
         return progress
 
@@ -151,8 +153,12 @@ class Replication:
         return [stored.key for stored in self._raw.list(table_folder(self._task.settings, table))]
 
     def _follow(
-        self, progress: Progress, start: BinlogPosition, should_stop: Callable[[], bool], end: BinlogPosition | None
-    ) -> Progress:
+        self,
+        progress: ReplicationProgress,
+        start: BinlogPosition,
+        should_stop: Callable[[], bool],
+        end: BinlogPosition | None,
+    ) -> ReplicationProgress:
         """Write change files from the saved position on, until `should_stop` or `end`."""
         settings = self._task.settings
         times = ChangeFileTimes(self._clock, after=progress.last_file_utc)
@@ -172,7 +178,7 @@ class Replication:
                     break
         return batch.progress
 
-    def _write(self, batch: Batch, times: ChangeFileTimes) -> Progress:
+    def _write(self, batch: Batch, times: ChangeFileTimes) -> ReplicationProgress:
         """Write the files of a batch, then save the progress."""
         settings, progress = self._task.settings, batch.progress
         for table, rows in split_by_file(batch.rows, settings.cdc_min_file_size * KILOBYTE):
