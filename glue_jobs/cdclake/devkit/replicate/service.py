@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cdclake.devkit.dms.settings import DmsSettings
     from cdclake.devkit.replicate.connection import ConnectionOptions
     from cdclake.devkit.replicate.progress import BinlogPosition
-    from cdclake.devkit.replicate.snapshot import Snapshot
+    from cdclake.devkit.replicate.snapshot import SourceSnapshot
     from cdclake.devkit.replicate.source_tables import SourceTable
     from cdclake.model.table import TableName
     from cdclake.ports import Clock, ObjectStore
@@ -138,7 +138,7 @@ class Replication:
             self._progress.write(progress)
         return progress
 
-    def _load(self, source: Snapshot, table: SourceTable, should_stop: Callable[[], bool]) -> bool:
+    def _load(self, source: SourceSnapshot, table: SourceTable, should_stop: Callable[[], bool]) -> bool:
         """Write the `LOAD` files of a table; returns False if it was stopped before the end."""
         with closing(source.rows(table)) as rows:
             batches = takewhile(lambda _: not should_stop(), rows)

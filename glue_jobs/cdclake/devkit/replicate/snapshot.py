@@ -32,7 +32,7 @@ _TABLE_CHANGED = 1412
 _SYNTAX_ERROR = 1064
 
 
-class Snapshot:
+class SourceSnapshot:
     """An open snapshot.
 
     Attributes:
@@ -84,7 +84,7 @@ class Snapshot:
 
 
 @contextmanager
-def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) -> Iterator[Snapshot]:
+def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) -> Iterator[SourceSnapshot]:
     """Open a snapshot of a database's tables for the duration of the `with` block.
 
     Args:
@@ -101,7 +101,7 @@ def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) 
             position = _begin(connection, options)
         except pymysql.MySQLError as error:
             raise source_error(error) from error
-        yield Snapshot(connection, position, source_tables(connection, schema, only))
+        yield SourceSnapshot(connection, position, source_tables(connection, schema, only))
 
 
 def end_of_binlog(connection: pymysql.Connection) -> BinlogPosition:

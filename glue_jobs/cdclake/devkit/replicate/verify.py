@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdclake.devkit.replicate.connection import ConnectionOptions
-    from cdclake.devkit.replicate.snapshot import Snapshot
+    from cdclake.devkit.replicate.snapshot import SourceSnapshot
     from cdclake.devkit.replicate.source_tables import SourceTable
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.model.table import TableName
@@ -91,14 +91,18 @@ def verify(
                 yield _compare_values(source, table, location, lake, report)
 
 
-def _compare_counts(source: Snapshot, table: SourceTable, lake: TableAsOf) -> TableVerification:
+def _compare_counts(source: SourceSnapshot, table: SourceTable, lake: TableAsOf) -> TableVerification:
     ours, theirs = lake.snapshot.rows, source.count(table)
     differences = (f"{ours:,} rows in the lake, {theirs:,} in the source",) if ours != theirs else ()
     return TableVerification(str(table.name), lake.change, ours, theirs, differences)
 
 
 def _compare_values(
-    source: Snapshot, table: SourceTable, location: TableLocation, lake: TableAsOf, report: ProgressCallback | None
+    source: SourceSnapshot,
+    table: SourceTable,
+    location: TableLocation,
+    lake: TableAsOf,
+    report: ProgressCallback | None,
 ) -> TableVerification:
     ours, theirs = lake.snapshot.rows, source.count(table)
     parts = number_of_parts(max(ours, theirs), sum(file.bytes for file in lake.snapshot.files))
