@@ -15,7 +15,7 @@ from cdclake.devkit.dms.attributes import attributes_for
 from cdclake.devkit.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
 from cdclake.devkit.dms.names import change_path, full_load_path, table_folder
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings, settings_from
-from cdclake.doctor.diagnose import RawBucket, Report, diagnose
+from cdclake.doctor.diagnose import Diagnosis, RawBucket, diagnose
 from cdclake.model.table import TableName, TableState
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class RawFolder:
         """The table's settings."""
         return {**attributes_for(self.settings, self.columns, ["id"], (), self._added()), **more}
 
-    def diagnose(self, item: dict[str, str] | None = None, **more: Any) -> Report:
+    def diagnose(self, item: dict[str, str] | None = None, **more: Any) -> Diagnosis:
         """Run the doctor a day later."""
         state = TableState.new("raw", "shop/", "orders/")
         state = state.with_attributes(**(self.attributes() if item is None else item))

@@ -53,7 +53,7 @@ class RawBucket(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class Diagnosis:
     """The diagnosis of a table.
 
     Attributes:
@@ -88,7 +88,7 @@ def diagnose(
     registered: bool = True,
     max_files: int = DEFAULT_MAX_FILES,
     progress: Callable[[str], None] = lambda _: None,
-) -> Report:
+) -> Diagnosis:
     """Diagnose a table. Changes nothing.
 
     Args:
@@ -118,7 +118,7 @@ def diagnose(
     unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
     evidence = Evidence(state, settings, listing, facts, statistics, guess, raw.versioned, now, unread, raw.task)
     findings = [*check_files(evidence), *check_keys(evidence), *check_order(evidence), *check_columns(evidence)]
-    return Report(
+    return Diagnosis(
         table=str(state.name),
         registered=registered,
         files=len(listing.loads) + listing.change_count,

@@ -18,7 +18,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from cdclake.doctor.diagnose import RawBucket, Report
+    from cdclake.doctor.diagnose import Diagnosis, RawBucket
     from cdclake.doctor.findings import Finding
     from cdclake.model.table import TableState
 
@@ -124,7 +124,7 @@ def _task(target: Target, task: str) -> dict[str, Any] | None:
         return None
 
 
-def show(report: Report, output: OutputFormat) -> None:
+def show(report: Diagnosis, output: OutputFormat) -> None:
     """Print a report: settings and findings, or one JSON object."""
     out = output_for(output)
     inferred = [setting.to_json() for setting in report.inferred]
