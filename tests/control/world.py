@@ -13,7 +13,7 @@ from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.planned_table import Action
-from cdclake.control.run.process_table import BatchReport, Ports, Report, process_table, process_tables
+from cdclake.control.run.process_table import BatchReport, Ports, TableReport, process_table, process_tables
 from cdclake.control.run.spark_batch import run_batch
 from cdclake.model.change import ChangeKind
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, mark_applied, pending_changes
@@ -176,7 +176,7 @@ class World:
     def log(self, path: str = ORDERS) -> ChangeLog:
         return ChangeLog(self.lake, LakeLayout(LAKE, LAKE_PREFIX, self.state(path).name))
 
-    def process(self, path: str = ORDERS, run_id: str = "run-1") -> Report:
+    def process(self, path: str = ORDERS, run_id: str = "run-1") -> TableReport:
         return process_table(path, LAKE, LAKE_PREFIX, run_id, self.ports)
 
     def process_all(self, *paths: str, run_id: str = "run-1", **more: float) -> BatchReport:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.commit.clean_up import CleanUpPlan
-    from cdclake.control.run.process_table import Report
+    from cdclake.control.run.process_table import TableReport
     from cdclake.lake.operations.direct.apply import DirectResult
     from cdclake.model.change import ChangeRecord
     from cdclake.ports import ObjectStore
@@ -105,7 +105,7 @@ class Runner:
         run = self._table_run(self._spec.item, self._spec.fencing_token, self._spec.run_id)
         return load_incremental(run, SPARK, last_file, new_file)
 
-    def process_table(self) -> Report:
+    def process_table(self) -> TableReport:
         """The job ProcessTable. The jobs that it starts run in this process."""
         ports = control.Ports(
             states=self._ports.states,

@@ -31,7 +31,7 @@ from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cdclake.control.run.process_table import Report
+    from cdclake.control.run.process_table import TableReport
     from cdclake.model.catalog import CatalogEntry
     from cdclake.ports import Catalog
     from tests.control.world import World
@@ -64,7 +64,7 @@ def orders(world: World) -> World:
     return world
 
 
-def run(world: World, catalog: Catalog | None) -> Report:
+def run(world: World, catalog: Catalog | None) -> TableReport:
     return process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", replace(world.ports, catalog=catalog))
 
 

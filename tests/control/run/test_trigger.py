@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from datetime import datetime
 
-    from cdclake.control.run.process_table import Report
+    from cdclake.control.run.process_table import TableReport
     from cdclake.ports import JobRun
     from tests.control.world import World
 
@@ -146,7 +146,7 @@ def test_no_trigger_is_lost_when_events_and_runs_race(world: World, attempt: int
     The clock stands still, so nothing goes stale, and a trigger that is lost stays lost.
     """
     world.register()
-    runs: list[Future[Report]] = []
+    runs: list[Future[TableReport]] = []
 
     def start(job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         if job != JOB_PROCESS_TABLE:

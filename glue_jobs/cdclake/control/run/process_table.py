@@ -16,7 +16,7 @@ from cdclake.control.jobs.entry import StoppedError, failures_line
 from cdclake.control.run.job_polling import PollPolicy
 from cdclake.control.run.lease import Lease
 from cdclake.control.run.spark_runs import SparkRuns, run_error
-from cdclake.control.run.table_run import Ports, Report, TableWork, read_state
+from cdclake.control.run.table_work import Ports, TableReport, TableWork, read_state
 from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import LeaseHeldError, LeaseLostError
 from cdclake.model.layout import LakeLayout
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from cdclake.control.run.spark_runs import BatchOutcome
 
-__all__ = ["Ports", "Report", "process_table", "process_tables"]
+__all__ = ["Ports", "TableReport", "process_table", "process_tables"]
 
 log = logs.bind(__name__)
 
@@ -46,7 +46,7 @@ class BatchReport:
     """What a run did, by table."""
 
     run_id: str
-    tables: tuple[Report, ...]
+    tables: tuple[TableReport, ...]
 
     def to_json(self) -> dict[str, object]:
         """JSON data; `error` is one line that names the failed tables, or empty."""
@@ -65,7 +65,7 @@ def process_table(
     run_id: str,
     ports: Ports,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-) -> Report:
+) -> TableReport:
     """Bring one lake table up to date; see `process_tables`.
 
     Raises:
@@ -132,9 +132,9 @@ class _Run:
     def _open(self) -> list[TableWork]:
         return [table for table in self._tables if table.open]
 
-    def _begin(self, path: str) -> Report:
+    def _begin(self, path: str) -> TableReport:
         """Take a table's lease, unless the table must be skipped."""
-        report = Report(path, self._run_id)
+        report = TableReport(path, self._run_id)
         try:
             state = read_state(self._ports.states, path)
             report.table = str(state.name)

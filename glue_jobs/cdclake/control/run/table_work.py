@@ -91,7 +91,7 @@ class Round:
 
 
 @dataclass
-class Report:
+class TableReport:
     """What a run did for one table.
 
     Attributes:
@@ -165,7 +165,7 @@ class TableWork:
     """
 
     def __init__(
-        self, path: str, lease: Lease, layout: LakeLayout, ports: Ports, report: Report, renew_leases: KeepAlive
+        self, path: str, lease: Lease, layout: LakeLayout, ports: Ports, report: TableReport, renew_leases: KeepAlive
     ) -> None:
         self.path = path
         self.lease = lease
