@@ -6,9 +6,9 @@ import json
 import pytest
 from rich.console import Console
 
-from cdclake.cli.output import Column, JsonOutput, OutputFormat, TextOutput, output_for, progress
+from cdclake.cli.output import JsonOutput, OutputColumn, OutputFormat, TextOutput, output_for, progress
 
-COLUMNS = (Column("name", "Name"), Column("rows", "Rows", number=True), Column("ok", "Good"))
+COLUMNS = (OutputColumn("name", "Name"), OutputColumn("rows", "Rows", number=True), OutputColumn("ok", "Good"))
 RECORDS: list[dict[str, object]] = [
     {"name": "shop.[bold]store[/bold] é", "rows": 1345, "ok": True, "more": [1]},
     {"name": "b", "rows": None},
@@ -32,7 +32,9 @@ def test_names_are_never_read_as_markup(capsys):
 
 
 def test_titles_and_column_names_are_never_read_as_markup(capsys):
-    TextOutput().records("History of a[red]b", [Column("0", "price [eur]"), Column("1", "[/x]")], [{"0": 1, "1": 2}])
+    TextOutput().records(
+        "History of a[red]b", [OutputColumn("0", "price [eur]"), OutputColumn("1", "[/x]")], [{"0": 1, "1": 2}]
+    )
     out = capsys.readouterr().out
     assert "History of a[red]b" in out
     assert "price [eur]" in out
@@ -44,7 +46,7 @@ def test_control_characters_from_the_source_are_escaped(width):
     sent = "\x1b]0;title\x07\x9b2J\r\x7f"
     written = io.StringIO()
     output = TextOutput(Console(file=written, width=width, force_terminal=True, color_system=None))
-    output.records(sent, [Column("a", sent), Column("b", "B")], [{"a": sent, "b": sent}])
+    output.records(sent, [OutputColumn("a", sent), OutputColumn("b", "B")], [{"a": sent, "b": sent}])
     output.remark(sent)
     output.verbatim(sent)
     shown = written.getvalue()
@@ -61,7 +63,7 @@ def test_piped_text_has_no_colors_and_keeps_long_values_on_one_line(capsys):
 
 
 def test_records_become_paragraphs_where_a_table_would_break_numbers():
-    columns = (*COLUMNS, Column("bytes", "Bytes\nadded", number=True))
+    columns = (*COLUMNS, OutputColumn("bytes", "Bytes\nadded", number=True))
     records = [{"name": "store", "rows": 1345, "bytes": 123_456_789}]
     for width, shown in ((40, "store  1,345"), (20, "Name store, Rows")):
         written = io.StringIO()

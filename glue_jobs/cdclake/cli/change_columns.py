@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.cli.output import Column
+from cdclake.cli.output import OutputColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LIST_COLUMNS = (
-    Column("change", "Change", number=True),
-    Column("created_utc", "Time", time=True),
-    Column("what", "Kind"),
-    Column("raw_files", "Raw\nfiles", number=True),
-    Column("rows_read", "Rows\nread", number=True),
-    Column("inserted", "Inserted", number=True),
-    Column("updated", "Updated", number=True),
-    Column("deleted", "Deleted", number=True),
-    Column("rows", "Rows\nafter", number=True),
-    Column("files_added", "Files\nadded", number=True),
-    Column("files_retired", "Files\nretired", number=True),
-    Column("files_restored", "Files\nrestored", number=True),
-    Column("bytes_added", "Bytes\nadded", number=True),
-    Column("seconds", "Secs", number=True),
-    Column("note", "Note"),
+    OutputColumn("change", "Change", number=True),
+    OutputColumn("created_utc", "Time", time=True),
+    OutputColumn("what", "Kind"),
+    OutputColumn("raw_files", "Raw\nfiles", number=True),
+    OutputColumn("rows_read", "Rows\nread", number=True),
+    OutputColumn("inserted", "Inserted", number=True),
+    OutputColumn("updated", "Updated", number=True),
+    OutputColumn("deleted", "Deleted", number=True),
+    OutputColumn("rows", "Rows\nafter", number=True),
+    OutputColumn("files_added", "Files\nadded", number=True),
+    OutputColumn("files_retired", "Files\nretired", number=True),
+    OutputColumn("files_restored", "Files\nrestored", number=True),
+    OutputColumn("bytes_added", "Bytes\nadded", number=True),
+    OutputColumn("seconds", "Secs", number=True),
+    OutputColumn("note", "Note"),
 )
 """Columns of `cdclake.commit.describe.entry_fields`. The note is last."""
 
 STEP_COLUMNS = (
-    Column("rows", "Rows", number=True),
-    Column("inserted", "Inserted", number=True),
-    Column("updated", "Updated", number=True),
-    Column("deleted", "Deleted", number=True),
-    Column("files", "Files\nrewritten", number=True),
-    Column("seconds", "Secs", number=True),
+    OutputColumn("rows", "Rows", number=True),
+    OutputColumn("inserted", "Inserted", number=True),
+    OutputColumn("updated", "Updated", number=True),
+    OutputColumn("deleted", "Deleted", number=True),
+    OutputColumn("files", "Files\nrewritten", number=True),
+    OutputColumn("seconds", "Secs", number=True),
 )
 """Columns of `step_record`."""
 

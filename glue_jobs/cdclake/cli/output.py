@@ -47,7 +47,7 @@ OutputOption = Annotated[
 
 
 @dataclass(frozen=True)
-class Column:
+class OutputColumn:
     """A column of a printed table.
 
     Attributes:
@@ -82,14 +82,14 @@ def printable(text: str) -> str:
 
 
 def exact_text(value: Any) -> str:  # noqa: ANN401 - any value of a lake table
-    """The text of a lake table's value, without the rounding and grouping of `Column`."""
+    """The text of a lake table's value, without the rounding and grouping of `OutputColumn`."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 class Output(Protocol):
     """Prints the results of a command."""
 
-    def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
+    def records(self, title: str, columns: Sequence[OutputColumn], records: Sequence[Record]) -> None:
         """Print records. A table shows the given columns; JSON contains everything."""
         ...
 
@@ -118,7 +118,7 @@ class TextOutput:
         if not self._console.is_terminal:
             self._console = Console(highlight=False, width=_PIPED_WIDTH)
 
-    def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
+    def records(self, title: str, columns: Sequence[OutputColumn], records: Sequence[Record]) -> None:
         """See `Output.records`."""
         heading = Text(printable(title), style="table.title")
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -139,7 +139,7 @@ class TextOutput:
         else:  # the table would break numbers and names
             self._paragraphs(title, columns, records)
 
-    def _paragraphs(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:
+    def _paragraphs(self, title: str, columns: Sequence[OutputColumn], records: Sequence[Record]) -> None:
         self._console.print(printable(title), style="italic", markup=False)
         for record in records:
             cells = [(column.header.replace("\n", " "), column.text(record)) for column in columns]
@@ -162,7 +162,7 @@ class TextOutput:
 class JsonOutput:
     """Prints one JSON object per line."""
 
-    def records(self, title: str, columns: Sequence[Column], records: Sequence[Record]) -> None:  # noqa: ARG002
+    def records(self, title: str, columns: Sequence[OutputColumn], records: Sequence[Record]) -> None:  # noqa: ARG002
         """See `Output.records`."""
         for record in records:
             self.json_record(record)

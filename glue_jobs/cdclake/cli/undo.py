@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake.cli.change_columns import LIST_COLUMNS
 from cdclake.cli.confirm import DRY_RUN, author, confirm, warn_of_catalog_error
-from cdclake.cli.output import Column, OutputFormat, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, output_for, progress
 from cdclake.commit.ancestry import next_to_reapply
 from cdclake.commit.describe import action_text, change_fields, state_text, undo_facts, undone_records
 from cdclake.model.change import ChangeKind
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
 
 _MOST_LISTED = 30
-_COLUMNS = (Column("what", ""), Column("now", "Now"), Column("then", "Then"))
+_COLUMNS = (OutputColumn("what", ""), OutputColumn("now", "Now"), OutputColumn("then", "Then"))
 
 
 def carry_out(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.model.times import display_stored
 
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
 
 _MOST_FILES = 20
-_FACTS = (Column("fact", ""), Column("value", "Value"))
-_COLUMNS = (Column("name", "Column"), Column("type", "Type"), Column("role", "Role"))
-_FILES = (Column("path", "File"), Column("rows", "Rows", number=True), Column("bytes", "Bytes", number=True))
+_FACTS = (OutputColumn("fact", ""), OutputColumn("value", "Value"))
+_COLUMNS = (OutputColumn("name", "OutputColumn"), OutputColumn("type", "Type"), OutputColumn("role", "Role"))
+_FILES = (
+    OutputColumn("path", "File"),
+    OutputColumn("rows", "Rows", number=True),
+    OutputColumn("bytes", "Bytes", number=True),
+)
 
 
 @with_target

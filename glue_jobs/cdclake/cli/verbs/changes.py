@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from cdclake.cli.change_columns import LIST_COLUMNS
 from cdclake.cli.options import TableArgument, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.commit.describe import effect_text, entry_fields, state_text
 from cdclake.errors import ConfigurationError
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _DEFAULT_LAST = 30
 _LIST = "list"
 
-_PAIR = (Column("name", ""), Column("value", ""))
-_COUNTS = (Column("name", ""), Column("value", "", number=True))
+_PAIR = (OutputColumn("name", ""), OutputColumn("value", ""))
+_COUNTS = (OutputColumn("name", ""), OutputColumn("value", "", number=True))
 
 
 class _ListByDefault(TyperGroup):
@@ -145,7 +145,7 @@ def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained:
         ("Data files restored", record.restored),
     ):
         if names:
-            out.records("", (Column("name", f"{header} ({len(names):,})"),), [{"name": name} for name in names])
+            out.records("", (OutputColumn("name", f"{header} ({len(names):,})"),), [{"name": name} for name in names])
 
 
 def _facts(

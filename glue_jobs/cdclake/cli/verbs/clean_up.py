@@ -9,11 +9,11 @@ import typer
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.model.table import MAX_RETENTION_DAYS
 
-_COLUMNS = (Column("kind", "Kind"), Column("objects", "Objects", number=True))
+_COLUMNS = (OutputColumn("kind", "Kind"), OutputColumn("objects", "Objects", number=True))
 _KINDS = {
     "data_files": "Retired data files",
     "snapshots": "Snapshots",

@@ -10,7 +10,7 @@ import typer
 
 from cdclake.cli.change_columns import STEP_COLUMNS, step_record
 from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.errors import CdclakeError, IntegrityError
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _DEFAULT_ORDERS = 300_000
 _MIN_ORDERS = 1_000
 
-_STEP_COLUMNS = (Column("table", "Table"), *STEP_COLUMNS, Column("equal", "Equal"))
+_STEP_COLUMNS = (OutputColumn("table", "Table"), *STEP_COLUMNS, OutputColumn("equal", "Equal"))
 _COMPARISON_COLUMNS = (
-    Column("table", "Table"),
-    Column("side", "Side"),
-    Column("rows", "Rows", number=True),
-    Column("checksum", "Checksum"),
-    Column("equal", "Equal"),
+    OutputColumn("table", "Table"),
+    OutputColumn("side", "Side"),
+    OutputColumn("rows", "Rows", number=True),
+    OutputColumn("checksum", "Checksum"),
+    OutputColumn("equal", "Equal"),
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.cli.options import TableArgument, change_or_time, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, exact_text, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, exact_text, output_for, progress
 from cdclake.cli.target import Target
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def show(table: str, changes: tuple[int, int], result: DiffReport, output: Outpu
     counts = ", ".join(f"{count:,} {kind}" for kind, count in result.counts.items())
     out.remark(f"{table} from change {changes[0]} to change {changes[1]}: {counts}")
     if with_rows and result.rows:
-        columns = [Column(str(i), name) for i, name in enumerate(result.columns)]
+        columns = [OutputColumn(str(i), name) for i, name in enumerate(result.columns)]
         out.records("", columns, [{str(i): exact_text(value) for i, value in enumerate(row)} for row in result.rows])
         left_out = result.inserted + 2 * result.updated + result.deleted - len(result.rows)
         if left_out:

@@ -10,7 +10,7 @@ import typer
 
 from cdclake.cli.errors import print_error
 from cdclake.cli.options import TableArgument, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.settings import parse_settings, read_settings
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, ConfigurationError
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 _DEFAULT_FILES = 30
 _SETTINGS = (
-    Column("setting", "DMS setting"),
-    Column("value", "Value"),
-    Column("certainty", "Certainty"),
-    Column("told_by", "Evidence"),
+    OutputColumn("setting", "DMS setting"),
+    OutputColumn("value", "Value"),
+    OutputColumn("certainty", "Certainty"),
+    OutputColumn("told_by", "Evidence"),
 )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from cdclake.cli.confirm import DRY_RUN, author, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, KeyOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.errors import ConfigurationError
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.erase.erase import Erasure, ErasureCounts, ErasureResult
 
 _COLUMNS = (
-    Column("location", "Location"),
-    Column("rows", "Rows", number=True),
-    Column("files", "Files", number=True),
-    Column("effect", "Effect on the files"),
+    OutputColumn("location", "Location"),
+    OutputColumn("rows", "Rows", number=True),
+    OutputColumn("files", "Files", number=True),
+    OutputColumn("effect", "Effect on the files"),
 )
 _LOCATIONS = (
     ("Table", "rows", "files", "rewritten"),

@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 
 from cdclake.cli.options import TableArgument, change_or_time, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 
 _COLUMNS = (
-    Column("table", "Table"),
-    Column("change", "Change"),
-    Column("committed_utc", "Committed", time=True),
-    Column("files", "Files", number=True),
-    Column("rows", "Rows", number=True),
-    Column("bytes", "Bytes", number=True),
-    Column("to", "To"),
+    OutputColumn("table", "Table"),
+    OutputColumn("change", "Change"),
+    OutputColumn("committed_utc", "Committed", time=True),
+    OutputColumn("files", "Files", number=True),
+    OutputColumn("rows", "Rows", number=True),
+    OutputColumn("bytes", "Bytes", number=True),
+    OutputColumn("to", "To"),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdclake.cli.options import KeyOption, TableArgument, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, exact_text, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, exact_text, output_for, progress
 from cdclake.cli.target import Target
 
 
@@ -32,7 +32,7 @@ def history(
     if output is OutputFormat.JSON:
         out.records("History", (), versions.rows)
         return
-    columns = [Column(str(i), name) for i, name in enumerate(versions.columns)]
+    columns = [OutputColumn(str(i), name) for i, name in enumerate(versions.columns)]
     records = [{str(i): exact_text(row[name]) for i, name in enumerate(versions.columns)} for row in versions.rows]
     out.records(f"History of {table}", columns, records)
     if not versions.rows:

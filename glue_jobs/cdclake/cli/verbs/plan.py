@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from cdclake.cli.options import TablesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, RetryableError
 
 _COLUMNS = (
-    Column("table", "Table"),
-    Column("action", "Action"),
-    Column("kind", "Work"),
-    Column("files", "Raw files", number=True),
-    Column("bytes", "Bytes", number=True),
-    Column("reason", "Reason"),
-    Column("to_do", "Action needed"),
+    OutputColumn("table", "Table"),
+    OutputColumn("action", "Action"),
+    OutputColumn("kind", "Work"),
+    OutputColumn("files", "Raw files", number=True),
+    OutputColumn("bytes", "Bytes", number=True),
+    OutputColumn("reason", "Reason"),
+    OutputColumn("to_do", "Action needed"),
 )
 
 

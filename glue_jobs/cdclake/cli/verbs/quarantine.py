@@ -9,7 +9,7 @@ import typer
 
 from cdclake.cli.confirm import DRY_RUN, author, confirm, open_table, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 _DEFAULT_LIMIT = 50
 _FILE_COLUMNS = (
-    Column("table", "Table"),
-    Column("change", "Change", number=True),
-    Column("time", "Time", time=True),
-    Column("raw_file", "Raw file"),
-    Column("rows", "Rows", number=True),
-    Column("reason", "Most common reason"),
+    OutputColumn("table", "Table"),
+    OutputColumn("change", "Change", number=True),
+    OutputColumn("time", "Time", time=True),
+    OutputColumn("raw_file", "Raw file"),
+    OutputColumn("rows", "Rows", number=True),
+    OutputColumn("reason", "Most common reason"),
 )
 _ROW_COLUMNS = (
-    Column("change", "Change", number=True),
-    Column("file", "Raw file"),
-    Column("row", "Row", number=True),
-    Column("reason", "Reason"),
-    Column("content", "Content"),
+    OutputColumn("change", "Change", number=True),
+    OutputColumn("file", "Raw file"),
+    OutputColumn("row", "Row", number=True),
+    OutputColumn("reason", "Reason"),
+    OutputColumn("content", "Content"),
 )
 _NONE = "There are no quarantined rows."
 

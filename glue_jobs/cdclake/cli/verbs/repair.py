@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 
 if TYPE_CHECKING:
     from cdclake.commit.table_files import Differences
     from cdclake.model.layout import LakeLayout
 
-_COLUMNS = (Column("file", "File"), Column("finding", "Finding"), Column("repair", "Repair"))
+_COLUMNS = (OutputColumn("file", "File"), OutputColumn("finding", "Finding"), OutputColumn("repair", "Repair"))
 
 
 @with_target

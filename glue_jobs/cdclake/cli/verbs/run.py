@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.cli.change_columns import STEP_COLUMNS, step_record
 from cdclake.cli.options import TablesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.model.table import TableName
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from cdclake.cli.pipeline import PipelineOutcome, TableOutcome
     from cdclake.commit.report import ChangeSummary
 
-_COLUMNS = (Column("table", "Table"), Column("what", "Outcome"), *STEP_COLUMNS)
+_COLUMNS = (OutputColumn("table", "Table"), OutputColumn("what", "Outcome"), *STEP_COLUMNS)
 _PHASES = ("list", "read", "route", "load", "rewrite", "commit", "publish")
 _COST_COLUMNS = (
-    Column("table", "Table"),
-    Column("change", "Change", number=True),
-    *(Column(phase, phase.capitalize(), number=True) for phase in _PHASES),
-    Column("mb_read", "MB\nread", number=True),
-    Column("mb_added", "MB\nwritten", number=True),
+    OutputColumn("table", "Table"),
+    OutputColumn("change", "Change", number=True),
+    *(OutputColumn(phase, phase.capitalize(), number=True) for phase in _PHASES),
+    OutputColumn("mb_read", "MB\nread", number=True),
+    OutputColumn("mb_added", "MB\nwritten", number=True),
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.cli.options import LateAfterOption, TablesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES, Health
 from cdclake.errors import AttentionError
@@ -24,11 +24,11 @@ MOST_ROWS = 200
 """Longer tables are slow to lay out and hard to read. Tables that need action come first."""
 
 _COLUMNS = (
-    Column("table", "Table"),
-    Column("health", "Health"),
-    Column("lag", "Lag"),
-    Column("change", "Last change"),
-    Column("run", "Last run"),
+    OutputColumn("table", "Table"),
+    OutputColumn("health", "Health"),
+    OutputColumn("lag", "Lag"),
+    OutputColumn("change", "Last change"),
+    OutputColumn("run", "Last run"),
 )
 
 

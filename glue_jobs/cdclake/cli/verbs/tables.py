@@ -9,7 +9,7 @@ import typer
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.settings import SETTABLE, parse_settings, read_settings
 from cdclake.cli.target import Target
 from cdclake.control.admin.settings import change_settings
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _COLUMNS = (
-    Column("table", "Table"),
-    Column("active", "Active"),
-    Column("primary_key", "Primary key"),
-    Column("partition_key", "Partition key"),
-    Column("last_full_load", "Full load", time=True),
-    Column("last_incremental_file", "Last change file"),
-    Column("last_change", "Change"),
-    Column("last_run", "Last run"),
+    OutputColumn("table", "Table"),
+    OutputColumn("active", "Active"),
+    OutputColumn("primary_key", "Primary key"),
+    OutputColumn("partition_key", "Partition key"),
+    OutputColumn("last_full_load", "Full load", time=True),
+    OutputColumn("last_incremental_file", "Last change file"),
+    OutputColumn("last_change", "Change"),
+    OutputColumn("last_run", "Last run"),
 )
 
-_PAIR = (Column("name", ""), Column("value", ""))
+_PAIR = (OutputColumn("name", ""), OutputColumn("value", ""))
 
 
 @app.callback(invoke_without_command=True)
@@ -90,7 +90,7 @@ def show_table(table: TableArgument, *, output: OutputOption = OutputFormat.TABL
         _PAIR,
         [{"name": name.replace("_", " "), "value": _text(value)} for name, value in facts.items()],
     )
-    out.records("Columns", (Column("name", "Column"), Column("type", "Type")), columns)
+    out.records("Columns", (OutputColumn("name", "OutputColumn"), OutputColumn("type", "Type")), columns)
 
 
 @app.command("set")

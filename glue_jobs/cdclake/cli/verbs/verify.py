@@ -9,7 +9,7 @@ import typer
 
 from cdclake.cli import source_database
 from cdclake.cli.options import with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.table import TableName
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from cdclake.lake.read.as_of import TableLocation
 
 _COLUMNS = (
-    Column("table", "Table"),
-    Column("change", "Change", number=True),
-    Column("lake_rows", "Rows in\nthe lake", number=True),
-    Column("source_rows", "Rows in\nthe source", number=True),
-    Column("equal", "Equal"),
-    Column("difference", "First difference"),
+    OutputColumn("table", "Table"),
+    OutputColumn("change", "Change", number=True),
+    OutputColumn("lake_rows", "Rows in\nthe lake", number=True),
+    OutputColumn("source_rows", "Rows in\nthe source", number=True),
+    OutputColumn("equal", "Equal"),
+    OutputColumn("difference", "First difference"),
 )
 
 

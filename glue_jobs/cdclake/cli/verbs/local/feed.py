@@ -12,7 +12,7 @@ import typer
 
 from cdclake.cli.json_file import json_object
 from cdclake.cli.options import with_target
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.devkit.dms.settings import DmsSettings, settings_from
 from cdclake.devkit.feed.options import DEFAULT_COLUMNS, DeleteImage, Fault, FeedOptions, OperationShares
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 _COLUMNS = (
-    Column("table", "Table"),
-    Column("files", "Raw files", number=True),
-    Column("rows", "Rows", number=True),
-    Column("bytes", "Bytes", number=True),
-    Column("expected_rows", "Rows expected", number=True),
-    Column("expected_versions", "Versions expected", number=True),
-    Column("faults", "Faults", number=True),
-    Column("expected", "Expectation in"),
+    OutputColumn("table", "Table"),
+    OutputColumn("files", "Raw files", number=True),
+    OutputColumn("rows", "Rows", number=True),
+    OutputColumn("bytes", "Bytes", number=True),
+    OutputColumn("expected_rows", "Rows expected", number=True),
+    OutputColumn("expected_versions", "Versions expected", number=True),
+    OutputColumn("faults", "Faults", number=True),
+    OutputColumn("expected", "Expectation in"),
 )
 _ROWS, _OPERATIONS, _FILES, _FAULTS = "Rows", "Changes", "Files", "Disorder and faults"
 

@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 
-_COLUMNS = (Column("folder", "Folder"), Column("files", "Files", number=True), Column("bytes", "Bytes", number=True))
+_COLUMNS = (
+    OutputColumn("folder", "Folder"),
+    OutputColumn("files", "Files", number=True),
+    OutputColumn("bytes", "Bytes", number=True),
+)
 
 
 def sample(

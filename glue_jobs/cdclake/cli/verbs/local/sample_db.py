@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
-from cdclake.cli.output import Column, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.source_database import PASSWORD_VARIABLE
 from cdclake.errors import CdclakeError, IntegrityError
 
@@ -26,13 +26,13 @@ _LOAD_FILE_KILOBYTES = 1_000
 _MAIN = "from cdclake.cli.main import main; main()"
 
 _COLUMNS = (
-    Column("step", "Step"),
-    Column("table", "Table"),
-    Column("changes", "Changes", number=True),
-    Column("rows_read", "Change\nrows", number=True),
-    Column("rows", "Rows in\nthe lake", number=True),
-    Column("source_rows", "Rows in the\ndatabase", number=True),
-    Column("equal", "Equal"),
+    OutputColumn("step", "Step"),
+    OutputColumn("table", "Table"),
+    OutputColumn("changes", "Changes", number=True),
+    OutputColumn("rows_read", "Change\nrows", number=True),
+    OutputColumn("rows", "Rows in\nthe lake", number=True),
+    OutputColumn("source_rows", "Rows in the\ndatabase", number=True),
+    OutputColumn("equal", "Equal"),
 )
 
 
