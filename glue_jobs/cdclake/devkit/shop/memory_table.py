@@ -18,7 +18,7 @@ Row = dict[str, Any]
 KEY = "id"
 
 
-class ChangeRow(NamedTuple):
+class ShopChange(NamedTuple):
     """One change as DMS reads it from the source's log; a delete has the row before the delete."""
 
     op: str
@@ -41,7 +41,7 @@ class MemoryTable:
         self._start_ids = rows[KEY].to_numpy()
         self._clock = clock
         self._changed: dict[int, Row | None] = {}
-        self._log: list[ChangeRow] = []
+        self._log: list[ShopChange] = []
 
     @property
     def columns(self) -> pa.Schema:
@@ -96,7 +96,7 @@ class MemoryTable:
         """
         row = self.row(key)
         self._changed[key] = None
-        self._log.append(ChangeRow("D", self._clock(), row))
+        self._log.append(ShopChange("D", self._clock(), row))
 
     def rows(self) -> pa.Table:
         """The current rows, in no order."""
@@ -104,11 +104,11 @@ class MemoryTable:
         written = [row for row in self._changed.values() if row is not None]
         return pa.concat_tables([unchanged, pa.Table.from_pylist(written, self.columns)])
 
-    def take_changes(self) -> list[ChangeRow]:
+    def take_changes(self) -> list[ShopChange]:
         """The changes since the last call, in statement order."""
         taken, self._log = self._log, []
         return taken
 
     def _write(self, op: str, row: Row) -> None:
         self._changed[row[KEY]] = row
-        self._log.append(ChangeRow(op, self._clock(), row))
+        self._log.append(ShopChange(op, self._clock(), row))

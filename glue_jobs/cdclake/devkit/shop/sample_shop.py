@@ -20,7 +20,7 @@ from cdclake.devkit.shop.memory_table import KEY, MemoryTable, Row
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from cdclake.devkit.shop.memory_table import ChangeRow
+    from cdclake.devkit.shop.memory_table import ShopChange
     from cdclake.ports import Clock
 
 DEFAULT_ORDERS = 300_000
@@ -160,7 +160,7 @@ class SampleShop:
         return [int(key) for key in np.random.default_rng([self._seed, 3]).permutation(chosen)]
 
 
-def _changes(taken: list[ChangeRow], columns: pa.Schema) -> ChangeRows:
+def _changes(taken: list[ShopChange], columns: pa.Schema) -> ChangeRows:
     return ChangeRows(
         pa.array([change.op for change in taken], pa.string()),
         pa.array([change.committed_utc for change in taken], pa.timestamp("us", tz="UTC")),
