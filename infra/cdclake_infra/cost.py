@@ -50,7 +50,7 @@ FUNCTION_GB, FUNCTION_SECONDS = 0.25, 0.5
 
 
 @dataclass(frozen=True)
-class Workload:
+class Usage:
     """The size and activity of a deployment.
 
     Attributes:
@@ -66,10 +66,10 @@ class Workload:
     lake_gb: int
 
 
-WORKLOADS = (Workload(10, 5, 6, 20), Workload(200, 60, 6, 400), Workload(2000, 300, 6, 4000))
+WORKLOADS = (Usage(10, 5, 6, 20), Usage(200, 60, 6, 400), Usage(2000, 300, 6, 4000))
 
 
-def glue(work: Workload, *, by_file: bool) -> float:
+def glue(work: Usage, *, by_file: bool) -> float:
     """Dollars per month for Controller, ProcessTable and Spark runs."""
     controller = _dpu_hours(SHELL_DPU, SHELL_START_SECONDS + PLAN_SECONDS * work.tables)
     runs, tables_per_run = _runs_per_hour(work, by_file=by_file)
@@ -79,7 +79,7 @@ def glue(work: Workload, *, by_file: bool) -> float:
     return HOURS * DPU_HOUR * (controller + runs * (spark + shell))
 
 
-def requests(work: Workload, *, by_file: bool) -> float:
+def requests(work: Usage, *, by_file: bool) -> float:
     """Dollars per month for S3 and DynamoDB requests, function invocations and logs."""
     changes = HOURS * work.changed_per_hour * (work.bursts_per_hour if by_file else 1)
     plans = HOURS * work.tables
@@ -94,12 +94,12 @@ def requests(work: Workload, *, by_file: bool) -> float:
     )
 
 
-def storage(work: Workload) -> float:
+def storage(work: Usage) -> float:
     """Dollars per month for raw files, the lake, and replaced files that are retained."""
     return work.lake_gb * (1 + OLD_VERSIONS + RAW_SHARE) * S3_GB
 
 
-def monitoring(work: Workload, *, table_metrics: bool) -> float:
+def monitoring(work: Usage, *, table_metrics: bool) -> float:
     """Dollars per month for metrics, alarms and the dashboard."""
     metrics = SHARED_METRICS + (METRICS_PER_TABLE * work.changed_per_hour if table_metrics else 0)
     beyond = max(0, metrics - METRICS_AT_FULL_PRICE)
@@ -141,7 +141,7 @@ def main() -> int:
     return 0
 
 
-def _runs_per_hour(work: Workload, *, by_file: bool) -> tuple[int, float]:
+def _runs_per_hour(work: Usage, *, by_file: bool) -> tuple[int, float]:
     """ProcessTable runs per hour, each with a Spark run, and tables per run."""
     if by_file:
         return work.changed_per_hour * work.bursts_per_hour, 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake_infra import cost
-from cdclake_infra.cost import Workload, glue, monitoring, requests, sample_per_day, table
+from cdclake_infra.cost import Usage, glue, monitoring, requests, sample_per_day, table
 from tests import ROOT
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.deployment
 
 DOCUMENT = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-WORK = Workload(tables=100, changed_per_hour=50, bursts_per_hour=6, lake_gb=100)
+WORK = Usage(tables=100, changed_per_hour=50, bursts_per_hour=6, lake_gb=100)
 
 
 def test_the_document_contains_the_figures_of_the_script():
@@ -34,8 +34,8 @@ def test_an_hourly_schedule_shares_one_run_and_files_start_one_run_each():
 
 
 def test_metrics_beyond_the_first_ten_thousand_cost_less():
-    few = monitoring(Workload(1000, 1000, 1, 1), table_metrics=True)
-    many = monitoring(Workload(2000, 2000, 1, 1), table_metrics=True)
+    few = monitoring(Usage(1000, 1000, 1, 1), table_metrics=True)
+    many = monitoring(Usage(2000, 2000, 1, 1), table_metrics=True)
     assert few == pytest.approx((11 + 9000) * 0.30 + 0.70 + 3)
     assert many == pytest.approx(10_000 * 0.30 + 8011 * 0.10 + 0.70 + 3)
 
