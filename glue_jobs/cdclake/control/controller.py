@@ -15,7 +15,7 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.discovery import discover_tables, has_raw_data
 from cdclake.control.plan.full_load_gate import dms_table_state
-from cdclake.control.plan.packing import PackLimits, Workload, pack_tables
+from cdclake.control.plan.packing import DueWork, PackLimits, pack_tables
 from cdclake.control.plan.plan_table import plan_table, to_activate
 from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.control.plan.raw_scan import RawScan, scan_all, scan_raw, transactions_begin
@@ -206,7 +206,7 @@ def _start_runs(
 ) -> dict[str, TriggerResult]:
     """Start a run for each pack of tables. Returns the result of each table, by path."""
     workloads = [
-        Workload(table.state.path, table.decision.files, table.decision.bytes, table.decision.left)
+        DueWork(table.state.path, table.decision.files, table.decision.bytes, table.decision.left)
         for table in plan.tables
         if table.action is Action.START and table.decision
     ]

@@ -10,7 +10,7 @@ from benchmarks.packing import EXPECTED_CASE, cost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.control.plan.packing import FULL_SIZE_TABLES_PER_PACK, MAX_PATH_BYTES, PackLimits, Workload, pack_tables
+from cdclake.control.plan.packing import FULL_SIZE_TABLES_PER_PACK, MAX_PATH_BYTES, DueWork, PackLimits, pack_tables
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import ConfigurationError, NoRoomError
 from cdclake.model.names import Argument, Attribute
@@ -26,18 +26,16 @@ LIMITS = PackLimits(tables=4, table_files=10, table_bytes=1000)
 CHANGE = "20240305-100001000.parquet"
 
 
-def tables(*names: str, files: int = 1, size: int = 1) -> list[Workload]:
-    return [Workload(name, files, size) for name in names]
+def tables(*names: str, files: int = 1, size: int = 1) -> list[DueWork]:
+    return [DueWork(name, files, size) for name in names]
 
 
 def test_tables_with_little_work_share_a_run_up_to_the_limit():
     assert pack_tables(tables(*"abcdef"), LIMITS) == [["a", "b", "c", "d"], ["e", "f"]]
 
 
-@pytest.mark.parametrize(
-    "large", [Workload("large", 11, 1), Workload("large", 1, 1001), Workload("large", 1, 1, left=1)]
-)
-def test_a_table_with_much_work_or_a_backlog_gets_its_own_run_and_does_not_split_a_pack(large: Workload):
+@pytest.mark.parametrize("large", [DueWork("large", 11, 1), DueWork("large", 1, 1001), DueWork("large", 1, 1, left=1)])
+def test_a_table_with_much_work_or_a_backlog_gets_its_own_run_and_does_not_split_a_pack(large: DueWork):
     assert pack_tables([*tables("a", "b"), large, *tables("c", "d", "e")], LIMITS) == [
         ["a", "b", "c", "d"],
         ["large"],
@@ -73,7 +71,7 @@ def test_without_work_there_is_no_run():
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 1500), st.integers(0, 1)), max_size=60))
 def test_every_table_is_in_exactly_one_run_and_no_run_is_over_the_limits(sizes: list[tuple[int, int, int]]):
-    work = {str(number): Workload(str(number), *size) for number, size in enumerate(sizes)}
+    work = {str(number): DueWork(str(number), *size) for number, size in enumerate(sizes)}
     made = pack_tables(work.values(), LIMITS)
     assert sorted(path for pack in made for path in pack) == sorted(work)
     for pack in made:

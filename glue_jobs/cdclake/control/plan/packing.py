@@ -57,7 +57,7 @@ class PackLimits(NamedTuple):
         return cls(*(int(arguments[name]) for name in _ARGUMENTS))
 
 
-class Workload(NamedTuple):
+class DueWork(NamedTuple):
     """The work that is due for a table.
 
     Attributes:
@@ -73,7 +73,7 @@ class Workload(NamedTuple):
     left: int = 0
 
 
-def pack_tables(workloads: Iterable[Workload], limits: PackLimits) -> list[list[str]]:
+def pack_tables(workloads: Iterable[DueWork], limits: PackLimits) -> list[list[str]]:
     """Divide tables into runs.
 
     Args:
@@ -96,7 +96,7 @@ def pack_tables(workloads: Iterable[Workload], limits: PackLimits) -> list[list[
     return packs
 
 
-def _is_large(table: Workload, limits: PackLimits) -> bool:
+def _is_large(table: DueWork, limits: PackLimits) -> bool:
     # A table with a backlog takes round after round, and would prolong the run of its pack.
     return limits.tables == 1 or table.files > limits.table_files or table.bytes > limits.table_bytes or table.left > 0
 
@@ -108,7 +108,7 @@ class _Pack:
         self.paths: list[str] = []
         self._files = self._bytes = self._path_bytes = 0
 
-    def has_room_for(self, table: Workload, limits: PackLimits) -> bool:
+    def has_room_for(self, table: DueWork, limits: PackLimits) -> bool:
         return (
             len(self.paths) < limits.tables
             and self._files + table.files <= limits.table_files * FULL_SIZE_TABLES_PER_PACK
@@ -116,12 +116,12 @@ class _Pack:
             and self._path_bytes + _path_bytes(table) <= MAX_PATH_BYTES
         )
 
-    def add(self, table: Workload) -> None:
+    def add(self, table: DueWork) -> None:
         self.paths.append(table.path)
         self._files += table.files
         self._bytes += table.bytes
         self._path_bytes += _path_bytes(table)
 
 
-def _path_bytes(table: Workload) -> int:
+def _path_bytes(table: DueWork) -> int:
     return len(table.path.encode()) + len('"", ')
