@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cdclake.devkit.local import Deployment, EmbeddedAws
+    from cdclake.devkit.local import EmbeddedAws, LocalDeployment
     from cdclake.errors import CdclakeError
 
 
@@ -32,7 +32,7 @@ def kept_on_failure(prefix: str) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)  # leftovers in the temporary folder do no harm
 
 
-def hourly_run(aws: EmbeddedAws, deployment: Deployment) -> Callable[[], None]:
+def hourly_run(aws: EmbeddedAws, deployment: LocalDeployment) -> Callable[[], None]:
     """A function that runs the pipeline like the hourly workflow and waits. It raises `JobRunError` if a run fails."""
     from cdclake.cli.aws.services import Services
     from cdclake.cli.pipeline import Pipeline

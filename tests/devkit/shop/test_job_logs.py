@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdclake.devkit.local import Deployment, EmbeddedAws, deploy
+from cdclake.devkit.local import EmbeddedAws, LocalDeployment, deploy
 from cdclake.devkit.shop.job_logs import failed_runs
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE
 
@@ -10,7 +10,7 @@ from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE
 @pytest.mark.aws
 def test_failed_runs_have_the_last_lines_of_their_logs(tmp_path):
     with EmbeddedAws(0, tmp_path) as aws:
-        deploy(aws, Deployment())
+        deploy(aws, LocalDeployment())
         assert failed_runs(aws) == []
         glue = aws.client("glue")
         controller = glue.start_job_run(JobName=JOB_CONTROLLER, Arguments={"--bucket": "no-such-bucket"})["JobRunId"]

@@ -70,11 +70,11 @@ def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
 
 
 def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> DemoReport:
-    from cdclake.devkit.local import Deployment, deploy
+    from cdclake.devkit.local import LocalDeployment, deploy
     from cdclake.devkit.shop.demo import STAGES, Demo
     from cdclake.devkit.shop.sample_shop import SampleShop
 
-    deployment = Deployment()
+    deployment = LocalDeployment()
     deploy(aws, deployment)
     bar.expect(STAGES)
     shop = SampleShop(lambda: datetime.now(timezone.utc), orders=orders)

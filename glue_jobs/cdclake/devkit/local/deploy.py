@@ -36,7 +36,7 @@ _SPARK = {"Name": "glueetl", "PythonVersion": "3"}
 
 
 @dataclass(frozen=True)
-class Deployment:
+class LocalDeployment:
     """Names of the deployed resources.
 
     Attributes:
@@ -60,7 +60,7 @@ class Deployment:
     catalog_database: str = "cdclake"
 
 
-DEFAULT_DEPLOYMENT = Deployment()
+DEFAULT_DEPLOYMENT = LocalDeployment()
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class _Job:
     arguments: Mapping[str, str]
 
 
-def deploy(aws: EmbeddedAws, deployment: Deployment = DEFAULT_DEPLOYMENT) -> None:
+def deploy(aws: EmbeddedAws, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -> None:
     """Create the buckets, state table, catalog database, jobs, Lambda function and bucket notification.
 
     Raises:
@@ -99,7 +99,7 @@ def _require(files: list[Path]) -> None:
         )
 
 
-def _jobs(deployment: Deployment) -> dict[str, _Job]:
+def _jobs(deployment: LocalDeployment) -> dict[str, _Job]:
     lake = {
         f"--{Argument.OUT_BUCKET}": deployment.lake_bucket,
         f"--{Argument.OUT_PREFIX}": deployment.lake_prefix,
@@ -119,7 +119,7 @@ def _jobs(deployment: Deployment) -> dict[str, _Job]:
     }
 
 
-def _create_buckets(aws: EmbeddedAws, deployment: Deployment) -> None:
+def _create_buckets(aws: EmbeddedAws, deployment: LocalDeployment) -> None:
     s3 = aws.client("s3")
     # S3 rejects us-east-1 as a location constraint.
     location: dict[str, Any] = {"CreateBucketConfiguration": {"LocationConstraint": aws.region}}
@@ -140,7 +140,7 @@ def _create_role(aws: EmbeddedAws) -> str:
     return arn
 
 
-def _create_job(aws: EmbeddedAws, deployment: Deployment, role: str, name: str, job: _Job, script: Path) -> None:
+def _create_job(aws: EmbeddedAws, deployment: LocalDeployment, role: str, name: str, job: _Job, script: Path) -> None:
     key = f"scripts/{job.script}"
     aws.client("s3").put_object(Bucket=deployment.assets_bucket, Key=key, Body=script.read_bytes())
     aws.client("glue").create_job(
@@ -153,7 +153,7 @@ def _create_job(aws: EmbeddedAws, deployment: Deployment, role: str, name: str, 
     )
 
 
-def _create_function(aws: EmbeddedAws, deployment: Deployment, role: str, folder: Path) -> None:
+def _create_function(aws: EmbeddedAws, deployment: LocalDeployment, role: str, folder: Path) -> None:
     function = aws.client("lambda").create_function(
         FunctionName=deployment.on_raw_file,
         Role=role,

@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT, Deployment, deploy
+from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT, LocalDeployment, deploy
 from cdclake.devkit.local.server import EmbeddedAws
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def serve(port: int = 0, data_dir: Path | None = None, deployment: Deployment = DEFAULT_DEPLOYMENT) -> None:
+def serve(port: int = 0, data_dir: Path | None = None, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -> None:
     """Run the embedded AWS with cdclake until SIGINT or SIGTERM. Must be called from the main thread.
 
     When ready, it prints one line of JSON: `endpoint`, `raw_bucket`, `lake_bucket`, `state_table`. All other output

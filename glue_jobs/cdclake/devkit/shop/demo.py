@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cdclake.devkit.dms.names import DmsFile
-    from cdclake.devkit.local.deploy import Deployment
+    from cdclake.devkit.local.deploy import LocalDeployment
     from cdclake.devkit.local.server import EmbeddedAws
     from cdclake.devkit.shop.checksum import ChecksumComparison
     from cdclake.devkit.shop.sample_shop import SampleShop
@@ -116,7 +116,7 @@ class Demo:
     def __init__(
         self,
         aws: EmbeddedAws,
-        deployment: Deployment,
+        deployment: LocalDeployment,
         shop: SampleShop,
         run_hourly: Callable[[], None],
         report_stage: Callable[[str], None],

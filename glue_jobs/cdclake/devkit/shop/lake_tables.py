@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.devkit.local.deploy import Deployment
+    from cdclake.devkit.local.deploy import LocalDeployment
     from cdclake.model.table import TableName
     from cdclake.ports import Catalog, ObjectStore
 
 
-def raw_path(deployment: Deployment, name: TableName) -> str:
+def raw_path(deployment: LocalDeployment, name: TableName) -> str:
     """Path of a table in the raw bucket, the key of its state."""
     prefix = f"{deployment.raw_prefix}{name.schema}/"
     return TableState.new(deployment.raw_bucket, prefix, f"{name.table}/").path

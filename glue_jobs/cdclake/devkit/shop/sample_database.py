@@ -39,7 +39,7 @@ from cdclake.model.names import Attribute, Sentinel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cdclake.devkit.local.deploy import Deployment
+    from cdclake.devkit.local.deploy import LocalDeployment
     from cdclake.devkit.local.server import EmbeddedAws
     from cdclake.devkit.replicate.compare import RowComparison
     from cdclake.devkit.replicate.source_tables import SourceTable
@@ -138,7 +138,7 @@ class SampleDatabaseRun:
     def __init__(
         self,
         aws: EmbeddedAws,
-        deployment: Deployment,
+        deployment: LocalDeployment,
         server: PrivateMariadb,
         command: ReplicationCommand,
         run_hourly: Callable[[], None],

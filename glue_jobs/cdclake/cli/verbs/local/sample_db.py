@@ -14,7 +14,7 @@ from cdclake.errors import CdclakeError, IntegrityError
 
 if TYPE_CHECKING:
     from cdclake.cli.output import ProgressBar
-    from cdclake.devkit.local import Deployment, EmbeddedAws
+    from cdclake.devkit.local import EmbeddedAws, LocalDeployment
     from cdclake.devkit.shop.mariadb import PrivateMariadb
     from cdclake.devkit.shop.replicator import ReplicationCommand
     from cdclake.devkit.shop.sample_database import SampleReport
@@ -68,17 +68,17 @@ def sample_db(
 
 
 def _run(aws: EmbeddedAws, server: PrivateMariadb, orders: int, bar: ProgressBar) -> SampleReport:
-    from cdclake.devkit.local import Deployment, deploy
+    from cdclake.devkit.local import LocalDeployment, deploy
     from cdclake.devkit.shop.sample_database import STAGES, SampleDatabaseRun
 
-    deployment = Deployment()
+    deployment = LocalDeployment()
     deploy(aws, deployment)
     bar.expect(STAGES)
     command = _replication(aws, deployment, server)
     return SampleDatabaseRun(aws, deployment, server, command, hourly_run(aws, deployment), bar.stage).run(orders)
 
 
-def _replication(aws: EmbeddedAws, deployment: Deployment, server: PrivateMariadb) -> ReplicationCommand:
+def _replication(aws: EmbeddedAws, deployment: LocalDeployment, server: PrivateMariadb) -> ReplicationCommand:
     """The command that replicates the database to the raw bucket."""
     from cdclake.devkit.shop.replicator import ReplicationCommand
     from cdclake.devkit.shop.sample_database import DATABASE
