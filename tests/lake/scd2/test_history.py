@@ -18,7 +18,7 @@ from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import compare, repair
 from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import ConfigurationError, LakeFilesError
-from cdclake.lake.scd2.plan import MAX_SMALL_FILES
+from cdclake.lake.scd2.closed_files import MAX_SMALL_FILES
 from cdclake.lake.scd2.versions import times_of
 from cdclake.model.layout import LakeLayout
 from cdclake.model.snapshot import Snapshot

@@ -22,8 +22,8 @@ from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import plan_rewrite
 from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, load_slices, sorted_groups
+from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
-from cdclake.lake.scd2.plan import plan_closed
 from cdclake.lake.scd2.tasks import NO_VERSIONS
 from cdclake.lake.scd2.versions import file_shape
 from cdclake.lake.spark.backend import attempt_id, balanced_groups, keep_on_disk
