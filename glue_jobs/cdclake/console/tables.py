@@ -13,7 +13,7 @@ from cdclake.console.charts import change_charts
 from cdclake.console.context import current_console
 from cdclake.console.paging import Window, whole_number
 from cdclake.control import controller
-from cdclake.control.admin.settings import set_active
+from cdclake.control.admin.change_settings import set_active
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnknownTableError

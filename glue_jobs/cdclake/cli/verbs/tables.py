@@ -12,7 +12,7 @@ from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_tar
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.settings import SETTABLE, parse_settings, read_settings
 from cdclake.cli.target import Target
-from cdclake.control.admin.settings import change_settings
+from cdclake.control.admin.change_settings import change_settings
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableName
