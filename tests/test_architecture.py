@@ -81,7 +81,7 @@ class Import(NamedTuple):
 
     importer: str
     imported: str
-    place: str
+    location: str
     types_only: bool = False
 
 
@@ -115,8 +115,8 @@ def imports_of(path: Path) -> list[Import]:
             names = [_imported(str(node.module), alias.name) for alias in node.names]
         else:
             continue
-        place = f"{path.relative_to(ROOT)}:{node.lineno}"
-        found += [Import(module_name(path), name, place, node in typed) for name in names]
+        location = f"{path.relative_to(ROOT)}:{node.lineno}"
+        found += [Import(module_name(path), name, location, node in typed) for name in names]
     return found
 
 
@@ -136,13 +136,13 @@ def part_of(package: str, module: str) -> str:
 
 
 def imports_between_parts(package: str) -> dict[tuple[str, str], list[str]]:
-    """Where one direct child of a package imports another: the places, by both names."""
-    places = defaultdict(list)
+    """Where one direct child of a package imports another: the locations, by both names."""
+    locations = defaultdict(list)
     for found in IMPORTS:
         importer, imported = part_of(package, found.importer), part_of(package, found.imported)
         if importer and imported and importer != imported:
-            places[importer, imported].append(found.place)
-    return places
+            locations[importer, imported].append(found.location)
+    return locations
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -164,7 +164,7 @@ def test_imports_point_to_lower_layers(package: str):
 @pytest.mark.parametrize("package", sorted(NOT_IN))
 def test_a_package_leaves_alone_what_it_must_not_import(package: str):
     wrong = [
-        f"{found.place} imports {found.imported}"
+        f"{found.location} imports {found.imported}"
         for found in IMPORTS
         if is_within(found.importer, package) and any(is_within(found.imported, name) for name in NOT_IN[package])
     ]
@@ -174,7 +174,7 @@ def test_a_package_leaves_alone_what_it_must_not_import(package: str):
 @pytest.mark.parametrize("library", sorted(ONLY_IN))
 def test_a_library_is_imported_only_where_it_belongs(library: str):
     wrong = [
-        f"{found.place} imports {found.imported}"
+        f"{found.location} imports {found.imported}"
         for found in IMPORTS
         if is_within(found.imported, library) and not any(is_within(found.importer, name) for name in ONLY_IN[library])
     ]
@@ -184,7 +184,7 @@ def test_a_library_is_imported_only_where_it_belongs(library: str):
 def test_pyspark_is_imported_only_where_spark_is_used():
     spark = [found for found in IMPORTS if is_within(found.imported, "pyspark")]
     wrong = [
-        f"{found.place} imports {found.imported}"
+        f"{found.location} imports {found.imported}"
         for found in spark
         if not any(is_within(found.importer, name) for name in STARTS_SPARK)
         and not (found.types_only and is_within(found.importer, "cdclake.lake"))

@@ -87,7 +87,7 @@ def test_status_changes_nothing(cdclake, lake):
 
 
 def test_a_long_table_is_cut_after_the_tables_that_need_action(cdclake, lake, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("cdclake.cli.verbs.status.MOST_ROWS", 1)
+    monkeypatch.setattr("cdclake.cli.verbs.status.MAX_ROWS", 1)
     lake.record_run(STORE, {"LastRunState": "FAILED", "LastError": "BadRowError: Op is X. Correct the file"})
     result = cdclake("status")
     assert result.exit_code == 6

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cdclake.cli.output import Output
     from cdclake.control.status import TableStatus
 
-MOST_NAMES = 3
-MOST_ROWS = 200
+MAX_NAMES = 3
+MAX_ROWS = 200
 """Longer tables are slow to lay out and hard to read. Tables that need action come first."""
 
 _COLUMNS = (
@@ -68,7 +68,7 @@ def status(
 
 def show(statuses: list[TableStatus], out: Output) -> None:
     """Print a table that fits 100 columns. Run ids and actions are long, so they follow it."""
-    shown = statuses[:MOST_ROWS]
+    shown = statuses[:MAX_ROWS]
     out.records("Status", _COLUMNS, [_record(one) for one in shown])
     for one in shown:
         if one.leased_by:
@@ -109,7 +109,7 @@ def _message(urgent: list[TableStatus], unreadable_folders: int) -> str:
 
 
 def _names(tables: list[str]) -> str:
-    return ", ".join([*tables[:MOST_NAMES], *(["..."] if len(tables) > MOST_NAMES else [])])
+    return ", ".join([*tables[:MAX_NAMES], *(["..."] if len(tables) > MAX_NAMES else [])])
 
 
 def _first_remedy(urgent: list[TableStatus]) -> str:
