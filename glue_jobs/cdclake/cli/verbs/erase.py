@@ -70,7 +70,7 @@ def erase(
     with aws_environment(target):
         with progress(f"Searching the rows in {name}") as bar:
             erasure = _erasure(target, lake_table, key, reason, bar, raw=raw)
-            counts, out_of_reach = erasing.inspect(erasure)
+            counts, out_of_reach = erasing.preview(erasure)
         result = {"table": str(name), "done": False, "keys": len(erasure.keys.values), "change": None}
         if output is OutputFormat.TABLE:
             _show(out, f"Rows of {name} to erase (keys: {len(erasure.keys.values):,})", counts, out_of_reach)

@@ -14,7 +14,7 @@ import pytest
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.undo import plan_reapply, plan_rollback
 from cdclake.errors import ConfigurationError
-from cdclake.lake.operations.erase.erase import erase, inspect
+from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.change import ChangeKind
 from tests.lake.dying_store import Death, DiedError
@@ -115,7 +115,7 @@ def test_the_history_loses_only_the_versions_of_erased_rows(in_folder: ErasableT
 
 def test_inspection_equals_the_report_which_contains_no_values(in_folder: ErasableTable) -> None:
     states = fill_with_changes(in_folder)
-    found, out_of_reach = inspect(in_folder.erasure(KEY))
+    found, out_of_reach = preview(in_folder.erasure(KEY))
     assert (found.rows, found.files, found.bad_rows, found.bad_rows_files) == (1, 1, 1, 1)
     assert found.versions == 7  # load, update, delete, insert, by hand, delete, insert
     assert found.tombstones >= 1
@@ -128,7 +128,7 @@ def test_inspection_equals_the_report_which_contains_no_values(in_folder: Erasab
     note = json.loads((in_folder.lake / in_folder.layout.erasure_key(done.change or 0)).read_text())
     assert (note["keys"], note["key_columns"], note["reason"]) == (1, ["id"], "request 17")
     assert note["touched"]["rows"] == 1
-    assert inspect(in_folder.erasure(KEY))[0].anything is False
+    assert preview(in_folder.erasure(KEY))[0].anything is False
     assert in_folder.erase(KEY).change is None
 
 

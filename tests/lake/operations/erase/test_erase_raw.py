@@ -17,7 +17,7 @@ from cdclake.commit.undo import plan_rollback
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.errors import ConfigurationError, InputError, PastRetentionError
-from cdclake.lake.operations.erase.erase import erase, inspect
+from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.operations.release import release
 from cdclake.lake.raw.csv import batches
 from cdclake.model.schema import parse_columns
@@ -89,7 +89,7 @@ def test_a_full_load_is_deleted_and_change_files_are_rewritten(table: ErasableTa
     table.apply(("I", row(3)))
     untouched = (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes()
     state = table.rows_as_of(3)
-    expected, _ = inspect(table.erasure(KEY, raw=True))
+    expected, _ = preview(table.erasure(KEY, raw=True))
     counts = (expected.full_load_rows, expected.full_load_files, expected.change_rows, expected.change_files)
     assert counts == (1, 1, 1, 1)
     assert is_in_raw(table)
@@ -155,7 +155,7 @@ def test_a_row_whose_key_changed_stays_and_is_reported(table: ErasableTable) -> 
     table.load([row(1)])
     table.write_key_changes("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
     table.load_incremental()
-    counts, out_of_reach = inspect(table.erasure(KEY, raw=True))
+    counts, out_of_reach = preview(table.erasure(KEY, raw=True))
     assert counts.change_rows == 1
     assert any("1 rows of raw files that change the key to another one" in sentence for sentence in out_of_reach)
     table.erase(KEY, "7", raw=True)
@@ -308,7 +308,7 @@ def test_an_unreadable_raw_file_is_reported(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     table.apply(("U", row(1, "Rom")))
     (table.raw / RAW_PREFIX / "20240305-100100000.parquet").write_bytes(b"PAR1 and no more")
-    _, out_of_reach = inspect(table.erasure(KEY, raw=True))
+    _, out_of_reach = preview(table.erasure(KEY, raw=True))
     assert any("1 raw files that cannot be read: 20240305-100100000.parquet" in sentence for sentence in out_of_reach)
 
 

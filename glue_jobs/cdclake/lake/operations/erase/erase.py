@@ -1,4 +1,4 @@
-"""Erases rows: `inspect` counts where they are, and `erase` removes them everywhere."""
+"""Erases rows: `preview` counts where they are, and `erase` removes them everywhere."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class ErasureResult:
     object_versions: int = 0
 
 
-def inspect(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
+def preview(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
     """Find what an erasure would erase, and describe the places it could not erase from, one sentence each.
 
     Changes nothing, except that it copies retired files to read them. Correct only while no run works on the table.
@@ -145,7 +145,7 @@ def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
         fencing_token: Number of the lease.
 
     Raises:
-        ConfigurationError: Raw files that are not in the lake yet contain rows to erase, or as for `inspect`.
+        ConfigurationError: Raw files that are not in the lake yet contain rows to erase, or as for `preview`.
         CommitConflictError: Another run committed first.
         LakeFilesError: Another program added, removed or replaced files.
     """
