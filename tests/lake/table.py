@@ -17,7 +17,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.raw.ordering import order_values
-from cdclake.lake.raw.reader import inspect, read
+from cdclake.lake.raw.reader import inspect_raw_file, read
 from cdclake.lake.raw.rows import ReadBatch
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.lake.storage.shape import TableShape
@@ -180,7 +180,7 @@ class Table:
     def read(self, relative: str, cdc_path: str = "") -> ReadBatch:
         """Read one raw file for a lake table that has exactly its columns."""
         settings, fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri()).open()
-        inspection = inspect(fs, self.raw_file(relative, cdc_path), settings)
+        inspection = inspect_raw_file(fs, self.raw_file(relative, cdc_path), settings)
         shape = TableShape(inspection.schema, settings.primary_key, settings.partition_key)
         batches = [batch for part in inspection.parts for batch in read(fs, part, shape, settings, NAME)]
         return ReadBatch(

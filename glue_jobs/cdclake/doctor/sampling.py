@@ -12,7 +12,7 @@ from cdclake.doctor.csv_guess import Head
 from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
 from cdclake.lake.raw.normalize import normalize
-from cdclake.lake.raw.reader import Inspection, Slice, inspect, read_errors_reported, read_raw
+from cdclake.lake.raw.reader import Inspection, Slice, inspect_raw_file, read_errors_reported, read_raw
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.rawfiles import RawFormat, RawKind
@@ -128,7 +128,7 @@ def _read_file(
     facts = FileFacts(file)
     try:
         facts = _columns(fs, file, settings)
-        inspection = inspect(fs, file, settings)
+        inspection = inspect_raw_file(fs, file, settings)
         all_rows_read = _read_rows(fs, facts, inspection, settings, table, statistics)
     except (ConfigurationError, InputError) as error:
         return replace(facts, error=error)

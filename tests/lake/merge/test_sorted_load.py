@@ -11,7 +11,7 @@ import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, sorted_groups
-from cdclake.lake.raw.reader import Slice, inspect
+from cdclake.lake.raw.reader import Slice, inspect_raw_file
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.snapshot import DataFile
 from cdclake.model.table import TableSettings
@@ -100,7 +100,7 @@ def test_the_footers_of_raw_files_contain_the_key_ranges(tmp_path: Path) -> None
     pq.write_table(pa.table({"id": range(10), "name": ["x"] * 10}, schema=ROWS), path, row_group_size=5)
     fs = lake_filesystem((tmp_path / "raw").as_uri()).open()
     settings = TableSettings.from_item(table.item)
-    inspection = inspect(fs, table.raw_file("LOAD00000001.parquet"), settings)
+    inspection = inspect_raw_file(fs, table.raw_file("LOAD00000001.parquet"), settings)
     assert [one.key_range for one in inspection.parts] == [(0, 4), (5, 9)]
 
 

@@ -10,7 +10,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.merge.tasks import Locations
 from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, plan_history
-from cdclake.lake.raw.reader import inspect
+from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
@@ -35,7 +35,7 @@ def inspect_raw_files(run: TableRun, files: Sequence[RawFile]) -> list[Inspectio
     """Inspect raw files in parallel; the result is in their order."""
     fs = run.raw_fs.open()
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
-        return list(pool.map(lambda file: inspect(fs, file, run.settings), files))
+        return list(pool.map(lambda file: inspect_raw_file(fs, file, run.settings), files))
 
 
 def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> Schema:

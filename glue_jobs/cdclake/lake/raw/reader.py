@@ -69,7 +69,7 @@ class Inspection:
     parts: tuple[Slice, ...]
 
 
-def inspect(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspection:
+def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspection:
     """Read a raw file's columns and size, but not its rows.
 
     Raises:

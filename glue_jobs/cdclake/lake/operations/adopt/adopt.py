@@ -148,7 +148,7 @@ def _partition_columns(source: AdoptionSource, newest: RawFile | None) -> tuple[
     settings = source.state.settings
     schema = settings.schema or Schema()
     if newest and any(schema.find(name) is None for name in settings.partition_key):
-        schema = Schema((*schema, *reader.inspect(source.raw_fs, newest, settings).schema))
+        schema = Schema((*schema, *reader.inspect_raw_file(source.raw_fs, newest, settings).schema))
     columns = []
     for name in settings.partition_key:
         column = schema.find(name)
