@@ -12,7 +12,7 @@ from cdk_nag import AwsSolutionsChecks
 from cdclake.errors import ConfigurationError
 from cdclake_infra.jobs import Jobs
 from cdclake_infra.library import ROOT
-from cdclake_infra.locations import Locations
+from cdclake_infra.resource_names import ResourceNames
 from cdclake_infra.monitoring import Monitoring
 from cdclake_infra.on_raw_file import OnRawFile
 from cdclake_infra.sample_replication import SampleReplication
@@ -52,20 +52,20 @@ class PipelineStack(Stack):
 
     def __init__(self, app: App, name: str, *, settings: Settings) -> None:
         super().__init__(app, name, description="cdclake: jobs, workflow, function, alarms")
-        locations = Locations.of(settings)
-        jobs = Jobs(self, "Jobs", settings=settings, locations=locations)
+        names = ResourceNames.of(settings)
+        jobs = Jobs(self, "Jobs", settings=settings, names=names)
         Schedule(self, "Schedule", settings=settings, job=jobs.controller)
-        on_raw_file = OnRawFile(self, "OnRawFile", locations=locations, notified=settings.start_by_file)
+        on_raw_file = OnRawFile(self, "OnRawFile", names=names, notified=settings.start_by_file)
         monitoring = Monitoring(
             self, "Monitoring", settings=settings, function=on_raw_file.function, undelivered=on_raw_file.undelivered
         )
         for output, value in (
-            ("RawBucket", locations.raw_bucket),
-            ("RawPrefix", locations.raw_prefix),
-            ("LakeBucket", locations.lake_bucket),
-            ("LakePrefix", locations.lake_prefix),
-            ("StateTable", locations.state_table),
-            ("CatalogDatabase", locations.catalog_database),
+            ("RawBucket", names.raw_bucket),
+            ("RawPrefix", names.raw_prefix),
+            ("LakeBucket", names.lake_bucket),
+            ("LakePrefix", names.lake_prefix),
+            ("StateTable", names.state_table),
+            ("CatalogDatabase", names.catalog_database),
             ("AlarmTopic", monitoring.topic.topic_arn),
         ):
             if value:
@@ -78,8 +78,8 @@ class SampleStack(Stack):
     def __init__(self, app: App, name: str, *, settings: Settings) -> None:
         super().__init__(app, name, description="cdclake: sample database and its DMS task")
         source = SampleSource(self, "Source")
-        locations = Locations.of(settings)
-        replication = SampleReplication(self, "Replication", settings=settings, locations=locations, source=source)
+        names = ResourceNames.of(settings)
+        replication = SampleReplication(self, "Replication", settings=settings, names=names, source=source)
         assert source.database.secret is not None  # SampleSource creates it with one
         CfnOutput(self, "Task", value=replication.task.ref)
         CfnOutput(self, "Database", value=source.database.db_instance_endpoint_address)

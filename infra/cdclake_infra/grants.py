@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import Acknowledgment, Aws, Stack, Validations
 from aws_cdk import aws_iam as iam
 
-from cdclake_infra.locations import bucket_arn, regional_arn
+from cdclake_infra.resource_names import bucket_arn, regional_arn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from constructs import Construct
 
-    from cdclake_infra.locations import Locations
+    from cdclake_infra.resource_names import ResourceNames
 
 
 @dataclass(frozen=True)
@@ -73,56 +73,56 @@ def read_code(*arns: str) -> Grant:
     return Grant("ReadCode", ("s3:GetObject",), arns)
 
 
-def list_raw(locations: Locations) -> Grant:
+def list_raw(names: ResourceNames) -> Grant:
     """List the raw files."""
-    only = {"StringLike": {"s3:prefix": f"{locations.raw_prefix}*"}} if locations.raw_prefix else {}
-    return Grant("ListRaw", ("s3:ListBucket",), (bucket_arn(locations.raw_bucket),), conditions=only)
+    only = {"StringLike": {"s3:prefix": f"{names.raw_prefix}*"}} if names.raw_prefix else {}
+    return Grant("ListRaw", ("s3:ListBucket",), (bucket_arn(names.raw_bucket),), conditions=only)
 
 
-def read_raw(locations: Locations) -> Grant:
+def read_raw(names: ResourceNames) -> Grant:
     """Read the raw files."""
-    pattern = f"{bucket_arn(locations.raw_bucket)}/{locations.raw_prefix}*"
+    pattern = f"{bucket_arn(names.raw_bucket)}/{names.raw_prefix}*"
     return Grant("ReadRaw", ("s3:GetObject",), (pattern,), "DMS chooses the names of raw files")
 
 
-def list_lake(locations: Locations) -> Grant:
+def list_lake(names: ResourceNames) -> Grant:
     """List the lake.
 
     A condition on the prefix would turn 404 into 403: S3 reports a missing object only to callers that may list the
     bucket, and a GetObject request has no prefix. https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
     """
-    return Grant("ListLake", ("s3:ListBucket", "s3:ListBucketVersions"), (bucket_arn(locations.lake_bucket),))
+    return Grant("ListLake", ("s3:ListBucket", "s3:ListBucketVersions"), (bucket_arn(names.lake_bucket),))
 
 
-def write_lake(locations: Locations) -> Grant:
+def write_lake(names: ResourceNames) -> Grant:
     """Write data files and the change log, retire and restore files, and clean up."""
     actions = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload")
-    pattern = f"{bucket_arn(locations.lake_bucket)}/{locations.lake_prefix}*"
+    pattern = f"{bucket_arn(names.lake_bucket)}/{names.lake_prefix}*"
     return Grant("WriteLake", actions, (pattern,), "every change creates files with new names")
 
 
-def use_key(locations: Locations) -> list[Grant]:
+def use_key(names: ResourceNames) -> list[Grant]:
     """Let S3 encrypt and decrypt with the buckets' key; empty without such a key.
 
     Multipart uploads need permission to decrypt as well.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html#mpuAndPermissions
     """
-    if not locations.kms_key_arn:
+    if not names.kms_key_arn:
         return []
     only = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}}
-    return [Grant("UseKey", ("kms:Decrypt", "kms:GenerateDataKey"), (locations.kms_key_arn,), conditions=only)]
+    return [Grant("UseKey", ("kms:Decrypt", "kms:GenerateDataKey"), (names.kms_key_arn,), conditions=only)]
 
 
-def use_state(locations: Locations, *actions: str) -> Grant:
+def use_state(names: ResourceNames, *actions: str) -> Grant:
     """Call actions such as `GetItem` on the state table."""
     return Grant(
         "UseState",
         tuple(f"dynamodb:{action}" for action in actions),
-        (regional_arn("dynamodb", f"table/{locations.state_table}"),),
+        (regional_arn("dynamodb", f"table/{names.state_table}"),),
     )
 
 
-def maintain_catalog(locations: Locations) -> Grant:
+def maintain_catalog(names: ResourceNames) -> Grant:
     """Maintain the lake's tables in the Glue Data Catalog.
 
     A call on a table also needs permission on its catalog and database.
@@ -139,7 +139,7 @@ def maintain_catalog(locations: Locations) -> Grant:
         "glue:BatchUpdatePartition",
         "glue:BatchDeletePartition",
     )
-    database = locations.catalog_database
+    database = names.catalog_database
     resources = ("catalog", f"database/{database}", f"table/{database}/*")
     arns = tuple(regional_arn("glue", resource) for resource in resources)
     return Grant("KeepCatalog", actions, arns, "the source databases determine the table names")

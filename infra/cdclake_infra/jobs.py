@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
 
     from cdclake_infra.grants import Grant
-    from cdclake_infra.locations import Locations
+    from cdclake_infra.resource_names import ResourceNames
     from cdclake_infra.settings import Settings
     from cdclake_infra.uploads import Upload
 
@@ -58,10 +58,10 @@ class Jobs(Construct):
         controller: The job that the schedule starts.
     """
 
-    def __init__(self, scope: Construct, name: str, *, settings: Settings, locations: Locations) -> None:
+    def __init__(self, scope: Construct, name: str, *, settings: Settings, names: ResourceNames) -> None:
         super().__init__(scope, name)
         self._settings = settings
-        self._locations = locations
+        self._names = names
         self._uploads = Uploads(self, "Code")
         self._network = Network(self, "Network", settings=settings) if settings.vpc_id else None
         self.controller = self._controller()
@@ -70,21 +70,21 @@ class Jobs(Construct):
         self._spark_job(JOB_LOAD_INCREMENTAL, "load_incremental.py", settings.load_incremental_timeout_minutes)
 
     def _controller(self) -> glue.IJob:
-        locations = self._locations
+        names = self._names
         return self._shell_job(
             JOB_CONTROLLER,
             "controller.py",
             description="cdclake: registers new tables and starts a run for each active table with new files",
             arguments={
-                Argument.BUCKET: locations.raw_bucket,
-                Argument.PREFIX: locations.raw_prefix,
-                Argument.STATE_TABLE: locations.state_table,
+                Argument.BUCKET: names.raw_bucket,
+                Argument.PREFIX: names.raw_prefix,
+                Argument.STATE_TABLE: names.state_table,
                 Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
             },
             permissions=[
                 grants.put_metrics(NAMESPACE),
-                grants.list_raw(locations),
-                grants.use_state(locations, "GetItem", "PutItem", "UpdateItem", "Scan"),
+                grants.list_raw(names),
+                grants.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
                 grants.start_jobs(JOB_PROCESS_TABLE),
                 grants.read_task_statistics(),
             ],
@@ -93,7 +93,7 @@ class Jobs(Construct):
         )
 
     def _process_table(self) -> glue.IJob:
-        locations, settings = self._locations, self._settings
+        names, settings = self._names, self._settings
         timeout_minutes = (
             settings.load_initial_timeout_minutes
             + settings.load_incremental_timeout_minutes
@@ -104,24 +104,24 @@ class Jobs(Construct):
             "process_table.py",
             description="cdclake: brings one or more tables up to date by running the Spark jobs they need",
             arguments={
-                Argument.OUT_BUCKET: locations.lake_bucket,
-                Argument.OUT_PREFIX: locations.lake_prefix,
-                Argument.STATE_TABLE: locations.state_table,
-                Argument.CATALOG_DATABASE: locations.catalog_database,
+                Argument.OUT_BUCKET: names.lake_bucket,
+                Argument.OUT_PREFIX: names.lake_prefix,
+                Argument.STATE_TABLE: names.state_table,
+                Argument.CATALOG_DATABASE: names.catalog_database,
                 Argument.TIMEOUT_MINUTES: str(timeout_minutes - PROCESS_TABLE_SHUTDOWN_MINUTES),
                 Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
             },
             permissions=[
                 grants.put_metrics(NAMESPACE),
-                grants.list_raw(locations),
-                grants.list_lake(locations),
-                grants.write_lake(locations),
-                *grants.use_key(locations),
-                grants.use_state(locations, "GetItem", "UpdateItem"),
+                grants.list_raw(names),
+                grants.list_lake(names),
+                grants.write_lake(names),
+                *grants.use_key(names),
+                grants.use_state(names, "GetItem", "UpdateItem"),
                 grants.start_jobs(*LOADS, JOB_PROCESS_TABLE),  # a table with more files is passed on to a new run
                 grants.follow_jobs(*LOADS),
                 grants.read_task_statistics(),
-                *([grants.maintain_catalog(locations)] if locations.catalog_database else []),
+                *([grants.maintain_catalog(names)] if names.catalog_database else []),
             ],
             timeout_minutes=timeout_minutes,
             concurrent_runs=settings.concurrent_tables,
@@ -165,16 +165,16 @@ class Jobs(Construct):
         return created
 
     def _spark_job(self, job: str, file: str, timeout_minutes: int) -> glue.IJob:
-        locations, settings = self._locations, self._settings
+        names, settings = self._names, self._settings
         script, library = self._uploads.script(file), self._uploads.spark_library
         permissions = [
             grants.write_job_logs(SPARK_LOGS),
             grants.put_metrics(GLUE_NAMESPACE),
-            grants.list_raw(locations),
-            grants.read_raw(locations),
-            grants.list_lake(locations),
-            grants.write_lake(locations),
-            *grants.use_key(locations),
+            grants.list_raw(names),
+            grants.read_raw(names),
+            grants.list_lake(names),
+            grants.write_lake(names),
+            *grants.use_key(names),
         ]
         created = glue.PySparkEtlJob(
             self,

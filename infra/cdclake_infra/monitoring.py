@@ -12,7 +12,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from cdclake.model.metrics import NAMESPACE, Dimension, Measure
-from cdclake_infra.locations import regional_arn
+from cdclake_infra.resource_names import regional_arn
 
 if TYPE_CHECKING:
     from aws_cdk import aws_lambda as lambda_

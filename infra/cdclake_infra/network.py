@@ -14,7 +14,7 @@ from aws_cdk import aws_glue as glue
 from constructs import Construct
 
 from cdclake_infra.grants import Grant
-from cdclake_infra.locations import regional_arn
+from cdclake_infra.resource_names import regional_arn
 
 if TYPE_CHECKING:
     from constructs import IConstruct

@@ -18,12 +18,12 @@ from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake_infra import grants
 from cdclake_infra.grants import Grant
 from cdclake_infra.library import build_function
-from cdclake_infra.locations import bucket_arn, regional_arn
+from cdclake_infra.resource_names import bucket_arn, regional_arn
 
 if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
 
-    from cdclake_infra.locations import Locations
+    from cdclake_infra.resource_names import ResourceNames
 
 LAMBDA = "lambda.amazonaws.com"
 FUNCTION = "cdclake-on-raw-file"
@@ -37,7 +37,7 @@ class OnRawFile(Construct):
 
     Args:
         name: Construct id.
-        locations: Buckets and tables of the deployment.
+        names: Buckets and tables of the deployment.
         notified: Whether the raw bucket sends events to the function.
 
     Attributes:
@@ -45,7 +45,7 @@ class OnRawFile(Construct):
         undelivered: The queue.
     """
 
-    def __init__(self, scope: Construct, name: str, *, locations: Locations, notified: bool) -> None:
+    def __init__(self, scope: Construct, name: str, *, names: ResourceNames, notified: bool) -> None:
         super().__init__(scope, name)
         self.undelivered = sqs.Queue(
             self,
@@ -61,11 +61,11 @@ class OnRawFile(Construct):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        self.function = self._function(locations, self.undelivered, log)
+        self.function = self._function(names, self.undelivered, log)
         if notified:
-            self._notify(self.function, locations)
+            self._notify(self.function, names)
 
-    def _function(self, locations: Locations, undelivered: sqs.Queue, log: logs.LogGroup) -> lambda_.Function:
+    def _function(self, names: ResourceNames, undelivered: sqs.Queue, log: logs.LogGroup) -> lambda_.Function:
         role = grants.role(
             self,
             "Role",
@@ -73,7 +73,7 @@ class OnRawFile(Construct):
             grants=[
                 Grant("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log.log_group_arn,)),
                 Grant("KeepUndelivered", ("sqs:SendMessage",), (undelivered.queue_arn,)),
-                grants.use_state(locations, "GetItem", "PutItem", "UpdateItem", "Scan"),
+                grants.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
                 grants.start_jobs(JOB_PROCESS_TABLE),
             ],
         )
@@ -88,8 +88,8 @@ class OnRawFile(Construct):
                 handler="handler.handler",
                 code=lambda_.Code.from_asset(folder),
                 environment={
-                    "RAW_PREFIX": locations.raw_prefix,
-                    "STATE_TABLE": locations.state_table,
+                    "RAW_PREFIX": names.raw_prefix,
+                    "STATE_TABLE": names.state_table,
                     "PROCESS_TABLE_JOB": JOB_PROCESS_TABLE,
                 },
                 role=role,
@@ -103,7 +103,7 @@ class OnRawFile(Construct):
         )
         return function
 
-    def _notify(self, function: lambda_.IFunction, locations: Locations) -> None:
+    def _notify(self, function: lambda_.IFunction, names: ResourceNames) -> None:
         """Send events of new raw files to the function.
 
         The bucket belongs to another stack or existed before. So the CDK deploys a function that adds the notification
@@ -112,13 +112,13 @@ class OnRawFile(Construct):
         bucket = s3.Bucket.from_bucket_attributes(
             self,
             "RawBucket",
-            bucket_name=locations.raw_bucket,
-            notifications_handler_role=self._notifier_role(locations),
+            bucket_name=names.raw_bucket,
+            notifications_handler_role=self._notifier_role(names),
         )
-        filters = [s3.NotificationKeyFilter(prefix=locations.raw_prefix)] if locations.raw_prefix else []
+        filters = [s3.NotificationKeyFilter(prefix=names.raw_prefix)] if names.raw_prefix else []
         bucket.add_event_notification(s3.EventType.OBJECT_CREATED, notifications.LambdaDestination(function), *filters)
 
-    def _notifier_role(self, locations: Locations) -> iam.IRole:
+    def _notifier_role(self, names: ResourceNames) -> iam.IRole:
         return grants.role(
             self,
             "NotifierRole",
@@ -133,7 +133,7 @@ class OnRawFile(Construct):
                 Grant(
                     "SetNotifications",
                     ("s3:GetBucketNotification", "s3:PutBucketNotification"),
-                    (bucket_arn(locations.raw_bucket),),
+                    (bucket_arn(names.raw_bucket),),
                 ),
             ],
         )

@@ -13,11 +13,11 @@ from constructs import Construct
 
 from cdclake_infra import grants
 from cdclake_infra.grants import Grant
-from cdclake_infra.locations import bucket_arn
+from cdclake_infra.resource_names import bucket_arn
 from cdclake_infra.sample_source import MYSQL_PORT
 
 if TYPE_CHECKING:
-    from cdclake_infra.locations import Locations
+    from cdclake_infra.resource_names import ResourceNames
     from cdclake_infra.sample_source import SampleSource
     from cdclake_infra.settings import Settings
 
@@ -74,7 +74,7 @@ class SampleReplication(Construct):
     """
 
     def __init__(
-        self, scope: Construct, name: str, *, settings: Settings, locations: Locations, source: SampleSource
+        self, scope: Construct, name: str, *, settings: Settings, names: ResourceNames, source: SampleSource
     ) -> None:
         super().__init__(scope, name)
         instance = self._instance(source)
@@ -88,7 +88,7 @@ class SampleReplication(Construct):
             migration_type="full-load-and-cdc",
             replication_instance_arn=instance.ref,
             source_endpoint_arn=self._source_endpoint(source).ref,
-            target_endpoint_arn=self._target_endpoint(locations).ref,
+            target_endpoint_arn=self._target_endpoint(names).ref,
             table_mappings=json.dumps(TABLE_MAPPINGS),
             replication_task_settings=json.dumps(TASK_SETTINGS),
         )
@@ -133,8 +133,8 @@ class SampleReplication(Construct):
             password=secret.secret_value_from_json("password").unsafe_unwrap(),
         )
 
-    def _target_endpoint(self, locations: Locations) -> dms.CfnEndpoint:
-        key = locations.kms_key_arn
+    def _target_endpoint(self, names: ResourceNames) -> dms.CfnEndpoint:
+        key = names.kms_key_arn
         encryption = {"encryption_mode": "SSE_KMS", "server_side_encryption_kms_key_id": key} if key else {}
         return dms.CfnEndpoint(
             self,
@@ -142,10 +142,10 @@ class SampleReplication(Construct):
             endpoint_type="target",
             engine_name="s3",
             s3_settings=dms.CfnEndpoint.S3SettingsProperty(
-                bucket_name=locations.raw_bucket,
-                bucket_folder=locations.raw_prefix.rstrip("/") or None,
+                bucket_name=names.raw_bucket,
+                bucket_folder=names.raw_prefix.rstrip("/") or None,
                 expected_bucket_owner=Aws.ACCOUNT_ID,
-                service_access_role_arn=self._writer(locations).role_arn,
+                service_access_role_arn=self._writer(names).role_arn,
                 data_format="parquet",
                 compression_type="GZIP",
                 timestamp_column_name=TIMESTAMP_COLUMN,
@@ -154,18 +154,18 @@ class SampleReplication(Construct):
             ),
         )
 
-    def _writer(self, locations: Locations) -> iam.IRole:
+    def _writer(self, names: ResourceNames) -> iam.IRole:
         """See https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html#CHAP_Target.S3.Prerequisites."""
-        files = f"{bucket_arn(locations.raw_bucket)}/{locations.raw_prefix}*"
+        files = f"{bucket_arn(names.raw_bucket)}/{names.raw_prefix}*"
         write = ("s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObject")
         return grants.role(
             self,
             "Writer",
             service=DMS,
             grants=[
-                Grant("FindRawBucket", ("s3:ListBucket",), (bucket_arn(locations.raw_bucket),)),
+                Grant("FindRawBucket", ("s3:ListBucket",), (bucket_arn(names.raw_bucket),)),
                 Grant("WriteRaw", write, (files,), "DMS chooses the names of raw files"),
-                *grants.use_key(locations),
+                *grants.use_key(names),
             ],
         )
 

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from cdclake.model.layout import batches_prefix
 from cdclake.model.names import Attribute
-from cdclake_infra.locations import LOG_BUCKET, Locations
+from cdclake_infra.resource_names import LOG_BUCKET, ResourceNames
 
 if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
@@ -32,22 +32,22 @@ class Storage(Construct):
     def __init__(self, scope: Construct, name: str, *, settings: Settings) -> None:
         super().__init__(scope, name)
         self._removal = RemovalPolicy.DESTROY if settings.delete_data_with_stacks else RemovalPolicy.RETAIN
-        locations = Locations.of(settings)
+        names = ResourceNames.of(settings)
         # S3 supports access logs only in a bucket with S3's key. They contain names, never rows.
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
-        key = kms.Key.from_key_arn(self, "Key", locations.kms_key_arn) if locations.kms_key_arn else None
+        key = kms.Key.from_key_arn(self, "Key", names.kms_key_arn) if names.kms_key_arn else None
         logs = None
         if not (settings.existing_raw_bucket and settings.existing_lake_bucket):
             logs = self._bucket("AccessLogs", LOG_BUCKET, [s3.LifecycleRule(expiration=ACCESS_LOG_RETENTION)])
         if not settings.existing_raw_bucket:
-            self._bucket("Raw", locations.raw_bucket, raw_rules(settings.raw_expiry_days), logs, key)
+            self._bucket("Raw", names.raw_bucket, raw_rules(settings.raw_expiry_days), logs, key)
         if not settings.existing_lake_bucket:
-            rules = lake_rules(settings.lake_retention_days, locations.lake_prefix)
-            self._bucket("Lake", locations.lake_bucket, rules, logs, key, versioned=True)
+            rules = lake_rules(settings.lake_retention_days, names.lake_prefix)
+            self._bucket("Lake", names.lake_bucket, rules, logs, key, versioned=True)
         if not settings.existing_state_table:
-            self._table(locations.state_table)
+            self._table(names.state_table)
         if settings.catalog and not settings.existing_catalog_database:
-            self._catalog_database(locations.catalog_database)
+            self._catalog_database(names.catalog_database)
 
     def _bucket(
         self,

@@ -15,7 +15,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdclake_infra.library import build_wheel, build_zip, copy_script
-from cdclake_infra.locations import bucket_arn
+from cdclake_infra.resource_names import bucket_arn
 
 if TYPE_CHECKING:
     from cdclake_infra.library import CodeFile

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_FILES = 20
 _FACTS = (OutputColumn("fact", ""), OutputColumn("value", "Value"))
-_COLUMNS = (OutputColumn("name", "OutputColumn"), OutputColumn("type", "Type"), OutputColumn("role", "Role"))
+_COLUMNS = (OutputColumn("name", "Column"), OutputColumn("type", "Type"), OutputColumn("role", "Role"))
 _FILES = (
     OutputColumn("path", "File"),
     OutputColumn("rows", "Rows", number=True),

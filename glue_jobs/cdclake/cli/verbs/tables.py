@@ -90,7 +90,7 @@ def show_table(table: TableArgument, *, output: OutputOption = OutputFormat.TABL
         _PAIR,
         [{"name": name.replace("_", " "), "value": _text(value)} for name, value in facts.items()],
     )
-    out.records("Columns", (OutputColumn("name", "OutputColumn"), OutputColumn("type", "Type")), columns)
+    out.records("Columns", (OutputColumn("name", "Column"), OutputColumn("type", "Type")), columns)
 
 
 @app.command("set")

@@ -21,7 +21,7 @@ LOG_BUCKET = f"cdclake-access-logs-{Aws.ACCOUNT_ID}-{Aws.REGION}"
 
 
 @dataclass(frozen=True)
-class Locations:
+class ResourceNames:
     """Names of the buckets, prefixes and tables of a deployment.
 
     Attributes:
@@ -43,7 +43,7 @@ class Locations:
     kms_key_arn: str
 
     @classmethod
-    def of(cls, settings: Settings) -> Locations:
+    def of(cls, settings: Settings) -> ResourceNames:
         """Existing names from the settings; default names for everything that is created."""
         return cls(
             raw_bucket=settings.existing_raw_bucket or f"cdclake-raw-{Aws.ACCOUNT_ID}-{Aws.REGION}",
