@@ -23,10 +23,10 @@ def answer_for_stacks(monkeypatch):
     make = boto3.Session.client
 
     def client(session, service, **options):
-        made = make(session, service, **options)
+        client = make(session, service, **options)
         if service == "cloudformation":
-            made.describe_stacks = describe
-        return made
+            client.describe_stacks = describe
+        return client
 
     def describe(StackName):
         if StackName not in STACKS:

@@ -94,9 +94,9 @@ def test_remarks_stay_off_stdout_with_json(capsys):
     assert "note" in captured.err
 
 
-@pytest.mark.parametrize(("kind", "made"), [(OutputFormat.JSON, JsonOutput), (OutputFormat.TABLE, TextOutput)])
-def test_the_output_has_the_requested_format(kind, made):
-    assert isinstance(output_for(kind), made)
+@pytest.mark.parametrize(("kind", "expected_type"), [(OutputFormat.JSON, JsonOutput), (OutputFormat.TABLE, TextOutput)])
+def test_the_output_has_the_requested_format(kind, expected_type):
+    assert isinstance(output_for(kind), expected_type)
 
 
 def test_progress_shows_nothing_when_piped(capsys):

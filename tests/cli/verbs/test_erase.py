@@ -112,7 +112,7 @@ def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--key", "5", "--reason", " "), "needs a reason"),
         (("--key", "5", "--reason", "5 wants it"), "The reason, which is kept, contains a key"),
@@ -120,9 +120,9 @@ def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -
     ],
 )
 def test_a_wrong_erasure_is_an_error_without_a_traceback(
-    table: ErasableTable, cdclake: Any, arguments: tuple[str, ...], said: str
+    table: ErasableTable, cdclake: Any, arguments: tuple[str, ...], message: str
 ) -> None:
     result = cdclake("erase", TABLE, *arguments)
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
     assert "Traceback" not in result.output

@@ -19,13 +19,13 @@ def test_a_run_is_polled_after_a_fifth_of_the_time_waited_within_bounds():
 
 
 def test_the_error_message_of_a_job_is_kept_whole():
-    said = (
+    error_text = (
         "Error Category: UNCLASSIFIED_ERROR; Failed Line Number: 38; JobExit: BadRowError: Op is X "
         f"(file {'a' * 5000}.csv, row 7). Correct the row and write the file again"
     )
     with pytest.raises(JobRunError) as caught:
-        check_succeeded("DMSCDC_LoadInitial", JobRun("jr_1", JobState.FAILED, "FAILED", said))
-    assert said in str(caught.value)
+        check_succeeded("DMSCDC_LoadInitial", JobRun("jr_1", JobState.FAILED, "FAILED", error_text))
+    assert error_text in str(caught.value)
     assert "DMSCDC_LoadInitial ended as FAILED" in str(caught.value)
     assert "jr_1" in str(caught.value)
 

@@ -584,12 +584,12 @@ def test_a_table_may_have_its_own_change_files_besides_transaction_files(world: 
 def test_the_item_holds_the_whole_error_of_a_job_and_does_not_pass_it_to_the_next_job(world: World):
     world.register()
     world.put(LOAD)
-    said = f"JobExit: BadRowError: Op is X (file {'a' * 9000}.csv, row 7). Correct it"
-    world.failures[JOB_LOAD_INITIAL] = f"Error Category: UNCLASSIFIED_ERROR; Failed Line Number: 38; {said}"
+    error_text = f"JobExit: BadRowError: Op is X (file {'a' * 9000}.csv, row 7). Correct it"
+    world.failures[JOB_LOAD_INITIAL] = f"Error Category: UNCLASSIFIED_ERROR; Failed Line Number: 38; {error_text}"
     for _ in range(2):
         with pytest.raises(JobRunError):
             world.process()
-        assert said in world.state().item[Attribute.LAST_ERROR]
+        assert error_text in world.state().item[Attribute.LAST_ERROR]
     assert Attribute.LAST_ERROR not in parse_item(world.jobs.started[-1].arguments[Argument.ITEM])
 
 

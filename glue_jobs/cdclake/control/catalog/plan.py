@@ -155,17 +155,17 @@ def plan_catalog(target: CatalogEntry, current: CatalogEntry | None) -> CatalogP
         current: The entry in the catalog; None if it has no such table.
     """
     drop_table = current is not None and _partition_names(current.table) != _partition_names(target.table)
-    kept = None if drop_table else current
-    before = {partition.values: partition for partition in kept.partitions} if kept else {}
+    existing = None if drop_table else current
+    before = {partition.values: partition for partition in existing.partitions} if existing else {}
     after = {partition.values: partition for partition in target.partitions}
     candidates = current.partitions if current and drop_table else before.values()
     return CatalogPlan(
         drop_table=drop_table,
-        create_table=None if kept else replace(target.table, change=None),
+        create_table=None if existing else replace(target.table, change=None),
         create=tuple(one for values, one in after.items() if values not in before),
         update=tuple(one for values, one in after.items() if values in before and before[values] != one),
         drop=tuple(one.values for one in candidates if drop_table or one.values not in after),
-        update_table=None if kept and kept.table == target.table else target.table,
+        update_table=None if existing and existing.table == target.table else target.table,
     )
 
 
