@@ -12,9 +12,9 @@ from cdk_nag import AwsSolutionsChecks
 from cdclake.errors import ConfigurationError
 from cdclake_infra.jobs import Jobs
 from cdclake_infra.library import ROOT
-from cdclake_infra.resource_names import ResourceNames
 from cdclake_infra.monitoring import Monitoring
 from cdclake_infra.on_raw_file import OnRawFile
+from cdclake_infra.resource_names import ResourceNames
 from cdclake_infra.sample_replication import SampleReplication
 from cdclake_infra.sample_source import SampleSource
 from cdclake_infra.schedule import Schedule
