@@ -32,9 +32,8 @@ def test_names_are_never_read_as_markup(capsys):
 
 
 def test_titles_and_column_names_are_never_read_as_markup(capsys):
-    TextOutput().records(
-        "History of a[red]b", [OutputColumn("0", "price [eur]"), OutputColumn("1", "[/x]")], [{"0": 1, "1": 2}]
-    )
+    columns = [OutputColumn("0", "price [eur]"), OutputColumn("1", "[/x]")]
+    TextOutput().records("History of a[red]b", columns, [{"0": 1, "1": 2}])
     out = capsys.readouterr().out
     assert "History of a[red]b" in out
     assert "price [eur]" in out

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName
     from cdclake.ports import Clock, ObjectStore
 
+    ShouldStop = Callable[[], bool]
+
 logger = logging.getLogger(__name__)
 
 
@@ -67,9 +69,7 @@ class Replication:
         folder = task.settings.bucket_folder.strip("/")
         self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name or task.schema)
 
-    def run(
-        self, should_stop: Callable[[], bool], *, reload: bool = False, until_now: bool = False
-    ) -> ReplicationProgress:
+    def run(self, should_stop: ShouldStop, *, reload: bool = False, until_now: bool = False) -> ReplicationProgress:
         """Continue from the end of the last run, or begin with the full load.
 
         Args:
@@ -93,7 +93,7 @@ class Replication:
             return self._run(server_id(connection), should_stop, end, reload=reload)
 
     def _run(
-        self, server: str, should_stop: Callable[[], bool], end: BinlogPosition | None, *, reload: bool
+        self, server: str, should_stop: ShouldStop, end: BinlogPosition | None, *, reload: bool
     ) -> ReplicationProgress:
         progress = None if reload else self._progress.read()
         if progress is not None and progress.server != server:
@@ -109,7 +109,7 @@ class Replication:
             return progress
         return self._follow(progress, progress.binlog, should_stop, end)
 
-    def _full_load(self, server: str, should_stop: Callable[[], bool], *, clear: bool) -> ReplicationProgress:
+    def _full_load(self, server: str, should_stop: ShouldStop, *, clear: bool) -> ReplicationProgress:
         """Write the `LOAD` files of all tables, from one snapshot.
 
         Args:
@@ -138,7 +138,7 @@ class Replication:
             self._progress.write(progress)
         return progress
 
-    def _load(self, source: SourceSnapshot, table: SourceTable, should_stop: Callable[[], bool]) -> bool:
+    def _load(self, source: SourceSnapshot, table: SourceTable, should_stop: ShouldStop) -> bool:
         """Write the `LOAD` files of a table; returns False if it was stopped before the end."""
         with closing(source.rows(table)) as rows:
             batches = takewhile(lambda _: not should_stop(), rows)
@@ -153,11 +153,7 @@ class Replication:
         return [stored.key for stored in self._raw.list(table_folder(self._task.settings, table))]
 
     def _follow(
-        self,
-        progress: ReplicationProgress,
-        start: BinlogPosition,
-        should_stop: Callable[[], bool],
-        end: BinlogPosition | None,
+        self, progress: ReplicationProgress, start: BinlogPosition, should_stop: ShouldStop, end: BinlogPosition | None
     ) -> ReplicationProgress:
         """Write change files from the saved position on, until `should_stop` or `end`."""
         settings = self._task.settings
