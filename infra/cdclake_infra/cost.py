@@ -1,7 +1,7 @@
 """`make costs`: estimates the monthly cost of a deployment, by size and by trigger.
 
 Prices are AWS's 2025 list prices for us-east-1, without free tier and tax; each has a link to the current price. The
-workloads and the effort per run are assumptions: replace them with figures of your tables.
+usages and the effort per run are assumptions: replace them with figures of your tables.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ class Usage:
     lake_gb: int
 
 
-WORKLOADS = (Usage(10, 5, 6, 20), Usage(200, 60, 6, 400), Usage(2000, 300, 6, 4000))
+USAGES = (Usage(10, 5, 6, 20), Usage(200, 60, 6, 400), Usage(2000, 300, 6, 4000))
 
 
-def glue(work: Usage, *, by_file: bool) -> float:
+def glue(usage: Usage, *, by_file: bool) -> float:
     """Dollars per month for Controller, ProcessTable and Spark runs."""
-    controller = _dpu_hours(SHELL_DPU, SHELL_START_SECONDS + PLAN_SECONDS * work.tables)
-    runs, tables_per_run = _runs_per_hour(work, by_file=by_file)
+    controller = _dpu_hours(SHELL_DPU, SHELL_START_SECONDS + PLAN_SECONDS * usage.tables)
+    runs, tables_per_run = _runs_per_hour(usage, by_file=by_file)
     spark_seconds = SPARK_START_SECONDS + TABLE_SECONDS * tables_per_run
     spark = _dpu_hours(SPARK_DPU, spark_seconds)
     shell = _dpu_hours(SHELL_DPU, SHELL_START_SECONDS + max(spark_seconds, MIN_BILLED_SECONDS))
     return HOURS * DPU_HOUR * (controller + runs * (spark + shell))
 
 
-def requests(work: Usage, *, by_file: bool) -> float:
+def requests(usage: Usage, *, by_file: bool) -> float:
     """Dollars per month for S3 and DynamoDB requests, function invocations and logs."""
-    changes = HOURS * work.changed_per_hour * (work.bursts_per_hour if by_file else 1)
-    plans = HOURS * work.tables
-    files = HOURS * work.changed_per_hour * work.bursts_per_hour if by_file else 0
-    runs = HOURS * (1 + 2 * _runs_per_hour(work, by_file=by_file)[0])
+    changes = HOURS * usage.changed_per_hour * (usage.bursts_per_hour if by_file else 1)
+    plans = HOURS * usage.tables
+    files = HOURS * usage.changed_per_hour * usage.bursts_per_hour if by_file else 0
+    runs = HOURS * (1 + 2 * _runs_per_hour(usage, by_file=by_file)[0])
     return (
         (changes * PUTS_PER_CHANGE + plans) * S3_PUTS / 1000
         + changes * GETS_PER_CHANGE * S3_GETS / 1000
@@ -94,14 +94,14 @@ def requests(work: Usage, *, by_file: bool) -> float:
     )
 
 
-def storage(work: Usage) -> float:
+def storage(usage: Usage) -> float:
     """Dollars per month for raw files, the lake, and replaced files that are retained."""
-    return work.lake_gb * (1 + OLD_VERSIONS + RAW_SHARE) * S3_GB
+    return usage.lake_gb * (1 + OLD_VERSIONS + RAW_SHARE) * S3_GB
 
 
-def monitoring(work: Usage, *, table_metrics: bool) -> float:
+def monitoring(usage: Usage, *, table_metrics: bool) -> float:
     """Dollars per month for metrics, alarms and the dashboard."""
-    metrics = SHARED_METRICS + (METRICS_PER_TABLE * work.changed_per_hour if table_metrics else 0)
+    metrics = SHARED_METRICS + (METRICS_PER_TABLE * usage.changed_per_hour if table_metrics else 0)
     beyond = max(0, metrics - METRICS_AT_FULL_PRICE)
     return (metrics - beyond) * METRIC + beyond * METRIC_BEYOND + ALARMS * ALARM + DASHBOARD
 
@@ -112,21 +112,21 @@ def sample_per_day() -> float:
 
 
 def table() -> str:
-    """The monthly costs of all workloads, as Markdown."""
+    """The monthly costs of each usage, as Markdown."""
     lines = [
         "| active tables | changed per hour | lake | Glue, hourly runs | Glue, a run per file | requests | storage "
         "| shared metrics | with table metrics | total per month, from | to |",
         "| ---: " * 11 + "|",
     ]
-    for work in WORKLOADS:
-        hour, file = glue(work, by_file=False), glue(work, by_file=True)
-        few, many = requests(work, by_file=False), requests(work, by_file=True)
-        stored = storage(work)
-        shared, each = monitoring(work, table_metrics=False), monitoring(work, table_metrics=True)
+    for usage in USAGES:
+        hour, file = glue(usage, by_file=False), glue(usage, by_file=True)
+        few, many = requests(usage, by_file=False), requests(usage, by_file=True)
+        stored = storage(usage)
+        shared, each = monitoring(usage, table_metrics=False), monitoring(usage, table_metrics=True)
         figures = (
-            f"{work.tables:,}",
-            f"{work.changed_per_hour:,}",
-            f"{work.lake_gb:,} GB",
+            f"{usage.tables:,}",
+            f"{usage.changed_per_hour:,}",
+            f"{usage.lake_gb:,} GB",
             *map(_dollars, (hour, file)),
             f"{_dollars(few)} to {_dollars(many)}",
             *map(_dollars, (stored, shared, each, hour + few + stored + shared, file + many + stored + each)),
@@ -141,12 +141,12 @@ def main() -> int:
     return 0
 
 
-def _runs_per_hour(work: Usage, *, by_file: bool) -> tuple[int, float]:
+def _runs_per_hour(usage: Usage, *, by_file: bool) -> tuple[int, float]:
     """ProcessTable runs per hour, each with a Spark run, and tables per run."""
     if by_file:
-        return work.changed_per_hour * work.bursts_per_hour, 1
-    runs = ceil(work.changed_per_hour / PackLimits().tables)
-    return runs, work.changed_per_hour / runs
+        return usage.changed_per_hour * usage.bursts_per_hour, 1
+    runs = ceil(usage.changed_per_hour / PackLimits().tables)
+    return runs, usage.changed_per_hour / runs
 
 
 def _dpu_hours(dpu: float, seconds: float) -> float:

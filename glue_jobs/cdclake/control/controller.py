@@ -205,13 +205,13 @@ def _start_runs(
     plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits
 ) -> dict[str, TriggerResult]:
     """Start a run for each pack of tables. Returns the result of each table, by path."""
-    workloads = [
+    due = [
         DueWork(table.state.path, table.decision.files, table.decision.bytes, table.decision.left)
         for table in plan.tables
         if table.action is Action.START and table.decision
     ]
     triggered: dict[str, TriggerResult] = {}
-    for paths in pack_tables(workloads, limits):
+    for paths in pack_tables(due, limits):
         triggered.update(trigger_tables(states, jobs, paths, now, even_if_requested=True))
     return triggered
 

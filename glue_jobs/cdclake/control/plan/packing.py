@@ -73,18 +73,18 @@ class DueWork(NamedTuple):
     left: int = 0
 
 
-def pack_tables(workloads: Iterable[DueWork], limits: PackLimits) -> list[list[str]]:
+def pack_tables(tables: Iterable[DueWork], limits: PackLimits) -> list[list[str]]:
     """Divide tables into runs.
 
     Args:
-        workloads: The tables, in the order to work on them.
+        tables: Their due work, in the order to run them.
 
     Returns:
         Paths of the tables of each run. Runs are in the order of their first tables.
     """
     packs: list[list[str]] = []
     pack = _Pack()
-    for table in workloads:
+    for table in tables:
         if _is_large(table, limits):
             packs.append([table.path])
             continue
