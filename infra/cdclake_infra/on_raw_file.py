@@ -110,10 +110,7 @@ class OnRawFile(Construct):
         to those of the bucket, and removes it with this stack.
         """
         bucket = s3.Bucket.from_bucket_attributes(
-            self,
-            "RawBucket",
-            bucket_name=names.raw_bucket,
-            notifications_handler_role=self._notifier_role(names),
+            self, "RawBucket", bucket_name=names.raw_bucket, notifications_handler_role=self._notifier_role(names)
         )
         filters = [s3.NotificationKeyFilter(prefix=names.raw_prefix)] if names.raw_prefix else []
         bucket.add_event_notification(s3.EventType.OBJECT_CREATED, notifications.LambdaDestination(function), *filters)

@@ -10,21 +10,8 @@ from typing import TYPE_CHECKING, Callable
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from cdclake.adapters.aws import (
-    NO_ANSWER,
-    Remedies,
-    error_code,
-    http_status,
-    is_transient,
-    translated_errors,
-)
-from cdclake.adapters.s3_versions import (
-    NULL_VERSION,
-    ObjectVersions,
-    delete_markers,
-    hidden_versions,
-    versions_of,
-)
+from cdclake.adapters.aws import NO_ANSWER, Remedies, error_code, http_status, is_transient, translated_errors
+from cdclake.adapters.s3_versions import NULL_VERSION, ObjectVersions, delete_markers, hidden_versions, versions_of
 from cdclake.errors import (
     CdclakeError,
     CommitStateUnknownError,

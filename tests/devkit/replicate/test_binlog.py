@@ -125,13 +125,7 @@ def test_replace_and_upsert_become_the_changes_they_make(source: SourceDatabase)
         "insert into u values (1, 7)",
         "update t join u using (id) set t.v = u.w, u.w = 0",
         "delete t, u from t join u using (id)",
-    ) == [
-        ("U", 1, 9, 1),
-        ("U", 2, 102, 2),
-        ("I", 3, 3, None),
-        ("U", 1, 7, 1),
-        ("D", 1, 7, None),
-    ]
+    ) == [("U", 1, 9, 1), ("U", 2, 102, 2), ("I", 3, 3, None), ("U", 1, 7, 1), ("D", 1, 7, None)]
     assert [(row["Op"], row["w"]) for row in source.changed("u")] == [("I", 7), ("U", 0), ("D", 0)]
 
 

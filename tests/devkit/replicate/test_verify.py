@@ -58,12 +58,7 @@ def compared(source: SourceDatabase, table: TableOverTime, **options: Any) -> Ta
 
 def test_equal_tables_are_equal(orders: SourceDatabase, table: TableOverTime) -> None:
     result = compared(orders, table)
-    assert (result.equal, result.change, result.lake_rows, result.source_rows) == (
-        True,
-        2,
-        2,
-        2,
-    )
+    assert (result.equal, result.change, result.lake_rows, result.source_rows) == (True, 2, 2, 2)
     assert compared(orders, table, counts_only=True).equal
 
 
@@ -108,11 +103,7 @@ def test_a_table_that_is_not_in_the_lake_is_reported(orders: SourceDatabase, tmp
     (tmp_path / "nothing").mkdir()
     location = TableLocation.at((tmp_path / "nothing").as_uri(), TABLE)
     (result,) = verify(orders.connection_options, orders.schema, lambda _: location)
-    assert (result.change, result.source_rows, result.differences) == (
-        None,
-        2,
-        ("there is no lake table",),
-    )
+    assert (result.change, result.source_rows, result.differences) == (None, 2, ("there is no lake table",))
 
 
 def test_the_command_exits_with_status_6_if_a_table_differs(orders: SourceDatabase, table: TableOverTime) -> None:

@@ -8,13 +8,7 @@ from cdclake.cli.target import Target
 
 
 @with_target
-def history(
-    table: TableArgument,
-    *,
-    key: KeyOption,
-    output: OutputOption = OutputFormat.TABLE,
-    target: Target,
-) -> None:
+def history(table: TableArgument, *, key: KeyOption, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
     """Show every version of a row.
 
     Each version has its values, the time they were valid, and the change that made them. The table must keep its

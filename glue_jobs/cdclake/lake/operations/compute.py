@@ -58,11 +58,7 @@ def table_shape(run: TableRun, schema: Schema) -> TableShape:
             raise ConfigurationError(message, remedy=remedy)
     partial = run.settings.csv.no_sup_value is not None
     return TableShape(
-        schema,
-        run.settings.primary_key,
-        run.settings.partition_key,
-        partial,
-        soft_delete=run.settings.soft_delete,
+        schema, run.settings.primary_key, run.settings.partition_key, partial, soft_delete=run.settings.soft_delete
     )
 
 

@@ -91,11 +91,7 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
 
 
 def read(
-    fs: FileSystem,
-    part: Slice,
-    shape: TableShape,
-    settings: TableSettings,
-    table: TableName | None = None,
+    fs: FileSystem, part: Slice, shape: TableShape, settings: TableSettings, table: TableName | None = None
 ) -> Iterator[ReadBatch]:
     """Read and convert the rows of a slice, in file order.
 
