@@ -59,6 +59,7 @@ def test_a_table_that_is_behind_needs_no_action(cdclake, lake):
     result = cdclake("status", "--output", "json")
     assert result.exit_code == 0, result.output
     assert (health(result)["shop.store"], records(result)["shop.store"]["lag_files"]) == ("behind", 1)
+    assert "1 file for " in cdclake("status").stdout
     assert cdclake("status", "--late-after-minutes", "0").exit_code == 2
 
 

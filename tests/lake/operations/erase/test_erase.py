@@ -113,7 +113,7 @@ def test_the_history_loses_only_the_versions_of_erased_rows(in_folder: ErasableT
     assert other_versions(after) == other_versions(before)
 
 
-def test_inspection_equals_the_report_which_contains_no_values(in_folder: ErasableTable) -> None:
+def test_the_preview_equals_the_report_which_contains_no_values(in_folder: ErasableTable) -> None:
     states = fill_with_changes(in_folder)
     found, out_of_reach = preview(in_folder.erasure(KEY))
     assert (found.rows, found.files, found.bad_rows, found.bad_rows_files) == (1, 1, 1, 1)
