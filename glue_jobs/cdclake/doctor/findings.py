@@ -142,7 +142,7 @@ KINDS = {
     ),
     Code.TRANSACTIONS_UNREAD: Kind(
         _WARNING,
-        "transaction files exist beside the table, but it has no change files and CdcPath is not set",
+        "transaction files exist next to the table, but it has no change files and CdcPath is not set",
         "if they contain the table's changes, the lake table stays as it was loaded",
     ),
     Code.OTHER_FILES: Kind(

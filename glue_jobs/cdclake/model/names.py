@@ -75,7 +75,7 @@ class Attribute:
     operator."""
 
     HISTORY = "History"
-    """`true` keeps every version of each row in a table beside the lake table. Set by the operator."""
+    """`true` keeps every version of each row in a table next to the lake table. Set by the operator."""
     HISTORY_TIME_COLUMN = "HistoryTimeColumn"
     """Timestamp column of the lake table that sets `valid_from`, such as DMS's `TimestampColumnName`. Without it, DMS's
     times do. Set by the operator."""

@@ -57,7 +57,7 @@ def feed(
         Path | None, _option(_ROWS, "File with the columns, in the same form.", exists=True, dir_okay=False)
     ] = None,
     draw_columns: Annotated[
-        int | None, _option(_ROWS, "Generate this many random columns besides the key id.", min=0)
+        int | None, _option(_ROWS, "Generate this many random columns in addition to the key id.", min=0)
     ] = None,
     primary_key: Annotated[str, _option(_ROWS, "Key columns; the last one is unique.")] = "id",
     partition_key: Annotated[str, _option(_ROWS, "Partition columns of the lake table.")] = "",
