@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from botocore.errorfactory import ClientExceptionsFactory
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
@@ -120,3 +121,12 @@ def test_a_missing_state_table_is_an_error_that_says_what_to_do(client: DynamoDB
         with pytest.raises(ConfigurationError, match="Create the state table no_such_table") as raised:
             use()
         assert not isinstance(raised.value, UnknownTableError)
+
+
+def test_a_failed_condition_is_recognized_when_threads_create_the_exceptions_of_the_client_twice(
+    client: DynamoDBClient, registered: DynamoState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other_thread = property(lambda one: ClientExceptionsFactory().create_client_exceptions(one._service_model))
+    monkeypatch.setattr(type(client), "exceptions", other_thread)
+    with pytest.raises(UnknownTableError):
+        registered.set_attributes("raw/dms/shop/nosuch/", {Attribute.ACTIVE_FLAG: "true"})

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from cdclake.model.table import Item
 
+CONDITION_FAILED = "ConditionalCheckFailedException"
+"""The error code. botocore's class of that name does not do: threads that share a new client may each create one."""
 _NAME = re.compile(r"#(\w+)")
 _NUMBERS = frozenset({Attribute.FENCING_TOKEN})
 """Attributes stored as numbers."""
@@ -147,7 +149,7 @@ class DynamoState:
                     ExpressionAttributeNames={"#path": Attribute.PATH},
                 )
             except ClientError as error:
-                if error_code(error) == "ConditionalCheckFailedException":
+                if error_code(error) == CONDITION_FAILED:
                     return False
                 raise
         return True
@@ -251,7 +253,9 @@ class DynamoState:
         with self._errors(path):
             try:
                 return _Outcome(True, _to_item(self._client.update_item(**request)["Attributes"]))
-            except self._client.exceptions.ConditionalCheckFailedException as error:
+            except ClientError as error:
+                if error_code(error) != CONDITION_FAILED:
+                    raise
                 item = cast("Mapping[str, Any]", error.response).get("Item")
                 if not item:
                     raise unknown_table(path) from error
