@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +9,7 @@ import typer
 from cdclake.cli.options import LateAfterOption, with_target
 from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES
+from cdclake.loopback import stop_signals
 
 if TYPE_CHECKING:
     from cdclake.cli.aws.services import Services
@@ -48,17 +47,11 @@ def console(
         allow_changes=allow_changes,
         made_by=os_user(),
     )
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with serve(context, port) as address:
-            typer.echo(address)
-            mode = "allows changes" if allow_changes else "is read-only"
-            typer.echo(f"The console {mode}. Open this address in a browser; stop with Ctrl-C.", err=True)
-            stop.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with stop_signals() as wait, serve(context, port) as address:
+        typer.echo(address)
+        mode = "allows changes" if allow_changes else "is read-only"
+        typer.echo(f"The console {mode}. Open this address in a browser; stop with Ctrl-C.", err=True)
+        wait()
 
 
 def _endpoint_text(target: Target, services: Services) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT, LocalDeployment, deploy
 from cdclake.devkit.local.server import EmbeddedAws
+from cdclake.loopback import stop_signals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,22 +33,16 @@ def serve(port: int = 0, data_dir: Path | None = None, deployment: LocalDeployme
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake").setLevel(logging.INFO)
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with EmbeddedAws(port, data_dir) as aws:
-            deploy(aws, deployment)
-            ready = {
-                "endpoint": aws.endpoint,
-                "raw_bucket": deployment.raw_bucket,
-                "lake_bucket": deployment.lake_bucket,
-                "state_table": deployment.state_table,
-            }
-            sys.stdout.write(json.dumps(ready) + "\n")
-            sys.stdout.flush()
-            logger.info("Region %s; logs of jobs and functions in %s; stop with Ctrl-C", aws.region, aws.logs_dir)
-            stop.wait()
-            logger.info("Stopping")
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with stop_signals() as wait, EmbeddedAws(port, data_dir) as aws:
+        deploy(aws, deployment)
+        ready = {
+            "endpoint": aws.endpoint,
+            "raw_bucket": deployment.raw_bucket,
+            "lake_bucket": deployment.lake_bucket,
+            "state_table": deployment.state_table,
+        }
+        sys.stdout.write(json.dumps(ready) + "\n")
+        sys.stdout.flush()
+        logger.info("Region %s; logs of jobs and functions in %s; stop with Ctrl-C", aws.region, aws.logs_dir)
+        wait()
+        logger.info("Stopping")
