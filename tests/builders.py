@@ -108,7 +108,6 @@ class LakeBuilder:
         """Do everything of a change but its commit: new data files take the place of the retired ones.
 
         Args:
-            files: How many new files.
             retired: Relative paths of files to retire.
             rows: How many rows each new file has, or how many all have.
             tombstones: Remember that many deletes, in a file that replaces those there are.
@@ -209,11 +208,7 @@ def table_run(
     """A run of one table whose buckets are folders.
 
     Args:
-        raw: Folder of the raw bucket.
-        lake: Folder of the lake bucket.
         raw_prefix: The table's folder in the raw bucket.
-        layout: Where the lake table lies.
-        item: The table's item.
         fields: Fields of the run that are not as for the first run of all.
     """
     defaults = {
@@ -295,8 +290,6 @@ class FolderInstallation:
         """Run ProcessTable; returns nothing, or its error.
 
         Args:
-            arguments: Arguments of the run.
-            run_id: Its id.
             through: What lies between the run and each of its ports.
         """
         if Argument.PATHS in arguments:

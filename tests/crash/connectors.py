@@ -66,7 +66,6 @@ class FolderConnector:
     root: Path
 
     def ports(self, injector: Injector) -> Ports:
-        """See `Connector.ports`."""
         raw, lake = self.root / "raw", self.root / "lake"
         return Ports(
             raw=cast("ObjectStore", FaultyPort(open_store(raw.as_uri()), injector)),

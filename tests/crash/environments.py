@@ -80,34 +80,28 @@ class FolderEnvironment:
 
     @property
     def connector(self) -> FolderConnector:
-        """See `Environment.connector`."""
         return FolderConnector(self._root)
 
     def put_raw(self, key: str, content: bytes) -> None:
-        """See `Environment.put_raw`."""
         path = self._root / "raw" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         os.utime(path, (self.clock().timestamp(),) * 2)
 
     def lake_objects(self) -> dict[str, bytes]:
-        """See `Environment.lake_objects`."""
         lake = self._root / "lake"
         return {path.relative_to(lake).as_posix(): path.read_bytes() for path in lake.rglob("*") if path.is_file()}
 
     def age_temporary_files(self) -> None:
-        """See `Environment.age_temporary_files`."""
         for path in (self._root / "lake" / TEMPORARY_FOLDER).glob("*"):
             days_ago = path.stat().st_mtime - 2 * TEMPORARY_LIFETIME.total_seconds()
             os.utime(path, (days_ago, days_ago))
 
     def save(self) -> None:
-        """See `Environment.save`."""
         self._time = self.clock()
         _copy(self._root, self._saved)
 
     def restore(self) -> None:
-        """See `Environment.restore`."""
         self.clock.now = self._time
         _copy(self._saved, self._root)
 
@@ -142,16 +136,13 @@ class AwsEnvironment:
 
     @property
     def connector(self) -> AwsConnector:
-        """See `Environment.connector`."""
         return AwsConnector(self._environment)
 
     def put_raw(self, key: str, content: bytes) -> None:
-        """See `Environment.put_raw`."""
         written = _backend().put_object(RAW, key, content)
         written.last_modified = self.clock().astimezone(timezone.utc).replace(tzinfo=None)
 
     def lake_objects(self) -> dict[str, bytes]:
-        """See `Environment.lake_objects`."""
         objects = {key: versions[-1] for key, versions in _versions(LAKE).items() if versions}
         return {key: found.value for key, found in objects.items() if isinstance(found, s3_models.FakeKey)}
 
@@ -159,7 +150,6 @@ class AwsEnvironment:
         """See `Environment.age_temporary_files`. S3 has no temporary files."""
 
     def save(self) -> None:
-        """See `Environment.save`."""
         self._time = self.clock()
         self._saved = {bucket: _read(bucket) for bucket in (RAW, LAKE)}
         self._items = aws.client("dynamodb").scan(TableName=STATE_TABLE, ConsistentRead=True)["Items"]

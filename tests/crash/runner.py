@@ -53,7 +53,6 @@ class _FaultyLocation(TableLocation):
     faulty_store: ObjectStore
 
     def store(self) -> ObjectStore:
-        """See `TableLocation.store`."""
         return self.faulty_store
 
 

@@ -29,11 +29,9 @@ class Installation:
 
     @property
     def lake(self) -> ObjectStore:
-        """The lake bucket."""
         return self._tables.bucket(LAKE)
 
     def state(self) -> TableState:
-        """The table's item."""
         return self._tables.state(self.path)
 
     def activate(self, attributes: Mapping[str, str]) -> None:
