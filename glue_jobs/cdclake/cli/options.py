@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import fields, replace
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Callable, Union, get_type_hints
 
 import typer
@@ -28,6 +29,10 @@ KeyOption = Annotated[
         metavar="VALUE|JSON",
         help='Key of a row, or of several columns: {"id": 5, "region": "EU"}. Binary as hex digits. Repeatable.',
     ),
+]
+FromFileOption = Annotated[
+    Union[Path, None],
+    typer.Option("--from", exists=True, dir_okay=False, help="Read settings from this JSON file; options override it."),
 ]
 LateAfterOption = Annotated[
     int, typer.Option("--late-after-minutes", min=1, help="Report a due raw file as late after this many minutes.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdclake.cli.errors import print_error
-from cdclake.cli.options import TableArgument, with_target
+from cdclake.cli.options import FromFileOption, TableArgument, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.settings import parse_settings, read_settings
 from cdclake.cli.target import Target
@@ -43,12 +43,7 @@ def doctor(
         list[str] | None,
         typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Use this setting. Repeatable."),
     ] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", exists=True, dir_okay=False, help="Read settings from this JSON file; options override it."
-        ),
-    ] = None,
+    from_file: FromFileOption = None,
     files: Annotated[
         int, typer.Option(min=0, help="Open at most this many LOAD files and as many change files; 0: all.")
     ] = _DEFAULT_FILES,

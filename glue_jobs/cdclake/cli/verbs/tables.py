@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table
-from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
+from cdclake.cli.options import DryRunOption, FromFileOption, TableArgument, YesOption, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.settings import SETTABLE, parse_settings, read_settings
 from cdclake.cli.target import Target
@@ -107,12 +106,7 @@ def set_table(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting. Repeatable.")
     ] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", exists=True, dir_okay=False, help="Read settings from this JSON file; options override it."
-        ),
-    ] = None,
+    from_file: FromFileOption = None,
     register: Annotated[
         bool, typer.Option("--register", help="Register the table first, if it has no folder of raw files yet.")
     ] = False,
