@@ -113,7 +113,7 @@ def test_tables_without_work_are_nothing_new_or_inactive():
 
 def test_a_table_whose_full_load_is_arriving_is_waiting():
     outcome = World([registered(STORE), registered(PRODUCT)]).run()
-    assert outcome.idle == ["shop.product", "shop.store"]
+    assert outcome.succeeded == ["shop.product", "shop.store"]
     waiting = Decision(DecisionKind.WAITING, "full load still arriving: ...")
     idle = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
     plan = Plan(
@@ -135,6 +135,17 @@ def test_a_table_with_due_work_is_reported_as_not_started():
     due = Decision(DecisionKind.INCREMENTAL, "2 change files after the full load", files=2)
     (table,) = outcome.with_plan(Plan((PlannedTable(registered(STORE), Action.START, due),))).tables
     assert (table.outcome, table.reason) == ("not started", "2 change files after the full load")
+
+
+def test_findings_of_the_plan_belong_to_the_outcome_of_every_table(changed, capsys):
+    found = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for", findings=("1 file is unread",))
+    refined = changed.with_plan(Plan((PlannedTable(registered(STORE), Action.NONE, found),)))
+    assert [(table.outcome, table.findings) for table in refined.tables] == [
+        ("inactive", ()),
+        ("changed", ("1 file is unread",)),
+    ]
+    show(refined, OutputFormat.TABLE)
+    assert "shop.store: 1 file is unread" in capsys.readouterr().out
 
 
 def test_a_table_that_is_frozen_or_cannot_be_planned_is_reported_as_failed():
@@ -269,6 +280,7 @@ def test_json_is_one_object_for_each_table(changed, capsys):
         "outcome": "inactive",
         "error": None,
         "reason": None,
+        "findings": [],
         "run_id": None,
         "steps": [],
     }

@@ -67,6 +67,11 @@ def test_the_health_is_the_first_that_applies(state: TableState, decision: Decis
     assert bool(status.to_do) >= status.needs_action
 
 
+def test_the_findings_of_the_plan_are_shown_in_status():
+    status = status_of(ACTIVE, replace(NOTHING_NEW, findings=("1 file is unread",)))
+    assert status.findings == ("1 file is unread",)
+
+
 def test_an_expired_lease_does_not_count():
     over = ACTIVE.with_attributes(LeaseHolder="run-9", LeaseExpiresUtc="2024-03-05T09:59:59Z")
     status = status_of(over, due(1))
@@ -109,6 +114,7 @@ def test_a_status_can_be_written_as_json():
         "standing": "working",
         "reason": NOTHING_NEW.reason,
         "to_do": "",
+        "findings": [],
         "lag_seconds": 0,
         "lag_files": 0,
         "change": 3,

@@ -70,6 +70,7 @@ class TableOutcome:
         run_id: Id of the ProcessTable run; empty if there was none.
         changes: Changes that the run committed.
         reason: What a `waiting` table waits for, or the work that was `not started`.
+        findings: What was left out or needs an operator's attention although the table works, each with its remedy.
     """
 
     name: TableName
@@ -78,6 +79,7 @@ class TableOutcome:
     run_id: str = ""
     changes: tuple[ChangeSummary, ...] = ()
     reason: str = ""
+    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,12 @@ class PipelineOutcome:
         return JobRunError(message, remedy=remedy, run=controller.run_id)
 
     @property
-    def idle(self) -> list[str]:
-        """Active tables with the outcome `nothing new`."""
-        return [str(table.name) for table in self.tables if table.outcome == "nothing new"]
+    def succeeded(self) -> list[str]:
+        """Active tables that did not fail."""
+        return [str(table.name) for table in self.tables if table.outcome in ("changed", "nothing new")]
 
     def with_plan(self, plan: Plan) -> PipelineOutcome:
-        """Refine the outcome of idle tables with a plan that was made after the run.
+        """Add the findings of a plan that was made after the run, and refine the outcome of tables with nothing new.
 
         A full load may still be arriving. Work that is still due was not started, because Glue had no room or the files
         arrived just now. A table that is frozen or cannot be planned failed.
@@ -127,6 +129,9 @@ def _refined(table: TableOutcome, planned: PlannedTable | None) -> TableOutcome:
     decision = planned.decision if planned else None
     if planned and planned.failure:
         return replace(table, outcome="failed", error=planned.failure)
+    table = replace(table, findings=decision.findings if decision else ())
+    if table.outcome != "nothing new":
+        return table
     if decision and decision.kind is DecisionKind.WAITING:
         return replace(table, outcome="waiting", reason=decision.reason)
     if decision and (decision.full_load or decision.incremental):

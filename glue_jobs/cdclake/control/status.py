@@ -68,6 +68,7 @@ class TableStatus:
     Attributes:
         reason: Why it has this health, for people.
         to_do: The action needed from an operator; empty if none.
+        findings: What was left out or needs an operator's attention although the table works, each with its remedy.
         lag_seconds: How long the oldest due raw file has been waiting; None if unknown.
         lag_files: Number of due raw files; None if unknown.
         change: Number of the newest change that the item knows; None if there is none.
@@ -89,6 +90,7 @@ class TableStatus:
     health: Health
     reason: str
     to_do: str
+    findings: tuple[str, ...]
     lag_seconds: float | None
     lag_files: int | None
     change: int | None
@@ -164,6 +166,7 @@ def table_status(
         health=health,
         reason=error or (decision.reason if decision else ""),
         to_do=_to_do(health, error, state, decision),
+        findings=decision.findings if decision else (),
         lag_seconds=lag_seconds(decision, now) if decision and known else None,
         lag_files=decision.files + decision.left if decision and known else None,
         change=state.last_change or None,

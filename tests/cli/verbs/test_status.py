@@ -106,6 +106,7 @@ def test_long_names_fit_a_table_of_100_columns():
         health=Health.STALE_CATALOG,
         reason="",
         to_do="ConfigurationError: The catalog has no database lake. Create the database lake",
+        findings=("1 file is unread",),
         lag_seconds=86_400.4,
         lag_files=1_234,
         change=10_234,
@@ -125,7 +126,7 @@ def test_long_names_fit_a_table_of_100_columns():
     show([status], TextOutput(Console(file=written, width=100, force_terminal=True, color_system=None)))
     lines = written.getvalue().splitlines()
     assert max(map(len, lines)) <= 100
-    assert [line.split()[0] for line in lines if name in line] == [name, f"{name}:", f"{name}:"]
+    assert [line.split()[0] for line in lines if name in line] == [name, f"{name}:", f"{name}:", f"{name}:"]
     text = " ".join(written.getvalue().split())
     for part in (
         "Table Health Lag Last change Last run",

@@ -142,6 +142,7 @@ def test_a_decision_can_be_written_as_json():
         "oldest_utc": "2024-03-05T10:00:00Z",
         "left": 0,
         "too_late": 0,
+        "findings": [],
     }
 
 

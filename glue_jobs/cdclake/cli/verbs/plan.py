@@ -33,9 +33,11 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
 
     planned = controller.plan(connect(target).plan_inputs, datetime.now(timezone.utc), table)
     records = [entry.to_json() for entry in planned.tables]
-    output_for(output).records(
-        "Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records]
-    )
+    out = output_for(output)
+    out.records("Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records])
+    for entry in planned.tables:
+        for finding in entry.decision.findings if entry.decision else ():
+            out.remark(f"{entry.state.name}: {finding}")
     failed = [entry for entry in planned.tables if entry.error]
     if failed:
         message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error}"

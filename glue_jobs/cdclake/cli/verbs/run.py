@@ -45,8 +45,8 @@ def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE
     with progress("Starting the Controller") as bar:
         services = connect(target)
         outcome = Pipeline(services, target, bar.describe).run(names)
-        if outcome.idle:
-            outcome = outcome.with_plan(plan(services.plan_inputs, datetime.now(timezone.utc), outcome.idle))
+        if outcome.succeeded:
+            outcome = outcome.with_plan(plan(services.plan_inputs, datetime.now(timezone.utc), outcome.succeeded))
     show(outcome, output)
     if outcome.failed:
         raise outcome.error()
@@ -72,6 +72,8 @@ def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
     for table in outcome.tables:
         if table.reason:
             out.remark(f"{table.name}: {table.outcome}: {table.reason}")
+        for finding in table.findings:
+            out.remark(f"{table.name}: {finding}")
     if any(table.outcome == "inactive" for table in outcome.tables):
         out.remark("Inactive tables wait for you: cdclake tables set ..., then cdclake tables activate ...")
 
@@ -82,6 +84,7 @@ def _to_json(table: TableOutcome) -> dict[str, object]:
         "outcome": table.outcome,
         "error": table.error or None,
         "reason": table.reason or None,
+        "findings": list(table.findings),
         "run_id": table.run_id or None,
         "steps": [step_record(asdict(change)) for change in table.changes],
     }

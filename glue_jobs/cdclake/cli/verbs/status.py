@@ -75,6 +75,8 @@ def show(statuses: list[TableStatus], out: Output) -> None:
             out.remark(f"{one.table}: leased by {one.leased_by} until {display_stored(one.leased_until_utc)}")
         if one.to_do:
             out.remark(f"{one.table}: {one.to_do}")
+        for finding in one.findings:
+            out.remark(f"{one.table}: {finding}")
     out.remark(_summary(statuses, omitted=len(statuses) - len(shown)))
 
 

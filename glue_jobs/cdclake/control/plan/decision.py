@@ -57,6 +57,8 @@ class Decision:
         left: Number of raw files that are left for a later run.
         oldest_utc: When the oldest of all these files was written; None if there are none.
         too_late: Number of change files that arrived since the last run, outside the late window.
+        findings: What was left out or needs an operator's attention although the table works: one short text each,
+            with its remedy.
         note: Text to store in the item before anything is applied, see `cdclake.control.plan.lost_files`.
     """
 
@@ -72,6 +74,7 @@ class Decision:
     left: int = 0
     oldest_utc: datetime | None = None
     too_late: int = 0
+    findings: tuple[str, ...] = ()
     note: str = ""
 
     @property
@@ -110,4 +113,5 @@ class Decision:
             "left": self.left,
             "oldest_utc": iso_utc(self.oldest_utc) if self.oldest_utc else None,
             "too_late": self.too_late,
+            "findings": list(self.findings),
         }
