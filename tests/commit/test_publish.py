@@ -16,11 +16,13 @@ from cdclake.errors import BooksError, CommitConflictError, IntegrityError
 from cdclake.model.change import Books, ChangeRecord, StagedFile
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
-from tests.builders import LAYOUT, change_record
+from tests.builders import LAYOUT, LakeBuilder, change_record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from cdclake.model.rawfiles import ListedObject
     from cdclake.ports import ObjectStore
 
 
@@ -53,6 +55,33 @@ def staged_change(log: ChangeLog, number: int, run_id: str = "run", retired: tup
 
 def visible(log: ChangeLog) -> list[str]:
     return [entry.key for entry in log.store.list(LAYOUT.table_prefix)]
+
+
+def test_finding_the_newest_change_lists_only_records_after_the_newest_published_one() -> None:
+    class Listing(MemoryStore):
+        def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+            for entry in super().list(prefix, start_after):
+                listed.append(entry.key)
+                yield entry
+
+    listed: list[str] = []
+    lake = LakeBuilder(Listing())
+    for _ in range(5):
+        lake.change()
+    lake.log.commit(lake.stage())
+    listed.clear()
+
+    assert lake.log.head() == 6
+    assert listed == [LAYOUT.change_key(6)]
+
+
+def test_the_newest_change_of_an_older_lake_is_found_without_the_mark_of_the_newest_published(log: ChangeLog) -> None:
+    lake = LakeBuilder(log)
+    for _ in range(3):
+        lake.change()
+    log.store.delete([LAYOUT.newest_published_key])
+
+    assert log.head() == 3
 
 
 def test_a_table_without_changes_has_an_empty_snapshot(log: ChangeLog) -> None:

@@ -90,6 +90,7 @@ def check_clean(view: View) -> None:
         *(file.key for snapshot in remaining for file in snapshot.tombstones),
         *(key for record in records for key in record.quarantine),
         *(LAYOUT.retired_key(path) for path in retired),
+        LAYOUT.newest_published_key,
         LAYOUT.first_retained_key,
         LAYOUT.cleaned_through_key,
     }

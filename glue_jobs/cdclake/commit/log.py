@@ -34,9 +34,12 @@ class ChangeLog:
         self.layout = layout
 
     def head(self) -> int:
-        """Number of the newest committed change; 0 if the table has none."""
-        newest = 0
-        for entry in self.store.list(self.layout.changes_prefix):
+        """Number of the newest committed change; 0 if the table has none.
+
+        Lists only the records after the newest published change.
+        """
+        newest = self._number(self.layout.newest_published_key, default=0)
+        for entry in self.store.list(self.layout.changes_prefix, self.layout.change_key(newest) if newest else ""):
             number = entry.key[len(self.layout.changes_prefix) :].split(".")[0]
             if number.isdigit():
                 newest = max(newest, int(number))
@@ -146,6 +149,7 @@ class ChangeLog:
     def mark_published(self, change: int, seconds: Mapping[str, float] | None = None) -> None:
         """Record that a change is fully visible, and the duration of each phase after it was computed."""
         self.store.put(self.layout.published_key(change), json.dumps(dict(seconds or {})).encode())
+        self.store.put(self.layout.newest_published_key, str(change).encode())
 
     def seconds(self, record: ChangeRecord) -> dict[str, float]:
         """Known durations of a change's phases, in order."""
@@ -154,8 +158,7 @@ class ChangeLog:
 
     def first_retained(self) -> int:
         """Number of the oldest retained change, which can still be read and rolled back to; 1 before any clean-up."""
-        data = self.store.get(self.layout.first_retained_key)
-        return int(data) if data else 1
+        return self._number(self.layout.first_retained_key, default=1)
 
     def mark_first_retained(self, change: int) -> None:
         """Record that changes before this one are no longer retained."""
@@ -163,12 +166,15 @@ class ChangeLog:
 
     def cleaned_through(self) -> int:
         """Number of the change up to which clean-ups have deleted unneeded retired files."""
-        data = self.store.get(self.layout.cleaned_through_key)
-        return int(data) if data else 0
+        return self._number(self.layout.cleaned_through_key, default=0)
 
     def mark_cleaned_through(self, change: int) -> None:
         """Record how far a clean-up got."""
         self.store.put(self.layout.cleaned_through_key, str(change).encode())
+
+    def _number(self, key: str, default: int) -> int:
+        data = self.store.get(key)
+        return int(data) if data else default
 
     def _read(self, key: str) -> bytes:
         data = self.store.get(key)

@@ -100,6 +100,11 @@ class LakeLayout:
         return f"{self.published_folder}{change:0{CHANGE_DIGITS}d}"
 
     @property
+    def newest_published_key(self) -> str:
+        """Key of the object with the number of a recently published change; the newest is this one or a later one."""
+        return self.control_prefix + "newest-published"
+
+    @property
     def first_retained_key(self) -> str:
         """Key of the object with the number of the oldest change that the table can be rolled back to."""
         return self.control_prefix + "first-retained"
