@@ -14,7 +14,7 @@ import pty
 import random
 import subprocess
 import sys
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -163,6 +163,7 @@ def orders_changed(session: Session) -> pa.Table:
 
 def test_counts_and_files_are_right_after_apply_rollback_and_reapply(session: Session) -> None:
     """At the end, after another rollback and activation, the next run applies the raw file again."""
+    began = datetime.now(timezone.utc)
     files_before = session.hashes()
     assert len(files_before) > 1
     assert session.counts() == Counts(ORDERS, TOUCHED, TOUCHED, TOUCHED)
@@ -207,7 +208,10 @@ def test_counts_and_files_are_right_after_apply_rollback_and_reapply(session: Se
         ("rollback", 1, False),
         ("reapply", 2, False),
     ]
-    assert all(datetime.fromisoformat(change["created_utc"]) < datetime.now(timezone.utc) for change in changes)
+    times = [datetime.fromisoformat(change["created_utc"]) for change in changes]
+    assert times == sorted(times)
+    assert times[0] < began - timedelta(seconds=1) < times[1]  # records have whole seconds
+    assert times[3] <= datetime.now(timezone.utc)
     (shown,) = session.cdclake("changes", "show", TABLE, "3")
     assert (shown["reason"], len(shown["restored"])) == ("a look back", len(files_before))
     assert shown["run_id"].startswith("by-hand-")

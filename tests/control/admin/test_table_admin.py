@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from threading import Thread
 
     from tests.control.world import World
 
@@ -162,7 +164,25 @@ def test_a_lease_is_renewed_in_the_background(orders: World) -> None:
     until = item(orders)[Attribute.LEASE_EXPIRES_UTC]
     with lease.renewed_in_background(interval_seconds=0.001):
         orders.clock.advance(RENEW_AFTER_SECONDS)
+        assert renewing_threads()
         wait_until(lambda: item(orders)[Attribute.LEASE_EXPIRES_UTC] > until)
+    assert not renewing_threads()
+    after = item(orders)[Attribute.LEASE_EXPIRES_UTC]
+    orders.clock.advance(RENEW_AFTER_SECONDS)
+    time.sleep(0.02)  # twenty intervals
+    assert item(orders)[Attribute.LEASE_EXPIRES_UTC] == after
+
+
+def test_the_renewing_thread_ends_with_work_that_fails(orders: World) -> None:
+    lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
+    with pytest.raises(ZeroDivisionError), lease.renewed_in_background(interval_seconds=60):
+        assert renewing_threads()
+        raise ZeroDivisionError
+    assert not renewing_threads()
+
+
+def renewing_threads() -> list[Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "cdclake-lease"]
 
 
 def test_work_continues_when_its_lease_is_lost(orders: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -171,6 +191,8 @@ def test_work_continues_when_its_lease_is_lost(orders: World, caplog: pytest.Log
     orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
     with lease.renewed_in_background(interval_seconds=0.001):
         wait_until(lambda: "lease was lost" in caplog.text)
+        wait_until(lambda: not renewing_threads())
+    assert item(orders)[Attribute.LEASE_HOLDER] == "run-9"
     with pytest.raises(LeaseLostError):
         lease.renew_if_due()
 

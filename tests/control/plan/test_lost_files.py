@@ -79,6 +79,14 @@ def test_vanished_pending_files_freeze_the_table_with_a_clear_error(world: World
         world.process()
     assert world.applied == []
     assert "cdclake tables unfreeze shop.orders" in world.state().item[Attribute.LAST_ERROR]
+
+
+def test_a_frozen_table_leaves_every_pending_file(world: World):
+    with_a_broken_job(world)
+    world.states.set_attributes(ORDERS, {Attribute.MAX_FILES_PER_RUN: "2"})
+    vanish(world, CHANGES[1], CHANGES[3])
+    decision = world.decision()
+    assert (decision.kind, decision.files, decision.left) == (DecisionKind.FROZEN, 0, 3)
     assert Attribute.LEASE_HOLDER not in world.state().item
 
 
