@@ -35,7 +35,7 @@ def test_a_new_table_is_registered_inactive_and_not_started(world: World):
 
 def test_planning_changes_nothing(world: World):
     world.put("LOAD00000001.parquet")
-    world.put(CHANGE, ITEMS)
+    world.put(CHANGE, path=ITEMS)
     before = world.register(ITEMS).item
     world.plan()
     assert world.states.get(ORDERS) is None
@@ -95,8 +95,7 @@ def test_a_change_file_that_may_be_late_starts_one_run(world: World):
 
 
 def test_a_file_delivered_again_starts_one_run_and_is_not_applied_again(world: World):
-    world.put(CHANGE)
-    world.put(LATER)
+    world.put(CHANGE, LATER)
     world.register()
     world.process()
     world.clock.advance(60)
@@ -146,7 +145,7 @@ def test_invalid_settings_of_one_table_do_not_affect_others_with_shared_transact
 def test_execution_does_exactly_what_the_plan_prints(world: World):
     for number in range(30):
         path = f"{RAW}/dms/shop/t{number:02d}/"
-        world.put(CHANGE, path)
+        world.put(CHANGE, path=path)
         if number % 3:
             world.register(path, ActiveFlag="true" if number % 3 == 1 else "false")
     planned = world.plan()
@@ -162,8 +161,8 @@ def test_execution_does_exactly_what_the_plan_prints(world: World):
 
 def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(world: World):
     for name in ("bad", "full", "good", "odd"):
-        world.put("LOAD00000001.csv", f"{RAW}/dms/shop/{name}/")
-    world.put("20240305-096500000.csv", f"{RAW}/dms/shop/late/")
+        world.put("LOAD00000001.csv", path=f"{RAW}/dms/shop/{name}/")
+    world.put("20240305-096500000.csv", path=f"{RAW}/dms/shop/late/")
     world.register(f"{RAW}/dms/shop/late/")
     world.register(f"{RAW}/dms/shop/bad/", LastFullLoadDate="yesterday")
     for name in ("full", "good", "odd"):
@@ -193,7 +192,7 @@ def test_the_summary_of_a_successful_run_has_no_error(world: World):
 
 def test_a_run_can_be_limited_to_some_tables(world: World):
     world.put(CHANGE)
-    world.put(CHANGE, ITEMS)
+    world.put(CHANGE, path=ITEMS)
     planned = world.plan(["shop.items"])
     assert [table.state.path for table in planned.tables] == [ITEMS]
 
@@ -215,7 +214,7 @@ def test_a_registered_table_whose_raw_folder_is_gone_has_nothing_new(world: Worl
 
 
 def test_folders_without_raw_files_are_neither_planned_nor_registered(world: World):
-    world.put("readme.txt", ITEMS)
+    world.put("readme.txt", path=ITEMS)
     world.put(CHANGE)
     assert [table.state.path for table in world.plan().tables] == [ORDERS]
 
@@ -232,8 +231,7 @@ def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_gets_the
 
 
 def test_a_table_without_work_whose_run_died_gets_a_run_once_the_lease_expires(world: World):
-    world.register()
-    world.put(CHANGE)
+    world.add_table(CHANGE)
     world.process()
     world.clock.advance(60)
     world.states.record_run(ORDERS, {Attribute.LAST_RUN_STATE: "FAILED", Attribute.LAST_ERROR: "of the run before"})
@@ -258,7 +256,7 @@ def test_the_controller_starts_a_run_even_if_one_was_requested_a_moment_ago(worl
 
 def test_more_than_a_thousand_tables_are_all_planned(world: World):
     for number in range(1100):
-        world.put(CHANGE, f"{RAW}/dms/shop/t{number:04d}/")
+        world.put(CHANGE, path=f"{RAW}/dms/shop/t{number:04d}/")
     summary = world.run_controller()
     assert len(summary.tables) == 1100
     assert sum(1 for _ in world.states.all()) == 1100

@@ -155,14 +155,20 @@ class World:
         assert self.states.register(state)
         return state
 
-    def put(self, relative: str, path: str = ORDERS) -> None:
-        """DMS writes a raw file, now."""
-        self.raw.put(path.partition("/")[2] + relative, b"rows")
+    def add_table(self, *relatives: str, path: str = ORDERS, **attributes: str) -> None:
+        """Register a table whose raw files have arrived."""
+        self.register(path, **attributes)
+        self.put(*relatives, path=path)
+
+    def put(self, *relatives: str, path: str = ORDERS) -> None:
+        """DMS writes raw files, now."""
+        for relative in relatives:
+            self.raw.put(path.partition("/")[2] + relative, b"rows")
 
     def deliver(self, *relatives: str, path: str = ORDERS) -> None:
         """Write raw files, each with its event."""
         for relative in relatives:
-            self.put(relative, path)
+            self.put(relative, path=path)
             self.states.request_work(path, self.clock(), 900)
 
     def is_free(self, path: str = ORDERS) -> bool:
@@ -176,8 +182,8 @@ class World:
     def log(self, path: str = ORDERS) -> ChangeLog:
         return ChangeLog(self.lake, LakeLayout(LAKE, LAKE_PREFIX, self.state(path).name))
 
-    def process(self, path: str = ORDERS, run_id: str = "run-1") -> TableReport:
-        return process_table(path, LAKE, LAKE_PREFIX, run_id, self.ports)
+    def process(self, path: str = ORDERS, run_id: str = "run-1", **more: float) -> TableReport:
+        return process_table(path, LAKE, LAKE_PREFIX, run_id, self.ports, **more)
 
     def process_all(self, *paths: str, run_id: str = "run-1", **more: float) -> BatchReport:
         return process_tables(paths, LAKE, LAKE_PREFIX, run_id, self.ports, **more)

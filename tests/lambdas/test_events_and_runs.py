@@ -73,7 +73,7 @@ class Account:
     def write(self, numbers: range, path: str = ORDERS) -> list[dict[str, Any]]:
         """Write change files, as DMS does. Returns their events, which are not delivered yet."""
         for number in numbers:
-            self.world.put(change_file(number), path)
+            self.world.put(change_file(number), path=path)
         return [{"Records": [record(path, change_file(number), self.world.clock())]} for number in numbers]
 
     def deliver(self, *events: dict[str, Any]) -> list[str]:

@@ -56,8 +56,7 @@ def subjects(lines: list[dict[str, Any]]) -> set[tuple[object, ...]]:
 
 def test_process_table_logs_run_table_and_change_on_every_line(clock: ManualClock, written: Written):
     world = World(clock)
-    world.register()
-    world.put(CHANGE)
+    world.add_table(CHANGE)
     world.process()
     lines = written.lines()
     changes = [line["change"] for line in lines]
@@ -75,8 +74,7 @@ def test_process_table_logs_run_table_and_change_on_every_line(clock: ManualCloc
 
 def test_log_lines_of_called_code_have_the_table_of_the_step(clock: ManualClock, written: Written):
     world = World(clock)
-    world.register()
-    world.put(CHANGE)
+    world.add_table(CHANGE)
     world.raw.after_listing = lambda: logging.getLogger("cdclake.adapters.s3").warning("slow")
     world.process()
     first, *_ = [line for line in written.lines() if line["message"] == "slow"]  # later ones come from the Spark job
@@ -86,7 +84,7 @@ def test_log_lines_of_called_code_have_the_table_of_the_step(clock: ManualClock,
 def test_the_controller_logs_each_table_with_its_own_change(clock: ManualClock, written: Written):
     world = World(clock)
     world.register(LastChangeId="7")
-    world.put("LOAD00000001.csv", f"{RAW}/dms/shop/items/")
+    world.put("LOAD00000001.csv", path=f"{RAW}/dms/shop/items/")
     execute(plan(world.plan_inputs, clock()), world.states, MemoryJobs(), clock())
     assert subjects(written.lines()) == {("run-1", "shop.orders", 7), ("run-1", "shop.items", None)}
 

@@ -66,8 +66,7 @@ def test_a_backlog_too_large_for_one_run_is_handed_over_to_a_new_run(world: Worl
 
 
 def test_the_first_full_load_is_followed_by_the_backlog_in_batches(world: World):
-    world.register(MaxFilesPerRun="2")
-    world.put("LOAD00000001.parquet")
+    world.add_table("LOAD00000001.parquet", MaxFilesPerRun="2")
     for minute in range(3):
         world.put(change(minute))
     world.process()
@@ -76,8 +75,7 @@ def test_the_first_full_load_is_followed_by_the_backlog_in_batches(world: World)
 
 
 def test_late_files_are_bounded_too_and_none_leaves_the_window_while_it_waits(world: World):
-    world.register(MaxFilesPerRun="2", LateWindowHours="1")
-    world.put(change(50))
+    world.add_table(change(50), MaxFilesPerRun="2", LateWindowHours="1")
     world.process()
     late = [change(minute) for minute in (1, 2, 3, 4, 5)]
     for name in (*late, change(100), change(200)):
@@ -89,8 +87,7 @@ def test_late_files_are_bounded_too_and_none_leaves_the_window_while_it_waits(wo
 
 
 def test_late_files_left_for_the_next_run_are_kept_if_this_run_dies(world: World):
-    world.register(MaxFilesPerRun="2")
-    world.put(change(50))
+    world.add_table(change(50), MaxFilesPerRun="2")
     world.process()
     world.clock.advance(60)
     for minute in range(4):

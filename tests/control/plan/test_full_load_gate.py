@@ -71,8 +71,7 @@ def test_an_event_while_a_full_load_arrives_loads_nothing_and_the_controller_sta
 
 def test_changes_wait_with_the_first_full_load_and_are_applied_after_it(world: World):
     quiet(world)
-    world.put(load(1))
-    world.put(CHANGE_1)
+    world.put(load(1), CHANGE_1)
     world.process()
     assert world.spark_starts() == []
     world.clock.advance(10 * MINUTE)
@@ -101,8 +100,7 @@ def test_changes_wait_while_a_reload_arrives_and_older_ones_are_not_applied_afte
 
 def test_a_reload_of_the_same_rows_keeps_the_watermark_and_leaves_no_more_work(world: World):
     quiet(world)
-    world.put(load(1))
-    world.put(CHANGE_1)
+    world.put(load(1), CHANGE_1)
     world.clock.advance(10 * MINUTE)
     world.process()
     before = world.log().snapshot(world.log().head())
@@ -142,16 +140,14 @@ def test_a_full_load_with_a_gap_waits_and_then_needs_action(world: World, there:
 def test_the_files_of_a_parallel_load_are_counted_in_each_folder(world: World):
     quiet(world)
     for folder in ("p0/", "p1/", "SEGMENT1_", ""):
-        world.put(folder + load(1))
-        world.put(folder + load(2))
+        world.put(folder + load(1), folder + load(2))
     world.clock.advance(10 * MINUTE)
     assert world.decision().files == 8
 
 
 @pytest.mark.parametrize("word", ["Before load", "Full load", "Table is being reloaded", "Table does not exist"])
 def test_a_table_with_a_dms_task_waits_until_the_task_reports_it_complete(world: World, word: str):
-    world.register(DmsTask=TASK)
-    world.put(load(1))
+    world.add_table(load(1), DmsTask=TASK)
     world.statistics.words[TASK, "shop.orders"] = word
     decision = world.decision()
     assert decision.kind is DecisionKind.WAITING
@@ -164,8 +160,7 @@ def test_a_table_with_a_dms_task_waits_until_the_task_reports_it_complete(world:
 
 
 def test_a_full_load_that_failed_in_dms_needs_action(world: World):
-    world.register(DmsTask=TASK)
-    world.put(load(1))
+    world.add_table(load(1), DmsTask=TASK)
     world.statistics.words[TASK, "shop.orders"] = "Table error"
     decision = world.decision()
     assert decision.kind is DecisionKind.WAITING
@@ -173,13 +168,11 @@ def test_a_full_load_that_failed_in_dms_needs_action(world: World):
 
 
 def test_if_the_dms_task_does_not_know_the_table_only_the_files_count(world: World):
-    world.register(DmsTask=TASK)
-    world.put(load(1))
+    world.add_table(load(1), DmsTask=TASK)
     assert world.decision().kind is DecisionKind.FULL_LOAD
 
 
 def test_a_complete_dms_task_does_not_end_the_quiet_period(world: World):
-    world.register(DmsTask=TASK, FullLoadQuietMinutes="10")
-    world.put(load(1))
+    world.add_table(load(1), DmsTask=TASK, FullLoadQuietMinutes="10")
     world.statistics.words[TASK, "shop.orders"] = "Table completed"
     assert world.decision().kind is DecisionKind.WAITING

@@ -29,8 +29,7 @@ def vanish(world: World, *names: str) -> None:
 
 def with_a_broken_job(world: World) -> None:
     """A loaded table with five pending changes, recorded by a run whose Spark job failed."""
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process()
     for name in CHANGES[:5]:
         world.put(name)
@@ -56,9 +55,7 @@ def test_applied_raw_files_may_vanish(world: World, gone: list[str]):
 
 
 def test_new_changes_are_applied_after_applied_files_vanished(world: World):
-    world.register()
-    world.put(LOAD)
-    world.put(CHANGES[0])
+    world.add_table(LOAD, CHANGES[0])
     world.process()
     vanish(world, LOAD, CHANGES[0])
     world.put(CHANGES[1])
@@ -152,8 +149,7 @@ def test_a_restarted_task_that_clears_the_folder_and_reloads_freezes_nothing(wor
     with_a_broken_job(world)
     vanish(world, LOAD, *CHANGES[:5])
     world.clock.advance(60)
-    world.put(LOAD)
-    world.put(CHANGES[6])
+    world.put(LOAD, CHANGES[6])
     world.process()
     assert world.applied == [CHANGES[6]]
 

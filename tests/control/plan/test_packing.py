@@ -103,8 +103,7 @@ def test_packed_small_tables_cost_at_most_an_eighth_in_a_simulated_hour():
 def waiting_tables(world: World, *names: str) -> list[str]:
     paths = [f"{RAW}/dms/shop/{name}/" for name in names]
     for path in paths:
-        world.register(path)
-        world.put(CHANGE, path)
+        world.add_table(CHANGE, path=path)
     return paths
 
 

@@ -233,8 +233,7 @@ def controller_run(world: World) -> tuple[str, str]:
 def test_new_files_late_ones_and_load_files_of_a_large_folder_are_seen(world: World):
     a_busy_table(world)
     world.clock.advance(7 * 86400)
-    world.put(change(60 * 3000))
-    world.put("20240302-140000500.parquet")
+    world.put(change(60 * 3000), "20240302-140000500.parquet")
     (planned,) = world.plan().tables
     assert planned.decision
     assert (planned.decision.kind.value, planned.decision.files) == ("incremental", 1)
@@ -291,8 +290,7 @@ def test_the_whole_folder_is_listed_before_a_table_counts_as_frozen(world: World
 
 def test_a_page_end_that_cannot_be_stored_is_an_error_of_its_table_alone(world: World):
     a_busy_table(world)
-    world.register(ITEMS)
-    world.put(change(1), ITEMS)
+    world.add_table(change(1), path=ITEMS)
     todo = world.plan()
     kept = [state for state in world.states.all() if state.path != ORDERS]
     summary = execute(todo, type(world.states)(kept), world.jobs, world.clock())
@@ -403,7 +401,7 @@ class BrokenFor:
 
 def test_a_failed_listing_is_an_error_of_its_table_alone(world: World):
     for path in (ORDERS, ITEMS):
-        world.put(change(1), path)
+        world.put(change(1), path=path)
         world.register(path)
     source = replace(world.plan_inputs, raw=BrokenFor(world.raw, "dms/shop/items/"))
     items, orders = plan(source, world.clock()).tables
@@ -414,7 +412,7 @@ def test_a_failed_listing_is_an_error_of_its_table_alone(world: World):
 
 def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_continue(world: World):
     for path in (ORDERS, f"{RAW}/dms/crm/known/", f"{RAW}/dms/crm/new/"):
-        world.put(change(1), path)
+        world.put(change(1), path=path)
     world.register()
     world.register(f"{RAW}/dms/crm/known/")
     todo = plan(replace(world.plan_inputs, raw=BrokenFor(world.raw, "dms/crm/")), world.clock())
@@ -429,7 +427,7 @@ def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_continu
 def test_tables_for_which_glue_has_no_room_are_reported_and_start_with_the_next_run(world: World):
     tables = [f"{RAW}/dms/shop/t{number}/" for number in range(5)]
     for path in tables:
-        world.put(change(1), path)
+        world.put(change(1), path=path)
         world.register(path)
     started: list[str] = []
 

@@ -81,9 +81,7 @@ def test_rows_of_changes_are_summed_by_operation():
 
 def test_a_successful_run_measures_lag_changes_duration_and_no_failure(clock: ManualClock):
     world = World(clock)
-    world.register()
-    world.put("LOAD00000001.parquet")
-    world.put(CHANGE)
+    world.add_table("LOAD00000001.parquet", CHANGE)
     clock.advance(60)
     world.during_job = lambda: clock.advance(30)
     world.process()
@@ -97,9 +95,7 @@ def test_a_successful_run_measures_lag_changes_duration_and_no_failure(clock: Ma
 
 def test_a_failed_run_measures_the_failure_and_the_changes_before_it(clock: ManualClock):
     world = World(clock)
-    world.register()
-    world.put("LOAD00000001.parquet")
-    world.put(CHANGE)
+    world.add_table("LOAD00000001.parquet", CHANGE)
     world.failures[JOB_LOAD_INCREMENTAL] = "BadRowError: no such Op"
     with pytest.raises(JobRunError):
         world.process()
@@ -119,7 +115,7 @@ def test_the_controller_measures_the_lag_of_active_tables_and_failures(clock: Ma
     world.register(f"{RAW}/dms/shop/off/", ActiveFlag="false")
     world.register(f"{RAW}/dms/shop/broken/", LateWindowHours="many")
     world.put(CHANGE)
-    world.put(CHANGE, f"{RAW}/dms/shop/off/")
+    world.put(CHANGE, path=f"{RAW}/dms/shop/off/")
     clock.advance(3600)
     todo = world.plan()
     measured = metrics.controller_metrics(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())

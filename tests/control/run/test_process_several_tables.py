@@ -28,8 +28,7 @@ A, B, C = PATHS = tuple(f"{RAW}/dms/shop/{name}/" for name in "abc")
 @pytest.fixture(autouse=True)
 def three_tables(world: World) -> None:
     for path in PATHS:
-        world.register(path)
-        world.put(LOAD, path)
+        world.add_table(LOAD, path=path)
 
 
 def item(world: World, path: str) -> Mapping[str, str]:
@@ -46,7 +45,7 @@ def nothing_is_left(world: World) -> bool:
 
 
 def test_one_spark_run_loads_all_tables_and_each_has_its_own_change(world: World):
-    world.put(CHANGE, B)
+    world.put(CHANGE, path=B)
     report = world.process_all(*PATHS)
     assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
     assert [item(world, path)[Attribute.LAST_CHANGE_ID] for path in PATHS] == ["1", "2", "1"]
@@ -56,7 +55,7 @@ def test_one_spark_run_loads_all_tables_and_each_has_its_own_change(world: World
 
 
 def test_a_batch_is_passed_as_an_object_and_a_single_table_as_arguments(world: World):
-    world.put(CHANGE, B)
+    world.put(CHANGE, path=B)
     world.process_all(*PATHS)
     initial, incremental = (start.arguments for start in world.jobs.started)
     assert set(initial) == {Argument.BATCH}
@@ -64,7 +63,7 @@ def test_a_batch_is_passed_as_an_object_and_a_single_table_as_arguments(world: W
 
 
 def test_a_table_that_fails_in_the_batch_keeps_its_error_and_the_others_are_loaded(world: World):
-    world.put(CHANGE, B)
+    world.put(CHANGE, path=B)
     world.broken[B] = BadRowError("Op is X", remedy="Correct it", file=LOAD, row=7)
     report = world.process_all(*PATHS)
     assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
@@ -87,8 +86,7 @@ def test_a_table_that_kills_the_spark_run_fails_alone_and_the_others_are_retried
 def test_the_number_of_runs_is_bounded_if_table_after_table_kills_one(world: World):
     for name in "defgh":
         path = f"{RAW}/dms/shop/{name}/"
-        world.register(path)
-        world.put(LOAD, path)
+        world.add_table(LOAD, path=path)
     paths = [*PATHS, *(f"{RAW}/dms/shop/{name}/" for name in "defgh")]
     world.broken = dict.fromkeys(paths, MemoryError("killed"))
     report = world.process_all(*paths)
@@ -205,7 +203,7 @@ def test_a_refused_start_fails_the_tables_of_that_job_and_releases_their_leases(
             raise RetryableError("AWS did not answer")
 
     world.process_all(*PATHS)
-    world.put(CHANGE, A)
+    world.put(CHANGE, path=A)
     world.before_start = refuse
     report = world.process_all(*PATHS, run_id="run-2")
     assert [one.outcome for one in report.tables] == ["failed", "done", "done"]

@@ -31,9 +31,7 @@ def outcome(world: World) -> dict[str, str]:
 
 
 def test_a_new_table_is_loaded_and_its_changes_applied_in_one_run(world: World):
-    world.register()
-    world.put(LOAD)
-    world.put(CHANGE_1)
+    world.add_table(LOAD, CHANGE_1)
     report = world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
     item = world.state().item
@@ -47,9 +45,7 @@ def test_a_new_table_is_loaded_and_its_changes_applied_in_one_run(world: World):
 
 
 def test_the_spark_jobs_get_the_arguments_of_the_walkthrough_and_our_own(world: World):
-    world.register(PrimaryKey="id", PartitionKey="region", CsvDelimiter=";")
-    world.put(LOAD)
-    world.put(CHANGE_1)
+    world.add_table(LOAD, CHANGE_1, PrimaryKey="id", PartitionKey="region", CsvDelimiter=";")
     world.process()
     initial, incremental = (dict(start.arguments) for start in world.jobs.started)
     item = parse_item(initial.pop(Argument.ITEM))
@@ -75,8 +71,7 @@ def test_the_spark_jobs_get_the_arguments_of_the_walkthrough_and_our_own(world: 
 
 
 def test_a_second_run_without_new_files_starts_nothing(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process()
     world.jobs.started.clear()
     report = world.process(run_id="run-2")
@@ -86,9 +81,7 @@ def test_a_second_run_without_new_files_starts_nothing(world: World):
 
 
 def test_no_incremental_after_a_failed_full_load(world: World):
-    world.register()
-    world.put(LOAD)
-    world.put(CHANGE_1)
+    world.add_table(LOAD, CHANGE_1)
     world.failures[JOB_LOAD_INITIAL] = "SchemaMismatchError: Column a is gone. Reload the table"
     with pytest.raises(JobRunError, match="Column a is gone"):
         world.process()
@@ -101,8 +94,7 @@ def test_no_incremental_after_a_failed_full_load(world: World):
 
 
 def test_a_successful_run_clears_the_last_error(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.failures[JOB_LOAD_INITIAL] = "boom"
     with pytest.raises(JobRunError):
         world.process()
@@ -112,9 +104,7 @@ def test_a_successful_run_clears_the_last_error(world: World):
 
 
 def test_a_successful_full_load_is_kept_when_the_incremental_fails(world: World):
-    world.register()
-    world.put(LOAD)
-    world.put(CHANGE_1)
+    world.add_table(LOAD, CHANGE_1)
     world.failures[JOB_LOAD_INCREMENTAL] = "boom"
     with pytest.raises(JobRunError):
         world.process()
@@ -125,8 +115,7 @@ def test_a_successful_full_load_is_kept_when_the_incremental_fails(world: World)
 
 
 def test_after_a_reload_the_incremental_takes_only_files_that_the_full_load_does_not_cover(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process()
     world.put(CHANGE_1)
     world.clock.advance(60)
@@ -142,8 +131,7 @@ def test_after_a_reload_the_incremental_takes_only_files_that_the_full_load_does
 
 
 def test_changes_written_since_a_full_load_began_are_applied_again_when_more_load_files_arrive(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.clock.advance(60)
     world.put(CHANGE_1)
     world.process()
@@ -159,8 +147,7 @@ def test_changes_written_since_a_full_load_began_are_applied_again_when_more_loa
 
 @pytest.mark.parametrize("published", [True, False])
 def test_the_next_run_finishes_a_run_that_died_between_commit_and_state_before_it_plans(world: World, published: bool):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process()
     world.put(CHANGE_1)
     world.load(JOB_LOAD_INCREMENTAL, world.log(), world.state(), and_publish=published)
@@ -174,8 +161,7 @@ def test_the_next_run_finishes_a_run_that_died_between_commit_and_state_before_i
 
 
 def test_a_dead_run_is_taken_over_once_its_lease_expires(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
     assert world.process().outcome.startswith("busy: leased by dead until 2024-03-05T10:05:00Z")
     world.clock.advance(301)
@@ -184,8 +170,7 @@ def test_a_dead_run_is_taken_over_once_its_lease_expires(world: World):
 
 
 def test_a_busy_table_is_skipped_and_the_mark_stays_for_the_holder(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300).token
     world.states.request_work(ORDERS, world.clock(), 900)
     before = world.state().item
@@ -195,8 +180,7 @@ def test_a_busy_table_is_skipped_and_the_mark_stays_for_the_holder(world: World)
 
 
 def test_an_inactive_table_is_skipped(world: World):
-    world.register(ActiveFlag="false")
-    world.put(LOAD)
+    world.add_table(LOAD, ActiveFlag="false")
     world.states.request_work(ORDERS, world.clock(), 900)
     assert world.process().outcome == "inactive"
     assert world.jobs.started == []
@@ -204,8 +188,7 @@ def test_an_inactive_table_is_skipped(world: World):
 
 
 def test_a_table_turned_off_during_a_run_gets_no_further_round(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
 
     def turn_off_and_trigger() -> None:
         world.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "false"})
@@ -219,8 +202,7 @@ def test_a_table_turned_off_during_a_run_gets_no_further_round(world: World):
 
 
 def test_settings_are_read_from_the_table_and_not_from_the_argument(world: World):
-    world.register(PrimaryKey="id")
-    world.put(LOAD)
+    world.add_table(LOAD, PrimaryKey="id")
     world.states.set_attributes(ORDERS, {Attribute.PRIMARY_KEY: "id,line"})
     world.process()
     assert world.jobs.started[0].arguments[Argument.PRIMARY_KEY] == "id,line"
@@ -232,8 +214,7 @@ def test_an_unknown_table_is_an_error(world: World):
 
 
 def test_a_trigger_during_a_run_leads_to_a_second_round(world: World):
-    world.register()
-    world.put(CHANGE_1)
+    world.add_table(CHANGE_1)
     arrivals = iter([CHANGE_2])
     world.after_job = lambda: world.deliver(*arrivals)
     report = world.process()
@@ -244,8 +225,7 @@ def test_a_trigger_during_a_run_leads_to_a_second_round(world: World):
 
 
 def test_a_file_that_arrives_right_after_the_listing_leads_to_a_second_round(world: World):
-    world.register()
-    world.put(CHANGE_1)
+    world.add_table(CHANGE_1)
     arrivals = iter([CHANGE_2])
     world.raw.after_listing = lambda: world.deliver(*arrivals)
     assert len(world.process().rounds) == 2
@@ -268,8 +248,7 @@ def test_a_table_that_always_has_more_work_is_handed_over_to_a_new_run(world: Wo
 
 def test_a_new_run_that_cannot_be_started_leaves_no_mark(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_ROUNDS", 1)
-    world.register()
-    world.put(CHANGE_1)
+    world.add_table(CHANGE_1)
     world.after_job = lambda: assert_true(world.states.request_work(ORDERS, world.clock(), 900))
 
     def refuse(job: str, arguments: object) -> None:
@@ -288,8 +267,7 @@ def assert_true(value: object) -> None:
 
 
 def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.states_of_job = [ACTIVE] * 60 + [SUCCEEDED]
     sleep = world.sleep
 
@@ -303,8 +281,7 @@ def test_the_lease_is_renewed_while_a_job_runs_longer_than_it_lasts(world: World
 
 
 def test_a_lost_lease_ends_the_wait_and_leaves_the_item_to_the_new_holder(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.states_of_job = [ACTIVE] * 3 + [SUCCEEDED]
 
     def sleep_too_long(seconds: float) -> None:
@@ -323,8 +300,7 @@ def test_a_lost_lease_ends_the_wait_and_leaves_the_item_to_the_new_holder(world:
 
 @pytest.mark.parametrize("error", [StoppedError("stopped"), KeyboardInterrupt(), ZeroDivisionError("defect")])
 def test_a_stopped_or_failing_run_stops_its_job_and_releases_the_lease(world: World, error: BaseException):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.states_of_job = [ACTIVE, ACTIVE, SUCCEEDED]
     world.sleep = raising(error)  # type: ignore[method-assign]  # a signal arrives while the run waits
     with pytest.raises(type(error)):
@@ -337,8 +313,7 @@ def test_a_stopped_or_failing_run_stops_its_job_and_releases_the_lease(world: Wo
 
 
 def test_a_run_that_cannot_confirm_the_end_of_its_job_lets_the_lease_expire(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.states_of_job = [ACTIVE, SUCCEEDED]
     world.jobs.get = raising(RetryableError("Glue does not answer"))  # type: ignore[method-assign]  # the service is down
     with pytest.raises(RetryableError):
@@ -348,8 +323,7 @@ def test_a_run_that_cannot_confirm_the_end_of_its_job_lets_the_lease_expire(worl
 
 
 def test_a_run_that_cannot_confirm_the_start_of_its_job_lets_the_lease_expire(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.before_start = raising(RetryableError("Glue does not answer"))
     with pytest.raises(RetryableError):
         world.process()
@@ -357,8 +331,7 @@ def test_a_run_that_cannot_confirm_the_start_of_its_job_lets_the_lease_expire(wo
 
 
 def test_a_takeover_of_an_expired_lease_fences_the_job_of_the_earlier_run(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process(run_id="first")
     token = world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS).token
     world.put(CHANGE_1)
@@ -378,16 +351,14 @@ def test_a_takeover_before_the_first_change_keeps_the_items_watermark(world: Wor
     world.register(LastIncrementalFile=ORDERS + CHANGE_1)
     world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS)
     world.clock.advance(LEASE_SECONDS + 1)
-    world.put(CHANGE_1)
-    world.put(CHANGE_2)
+    world.put(CHANGE_1, CHANGE_2)
     world.process()
     assert world.applied == [CHANGE_2]
     assert world.log().head() == 2
 
 
 def test_a_mark_set_during_a_failed_run_stays(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.failures[JOB_LOAD_INITIAL] = "boom"
     world.before_start = lambda *_: assert_true(world.states.request_work(ORDERS, world.clock(), 900))
     with pytest.raises(JobRunError):
@@ -397,8 +368,7 @@ def test_a_mark_set_during_a_failed_run_stays(world: World):
 
 
 def test_a_job_that_succeeds_without_doing_its_work_is_an_error(world: World):
-    world.register()
-    world.put(CHANGE_1)
+    world.add_table(CHANGE_1)
     world.load = lambda *_, **__: None  # type: ignore[method-assign]  # a job that does nothing
     with pytest.raises(JobRunError, match="lake lacks"):
         world.process()
@@ -409,8 +379,7 @@ def test_a_job_that_succeeds_without_doing_its_work_is_an_error(world: World):
     "attributes", [{"LastChangeId": "7"}, {"LastFullLoadDate": "2024-03-05 10:00:00"}], ids=["change", "full load"]
 )
 def test_an_item_ahead_of_the_lake_stops_the_table(world: World, attributes: dict[str, str]):
-    world.register(**attributes)
-    world.put(CHANGE_1)
+    world.add_table(CHANGE_1, **attributes)
     with pytest.raises(IntegrityError, match="Check the lake bucket"):
         world.process()
     assert world.jobs.started == []
@@ -418,8 +387,7 @@ def test_an_item_ahead_of_the_lake_stops_the_table(world: World, attributes: dic
 
 
 def test_setting_the_full_load_date_back_reloads_the_table(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process()
     world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
     world.jobs.started.clear()
@@ -429,9 +397,7 @@ def test_setting_the_full_load_date_back_reloads_the_table(world: World):
 
 
 def test_a_reload_passes_on_the_change_of_its_decision(world: World):
-    world.register()
-    world.put(LOAD)
-    world.put(CHANGE_1)
+    world.add_table(LOAD, CHANGE_1)
     world.process()
     world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
     world.process()
@@ -440,8 +406,7 @@ def test_a_reload_passes_on_the_change_of_its_decision(world: World):
 
 
 def test_a_reload_whose_run_died_before_the_item_was_written_is_not_repeated(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process()
     world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
     world.load(JOB_LOAD_INITIAL, world.log(), world.state())
@@ -452,8 +417,7 @@ def test_a_reload_whose_run_died_before_the_item_was_written_is_not_repeated(wor
 
 
 def test_a_reload_requested_during_an_incremental_is_not_lost(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process()
     world.clock.advance(60)
     world.put(CHANGE_1)
@@ -468,22 +432,18 @@ def test_a_reload_requested_during_an_incremental_is_not_lost(world: World):
 
 
 def test_a_full_load_date_that_was_set_forward_stays_and_skips_load_files(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.process()
     world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "2030-01-01 00:00:00"})
     world.clock.advance(60)
-    world.put(LOAD)
-    world.put(CHANGE_1)
+    world.put(LOAD, CHANGE_1)
     world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
     assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2030-01-01 00:00:00"
 
 
 def test_a_late_file_is_applied_and_the_watermark_stays(world: World):
-    world.register()
-    world.put(CHANGE_1)
-    world.put(CHANGE_3)
+    world.add_table(CHANGE_1, CHANGE_3)
     world.process()
     world.put(CHANGE_2)
     report = world.process()
@@ -495,8 +455,7 @@ def test_a_late_file_is_applied_and_the_watermark_stays(world: World):
 
 
 def test_a_job_that_does_not_apply_a_late_file_is_an_error(world: World):
-    world.register()
-    world.put(CHANGE_2)
+    world.add_table(CHANGE_2)
     world.process()
     world.put(CHANGE_1)
     world.load = lambda *_, **__: None  # type: ignore[method-assign]  # a job that does nothing
@@ -507,16 +466,14 @@ def test_a_job_that_does_not_apply_a_late_file_is_an_error(world: World):
 def test_files_delivered_in_any_order_and_again_are_applied_once_each(world: World):
     world.register()
     for names in ([CHANGE_3], [CHANGE_1, CHANGE_3], [], [CHANGE_2, CHANGE_1], [CHANGE_2]):
-        for name in names:
-            world.put(name)
+        world.put(*names)
         world.process()
         world.clock.advance(60)
     assert world.applied == [CHANGE_3, CHANGE_1, CHANGE_2]
 
 
 def test_a_successful_run_records_when_it_began_to_list_and_a_failed_one_does_not(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     world.states_of_job = [ACTIVE] * 3 + [SUCCEEDED]
     world.process()
     assert world.clock() > datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
@@ -530,8 +487,7 @@ def test_a_successful_run_records_when_it_began_to_list_and_a_failed_one_does_no
 
 def test_a_file_that_arrives_too_late_is_logged_once(world: World, caplog: pytest.LogCaptureFixture):
     too_late = "20240301-000000000.parquet"
-    world.register()
-    world.put(CHANGE_1)
+    world.add_table(CHANGE_1)
     world.process()
     world.clock.advance(60)
     world.put(too_late)
@@ -543,9 +499,7 @@ def test_a_file_that_arrives_too_late_is_logged_once(world: World, caplog: pytes
 
 
 def test_a_watermark_that_was_set_by_hand_follows_the_lake_again(world: World):
-    world.register()
-    world.put(CHANGE_1)
-    world.put(CHANGE_2)
+    world.add_table(CHANGE_1, CHANGE_2)
     world.process()
     for moved in (CHANGE_1, CHANGE_3, "0.parquet"):
         world.states.set_attributes(ORDERS, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + moved})
@@ -554,8 +508,7 @@ def test_a_watermark_that_was_set_by_hand_follows_the_lake_again(world: World):
 
 
 def test_transaction_files_are_applied_and_recorded_by_their_own_keys(world: World):
-    world.register(CdcPath="cdc/txn")
-    world.put(LOAD)
+    world.add_table(LOAD, CdcPath="cdc/txn")
     names = [f"CDC_TXN-2024030510000{number}000.csv" for number in (1, 2)]
     for name in names:
         world.raw.put(f"dms/cdc/txn/{name}", b"rows")
@@ -574,16 +527,14 @@ def test_transaction_files_are_applied_and_recorded_by_their_own_keys(world: Wor
 def test_a_table_may_have_its_own_change_files_besides_transaction_files(world: World):
     world.register(CdcPath="cdc")
     world.raw.put("dms/cdc/CDC_TXN-20240305100002000.csv", b"rows")
-    world.put(CHANGE_1)
-    world.put(CHANGE_3)
+    world.put(CHANGE_1, CHANGE_3)
     world.process()
     assert world.applied == [CHANGE_1, "CDC_TXN-20240305100002000.csv", CHANGE_3]
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_3
 
 
 def test_the_item_holds_the_whole_error_of_a_job_and_does_not_pass_it_to_the_next_job(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     error_text = f"JobExit: BadRowError: Op is X (file {'a' * 9000}.csv, row 7). Correct it"
     world.failures[JOB_LOAD_INITIAL] = f"Error Category: UNCLASSIFIED_ERROR; Failed Line Number: 38; {error_text}"
     for _ in range(2):
@@ -594,9 +545,7 @@ def test_the_item_holds_the_whole_error_of_a_job_and_does_not_pass_it_to_the_nex
 
 
 def test_the_state_table_can_be_rebuilt_from_the_lake(world: World):
-    world.register()
-    world.put(LOAD)
-    world.put(CHANGE_1)
+    world.add_table(LOAD, CHANGE_1)
     world.process()
     before = outcome(world)
     world.states = MemoryState()
@@ -608,8 +557,7 @@ def test_the_state_table_can_be_rebuilt_from_the_lake(world: World):
 
 
 def test_the_report_can_be_written_as_json(world: World):
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
     printed = json.loads(json.dumps(world.process().to_json()))
     assert (printed["table"], printed["outcome"], printed["follow_up"]) == ("shop.orders", "done", "")
     (only,) = printed["rounds"]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.control.run.job_polling import LONGEST_PAUSE_SECONDS, MAX_UNANSWERED_POLLS, OutOfTimeError
-from cdclake.control.run.process_table import MAX_SPARK_RUNS, process_table
+from cdclake.control.run.process_table import MAX_SPARK_RUNS
 from cdclake.errors import JobRunError, NoRoomError, RetryableError
 from cdclake.model.names import JOB_LOAD_INITIAL, Attribute
 from cdclake.ports import JobRun, JobState
-from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
+from tests.control.world import raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,8 +25,7 @@ HOUR_SECONDS = 3600.0
 
 @pytest.fixture(autouse=True)
 def table_with_work(world: World) -> None:
-    world.register()
-    world.put(LOAD)
+    world.add_table(LOAD)
 
 
 def answers(world: World, *runs: JobRun | list[JobState]) -> Iterator[JobRun | list[JobState]]:
@@ -113,7 +112,7 @@ def test_a_start_without_room_waits_within_the_runs_time(world: World):
 def test_a_start_that_never_gets_room_fails_the_table_and_releases_the_lease(world: World):
     world.before_start = raising(NoRoomError("Glue has no room for another run now"))
     with pytest.raises(OutOfTimeError, match="time is over"):
-        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
+        world.process(timeout_seconds=HOUR_SECONDS)
     assert sum(world.slept) == pytest.approx(HOUR_SECONDS)
     assert "OutOfTimeError" in last_error(world)
     assert world.is_free()
@@ -123,7 +122,7 @@ def test_when_the_runs_time_is_over_the_job_is_stopped_and_the_lease_released(wo
     world.states_of_job = [ACTIVE] * 9999
     begin = world.clock()
     with pytest.raises(OutOfTimeError, match="time is over"):
-        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
+        world.process(timeout_seconds=HOUR_SECONDS)
     assert (world.clock() - begin).total_seconds() == pytest.approx(HOUR_SECONDS)
     assert world.jobs.get(JOB_LOAD_INITIAL, world.jobs.started[0].run_id).detail == "STOPPED"
     assert "OutOfTimeError" in last_error(world)
@@ -141,7 +140,7 @@ def test_the_lease_is_released_only_after_a_slow_job_has_stopped(world: World):
 
     world.jobs.stop = stopping  # type: ignore[method-assign]  # a Spark job stops within a minute or so
     with pytest.raises(OutOfTimeError):
-        process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
+        world.process(timeout_seconds=HOUR_SECONDS)
     assert world.is_free()
 
 
@@ -166,6 +165,6 @@ def test_no_round_begins_in_the_last_half_of_the_time(world: World):
         world.deliver(next(names))
 
     world.after_job = a_file_comes
-    report = process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", world.ports, timeout_seconds=HOUR_SECONDS)
+    report = world.process(timeout_seconds=HOUR_SECONDS)
     assert (len(report.rounds), report.outcome) == (2, "handed on")
     assert world.is_free()

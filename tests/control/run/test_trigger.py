@@ -45,8 +45,7 @@ def test_a_thousand_events_before_the_run_begins_start_one_run(world: World):
 
 
 def test_a_thousand_events_while_the_run_works_start_none_and_all_files_are_applied(world: World):
-    world.register()
-    world.put(change_file(0))
+    world.add_table(change_file(0))
     trigger(world)
     numbers = iter(range(1, 1001))
 
@@ -88,8 +87,7 @@ def test_a_trigger_before_the_lease_is_released_leads_to_another_round(world: Wo
 
 
 def test_an_event_after_the_run_has_ended_starts_another(world: World):
-    world.register()
-    world.put(change_file(1))
+    world.add_table(change_file(1))
     trigger(world)
     world.process()
     assert trigger(world) is TriggerOutcome.STARTED
