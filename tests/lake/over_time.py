@@ -68,11 +68,6 @@ class TableOverTime(Table):
         change: int = self.load_incremental()["change"]
         return change
 
-    def load(self, rows: list[dict[str, Any]]) -> int:
-        self.write_load(rows)
-        change: int = self.load_initial()["change"]
-        return change
-
     def roll_back(self, to: int) -> int:
         log = self.log
         return apply_undo(log, plan_rollback(log, to), "by hand", self.runs, self.next_time).change

@@ -165,6 +165,26 @@ class Table:
     def load_incremental(self, last: str = "", new: str = "", listed_files: int = 0) -> dict[str, Any]:
         return load_incremental(self.run(), self.spark, last, new, listed_files)
 
+    def load(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Write a full load of one file and load it."""
+        self.write_load(rows)
+        return self.load_initial()
+
+    def load_file(self, relative: str, content: bytes) -> dict[str, Any]:
+        """Write a file of a full load and load it."""
+        self.put(relative, content)
+        return self.load_initial()
+
+    def apply_file(self, relative: str, content: bytes | list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+        """Write a change file and apply it; changes in a CSV file may be partial."""
+        if isinstance(content, bytes):
+            self.put(relative, content)
+        elif relative.endswith(".csv"):
+            self.write_partial_changes(relative, content)
+        else:
+            self.write_changes(relative, content)
+        return self.load_incremental()
+
     def direct(self, op: str, rows: InputRows) -> DirectResult:
         """Insert, update or delete rows directly."""
         return change_directly(self.run(), self.spark, DirectChange(op, lambda _: rows))
@@ -188,6 +208,11 @@ class Table:
             bad_rows=tuple(bad for batch in batches for bad in batch.bad_rows),
             derived=sum(batch.derived for batch in batches),
         )
+
+    def read_file(self, relative: str, content: bytes) -> ReadBatch:
+        """Write a raw file and read it."""
+        self.put(relative, content)
+        return self.read(relative)
 
     def files(self) -> list[str]:
         """Relative paths of all files that a reader of the table's folder sees."""

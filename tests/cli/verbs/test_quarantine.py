@@ -30,8 +30,7 @@ def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monke
     with versioned_bucket(monkeypatch, LAKE, RAW):
         item = {"PrimaryKey": "id", "Schema": "id bigint, price decimal(4,2)", "MaxQuarantinedRows": "5"}
         table = TableOverTime(tmp_path, COLUMNS, item, bucket=LAKE)
-        table.put(LOAD, b"1,1.50\n2,2222.50\n3,3333.50\nx,1.00\n")
-        table.load_initial()
+        table.load_file(LOAD, b"1,1.50\n2,2222.50\n3,3333.50\nx,1.00\n")
         aws_clients.client("s3").upload_file(str(table.raw / RAW_PREFIX / LOAD), RAW, RAW_PREFIX + LOAD)
         dynamodb = aws_clients.client("dynamodb")
         create_state_table(dynamodb, STATE_TABLE)

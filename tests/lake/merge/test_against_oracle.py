@@ -221,8 +221,7 @@ def test_columns_that_changes_do_not_send_equal_the_oracle(
         table = Table(Path(folder), PLAIN, item)
         loaded = [{"id": i, "a": i, "b": "loaded", "c": "p"} for i in range(1, full_load + 1)]
         if loaded:
-            table.write_load(loaded)
-            table.load_initial()
+            table.load(loaded)
         for i, (rows_of_file, run_now) in enumerate(zip(files, cuts, strict=False)):
             table.write_partial_changes(f"20240305-1{i}1500000.csv", rows_of_file)
             if run_now:

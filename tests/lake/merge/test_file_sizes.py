@@ -33,8 +33,7 @@ class Source:
         self.table = table
         self.present = list(range(rows))
         self.next = rows
-        table.write_load([row(self.rng, number) for number in self.present])
-        table.load_initial()
+        table.load([row(self.rng, number) for number in self.present])
 
     def change(self, run: int, inserted: int, updated: int, deleted: int, newest: float) -> dict[str, Any]:
         """Write one change file and apply it. Updates and deletes affect the newest share of the rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -23,15 +23,20 @@ COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
-    table.write_load([{"id": 1, "name": "loaded"}])
-    table.load_initial()
+    table.load([{"id": 1, "name": "loaded"}])
     return table
 
 
-def change(table: Table, day: int, hour: int, op: str, name: str = "", number: int = 1) -> str:
+def write(table: Table, day: int, hour: int, op: str, name: str = "", number: int = 1) -> str:
     relative = f"202403{day:02d}-{hour:02d}0000000.parquet"
     table.write_changes(relative, [(op, {"id": number, "name": name})])
     return relative
+
+
+def change(table: Table, *file: Any, number: int = 1) -> dict[str, Any]:
+    """Write a change file and apply it."""
+    write(table, *file, number=number)
+    return table.load_incremental()
 
 
 def names(table: Table) -> dict[int, str]:
@@ -40,52 +45,41 @@ def names(table: Table) -> dict[int, str]:
 
 def test_a_late_file_is_applied_but_changes_no_newer_row(table: Table) -> None:
     change(table, 5, 12, "U", "at noon")
-    table.load_incremental()
-    change(table, 5, 9, "U", "at nine, late")
-    change(table, 5, 10, "I", "new, late", number=2)
-    summary = table.load_incremental()
+    write(table, 5, 9, "U", "at nine, late")
+    summary = change(table, 5, 10, "I", "new, late", number=2)
     assert names(table) == {1: "at noon", 2: "new, late"}
     assert (summary["books"]["superseded"], summary["books"]["inserted"]) == (1, 1)
 
 
 def test_a_deleted_row_stays_deleted_if_an_older_change_arrives_late(table: Table) -> None:
     change(table, 5, 12, "D")
-    table.load_incremental()
-    change(table, 5, 9, "U", "older than the delete")
-    summary = table.load_incremental()
+    summary = change(table, 5, 9, "U", "older than the delete")
     assert names(table) == {}
     assert summary["books"]["superseded"] == 1
 
 
 def test_a_delete_that_arrives_before_an_older_insert_is_remembered(table: Table) -> None:
-    change(table, 5, 12, "D", number=7)
-    assert table.load_incremental()["books"]["absent"] == 1
+    assert change(table, 5, 12, "D", number=7)["books"]["absent"] == 1
     change(table, 5, 9, "I", "older than the delete", number=7)
-    table.load_incremental()
     assert names(table) == {1: "loaded"}
 
 
 def test_a_row_inserted_again_after_its_delete_is_in_the_table(table: Table) -> None:
     change(table, 5, 12, "D")
-    table.load_incremental()
     change(table, 5, 13, "I", "again")
-    table.load_incremental()
     assert names(table) == {1: "again"}
 
 
 def test_a_file_delivered_again_changes_nothing(table: Table) -> None:
-    change(table, 5, 9, "U", "first")
+    write(table, 5, 9, "U", "first")
     change(table, 5, 12, "U", "second")
-    table.load_incremental()
-    change(table, 5, 9, "U", "first")
-    assert table.load_incremental()["change"] is None
+    assert change(table, 5, 9, "U", "first")["change"] is None
     assert names(table) == {1: "second"}
 
 
 def test_a_file_behind_the_late_window_is_reported_and_not_applied(table: Table) -> None:
     change(table, 20, 12, "U", "newest")
-    table.load_incremental()
-    stale = change(table, 5, 9, "I", "two weeks late", number=2)
+    stale = write(table, 5, 9, "I", "two weeks late", number=2)
     summary = table.load_incremental()
     assert (summary["change"], summary["too_late"]) == (None, [stale])
     assert names(table) == {1: "newest"}
@@ -94,26 +88,20 @@ def test_a_file_behind_the_late_window_is_reported_and_not_applied(table: Table)
 def test_the_late_window_is_a_setting(table: Table) -> None:
     table.item["LateWindowHours"] = "1000"
     change(table, 20, 12, "U", "newest")
-    table.load_incremental()
     change(table, 5, 9, "I", "two weeks late", number=2)
-    table.load_incremental()
     assert names(table) == {1: "newest", 2: "two weeks late"}
 
 
 def test_deletes_behind_the_late_window_are_forgotten(table: Table) -> None:
     change(table, 1, 9, "D", number=5)
-    table.load_incremental()
     assert len(table.log.snapshot(2).tombstones) == 1
     change(table, 20, 9, "U", "much later")
-    table.load_incremental()
     change(table, 20, 10, "U", "and later still")
-    table.load_incremental()
     assert table.log.snapshot(4).tombstones == ()
 
 
 def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) -> None:
     change(table, 5, 9, "D", number=1)
-    table.load_incremental()
     table.write_load([{"id": 1, "name": "reloaded"}])
     later = time.time() + 60
     os.utime(table.raw / "shop/orders/LOAD00000001.parquet", (later, later))
@@ -125,9 +113,8 @@ def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) ->
 def test_one_change_applies_at_most_the_allowed_files_and_late_ones_first(table: Table) -> None:
     table.item["MaxFilesPerRun"] = "2"
     change(table, 5, 12, "U", "at noon")
-    table.load_incremental()
-    late = [change(table, 5, hour, "I", "late", number=hour) for hour in (7, 8, 9)]
-    new = [change(table, 5, hour, "I", "new", number=hour) for hour in (13, 14)]
+    late = [write(table, 5, hour, "I", "late", number=hour) for hour in (7, 8, 9)]
+    new = [write(table, 5, hour, "I", "new", number=hour) for hour in (13, 14)]
     applied = []
     for _ in range(3):
         table.load_incremental()
@@ -138,7 +125,7 @@ def test_one_change_applies_at_most_the_allowed_files_and_late_ones_first(table:
 
 
 def test_files_that_vanish_after_the_listing_stop_the_job_before_it_applies_others(table: Table) -> None:
-    files = [change(table, 5, hour, "U", f"at {hour}") for hour in (9, 10, 11)]
+    files = [write(table, 5, hour, "U", f"at {hour}") for hour in (9, 10, 11)]
     (table.raw / "shop/orders" / files[1]).unlink()
     before = table.log.head()
     with pytest.raises(RawFilesLostError, match="Only 2 of 3 change files to apply"):

@@ -40,8 +40,7 @@ PLACES: list[str | None] = [
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "PartitionKey": "zip,place"})
-    table.write_load([{"id": i, "zip": "02134", "place": place} for i, place in enumerate(PLACES)])
-    table.load_initial()
+    table.load([{"id": i, "zip": "02134", "place": place} for i, place in enumerate(PLACES)])
     moved = [("U", {"id": i, "zip": "00501", "place": place}, None) for i, place in enumerate(PLACES) if i % 2]
     table.write_key_changes("20240305-101500000.parquet", moved)
     table.load_incremental()
@@ -77,9 +76,8 @@ def test_duckdb_reads_odd_partition_values(table: Table) -> None:
 
 def test_a_partition_value_that_is_not_text_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS.set(2, pa.field("place", pa.binary())), {"PartitionKey": "place"})
-    table.write_load([{"id": 1, "zip": "02134", "place": b"\xff"}])
     with pytest.raises(ConfigurationError, match=r"not UTF-8 text.*column place"):
-        table.load_initial()
+        table.load([{"id": 1, "zip": "02134", "place": b"\xff"}])
 
 
 @pytest.mark.spark

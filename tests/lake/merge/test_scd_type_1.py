@@ -46,8 +46,7 @@ def apply(table: Table, name: str, changes: Sequence[Change]) -> None:
         (operation, {"userId": user, "name": name, "city": city, "sequenceNum": sequence})
         for user, name, city, operation, sequence in changes
     ]
-    table.write_changes(name, rows)
-    table.load_incremental()
+    table.apply_file(name, rows)
 
 
 def users(table: Table) -> set[tuple[int, str, str]]:

@@ -28,8 +28,7 @@ NEW_ROW: dict[str, Any] = {"id": 5_000_000_000, "n": 6_000_000_000, "ratio": 0.1
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     table = Table(tmp_path, LOADED, {"PrimaryKey": "id", "TargetFileBytes": "60"})
-    table.write_load(OLD_ROWS)
-    table.load_initial()
+    table.load(OLD_ROWS)
     return table
 
 

@@ -60,14 +60,12 @@ def counts(table: Table) -> tuple[int, int]:
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     """Rows 1, 2 and 3, in one folder or in partitions."""
     table = Table(tmp_path, COLUMNS, {**SOFT, "PartitionKey": request.param})
-    table.write_load([row(1), row(2, "Bonn", 2), row(3)])
-    table.load_initial()
+    table.load([row(1), row(2, "Bonn", 2), row(3)])
     return table
 
 
 def change(table: Table, file: str, *rows: tuple[str, Row]) -> dict[str, Any]:
-    table.write_changes(file, list(rows))
-    return table.load_incremental()
+    return table.apply_file(file, list(rows))
 
 
 def test_a_delete_with_only_the_key_keeps_all_columns_and_the_position(table: Table) -> None:
@@ -180,33 +178,27 @@ def partial(tmp_path: Path) -> Table:
     """Row 1, soft-deleted by a file of 11:00, of a source that sends only changed columns."""
     item = {**SOFT, "Schema": "id bigint, city string, n int", "CsvNoSupValue": "?"}
     table = Table(tmp_path, COLUMNS, item)
-    table.write_load([row(1, "Ulm", 7)])
-    table.load_initial()
-    table.write_partial_changes("20240305-110000000.csv", [("D", {"id": 1})])
-    table.load_incremental()
+    table.load([row(1, "Ulm", 7)])
+    table.apply_file("20240305-110000000.csv", [("D", {"id": 1})])
     assert stored_rows(table) == {1: ("Ulm", 7, "D")}
     return table
 
 
 def test_columns_not_sent_after_the_delete_do_not_come_from_the_deleted_row(partial: Table) -> None:
-    partial.write_partial_changes("20240305-120000000.csv", [("U", {"id": 1, "city": "Kiel"})])
-    partial.load_incremental()
+    partial.apply_file("20240305-120000000.csv", [("U", {"id": 1, "city": "Kiel"})])
     assert stored_rows(partial) == {1: ("Kiel", None, "U")}
 
 
 def test_columns_not_sent_before_a_second_delete_do_not_come_from_the_deleted_row(partial: Table) -> None:
     changes: list[tuple[str, Row]] = [("U", {"id": 1, "city": "Kiel"}), ("D", {"id": 1})]
-    partial.write_partial_changes("20240305-120000000.csv", changes)
-    partial.load_incremental()
+    partial.apply_file("20240305-120000000.csv", changes)
     assert stored_rows(partial) == {1: ("Kiel", None, "D")}
-    partial.write_partial_changes("20240305-130000000.csv", [*changes, ("U", {"id": 1, "n": 9}), ("D", {"id": 1})])
-    partial.load_incremental()
+    partial.apply_file("20240305-130000000.csv", [*changes, ("U", {"id": 1, "n": 9}), ("D", {"id": 1})])
     assert stored_rows(partial) == {1: (None, 9, "D")}
 
 
 def test_columns_not_sent_by_a_late_change_from_before_the_delete_come_from_the_deleted_row(partial: Table) -> None:
-    partial.write_partial_changes("20240305-100000000.csv", [("U", {"id": 1, "city": "Kiel"})])
-    partial.load_incremental()
+    partial.apply_file("20240305-100000000.csv", [("U", {"id": 1, "city": "Kiel"})])
     assert stored_rows(partial) == {1: ("Kiel", 7, "D")}
 
 

@@ -29,8 +29,7 @@ CHANGES = "20240305-101500000.parquet"
 def test_only_the_broken_table_of_a_batch_fails(tmp_path: Path, spark: SparkContext) -> None:
     tables = {name: Table(tmp_path / name, COLUMNS, {"PrimaryKey": "id"}, spark) for name in "abc"}
     for name, table in tables.items():
-        table.write_load([{"id": number, "n": number} for number in range(100)])
-        table.load_initial()
+        table.load([{"id": number, "n": number} for number in range(100)])
         changes = [("U", {"id": number, "n": 7}) for number in range(50)] + [("D", {"id": 99, "n": 0})]
         table.write_changes(CHANGES, [("Z", changes[0][1]), *changes[1:]] if name == "b" else changes)
     lake, key = open_store(tmp_path.as_uri()), batch_key("", "1")

@@ -27,10 +27,8 @@ SECOND, THIRD = "20240305-100000000.parquet", "20240305-110000000.parquet"
 def table(tmp_path: Path) -> Table:
     """A full load of two files, a change that rewrote one of them, and a change file that is due."""
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "TargetFileBytes": "400"})
-    table.write_load([{"id": i, "name": f"name {i}"} for i in range(300)])
-    table.load_initial()
-    table.write_changes(SECOND, [("U", {"id": 1, "name": "changed"})])
-    table.load_incremental()
+    table.load([{"id": i, "name": f"name {i}"} for i in range(300)])
+    table.apply_file(SECOND, [("U", {"id": 1, "name": "changed"})])
     table.write_changes(THIRD, [("D", {"id": 299, "name": ""})])
     assert len(table.files()) > 2
     return table

@@ -28,14 +28,12 @@ LOAD, FIRST, SECOND, THIRD = "LOAD00000001.csv", *(f"20240305-1{hour}0000000.csv
 def table(tmp_path: Path) -> TableOverTime:
     item = {"PrimaryKey": "id", "Schema": NARROW, "MaxQuarantinedRows": "5", "History": "true"}
     table = TableOverTime(tmp_path, COLUMNS, item)
-    table.put(LOAD, b"1,1.50\n2,2222.50\n3,3.50\n")
-    table.load_initial()
+    table.load_file(LOAD, b"1,1.50\n2,2222.50\n3,3.50\n")
     return table
 
 
 def change(table: TableOverTime, name: str, text: str) -> None:
-    table.put(name, text.encode())
-    assert table.load_incremental()["change"]
+    assert table.apply_file(name, text.encode())["change"]
 
 
 def release_files(table: TableOverTime, *names: str) -> dict[str, Any]:

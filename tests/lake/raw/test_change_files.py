@@ -56,9 +56,8 @@ def test_a_full_load_may_be_in_segments_and_partition_folders(tmp_path: Path) ->
 
 def test_a_full_load_with_a_missing_file_is_not_loaded(tmp_path: Path) -> None:
     table = persons(tmp_path)
-    table.put("LOAD00000002.csv", b"1,n\n")
     with pytest.raises(InputError, match="is missing, but a later one exists"):
-        table.load_initial()
+        table.load_file("LOAD00000002.csv", b"1,n\n")
 
 
 @pytest.mark.parametrize("sequence", ["%Y{d}%m{d}%d", "%Y{d}%m{d}%d{d}%H", "%Y{d}%m", "%m{d}%Y{d}%d", "%d{d}%m{d}%Y"])
@@ -104,17 +103,14 @@ def test_rows_of_a_change_file_without_op_are_inserts(tmp_path: Path) -> None:
 
 def test_several_changes_of_a_key_in_one_file_apply_in_order(tmp_path: Path) -> None:
     table = persons(tmp_path)
-    table.put(CHANGE, b"I,1,a\nU,1,b\nD,1,b\nI,1,c\nI,2,a\nD,2,a\nU,3,x\nU,3,y\n")
-    table.load_incremental()
+    table.apply_file(CHANGE, b"I,1,a\nU,1,b\nD,1,b\nI,1,c\nI,2,a\nD,2,a\nU,3,x\nU,3,y\n")
     assert table_rows(table) == [(1, "c"), (3, "y")]
 
 
 def test_a_delete_may_contain_only_the_key(tmp_path: Path) -> None:
     table = persons(tmp_path)
-    table.put(LOAD, b"1,a\n2,b\n")
-    table.load_initial()
-    table.put(CHANGE, b"D,1,NULL\n")
-    table.load_incremental()
+    table.load_file(LOAD, b"1,a\n2,b\n")
+    table.apply_file(CHANGE, b"D,1,NULL\n")
     assert table_rows(table) == [(2, "b")]
 
 
@@ -123,8 +119,7 @@ def test_an_update_keeps_columns_that_were_not_sent(tmp_path: Path) -> None:
     table.put(LOAD, b"id,name,city\n1,a,x\n2,b,y\n")
     table.columns = pa.schema([(name, pa.string()) for name in ("id", "name", "city")])
     table.load_initial()
-    table.put(CHANGE, b"Op,id,name,city\nU,1,?,z\nU,2,NULL,?\n")
-    table.load_incremental()
+    table.apply_file(CHANGE, b"Op,id,name,city\nU,1,?,z\nU,2,NULL,?\n")
     assert table_rows(table) == [("1", "a", "z"), ("2", None, "y")]
 
 
@@ -141,10 +136,8 @@ def test_a_transaction_file_is_applied_to_its_table(tmp_path: Path) -> None:
 def test_a_full_load_row_ranks_below_every_change_whatever_its_time(tmp_path: Path) -> None:
     columns = pa.schema([("ts", pa.string()), *PERSONS])
     table = Table(tmp_path, columns, {"PrimaryKey": "id", "Schema": f"ts string, {DECLARED}", "OrderColumn": "ts"})
-    table.put(LOAD, b"2024-03-05 23:00:00.000000,1,loaded\n")
-    table.load_initial()
-    table.put(CHANGE, b"U,2024-03-05 10:14:59.000000,1,changed\n")
-    table.load_incremental()
+    table.load_file(LOAD, b"2024-03-05 23:00:00.000000,1,loaded\n")
+    table.apply_file(CHANGE, b"U,2024-03-05 10:14:59.000000,1,changed\n")
     assert table_rows(table) == [("2024-03-05 10:14:59.000000", 1, "changed")]
 
 
@@ -180,9 +173,8 @@ def test_a_change_without_ordering_value_ranks_lowest(tmp_path: Path) -> None:
 
 def test_a_change_file_without_the_ordering_column_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "OrderColumn": "version"})
-    table.put(CHANGE, b"Op,id,name\nU,1,a\n")
     with pytest.raises(SchemaMismatchError, match="ordering column version") as caught:
-        table.load_incremental()
+        table.apply_file(CHANGE, b"Op,id,name\nU,1,a\n")
     assert caught.value.details["file"] == CHANGE
 
 
@@ -214,16 +206,14 @@ def test_the_change_sequence_has_35_digits_whatever_its_type(tmp_path: Path, kin
 
 def test_a_change_sequence_that_is_not_a_number_makes_the_row_bad(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.put(CHANGE, b"Op,id,AR_H_CHANGE_SEQ\nI,1,x|y\nI,2,5\n")
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b"Op,id,AR_H_CHANGE_SEQ\nI,1,x|y\nI,2,5\n")
     assert [(bad.row, "AR_H_CHANGE_SEQ" in bad.reason) for bad in batch.bad_rows] == [(0, True)]
     assert batch.rows["id"].to_pylist() == ["2"]
 
 
 def test_full_load_rows_have_distinct_positions_until_they_are_written(tmp_path: Path) -> None:
     table = persons(tmp_path)
-    table.put("p0/LOAD0000000A.csv", b"1,a\n2,b\n")
-    positions = table.read("p0/LOAD0000000A.csv").rows["_cdc_position"].to_pylist()
+    positions = table.read_file("p0/LOAD0000000A.csv", b"1,a\n2,b\n").rows["_cdc_position"].to_pylist()
     assert positions == ["p0/LOAD0000000A.csv|0000000000", "p0/LOAD0000000A.csv|0000000001"]
 
 
@@ -238,17 +228,14 @@ def test_columns_added_by_mapping_rules_are_not_stored(tmp_path: Path) -> None:
 
 def test_an_update_of_the_key_moves_the_row_if_the_old_key_is_sent(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema=f"{DECLARED}, BI_id int")
-    table.put(LOAD, b"1,a,\n2,b,\n3,c,\n")
-    table.load_initial()
-    table.put(CHANGE, b"U,10,a,1\nU,2,bb,2\nU,30,c,3\nI,3,new,\nU,40,d,30\n")
-    table.load_incremental()
+    table.load_file(LOAD, b"1,a,\n2,b,\n3,c,\n")
+    table.apply_file(CHANGE, b"U,10,a,1\nU,2,bb,2\nU,30,c,3\nI,3,new,\nU,40,d,30\n")
     assert table_rows(table) == [(2, "bb"), (3, "new"), (10, "a"), (40, "d")]
 
 
 def test_the_delete_of_an_old_key_has_only_the_key_and_the_position_of_the_update(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema=f"{DECLARED}, BI_ID int, BI_name string", CsvNoSupValue="?")
-    table.put(CHANGE, b"U,1,a,1,x\nU,10,b,2,y\nI,3,c,,\nU,4,d,NULL,NULL\nU,5,e,?,?\nD,6,f,7,z\n")
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b"U,1,a,1,x\nU,10,b,2,y\nI,3,c,,\nU,4,d,NULL,NULL\nU,5,e,?,?\nD,6,f,7,z\n")
     assert batch.derived == 1
     assert batch.rows.num_rows == 7
     (derived,) = batch.rows.slice(6).to_pylist()
@@ -275,13 +262,11 @@ def test_one_changed_key_column_yields_the_whole_old_key(tmp_path: Path) -> None
 def test_an_empty_before_image_in_csv_counts_as_missing(tmp_path: Path, item: dict[str, str]) -> None:
     declared = "code string, name string, BI_code string"
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "code", "Schema": declared, **item})
-    table.put(CHANGE, b'U,a,x,\nU,b,x,""\nU,c,x,old\n')
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b'U,a,x,\nU,b,x,""\nU,c,x,old\n')
     assert batch.rows["code"].to_pylist() == ["a", "b", "c", "old"]
 
 
 def test_a_bad_row_does_not_delete_its_old_key(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema="id int, age int, BI_id int")
-    table.put(CHANGE, b"U,10,old,1\nU,20,5,2\n")
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b"U,10,old,1\nU,20,5,2\n")
     assert (len(batch.bad_rows), batch.derived, batch.rows["id"].to_pylist()) == (1, 1, [20, 2])

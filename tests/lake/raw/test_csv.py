@@ -47,8 +47,7 @@ def row_numbers(batch: ReadBatch) -> list[int]:
 
 def test_a_header_line_names_the_columns(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.put(CHANGE, b"Op,id,name,city\nI,1,a,x\nU,2,b,y\n")
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b"Op,id,name,city\nI,1,a,x\nU,2,b,y\n")
     assert values(batch, "Op", "id", "name", "city") == [("I", "1", "a", "x"), ("U", "2", "b", "y")]
     assert row_numbers(batch) == [0, 1]
 
@@ -56,60 +55,50 @@ def test_a_header_line_names_the_columns(tmp_path: Path) -> None:
 def test_a_header_alone_is_read_as_no_rows(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
     for content in (b"Op,id,name,city\n", b"Op,id,name,city", b"Op,id,name,city\r\n"):
-        table.put(CHANGE, content)
-        assert values(table.read(CHANGE)) == []
+        assert values(table.read_file(CHANGE, content)) == []
 
 
 def test_a_header_may_have_any_order_and_case(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
-    table.put(CHANGE, b"Op,CITY,Name,ID\nI,x,a,1\n")
-    assert values(table.read(CHANGE)) == [(1, "a", "x")]
+    assert values(table.read_file(CHANGE, b"Op,CITY,Name,ID\nI,x,a,1\n")) == [(1, "a", "x")]
 
 
 def test_a_header_without_a_key_column_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.put(LOAD, b"id,name\n1,a\n")
-    table.load_initial()
-    table.put(CHANGE, b"Op,name\nU,b\n")
+    table.load_file(LOAD, b"id,name\n1,a\n")
     with pytest.raises(SchemaMismatchError, match="has no key column id") as caught:
-        table.load_incremental()
+        table.apply_file(CHANGE, b"Op,name\nU,b\n")
     assert caught.value.details["file"] == CHANGE
 
 
 def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.put(CHANGE, b"Op,id,name,NAME\nU,1,a,b\n")
     with pytest.raises(SchemaMismatchError, match=r"Column NAME .* appears twice"):
-        table.read(CHANGE)
+        table.read_file(CHANGE, b"Op,id,name,NAME\nU,1,a,b\n")
 
 
 @pytest.mark.parametrize("name", ["op", "_cdc_position", "_KEY", "_unsent"])
 def test_a_source_column_with_a_reserved_name_is_refused(tmp_path: Path, name: str) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.put(CHANGE, f"Op,id,{name}\nU,1,a\n".encode())
     with pytest.raises(SchemaMismatchError, match="reserved by cdclake"):
-        table.read(CHANGE)
+        table.read_file(CHANGE, f"Op,id,{name}\nU,1,a\n".encode())
 
 
 def test_a_file_without_header_may_have_op_or_not(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
-    table.put(CHANGE, b"U,1,a,x\n")
-    assert values(table.read(CHANGE), "Op", "id", "name", "city") == [("U", 1, "a", "x")]
-    table.put(CHANGE, b"1,a,x\n")
-    assert values(table.read(CHANGE), "Op", "id", "name", "city") == [("I", 1, "a", "x")]
+    assert values(table.read_file(CHANGE, b"U,1,a,x\n"), "Op", "id", "name", "city") == [("U", 1, "a", "x")]
+    assert values(table.read_file(CHANGE, b"1,a,x\n"), "Op", "id", "name", "city") == [("I", 1, "a", "x")]
 
 
 def test_a_file_with_other_columns_than_declared_is_refused(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
-    table.put(CHANGE, b"U,1,a,x,more\nU,1,a,x,more\n")
     with pytest.raises(SchemaMismatchError, match="has 5 fields, and the Schema attribute names 3 columns"):
-        table.read(CHANGE)
+        table.read_file(CHANGE, b"U,1,a,x,more\nU,1,a,x,more\n")
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_name(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.put(LOAD, b"\xef\xbb\xbfid,name\n1,a\n")
-    assert values(table.read(LOAD), "id", "name") == [("1", "a")]
+    assert values(table.read_file(LOAD, b"\xef\xbb\xbfid,name\n1,a\n"), "id", "name") == [("1", "a")]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +115,7 @@ def test_any_field_delimiter(tmp_path: Path, delimiter: str, setting: str) -> No
 def test_any_row_delimiter_and_a_last_row_without_one(tmp_path: Path, delimiter: str, ends: bool) -> None:
     table = csv_table(tmp_path, CsvRowDelimiter=delimiter)
     rows = delimiter.join(["I,1,a,x", f'U,2,"b{delimiter}b",NULL', "D,3,c,z"])
-    table.put(CHANGE, (rows + delimiter * ends).encode())
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, (rows + delimiter * ends).encode())
     assert values(batch) == [(1, "a", "x"), (2, f"b{delimiter}b", None), (3, "c", "z")]
     assert row_numbers(batch) == [0, 1, 2]
 
@@ -140,18 +128,15 @@ def test_row_delimiter_newline_also_matches_carriage_return_and_newline(tmp_path
 
 def test_a_carriage_return_alone_belongs_to_the_field(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
-    table.put(CHANGE, b'I,1,a\rb,x\nI,2,"c\rd",y\n')
-    assert values(table.read(CHANGE)) == [(1, "a\rb", "x"), (2, "c\rd", "y")]
+    assert values(table.read_file(CHANGE, b'I,1,a\rb,x\nI,2,"c\rd",y\n')) == [(1, "a\rb", "x"), (2, "c\rd", "y")]
 
     table.item = {"Schema": "note string"}
-    table.put(LOAD, b"a\rb\nc\n")
-    assert values(table.read(LOAD), "note") == [("a\rb",), ("c",)]
+    assert values(table.read_file(LOAD, b"a\rb\nc\n"), "note") == [("a\rb",), ("c",)]
 
 
 def test_a_newline_alone_belongs_to_the_field_if_rows_end_with_carriage_return_and_newline(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"Schema": "note string", "CsvRowDelimiter": "\\r\\n", "Rfc4180": "false"})
-    table.put(LOAD, b"a\nb\r\nc\r\n")
-    assert values(table.read(LOAD), "note") == [("a\nb",), ("c",)]
+    assert values(table.read_file(LOAD, b"a\nb\r\nc\r\n"), "note") == [("a\nb",), ("c",)]
 
 
 def test_rfc_4180_quotes_delimiters_quotes_and_newlines_in_a_field(tmp_path: Path) -> None:
@@ -168,26 +153,22 @@ def test_without_rfc_4180_quotes_are_plain_characters(tmp_path: Path) -> None:
 
 def test_without_rfc_4180_and_with_another_row_delimiter_newlines_are_data(tmp_path: Path) -> None:
     table = csv_table(tmp_path, Rfc4180="false", CsvRowDelimiter="|~|")
-    table.put(CHANGE, b'I,1,one\ntwo,"x|~|U,2,b,y|~|')
-    assert values(table.read(CHANGE)) == [(1, "one\ntwo", '"x'), (2, "b", "y")]
+    assert values(table.read_file(CHANGE, b'I,1,one\ntwo,"x|~|U,2,b,y|~|')) == [(1, "one\ntwo", '"x'), (2, "b", "y")]
 
 
 def test_only_the_unquoted_null_text_is_null(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
-    table.put(CHANGE, b'I,1,NULL,"NULL"\nI,2,null,\n')
-    assert values(table.read(CHANGE)) == [(1, None, "NULL"), (2, "null", "")]
+    assert values(table.read_file(CHANGE, b'I,1,NULL,"NULL"\nI,2,null,\n')) == [(1, None, "NULL"), (2, "null", "")]
 
 
 def test_an_empty_null_text_differs_from_a_quoted_empty_text(tmp_path: Path) -> None:
     table = csv_table(tmp_path, CsvNullValue="")
-    table.put(CHANGE, b'I,1,,""\nI,2,NULL,x\n')
-    assert values(table.read(CHANGE)) == [(1, None, ""), (2, "NULL", "x")]
+    assert values(table.read_file(CHANGE, b'I,1,,""\nI,2,NULL,x\n')) == [(1, None, ""), (2, "NULL", "x")]
 
 
 def test_columns_that_were_not_sent_are_null_and_marked(tmp_path: Path) -> None:
     table = csv_table(tmp_path, CsvNoSupValue="<none>")
-    table.put(CHANGE, b'U,1,<none>,x\nU,2,b,"<none>"\nU,3,c,NULL\nD,4,<none>,<none>\n')
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b'U,1,<none>,x\nU,2,b,"<none>"\nU,3,c,NULL\nD,4,<none>,<none>\n')
     assert values(batch) == [(1, None, "x"), (2, "b", None), (3, "c", None), (4, None, None)]
     assert batch.rows[UNSENT].to_pylist() == ["010", "001", "", "011"]
     assert batch.rows.column_names == ["id", "name", "city", "Op", "_cdc_position", UNSENT, "_route", "_key"]
@@ -195,8 +176,7 @@ def test_columns_that_were_not_sent_are_null_and_marked(tmp_path: Path) -> None:
 
 def test_the_text_for_unsent_columns_is_plain_text_unless_it_is_set(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
-    table.put(CHANGE, b"U,1,<none>,x\n")
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b"U,1,<none>,x\n")
     assert values(batch) == [(1, "<none>", "x")]
     assert UNSENT not in batch.rows.column_names
 
@@ -251,20 +231,17 @@ def test_a_date_may_include_midnight_and_spaces_around_numbers_are_ignored(tmp_p
 
 def test_a_binary_column_accepts_any_bytes(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"Schema": "id int, data binary"})
-    table.put(LOAD, b"1,\xff\xfe\n")
-    assert values(table.read(LOAD), "id", "data") == [(1, b"\xff\xfe")]
+    assert values(table.read_file(LOAD, b"1,\xff\xfe\n"), "id", "data") == [(1, b"\xff\xfe")]
 
 
 def test_empty_lines_are_not_rows_unless_the_file_has_one_column(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
-    table.put(CHANGE, b"I,1,a,x\n\nI,2,b,y\n\r\n\n")
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b"I,1,a,x\n\nI,2,b,y\n\r\n\n")
     assert values(batch) == [(1, "a", "x"), (2, "b", "y")]
     assert row_numbers(batch) == [0, 1]
 
     table.item = {"Schema": "note string"}
-    table.put(LOAD, b"a\n\nb\n")
-    assert values(table.read(LOAD), "note") == [("a",), ("",), ("b",)]
+    assert values(table.read_file(LOAD, b"a\n\nb\n"), "note") == [("a",), ("",), ("b",)]
 
 
 @pytest.mark.parametrize("quoted", [True, False])
@@ -274,8 +251,7 @@ def test_a_file_of_many_chunks_is_read_as_one(tmp_path: Path, quoted: bool, monk
     table = csv_table(tmp_path)
     name = 'a, "b"\n' * 9 if quoted else "abc" * 21
     text = '"' + name.replace('"', '""') + '"' if quoted else name
-    table.put(CHANGE, "".join(f"I,{i},{text},x\n" for i in range(500)).encode())
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, "".join(f"I,{i},{text},x\n" for i in range(500)).encode())
     assert values(batch) == [(i, name, "x") for i in range(500)]
     assert row_numbers(batch) == list(range(500))
 
@@ -285,8 +261,7 @@ def test_a_row_longer_than_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
     table = csv_table(tmp_path)
     long = "line\n" * 5000
-    table.put(CHANGE, f'I,1,"{long}",x\nI,2,b,y\n'.encode())
-    assert values(table.read(CHANGE)) == [(1, long, "x"), (2, "b", "y")]
+    assert values(table.read_file(CHANGE, f'I,1,"{long}",x\nI,2,b,y\n'.encode())) == [(1, long, "x"), (2, "b", "y")]
 
 
 def test_a_row_that_never_ends_is_refused_before_it_fills_the_memory(
@@ -295,9 +270,8 @@ def test_a_row_that_never_ends_is_refused_before_it_fills_the_memory(
     monkeypatch.setattr(csv, "_HEAD_BYTES", 1000)
     monkeypatch.setattr(csv, "MAX_RECORD_BYTES", 1 << 20)
     table = csv_table(tmp_path)
-    table.put(CHANGE, b'I,1,"never closed\n' + b"I,2,b,y\n" * 500_000)
     with pytest.raises(UnreadableFileError, match="longer than 1 MB"):
-        table.read(CHANGE)
+        table.read_file(CHANGE, b'I,1,"never closed\n' + b"I,2,b,y\n" * 500_000)
 
 
 @pytest.mark.parametrize(
@@ -315,9 +289,8 @@ def test_a_row_that_never_ends_is_refused_before_it_fills_the_memory(
 )
 def test_a_damaged_csv_file_is_refused_and_named(tmp_path: Path, name: str, content: bytes) -> None:
     table = csv_table(tmp_path)
-    table.put(name, content)
     with pytest.raises(UnreadableFileError) as caught:
-        table.read(name)
+        table.read_file(name, content)
     assert caught.value.details["file"] == name
 
 
@@ -355,5 +328,4 @@ def test_a_transaction_file_needs_the_schema_attribute(tmp_path: Path) -> None:
 
 def test_padding_after_text_is_kept(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
-    table.put(LOAD, b"1,a   ,x\n")
-    assert values(table.read(LOAD)) == [(1, "a   ", "x")]
+    assert values(table.read_file(LOAD, b"1,a   ,x\n")) == [(1, "a   ", "x")]

@@ -100,8 +100,7 @@ def test_every_key_column_must_have_a_value(tmp_path: Path) -> None:
 
 
 def test_a_bad_row_is_reported_by_column_or_as_a_raw_line_if_its_width_is_wrong(persons: Table) -> None:
-    persons.put(CHANGE, b'I,1,"a, b",five\nI,2\r\nU,\xff,NULL,5\n')
-    assert [bad.content for bad in persons.read(CHANGE).bad_rows] == [
+    assert [bad.content for bad in persons.read_file(CHANGE, b'I,1,"a, b",five\nI,2\r\nU,\xff,NULL,5\n').bad_rows] == [
         {"Op": "I", "id": "1", "name": "a, b", "age": "five"},
         "I,2",
         {"Op": "U", "id": "\\xff", "name": None, "age": "5"},
@@ -167,14 +166,12 @@ def test_bad_rows_do_not_make_reading_slow(persons: Table, bad: bytes) -> None:
 
 
 def test_a_change_with_bad_rows_is_refused_by_default_and_the_first_is_named(persons: Table) -> None:
-    persons.put(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
     with pytest.raises(BadRowError, match=r"column age is not a valid int.*row 2"):
-        persons.load_incremental()
+        persons.apply_file(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
     assert persons.files() == []
 
 
 def test_allowed_bad_rows_are_quarantined_and_the_good_ones_applied(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {**ITEM, "MaxQuarantinedRows": "2"})
-    table.put(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
-    table.load_incremental()
+    table.apply_file(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
     assert [found.row["id"] for found in table.rows()] == [1]

@@ -209,9 +209,8 @@ def test_a_nested_column_is_refused(tmp_path: Path, values: pa.Array, item: dict
     "content", [b"", b"PAR1", b"PAR1" + bytes(99) + b"PAR1", b"id,name\n"], ids=["empty", "cut", "footer", "csv"]
 )
 def test_a_damaged_parquet_file_is_refused_and_named(table: Table, content: bytes) -> None:
-    table.put(CHANGE, content)
     with pytest.raises(UnreadableFileError) as caught:
-        table.read(CHANGE)
+        table.read_file(CHANGE, content)
     assert caught.value.details["file"] == CHANGE
 
 

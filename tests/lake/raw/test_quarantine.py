@@ -23,8 +23,7 @@ BAD_ROWS = [1, 2, 4, 6]
 
 def loaded(folder: Path, **item: str) -> Table:
     table = Table(folder, COLUMNS, {**ITEM, **item})
-    table.put("LOAD00000001.csv", b"1,a,1\n")
-    table.load_initial()
+    table.load_file("LOAD00000001.csv", b"1,a,1\n")
     return table
 
 
@@ -35,9 +34,8 @@ def quarantined(table: Table, change: int) -> list[dict[str, Any]]:
 
 def test_bad_rows_stop_the_table_by_default_and_the_error_counts_them(tmp_path: Path) -> None:
     table = loaded(tmp_path)
-    table.put("20240305-101500000.csv", CHANGES)
     with pytest.raises(BadRowError, match=r"the first of 4 bad rows.*MaxQuarantinedRows to 4 or more") as caught:
-        table.load_incremental()
+        table.apply_file("20240305-101500000.csv", CHANGES)
     assert caught.value.details == {"file": "20240305-101500000.csv", "row": 2}
     assert [one.row["id"] for one in table.rows()] == [1]
     assert table.log.head() == 1
@@ -45,8 +43,7 @@ def test_bad_rows_stop_the_table_by_default_and_the_error_counts_them(tmp_path: 
 
 def test_allowed_bad_rows_are_quarantined_with_file_row_and_reason_and_good_rows_applied(tmp_path: Path) -> None:
     table = loaded(tmp_path, MaxQuarantinedRows="4")
-    table.put("20240305-101500000.csv", CHANGES)
-    summary = table.load_incremental()
+    summary = table.apply_file("20240305-101500000.csv", CHANGES)
     assert [one.row["id"] for one in table.rows()] == [4]
     bad_rows = quarantined(table, 2)
     assert [(one["file"], one["row"]) for one in bad_rows] == [("20240305-101500000.csv", row) for row in BAD_ROWS]
@@ -59,9 +56,8 @@ def test_allowed_bad_rows_are_quarantined_with_file_row_and_reason_and_good_rows
 
 def test_more_bad_rows_than_allowed_stop_the_table(tmp_path: Path) -> None:
     table = loaded(tmp_path, MaxQuarantinedRows="3")
-    table.put("20240305-101500000.csv", CHANGES)
     with pytest.raises(BadRowError, match="the first of 4 bad rows"):
-        table.load_incremental()
+        table.apply_file("20240305-101500000.csv", CHANGES)
     assert table.log.head() == 1
     assert [one.row["id"] for one in table.rows()] == [1]
 
@@ -92,8 +88,7 @@ def test_all_but_the_last_row_of_a_repeated_full_load_key_are_quarantined(tmp_pa
 
 def test_a_key_update_counts_the_row_once_and_the_delete_of_the_old_key_as_derived(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
-    table.write_load([{"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}])
-    table.load_initial()
+    table.load([{"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}])
     moved = {"id": 9, "name": "a", "n": 1}
     table.write_key_changes("20240305-101500000.parquet", [("U", moved, {"id": 1})])
     books = Books(**table.load_incremental()["books"])

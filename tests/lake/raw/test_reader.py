@@ -38,8 +38,7 @@ def persons(tmp_path: Path) -> Table:
 
 
 def test_csv_without_header_takes_its_columns_from_the_schema_attribute(persons: Table) -> None:
-    persons.put("LOAD00000001.csv", b"7,Ann,Phoenix\n8,Bob,Denver\n10,Jack Hicks,Houston\n")
-    persons.load_initial()
+    persons.load_file("LOAD00000001.csv", b"7,Ann,Phoenix\n8,Bob,Denver\n10,Jack Hicks,Houston\n")
     persons.put("20240305-101500123.csv", b"U,7,ABC XYZ,Phoenix\nI,130,Alica Bing,New York\nD,10,Jack Hicks,Houston\n")
     summary = persons.load_incremental()
 
@@ -55,16 +54,13 @@ def test_csv_without_header_takes_its_columns_from_the_schema_attribute(persons:
 def test_csv_with_header_needs_no_schema_and_reads_as_text(tmp_path: Path) -> None:
     columns = pa.schema([("id", pa.string()), ("zip", pa.string())])
     table = Table(tmp_path, columns, {"PrimaryKey": "id"})
-    table.put("LOAD00000001.csv", b"id,zip\n1,02134\n")
-    table.load_initial()
-    table.put("20240305-101500123.csv", b"Op,id,zip\nU,1,00501\nI,2,NULL\n")
-    table.load_incremental()
+    table.load_file("LOAD00000001.csv", b"id,zip\n1,02134\n")
+    table.apply_file("20240305-101500123.csv", b"Op,id,zip\nU,1,00501\nI,2,NULL\n")
     assert plain(table) == [{"id": "1", "zip": "00501"}, {"id": "2", "zip": None}]
 
 
 def test_csv_takes_names_from_the_header_and_types_from_the_schema_attribute(persons: Table) -> None:
-    persons.put("LOAD00000001.csv", b"city,id,fullname\nUlm,3,Cy\n")
-    persons.load_initial()
+    persons.load_file("LOAD00000001.csv", b"city,id,fullname\nUlm,3,Cy\n")
     assert plain(persons) == [{"id": 3, "fullname": "Cy", "city": "Ulm"}]
 
 
@@ -81,8 +77,7 @@ def test_csv_types_are_read_as_dms_writes_them(tmp_path: Path) -> None:
     )
     declared = "id bigint, price decimal(10,2), day date, at timestamp, ratio double, ok boolean"
     table = Table(tmp_path, columns, {"PrimaryKey": "id", "Schema": declared})
-    table.put("LOAD00000001.csv", b"5,12.50,2024-03-05,2024-03-05 10:15:00.123456,0.25,true\n6,,NULL,,NULL,\n")
-    table.load_initial()
+    table.load_file("LOAD00000001.csv", b"5,12.50,2024-03-05,2024-03-05 10:15:00.123456,0.25,true\n6,,NULL,,NULL,\n")
     at = datetime(2024, 3, 5, 10, 15, 0, 123456, tzinfo=timezone.utc)
     assert plain(table) == [
         {"id": 5, "price": Decimal("12.50"), "day": date(2024, 3, 5), "at": at, "ratio": 0.25, "ok": True},
@@ -93,18 +88,15 @@ def test_csv_types_are_read_as_dms_writes_them(tmp_path: Path) -> None:
 def test_another_delimiter_and_null_text_are_settings(tmp_path: Path) -> None:
     item = {**PERSONS_ITEM, "CsvDelimiter": "\\t", "CsvNullValue": "\\N"}
     table = Table(tmp_path, PERSONS, item)
-    table.put("LOAD00000001.csv", b"1\tNULL\t\\N\n")
-    table.load_initial()
+    table.load_file("LOAD00000001.csv", b"1\tNULL\t\\N\n")
     assert plain(table) == [{"id": 1, "fullname": "NULL", "city": None}]
 
 
 def test_a_table_without_key_takes_inserts_and_counts_the_rest_as_ignored(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {})
     same = {"id": 1, "fullname": "a", "city": "x"}
-    table.write_load([same, same])
-    table.load_initial()
-    table.write_changes("20240305-101500000.parquet", [("I", same), ("U", same), ("D", same)])
-    summary = table.load_incremental()
+    table.load([same, same])
+    summary = table.apply_file("20240305-101500000.parquet", [("I", same), ("U", same), ("D", same)])
     assert plain(table) == [same] * 3
     assert (summary["books"]["inserted"], summary["books"]["ignored"]) == (1, 2)
 
@@ -112,8 +104,7 @@ def test_a_table_without_key_takes_inserts_and_counts_the_rest_as_ignored(tmp_pa
 def test_a_change_file_alone_makes_a_table(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     row = {"id": 1, "fullname": "a", "city": "x"}
-    table.write_changes("20240305-101500000.parquet", [("I", row), ("D", {**row, "id": 9})])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [("I", row), ("D", {**row, "id": 9})])
     assert plain(table) == [row]
 
 
@@ -149,8 +140,7 @@ def test_parquet_types_become_types_that_every_reader_has(tmp_path: Path) -> Non
 
 def test_a_new_column_is_null_in_old_rows_and_a_missing_one_in_new_rows(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
-    table.load_initial()
+    table.load([{"id": 1, "fullname": "a", "city": "x"}])
     change = pa.table({"Op": ["I"], "ID": pa.array([2], pa.int32()), "fullname": ["b"], "phone": ["1"]})
     pq.write_table(change, table.raw / RAW_PREFIX / "20240305-101500000.parquet")
     table.load_incremental()
@@ -173,8 +163,7 @@ def test_a_damaged_parquet_file_is_named_and_nothing_is_applied(
     tmp_path: Path, content: bytes, kind: type[InputError], message: str
 ) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
-    table.load_initial()
+    table.load([{"id": 1, "fullname": "a", "city": "x"}])
     table.write_changes("20240305-091500000.parquet", [("D", {"id": 1, "fullname": "a", "city": "x"})])
     table.put("20240305-101500000.parquet", content)
     before = table.files()
@@ -207,11 +196,9 @@ def test_a_parquet_file_with_damaged_pages_is_named(tmp_path: Path) -> None:
 def test_a_bad_row_is_named_by_file_and_row_and_nothing_is_applied(
     persons: Table, line: bytes, error: type[InputError], message: str
 ) -> None:
-    persons.put("LOAD00000001.csv", b"1,a,x\n")
-    persons.load_initial()
-    persons.put("20240305-101500000.csv", b"U,1,b,x\n" + b"I,2,c,x\n" + line)
+    persons.load_file("LOAD00000001.csv", b"1,a,x\n")
     with pytest.raises(error, match=message) as caught:
-        persons.load_incremental()
+        persons.apply_file("20240305-101500000.csv", b"U,1,b,x\n" + b"I,2,c,x\n" + line)
     assert caught.value.details["file"] == "20240305-101500000.csv"
     if error is BadRowError:
         assert caught.value.details["row"] == 3
@@ -220,8 +207,7 @@ def test_a_bad_row_is_named_by_file_and_row_and_nothing_is_applied(
 
 def test_a_column_without_a_common_type_stops_the_table(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
-    table.load_initial()
+    table.load([{"id": 1, "fullname": "a", "city": "x"}])
     change = pa.table({"Op": ["I"], "id": pa.array([2], pa.int32()), "city": pa.array([5], pa.int64())})
     pq.write_table(change, table.raw / RAW_PREFIX / "20240305-101500000.parquet")
     with pytest.raises(SchemaMismatchError, match="city is string in the lake and bigint in a raw file"):
@@ -232,9 +218,8 @@ def test_a_column_without_a_common_type_stops_the_table(tmp_path: Path) -> None:
 def test_a_repeated_key_in_a_full_load_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     row = {"id": 1, "fullname": "a", "city": "x"}
-    table.write_load([row, row])
     with pytest.raises(BadRowError, match="later full-load row has the same key"):
-        table.load_initial()
+        table.load([row, row])
     assert table.files() == []
 
 
@@ -245,9 +230,8 @@ def test_no_full_load_files_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_a_key_or_partition_column_that_does_not_exist_is_a_clear_error(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "PartitionKey": "country"})
-    table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
     with pytest.raises(ConfigurationError, match="no column country"):
-        table.load_initial()
+        table.load([{"id": 1, "fullname": "a", "city": "x"}])
 
 
 def test_foreign_files_in_the_lake_folder_are_never_mixed_in(tmp_path: Path) -> None:
@@ -255,16 +239,14 @@ def test_foreign_files_in_the_lake_folder_are_never_mixed_in(tmp_path: Path) -> 
     folder = table.lake / table.layout.table_prefix
     folder.mkdir(parents=True)
     (folder / "part-00000.snappy.parquet").write_bytes(b"foreign")
-    table.write_load([{"id": 1, "fullname": "a", "city": "x"}])
     with pytest.raises(LakeFilesError, match="did not write"):
-        table.load_initial()
+        table.load([{"id": 1, "fullname": "a", "city": "x"}])
     assert table.files() == ["part-00000.snappy.parquet"]
 
 
 def test_gzipped_csv_fields_contain_quotes_delimiters_and_newlines(persons: Table) -> None:
     text = '1,"Ann ""the one"", Smith","Line one\nline two"\n2,NULL,""\n'
-    persons.put("LOAD00000001.csv.gz", gzip.compress(text.encode()))
-    persons.load_initial()
+    persons.load_file("LOAD00000001.csv.gz", gzip.compress(text.encode()))
     assert plain(persons) == [
         {"id": 1, "fullname": 'Ann "the one", Smith', "city": "Line one\nline two"},
         {"id": 2, "fullname": None, "city": ""},
@@ -272,8 +254,7 @@ def test_gzipped_csv_fields_contain_quotes_delimiters_and_newlines(persons: Tabl
 
 
 def test_change_files_are_read_flat_and_below_date_folders(persons: Table) -> None:
-    persons.put("LOAD00000001.csv", b"1,a,x\n")
-    persons.load_initial()
+    persons.load_file("LOAD00000001.csv", b"1,a,x\n")
     persons.put("20240305-101500123.csv", b"U,1,b,x\n")
     persons.put("2024/03/05/20240305-111500123.csv", b"U,1,c,x\n")
     persons.put("05032024/20240305-1215001234.csv", b"I,2,d,x\n")
@@ -293,8 +274,7 @@ def test_several_load_files_make_one_table(tmp_path: Path) -> None:
 def test_columns_added_by_mapping_rules_are_not_source_columns(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     row = {"id": 1, "fullname": "a", "city": "x"}
-    table.write_load([row])
-    table.load_initial()
+    table.load([row])
     extra = {"Op": "U", **row, "fullname": "b", "AR_H_USER": "me", "BI_id": 1}
     pq.write_table(pa.Table.from_pylist([extra]), table.raw / RAW_PREFIX / "20240305-101500000.parquet")
     table.load_incremental()

@@ -177,8 +177,7 @@ def test_adopted_files_are_read_like_loaded_ones(tmp_path: Path, session: SparkS
     foreign = pa.table({"at": pa.array([far, None], pa.timestamp("us")), "ID": pa.array([1, 2], pa.int64())})
     adoptee.write("n=7/part-0.parquet", foreign, int96=True)
     adoptee.adopt()
-    adoptee.table.write_changes("20240305-101500000.parquet", [("U", {"id": 2, "n": 8, "at": far})])
-    assert adoptee.table.load_incremental()["change"] == 2
+    assert adoptee.table.apply_file("20240305-101500000.parquet", [("U", {"id": 2, "n": 8, "at": far})])["change"] == 2
     lake = adoptee.table.lake.as_uri()
     first = read_table(session, lake, TABLE, change=1).selectExpr("id", "n", "at", "Op", "_cdc_position")
     loaded = {"n": 7, "Op": "I", "_cdc_position": ""}

@@ -57,8 +57,7 @@ def load(table: Table, when: datetime, rows: list[dict[str, Any]]) -> int:
 
 
 def change(table: Table, when: datetime, *rows: tuple[str, dict[str, Any]]) -> int:
-    table.write_changes(f"{when:%Y%m%d-%H%M%S}000.parquet", list(rows))
-    number: int = table.load_incremental()["change"]
+    number: int = table.apply_file(f"{when:%Y%m%d-%H%M%S}000.parquet", list(rows))["change"]
     return number
 
 
@@ -298,9 +297,8 @@ def test_vanished_and_foreign_files_of_the_history_are_detected_and_repaired(tab
     kept.parent.mkdir(parents=True)
     (folder / name).rename(kept)
     (folder / "stranger.parquet").write_bytes(b"")
-    table.write_changes("20240310-000000000.parquet", [("I", row(2, "b"))])
     with pytest.raises(LakeFilesError, match=r"Files appeared .* _history/stranger\.parquet"):
-        table.load_incremental()
+        table.apply_file("20240310-000000000.parquet", [("I", row(2, "b"))])
     snapshot = table.log.snapshot(1)
     repair(table.log, compare(table.log, snapshot.all_files))
     assert version_files(table) == before

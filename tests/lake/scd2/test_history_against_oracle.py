@@ -140,8 +140,7 @@ def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
         feeding.feed(feed)
         feeding.feed(reload)
         turns = iter([True] * 100)
-        table.write_changes("20240309-101500000.parquet", [("U", feed_row(9)), ("D", feed_row(5))])
-        table.load_incremental()
+        table.apply_file("20240309-101500000.parquet", [("U", feed_row(9)), ("D", feed_row(5))])
         check_newest_are_the_table(table, feeding.key)
 
 

@@ -60,20 +60,17 @@ def test_full_load_and_changes_on_spark_equal_the_oracle(tmp_path: Path, spark: 
 def test_a_second_run_with_the_same_arguments_does_nothing(tmp_path: Path, spark: SparkContext) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
     row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
-    table.write_load([row])
-    assert table.load_initial()["change"] == 1
+    assert table.load([row])["change"] == 1
     assert table.load_initial()["change"] is None
-    table.write_changes("20240305-101500000.parquet", [("I", {**row, "id": 2})])
-    assert table.load_incremental()["change"] == 2
+    assert table.apply_file("20240305-101500000.parquet", [("I", {**row, "id": 2})])["change"] == 2
     assert table.load_incremental()["change"] is None
 
 
 def test_a_bad_row_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark: SparkContext) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
     row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
-    table.write_changes("20240305-101500000.parquet", [("I", row), ("Z", row)])
     with pytest.raises(BadRowError, match="not I, U or D") as caught:
-        table.load_incremental()
+        table.apply_file("20240305-101500000.parquet", [("I", row), ("Z", row)])
     assert caught.value.details == {"file": "20240305-101500000.parquet", "row": 2}
     assert table.files() == []
 

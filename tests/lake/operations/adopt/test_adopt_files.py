@@ -107,8 +107,7 @@ class TestAdoptedTable:
         adoptee.adopt()
         table = adoptee.table
         changed = [{"id": i, "name": "new", "n": 0} for i in (1, 11)]
-        table.write_changes("20240305-100000000.parquet", [("U", row) for row in changed])
-        assert table.load_incremental()["books"]["updated"] == 2
+        assert table.apply_file("20240305-100000000.parquet", [("U", row) for row in changed])["books"]["updated"] == 2
         for path in table.files():
             stored = pq.read_table(adoptee.folder / path)
             assert stored.schema.names == ["id", "name", "n", "Op", "_cdc_position"]
@@ -141,8 +140,7 @@ class TestAdoptedTable:
             pass
         assert pq.ParquetFile(adoptee.folder / PART).num_row_groups == 0
         adoptee.adopt()
-        adoptee.table.write_changes("20240305-100000000.parquet", [("I", source_rows(2)[0])])
-        adoptee.table.load_incremental()
+        adoptee.table.apply_file("20240305-100000000.parquet", [("I", source_rows(2)[0])])
         assert sorted(row.row["id"] for row in adoptee.table.rows()) == [1, 2]
 
     def test_widening_a_column_rewrites_all_adopted_files(self, tmp_path: Path) -> None:
@@ -150,8 +148,7 @@ class TestAdoptedTable:
         adoptee.write(PART, rows(1))
         adoptee.write(OTHER, rows(2).drop_columns("Op"))
         adoptee.adopt()
-        adoptee.table.write_changes("20240305-100000000.parquet", [("I", {"id": 3, "name": "c", "n": 1 << 40})])
-        adoptee.table.load_incremental()
+        adoptee.table.apply_file("20240305-100000000.parquet", [("I", {"id": 3, "name": "c", "n": 1 << 40})])
         assert {pq.read_schema(adoptee.folder / path).field("n").type for path in adoptee.table.files()} == {pa.int64()}
         assert len(adoptee.table.rows()) == 3
 
@@ -192,8 +189,7 @@ class TestAdoptedTable:
         adoptee = adoptee_in(tmp_path, columns)
         adoptee.write(PART, pa.table({"id": [1, 2], "at": pa.array([far, None], pa.timestamp("us"))}), int96=True)
         assert adoptee.adopt().books.rows_after == 2
-        adoptee.table.write_changes("20240305-100000000.parquet", [("U", {"id": 2, "at": far})])
-        adoptee.table.load_incremental()
+        adoptee.table.apply_file("20240305-100000000.parquet", [("U", {"id": 2, "at": far})])
         assert [row.row["at"] for row in adoptee.table.rows()] == [far, far]
 
 
@@ -238,8 +234,7 @@ class TestPartitions:
         assert adoption.table.files[0].partition == ("7",)
         assert any("names differently" in warning for warning in adoption.warnings)
         adoptee.adopt()
-        adoptee.table.write_changes("20240305-100000000.parquet", [("U", {"id": 1, "k": 7})])
-        summary = adoptee.table.load_incremental()
+        summary = adoptee.table.apply_file("20240305-100000000.parquet", [("U", {"id": 1, "k": 7})])
         assert (summary["books"]["updated"], adoptee.table.files()) == (1, ["k=7/000000000002-00001.parquet"])
 
     def test_a_key_in_the_folders_is_checked_and_has_bounds(self, tmp_path: Path) -> None:
@@ -538,8 +533,7 @@ class TestAfterAdoption:
         adoptee.adopt()
         table = adoptee.table
         table.item["TargetFileBytes"] = str((adoptee.folder / PART).stat().st_size)  # so that no files are merged
-        table.write_changes("20240305-100000000.parquet", [("D", source_rows(1)[0])])
-        table.load_incremental()
+        table.apply_file("20240305-100000000.parquet", [("D", source_rows(1)[0])])
         retired = table.lake / table.layout.retired_key(PART)
         registered = adoptee.registered("clean-up")
         adoptee.clock.advance(24 * 3600)

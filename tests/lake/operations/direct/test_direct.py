@@ -36,8 +36,7 @@ def row(number: int, city: str | None = "Ulm", n: int | None = 0) -> Row:
 
 def loaded(tmp_path: Path, **item: str) -> Table:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", **item})
-    table.write_load([row(i) for i in range(1, 5)])
-    table.load_initial()
+    table.load([row(i) for i in range(1, 5)])
     return table
 
 
@@ -162,8 +161,7 @@ def test_rows_read_from_a_table_can_be_inserted(table: Table) -> None:
 
 def test_a_key_of_several_columns_is_a_tuple(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "city,id", "PartitionKey": "city"})
-    table.write_load([row(1), row(1, "Bonn"), row(2, "Bonn")])
-    table.load_initial()
+    table.load([row(1), row(1, "Bonn"), row(2, "Bonn")])
     table.direct("U", input_updates({("Bonn", 1): {"n": 5}}, ["city", "id"]))
     done = table.direct("D", input_keys([("Ulm", 1), ("Ulm", 2)], ["city", "id"]))
     assert (done.deleted, done.absent) == (1, 1)
@@ -175,8 +173,7 @@ def test_a_key_of_several_columns_is_a_tuple(tmp_path: Path) -> None:
 
 def test_a_table_without_a_key_accepts_only_inserts(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PartitionKey": "city"})
-    table.write_load([row(1)])
-    table.load_initial()
+    table.load([row(1)])
     assert insert(table, row(1), row(1), row(2, "Bonn")).inserted == 3
     assert sorted(one.row["id"] for one in table.rows()) == [1, 1, 1, 2]
     for op in "UD":
@@ -194,8 +191,7 @@ def test_the_first_insert_creates_the_table(tmp_path: Path) -> None:
         insert(table, {"id": 1, "list": [1]})
     table.direct("I", [pa.Table.from_pylist([row(1)], COLUMNS)])
     assert state(table) == {1: ("I", "Ulm", 0, DAY)}
-    table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
     assert state(table)[1][:2] == ("U", "Bonn")
 
 
@@ -206,8 +202,7 @@ def test_changed_keys_are_refused(table: Table) -> None:
 
 
 def test_a_direct_change_keeps_the_watermark_and_applied_files(table: Table) -> None:
-    table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
     before = table.log.snapshot(2)
     update(table, {1: {"n": 3}})
     delete(table, 2)
@@ -218,8 +213,7 @@ def test_a_direct_change_keeps_the_watermark_and_applied_files(table: Table) -> 
 
 
 def test_a_file_behind_the_late_window_is_still_reported_after_a_direct_change(table: Table) -> None:
-    table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
     table.write_changes("20240201-101500000.parquet", [("U", row(2, "Bonn"))])
     insert(table, row(8))
     assert table.load_incremental()["too_late"] == ["20240201-101500000.parquet"]
@@ -227,8 +221,7 @@ def test_a_file_behind_the_late_window_is_still_reported_after_a_direct_change(t
 
 def test_a_direct_change_follows_all_rows_of_the_table_despite_a_slow_clock(table: Table) -> None:
     ahead = "20991231-235959999.parquet"
-    table.write_changes(ahead, [("U", row(1, "Bonn")), ("D", row(2))])
-    table.load_incremental()
+    table.apply_file(ahead, [("U", row(1, "Bonn")), ("D", row(2))])
     update(table, {1: {"city": "Rom"}})
     insert(table, row(2, "Kiel"))
     delete(table, 1)
@@ -239,34 +232,28 @@ def test_a_direct_change_follows_all_rows_of_the_table_despite_a_slow_clock(tabl
 
 
 def test_later_source_changes_win_and_earlier_ones_lose(table: Table) -> None:
-    table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [("U", row(1, "Bonn"))])
     update(table, {1: {"city": "Rom"}, 2: {"city": "Rom"}})  # after that file, though the clock is at midnight
     delete(table, 3)
-    table.write_changes("20240305-101400000.parquet", [("U", row(i, "late")) for i in (1, 2, 3)])
-    table.load_incremental()
+    table.apply_file("20240305-101400000.parquet", [("U", row(i, "late")) for i in (1, 2, 3)])
     assert [state(table).get(i, ("", "gone"))[1] for i in (1, 2, 3)] == ["Rom", "Rom", "gone"]
-    table.write_changes("20240305-101600000.parquet", [("U", row(i, "later")) for i in (1, 2, 3)])
-    table.load_incremental()
+    table.apply_file("20240305-101600000.parquet", [("U", row(i, "later")) for i in (1, 2, 3)])
     assert [state(table)[i][1] for i in (1, 2, 3)] == ["later"] * 3
 
 
 def test_an_ordering_column_orders_direct_changes_too(tmp_path: Path) -> None:
     table = loaded(tmp_path, OrderColumn="n")
-    table.write_changes("20240305-101500000.parquet", [("U", row(1, "Bonn", 5)), ("D", row(2, n=7))])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [("U", row(1, "Bonn", 5)), ("D", row(2, n=7))])
     update(table, {1: {"city": "Rom"}, 3: {"city": "Rom"}})
     delete(table, 4)
-    table.write_changes("20240305-101600000.parquet", [("U", row(1, "older", 4)), ("I", row(4, "newer", 1))])
-    table.load_incremental()
+    table.apply_file("20240305-101600000.parquet", [("U", row(1, "older", 4)), ("I", row(4, "newer", 1))])
     assert [state(table)[i][1] for i in (1, 3, 4)] == ["Rom", "Rom", "newer"]
     with pytest.raises(RefusedChangeError, match=r"1 rows are older than a change.*Increase n"):
         update(table, {1: {"n": 3}, 3: {"n": 9}})
     with pytest.raises(RefusedChangeError, match="according to n"):
         insert(table, row(2, "again", 6))
     insert(table, row(2, "again", 8))
-    table.write_changes("20240305-101700000.parquet", [("U", row(2, "older", 7)), ("U", row(3, "newer", 2))])
-    table.load_incremental()
+    table.apply_file("20240305-101700000.parquet", [("U", row(2, "older", 7)), ("U", row(3, "newer", 2))])
     assert [state(table)[i][1] for i in (1, 2, 3)] == ["Rom", "again", "newer"]
 
 
@@ -274,13 +261,11 @@ def test_an_ordering_column_outside_the_lake_orders_by_the_rows_position(tmp_pat
     table = loaded(tmp_path, OrderColumn="AR_H_TIMESTAMP")
     stamped = COLUMNS.append(pa.field("AR_H_TIMESTAMP", pa.string()))
     table.columns = stamped
-    table.write_changes("20240305-101500000.parquet", [("U", {**row(1, "Bonn"), "AR_H_TIMESTAMP": "b|2"})])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [("U", {**row(1, "Bonn"), "AR_H_TIMESTAMP": "b|2"})])
     update(table, {1: {"city": "Rom"}, 2: {"city": "Rom"}})
-    table.write_changes(
+    table.apply_file(
         "20240305-101600000.parquet", [("U", {**row(i, "older"), "AR_H_TIMESTAMP": "b|1"}) for i in (1, 2)]
     )
-    table.load_incremental()
     assert [state(table)[i][1] for i in (1, 2)] == ["Rom", "older"]
 
 
@@ -290,21 +275,17 @@ def test_change_sequences_order_direct_changes_by_the_time_of_the_call(table: Ta
     def sequenced(number: int, city: str, moment: str) -> tuple[str, Row]:
         return "U", {**row(number, city), "AR_H_CHANGE_SEQ": moment.ljust(35, "0")}
 
-    table.write_changes("20240305-101500000.parquet", [sequenced(1, "Bonn", "20300101120000999")])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [sequenced(1, "Bonn", "20300101120000999")])
     update(table, {1: {"city": "Rom"}})
-    table.write_changes("20240305-101600000.parquet", [sequenced(1, "older", "20300101120000998")])
-    table.load_incremental()
+    table.apply_file("20240305-101600000.parquet", [sequenced(1, "older", "20300101120000998")])
     assert state(table)[1][1] == "Rom"
-    table.write_changes("20240305-101700000.parquet", [sequenced(1, "newer", "20300101120001010")])
-    table.load_incremental()
+    table.apply_file("20240305-101700000.parquet", [sequenced(1, "newer", "20300101120001010")])
     assert state(table)[1][1] == "newer"
 
 
 def test_a_change_older_than_a_position_without_time_is_refused(table: Table) -> None:
     table.columns = COLUMNS.append(pa.field("AR_H_CHANGE_SEQ", pa.string()))
-    table.write_changes("20240305-101500000.parquet", [("D", {**row(1), "AR_H_CHANGE_SEQ": "9" * 35})])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", [("D", {**row(1), "AR_H_CHANGE_SEQ": "9" * 35})])
     with pytest.raises(RefusedChangeError, match=r"according to the time.*correct it"):
         insert(table, row(1))
 
@@ -328,8 +309,7 @@ def test_direct_changes_keep_columns_that_csv_files_leave_out(tmp_path: Path) ->
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "Schema": schema, "CsvNoSupValue": "?"})
     insert(table, row(1, "Ulm", 1), row(2))
     update(table, {1: {"n": 2}})
-    table.write_partial_changes("20240305-101500000.csv", [("U", {"id": 1, "city": "Bonn"})])
-    table.load_incremental()
+    table.apply_file("20240305-101500000.csv", [("U", {"id": 1, "city": "Bonn"})])
     assert state(table)[1] == ("U", "Bonn", 2, DAY)
 
 
@@ -379,8 +359,7 @@ def test_direct_changes_become_versions_at_the_time_of_the_call(tmp_path: Path) 
 def test_a_version_starts_at_the_history_time_column_only_if_the_call_sets_it(tmp_path: Path) -> None:
     table = Table(tmp_path, SEEN, {"PrimaryKey": "id", "History": "true", "HistoryTimeColumn": "seen"})
     at = [datetime(2024, 1, day, tzinfo=timezone.utc) for day in (1, 2, 3)]
-    table.write_load([{"id": key, "city": "Ulm", "seen": at[0]} for key in (1, 2, 3)])
-    table.load_initial()
+    table.load([{"id": key, "city": "Ulm", "seen": at[0]} for key in (1, 2, 3)])
     call = table.now = datetime(2099, 3, 5, 10, tzinfo=timezone.utc)
     update(table, {1: {"city": "Rom"}, 2: {"city": "Rom", "seen": at[1]}})  # not in all rows
     delete(table, 3)

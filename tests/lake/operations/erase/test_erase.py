@@ -277,8 +277,7 @@ def test_a_bad_row_is_erased_in_any_notation_of_its_key(tmp_path: Path, kind: pa
     item = {"PrimaryKey": "id", "MaxQuarantinedRows": "5", "Schema": f"id {from_arrow(kind)}, city string"}
     table = ErasableTable(tmp_path, pa.schema([("id", kind), ("city", pa.string())]), item)
     rows = f"{line}\nI,{'2' if kind != pa.bool_() else 'false'},Ulm,stays,with,fields\nI,,Ulm\n"
-    table.put("20240305-100000000.csv", rows.encode())
-    table.load_incremental()
+    table.apply_file("20240305-100000000.csv", rows.encode())
     assert len(objects_containing(table, "too,many")) == 1
     assert table.erase(key).touched.bad_rows == 1
     assert objects_containing(table, "too,many") == {}

@@ -188,8 +188,7 @@ def test_csv_rows_are_removed_and_the_others_stay_byte_for_byte(
     def content(lines: list[str]) -> bytes:
         return (header + "".join(lines)).replace("\n", end).encode()
 
-    table.put(name, gzip.compress(content(LINES)) if zipped else content(LINES))
-    table.load_incremental()
+    table.apply_file(name, gzip.compress(content(LINES)) if zipped else content(LINES))
     done = table.erase(KEY, raw=True)
     assert (done.touched.change_rows, done.touched.bad_rows) == (3, 1)
     left = (table.raw / RAW_PREFIX / name).read_bytes()
@@ -228,8 +227,7 @@ def test_a_csv_file_without_remaining_rows_is_deleted(table: ErasableTable) -> N
     table.item["Schema"] = SCHEMA
     table.load([row(1)])
     for minute, line in enumerate((f"I,{KEY},Ulm,{SECRET_NAME},1.50\n", "U,1,Rom,name,1.50\n"), 1):
-        table.put(f"20240305-100{minute}00000.csv", line.encode())
-        table.load_incremental()
+        table.apply_file(f"20240305-100{minute}00000.csv", line.encode())
     table.erase(KEY, raw=True)
     assert raw_names(table) == ["20240305-100200000.csv", "LOAD00000001.parquet"]
     table.roll_back(to=1)
