@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.filesystem import lake_filesystem
@@ -18,7 +17,7 @@ from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import apply_undo, plan_rollback
 from cdclake.devkit.local import EmbeddedAws
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +63,7 @@ class TableOverTime(Table):
         """
         columns = (schema or self.columns).insert(0, pa.field("Op", pa.string()))
         rows = pa.Table.from_pylist([{"Op": op, **row} for op, row in changes], columns)
-        pq.write_table(rows, self.raw / RAW_PREFIX / f"20240305-10{self.log.head():02}00000.parquet")
-        change: int = self.load_incremental()["change"]
+        change: int = self.apply_file(f"20240305-10{self.log.head():02}00000.parquet", rows)["change"]
         return change
 
     def roll_back(self, to: int) -> int:

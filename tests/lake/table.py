@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
@@ -82,15 +83,30 @@ class Table:
     def log(self) -> ChangeLog:
         return ChangeLog(open_store(self.lake.as_uri()), self.layout)
 
-    def put(self, relative: str, content: bytes) -> None:
-        path = self.raw / RAW_PREFIX / relative
+    @property
+    def folder(self) -> Path:
+        """The table's folder in the lake."""
+        return self.lake / self.layout.table_prefix
+
+    def raw_path(self, relative: str) -> Path:
+        return self.raw / RAW_PREFIX / relative
+
+    def put(self, relative: str, content: bytes | pa.Table, **options: Any) -> None:
+        """Write a raw file: its bytes, or its rows as Parquet with options of `pq.write_table`."""
+        path = self.raw_path(relative)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            pq.write_table(content, path, **options)
+
+    def set_modified(self, relative: str, modified: datetime) -> None:
+        """Set the time at which a raw file was written."""
+        os.utime(self.raw_path(relative), (modified.timestamp(), modified.timestamp()))
 
     def write_load(self, rows: list[dict[str, Any]], number: int = 1) -> None:
         """Write a full-load file as DMS does."""
-        path = self.raw / RAW_PREFIX / f"LOAD{number:08X}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows, self.columns), path)
+        self.put(f"LOAD{number:08X}.parquet", pa.Table.from_pylist(rows, self.columns))
         self.loads += rows
 
     def write_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
@@ -108,8 +124,6 @@ class Table:
         Args:
             types: Types of columns that differ in this file from the table; None if the file lacks the column.
         """
-        path = self.raw / RAW_PREFIX / relative
-        path.parent.mkdir(parents=True, exist_ok=True)
         key = self.item.get("PrimaryKey", "null").split(",")
         kinds = {**{field.name: field.type for field in self.columns}, **(types or {})}
         schema = pa.schema([("Op", pa.string()), *((name, kind) for name, kind in kinds.items() if kind is not None)])
@@ -118,7 +132,7 @@ class Table:
                 schema = schema.append(pa.field(f"BI_{name}", self.columns.field(name).type))
         images = [{f"BI_{name}": value for name, value in (old or {}).items()} for _, _, old in rows]
         dicts = [{"Op": op, **row, **image} for (op, row, _), image in zip(rows, images, strict=True)]
-        pq.write_table(pa.Table.from_pylist(dicts, schema), path)
+        self.put(relative, pa.Table.from_pylist(dicts, schema))
         for i, (op, row, old) in enumerate(rows):
             old_key = tuple(old[name] for name in key) if old and op == "U" else None
             sent = {name: value if kinds[name] is not None else None for name, value in row.items()}
@@ -127,7 +141,7 @@ class Table:
     def write_partial_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
         """Write a CSV change file without header. A column that a row lacks is marked as not sent."""
         nulls, unsent = "NULL", self.item["CsvNoSupValue"]
-        with (self.raw / RAW_PREFIX / relative).open("w", newline="") as file:
+        with self.raw_path(relative).open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             for op, row in rows:
                 texts = [nulls if row[name] is None else row[name] for name in self.columns.names if name in row]
@@ -165,19 +179,25 @@ class Table:
     def load_incremental(self, last: str = "", new: str = "", listed_files: int = 0) -> dict[str, Any]:
         return load_incremental(self.run(), self.spark, last, new, listed_files)
 
-    def load(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def load(self, rows: list[dict[str, Any]], modified: datetime | None = None) -> dict[str, Any]:
         """Write a full load of one file and load it."""
         self.write_load(rows)
+        if modified:
+            self.set_modified("LOAD00000001.parquet", modified)
         return self.load_initial()
 
-    def load_file(self, relative: str, content: bytes) -> dict[str, Any]:
+    def reload(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Write a full load that is newer than the one before, and load it."""
+        return self.load(rows, datetime.now(timezone.utc) + timedelta(minutes=1))
+
+    def load_file(self, relative: str, content: bytes | pa.Table) -> dict[str, Any]:
         """Write a file of a full load and load it."""
         self.put(relative, content)
         return self.load_initial()
 
-    def apply_file(self, relative: str, content: bytes | list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    def apply_file(self, relative: str, content: bytes | pa.Table | list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
         """Write a change file and apply it; changes in a CSV file may be partial."""
-        if isinstance(content, bytes):
+        if not isinstance(content, list):
             self.put(relative, content)
         elif relative.endswith(".csv"):
             self.write_partial_changes(relative, content)
@@ -209,17 +229,16 @@ class Table:
             derived=sum(batch.derived for batch in batches),
         )
 
-    def read_file(self, relative: str, content: bytes) -> ReadBatch:
-        """Write a raw file and read it."""
-        self.put(relative, content)
+    def read_file(self, relative: str, content: bytes | pa.Table, **options: Any) -> ReadBatch:
+        """Write a raw file and read it; see `put`."""
+        self.put(relative, content, **options)
         return self.read(relative)
 
     def files(self) -> list[str]:
         """Relative paths of all files that a reader of the table's folder sees."""
-        folder = self.lake / self.layout.table_prefix
         return sorted(
-            path.relative_to(folder).as_posix()
-            for path in folder.rglob("*")
+            path.relative_to(self.folder).as_posix()
+            for path in self.folder.rglob("*")
             if path.is_file() and not path.name.startswith(("_", ".")) and not path.name.endswith("_$folder$")
         )
 
@@ -228,9 +247,8 @@ class Table:
 
         Rows of an adopted file without operation and position count as loaded.
         """
-        folder = self.lake / self.layout.table_prefix
         read = (
-            (path, pq.read_table(folder / path, partitioning=None, coerce_int96_timestamp_unit="us"))
+            (path, pq.read_table(self.folder / path, partitioning=None, coerce_int96_timestamp_unit="us"))
             for path in self.files()
         )
         return [row for path, data in read for row in rows_of(path, in_utc(data), self.columns)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_history import find_versions
 from tests.lake.operations.erase.erasable_table import COLUMNS, ErasableTable, row
 from tests.lake.over_time import START, TABLE
-from tests.lake.table import RAW_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def table(tmp_path: Path) -> ErasableTable:
     table = ErasableTable(tmp_path, COLUMNS)
-    table.write_load([row(1), row(2)])
-    os.utime(table.raw / RAW_PREFIX / "LOAD00000001.parquet", (START.timestamp(), START.timestamp()))
-    table.load_initial()
+    table.load([row(1), row(2)], START)
     table.apply(("U", row(1, "Bonn", "changed")), ("D", row(2)))
     table.apply(("I", row(2, "Rom", "again")), ("I", row(3)))
     return table

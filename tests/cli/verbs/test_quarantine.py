@@ -31,7 +31,7 @@ def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monke
         item = {"PrimaryKey": "id", "Schema": "id bigint, price decimal(4,2)", "MaxQuarantinedRows": "5"}
         table = TableOverTime(tmp_path, COLUMNS, item, bucket=LAKE)
         table.load_file(LOAD, b"1,1.50\n2,2222.50\n3,3333.50\nx,1.00\n")
-        aws_clients.client("s3").upload_file(str(table.raw / RAW_PREFIX / LOAD), RAW, RAW_PREFIX + LOAD)
+        aws_clients.client("s3").upload_file(str(table.raw_path(LOAD)), RAW, RAW_PREFIX + LOAD)
         dynamodb = aws_clients.client("dynamodb")
         create_state_table(dynamodb, STATE_TABLE)
         state = Target().installation.new_state(NAME).with_attributes(**item, FencingToken=str(table.runs))

@@ -172,7 +172,7 @@ def check_type_of_n(table: Table, feed: dict[str, Any], initial: int | None) -> 
     assert column is not None
     assert column.type == LAKE_TYPES[widest]
     for path in table.files():
-        stored = pq.read_schema(table.lake / table.layout.table_prefix / path)
+        stored = pq.read_schema(table.folder / path)
         assert stored.field("n").type == WIDER[widest]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,9 +31,9 @@ def write(table: Table, day: int, hour: int, op: str, name: str = "", number: in
     return relative
 
 
-def change(table: Table, *file: Any, number: int = 1) -> dict[str, Any]:
+def change(table: Table, *file: Any, **more: Any) -> dict[str, Any]:
     """Write a change file and apply it."""
-    write(table, *file, number=number)
+    write(table, *file, **more)
     return table.load_incremental()
 
 
@@ -102,10 +100,7 @@ def test_deletes_behind_the_late_window_are_forgotten(table: Table) -> None:
 
 def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) -> None:
     change(table, 5, 9, "D", number=1)
-    table.write_load([{"id": 1, "name": "reloaded"}])
-    later = time.time() + 60
-    os.utime(table.raw / "shop/orders/LOAD00000001.parquet", (later, later))
-    table.load_initial()
+    table.reload([{"id": 1, "name": "reloaded"}])
     assert table.log.snapshot(3).tombstones == ()
     assert names(table) == {1: "reloaded"}
 

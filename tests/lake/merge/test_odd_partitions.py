@@ -51,10 +51,6 @@ def expected() -> list[tuple[int, str, str | None]]:
     return [(i, "00501" if i % 2 else "02134", place) for i, place in enumerate(PLACES)]
 
 
-def folder(table: Table) -> str:
-    return f"{table.lake}/{table.layout.table_prefix}"
-
-
 def test_every_row_is_in_the_folder_of_its_partition(table: Table) -> None:
     assert sorted((one.row["id"], one.row["zip"], one.row["place"]) for one in table.rows()) == expected()
     assert all(path.count("/") == 2 for path in table.files())
@@ -62,12 +58,12 @@ def test_every_row_is_in_the_folder_of_its_partition(table: Table) -> None:
 
 def test_pyarrow_reads_odd_partition_values(table: Table) -> None:
     parts = ds.partitioning(pa.schema([("zip", pa.string()), ("place", pa.string())]), flavor="hive")
-    rows = ds.dataset(folder(table), partitioning=parts).to_table(columns=["id", "zip", "place"]).sort_by("id")
+    rows = ds.dataset(table.folder, partitioning=parts).to_table(columns=["id", "zip", "place"]).sort_by("id")
     assert [tuple(row.values()) for row in rows.to_pylist()] == expected()
 
 
 def test_duckdb_reads_odd_partition_values(table: Table) -> None:
-    files = [f"{folder(table)}{path}" for path in table.files()]
+    files = [f"{table.folder}/{path}" for path in table.files()]
     types = "hive_partitioning = true, hive_types = {'zip': VARCHAR, 'place': VARCHAR}"
     place = f"nullif(place, '{HIVE_NULL_PARTITION}')"  # DuckDB reads a null in a text column as the folder's text
     rows = duckdb.execute(f"select id, zip, {place} from read_parquet(?, {types}) order by id", [files]).fetchall()
@@ -84,5 +80,5 @@ def test_a_partition_value_that_is_not_text_is_refused(tmp_path: Path) -> None:
 def test_spark_reads_odd_partition_values(table: Table, spark: SparkContext) -> None:
     session = SparkSession(spark)
     session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
-    rows = session.read.parquet(folder(table)).select("id", "zip", "place").orderBy("id").collect()
+    rows = session.read.parquet(str(table.folder)).select("id", "zip", "place").orderBy("id").collect()
     assert [tuple(row) for row in rows] == expected()

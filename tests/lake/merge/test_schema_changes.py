@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,58 +31,51 @@ def table(tmp_path: Path) -> Table:
     return table
 
 
-def put_change(table: Table, schema: pa.Schema, *rows: dict[str, Any]) -> None:
-    changes = pa.Table.from_pylist([{"Op": "I", **row} for row in rows], schema.insert(0, pa.field("Op", pa.string())))
-    pq.write_table(changes, table.raw / RAW_PREFIX / "20240305-101500000.parquet")
-
-
-def folder(table: Table) -> Path:
-    return table.lake / table.layout.table_prefix
+def change(table: Table, schema: pa.Schema, *rows: dict[str, Any]) -> dict[str, Any]:
+    """Apply a change file with these inserts."""
+    inserts = [{"Op": "I", **row} for row in rows]
+    columns = schema.insert(0, pa.field("Op", pa.string()))
+    return table.apply_file("20240305-101500000.parquet", pa.Table.from_pylist(inserts, columns))
 
 
 @pytest.mark.spark
 def test_spark_duckdb_and_pyarrow_read_widened_columns_from_all_live_files(table: Table, spark: SparkContext) -> None:
     assert len(table.files()) > 1
-    put_change(table, WIDER, NEW_ROW)
-    summary = table.load_incremental()
+    summary = change(table, WIDER, NEW_ROW)
     assert summary["books"]["rows_after"] == 9
     expected = sorted([*OLD_ROWS, NEW_ROW], key=lambda row: row["id"])
 
-    by_pyarrow = ds.dataset(folder(table)).to_table(columns=WIDER.names).sort_by("id")
+    by_pyarrow = ds.dataset(table.folder).to_table(columns=WIDER.names).sort_by("id")
     assert by_pyarrow.schema.equals(WIDER)
     assert by_pyarrow.to_pylist() == expected
-    pattern = f"{folder(table)}/*.parquet"
+    pattern = f"{table.folder}/*.parquet"
     by_duckdb = duckdb.sql(f"select {', '.join(WIDER.names)} from read_parquet('{pattern}') order by id")
     assert by_duckdb.fetchall() == [tuple(row.values()) for row in expected]
-    by_spark = SparkSession(spark).read.parquet(str(folder(table))).select(*WIDER.names).orderBy("id")
+    by_spark = SparkSession(spark).read.parquet(str(table.folder)).select(*WIDER.names).orderBy("id")
     assert [row.asDict() for row in by_spark.collect()] == expected
 
 
 def test_a_narrower_column_is_widened_to_the_type_in_the_lake(table: Table) -> None:
-    put_change(table, pa.schema([("id", pa.int16()), ("n", pa.int8())]), {"id": 99, "n": 5})
-    summary = table.load_incremental()
+    summary = change(table, pa.schema([("id", pa.int16()), ("n", pa.int8())]), {"id": 99, "n": 5})
     assert summary["files_retired"] <= 1
     assert {one.row["id"]: one.row["n"] for one in table.rows()}[99] == 5
 
 
 def test_a_dropped_column_stays_and_is_null_from_then_on(table: Table) -> None:
-    put_change(table, pa.schema([("id", pa.int32()), ("n", pa.int32())]), {"id": 1, "n": 7})
-    table.load_incremental()
+    change(table, pa.schema([("id", pa.int32()), ("n", pa.int32())]), {"id": 1, "n": 7})
     (changed,) = (one.row for one in table.rows() if one.row["id"] == 1)
     assert changed == {"id": 1, "n": 7, "ratio": None, "price": None}
     assert table.log.snapshot(2).schema == table.log.snapshot(1).schema
 
 
 def test_a_column_whose_case_changes_is_the_same_column(table: Table) -> None:
-    put_change(table, pa.schema([("ID", pa.int32()), ("N", pa.int32())]), {"ID": 1, "N": 7})
-    table.load_incremental()
+    change(table, pa.schema([("ID", pa.int32()), ("N", pa.int32())]), {"ID": 1, "N": 7})
     assert table.log.snapshot(2).schema.names == LOADED.names
     assert {one.row["id"]: one.row["n"] for one in table.rows()}[1] == 7
 
 
 def test_a_key_that_becomes_a_decimal_still_finds_its_rows(table: Table) -> None:
     schema = pa.schema([("id", pa.decimal128(20, 0)), ("n", pa.int32())])
-    put_change(table, schema, {"id": Decimal(3), "n": 33}, {"id": Decimal(100), "n": 1})
-    summary = table.load_incremental()
+    summary = change(table, schema, {"id": Decimal(3), "n": 33}, {"id": Decimal(100), "n": 1})
     assert (summary["books"]["updated"], summary["books"]["inserted"], summary["books"]["rows_after"]) == (1, 1, 9)
     assert {one.row["id"]: one.row["n"] for one in table.rows()}[3] == 33

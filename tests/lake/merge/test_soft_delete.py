@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +23,7 @@ from tests.lake.merge.test_against_oracle import COLUMNS as WIDE
 from tests.lake.merge.test_against_oracle import SECOND_HALF, feeds
 from tests.lake.over_time import TableOverTime
 from tests.lake.scd2.versions import check_newest_are_the_table
-from tests.lake.table import RAW_PREFIX, Table, by_key
+from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
     from cdclake.lake.operations.direct.apply import DirectResult
@@ -138,10 +136,7 @@ def test_direct_changes_treat_soft_deleted_rows_as_absent(table: Table) -> None:
 
 def test_a_reload_removes_soft_deleted_rows(table: Table) -> None:
     change(table, FILES[0], ("D", row(2)))
-    table.write_load([row(1), row(3, "Kiel")])
-    later = time.time() + 60
-    os.utime(table.raw / RAW_PREFIX / "LOAD00000001.parquet", (later, later))
-    books = table.load_initial()["books"]
+    books = table.reload([row(1), row(3, "Kiel")])["books"]
     assert stored_rows(table) == {1: ("Ulm", 0, "I"), 3: ("Kiel", 0, "I")}
     assert (books["replaced"], books["rows_before"], books["rows_after"]) == (2, 2, 2)
     assert counts(table) == (2, 0)
@@ -227,7 +222,7 @@ def test_undo_restores_files_and_counts(tmp_path: Path) -> None:
 
 def test_the_catalog_view_returns_live_rows_of_files_with_and_without_operations(table: Table) -> None:
     change(table, FILES[0], ("D", row(2)), ("U", row(3, "Kiel")))
-    folder = table.lake / table.layout.table_prefix
+    folder = table.folder
     adopted = {name: [value] for name, value in row(4).items() if name not in {table.item["PartitionKey"]}}
     pq.write_table(pa.table(adopted), (folder / table.files()[-1]).parent / "adopted.parquet")
     listing = catalog_entry(table.log.snapshot(table.log.head()), table.layout, has_view=True)

@@ -6,7 +6,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
@@ -15,7 +14,7 @@ from cdclake.lake.raw.reader import Slice, inspect_raw_file
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.snapshot import DataFile
 from cdclake.model.table import TableSettings
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,8 +95,7 @@ def test_written_files_prove_that_key_ranges_are_disjoint() -> None:
 
 def test_the_footers_of_raw_files_contain_the_key_ranges(tmp_path: Path) -> None:
     table = Table(tmp_path, ROWS, {"PrimaryKey": "ID"})
-    path = tmp_path / "raw" / RAW_PREFIX / "LOAD00000001.parquet"
-    pq.write_table(pa.table({"id": range(10), "name": ["x"] * 10}, schema=ROWS), path, row_group_size=5)
+    table.put("LOAD00000001.parquet", pa.table({"id": range(10), "name": ["x"] * 10}, schema=ROWS), row_group_size=5)
     fs = lake_filesystem((tmp_path / "raw").as_uri()).open()
     settings = TableSettings.from_item(table.item)
     inspection = inspect_raw_file(fs, table.raw_file("LOAD00000001.parquet"), settings)
@@ -109,8 +107,7 @@ def test_a_sorted_load_and_a_shuffle_write_the_same_rows(tmp_path: Path, statist
     table = Table(tmp_path, ROWS, {"PrimaryKey": "id", "TargetFileBytes": "4000"})
     for number in (1, 2, 3):
         rows = [{"id": number * 1000 + i, "name": f"name {i}"} for i in range(300)]
-        path = tmp_path / "raw" / RAW_PREFIX / f"LOAD{number:08X}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows, ROWS), path, write_statistics=statistics)
+        table.put(f"LOAD{number:08X}.parquet", pa.Table.from_pylist(rows, ROWS), write_statistics=statistics)
         table.loads += rows
     done = table.load_initial()
     assert ("load" in done["seconds"]) == statistics
@@ -125,7 +122,7 @@ def test_footers_with_wrong_key_ranges_do_no_harm(tmp_path: Path, monkeypatch: p
     table = Table(tmp_path, ROWS, {"PrimaryKey": "id", "MaxQuarantinedRows": "1"})
     table.write_load([{"id": i, "name": f"name {i}"} for i in range(300)], 1)
     table.write_load([{"id": i, "name": f"again {i}"} for i in range(299, 600)], 2)  # 299 is repeated
-    table.item["TargetFileBytes"] = str((tmp_path / "raw" / RAW_PREFIX / "LOAD00000001.parquet").stat().st_size)
+    table.item["TargetFileBytes"] = str(table.raw_path("LOAD00000001.parquet").stat().st_size)
     ranges = iter([(0, 298), (299, 600)])
     monkeypatch.setattr("cdclake.lake.raw.parquet._key_range", lambda *_: next(ranges))
     done = table.load_initial()

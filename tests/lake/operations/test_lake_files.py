@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
 from cdclake.model.table import TableState
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,17 +34,13 @@ def table(tmp_path: Path) -> Table:
     return table
 
 
-def folder(table: Table) -> Path:
-    return table.lake / table.layout.table_prefix
-
-
 def first_file(table: Table) -> Path:
-    return folder(table) / table.files()[0]
+    return table.folder / table.files()[0]
 
 
 def add_foreign_file(table: Table) -> str:
     """Add a file of another job, whose rows readers would see twice."""
-    shutil.copy(first_file(table), folder(table) / "part-00000-9f1c.parquet")
+    shutil.copy(first_file(table), table.folder / "part-00000-9f1c.parquet")
     return "part-00000-9f1c.parquet"
 
 
@@ -68,8 +64,7 @@ def registered(table: Table) -> RegisteredTable:
 
 
 def reload(table: Table) -> None:
-    path = table.raw / RAW_PREFIX / "LOAD00000001.parquet"
-    os.utime(path, (4_000_000_000, 4_000_000_000))
+    table.set_modified("LOAD00000001.parquet", datetime.now(timezone.utc) + timedelta(minutes=1))
     table.load_initial()
 
 
@@ -115,8 +110,8 @@ def test_files_without_a_lake_table_stop_every_job_with_a_hint_at_adoption(
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     table.write_load([{"id": 1, "name": "a"}])
     table.write_changes(SECOND, [("I", {"id": 2, "name": "b"})])
-    folder(table).mkdir(parents=True)
-    (folder(table) / "part-00000-9f1c.parquet").write_bytes(b"PAR1")
+    table.folder.mkdir(parents=True)
+    (table.folder / "part-00000-9f1c.parquet").write_bytes(b"PAR1")
     with pytest.raises(LakeFilesError, match="files that cdclake did not write: part-00000") as caught:
         job(table)
     assert "cdclake adopt shop.orders" in caught.value.remedy
@@ -125,7 +120,7 @@ def test_files_without_a_lake_table_stop_every_job_with_a_hint_at_adoption(
 
 @pytest.mark.parametrize("name", ["_SUCCESS", ".part-1.crc", "_temporary/0/part-1.parquet", "day=1_$folder$"])
 def test_files_that_readers_ignore_are_ignored(table: Table, name: str) -> None:
-    path = folder(table) / name
+    path = table.folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"")
     assert table.load_incremental()["change"] == 3

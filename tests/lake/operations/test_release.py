@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,7 +14,6 @@ from cdclake.lake.operations.release import release
 from cdclake.model.change import ChangeKind
 from tests.lake.over_time import TableOverTime
 from tests.lake.scd2.versions import version_rows
-from tests.lake.table import RAW_PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +104,7 @@ def test_a_rollback_of_a_release_quarantines_the_rows_again(table: TableOverTime
 
 
 def test_a_missing_raw_file_is_named_and_nothing_changes(table: TableOverTime) -> None:
-    (table.raw / RAW_PREFIX / LOAD).unlink()
+    table.raw_path(LOAD).unlink()
     with pytest.raises(InputError, match=r"1 raw files .* no longer in the raw bucket .*LOAD00000001\.csv"):
         release_files(table, LOAD)
     assert table.log.head() == 1
@@ -123,7 +122,6 @@ def test_a_reload_replaces_the_quarantine(table: TableOverTime) -> None:
     change(table, FIRST, "I,4,4444.00\n")
     assert len(quarantined(table)) == 2
     table.put(LOAD, b"1,1.50\n")
-    moment = 2_000_000_000
-    os.utime(table.raw / RAW_PREFIX / LOAD, (moment, moment))
+    table.set_modified(LOAD, datetime.now(timezone.utc) + timedelta(minutes=1))
     assert table.load_initial()["change"]
     assert quarantined(table) == []

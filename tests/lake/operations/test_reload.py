@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
-HOUR = 3600
 
 
 @pytest.fixture
@@ -22,20 +21,14 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
 
 
-def written_at(table: Table, relative: str, hour: int) -> None:
-    os.utime(table.raw / RAW_PREFIX / relative, (hour * HOUR, hour * HOUR))
-
-
-def load(table: Table, hour: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    table.write_load(rows)
-    written_at(table, "LOAD00000001.parquet", hour)
-    return table.load_initial()
+def at(hour: int) -> datetime:
+    return datetime(2024, 3, 5, hour, tzinfo=timezone.utc)
 
 
 def change(table: Table, hour: int, op: str, row: dict[str, Any]) -> None:
     relative = f"20240305-{hour:02d}0000000.parquet"
     table.write_changes(relative, [(op, row)])
-    written_at(table, relative, hour)
+    table.set_modified(relative, at(hour))
 
 
 def names(table: Table) -> dict[int, str]:
@@ -43,8 +36,8 @@ def names(table: Table) -> dict[int, str]:
 
 
 def test_a_reload_replaces_all_rows_and_counts_them_in_its_books(table: Table) -> None:
-    load(table, 1, [{"id": 1, "name": "old"}, {"id": 2, "name": "gone"}])
-    summary = load(table, 5, [{"id": 1, "name": "new"}])
+    table.load([{"id": 1, "name": "old"}, {"id": 2, "name": "gone"}], at(1))
+    summary = table.load([{"id": 1, "name": "new"}], at(5))
     assert names(table) == {1: "new"}
     assert summary["change"] == 2
     assert (summary["books"]["rows_before"], summary["books"]["replaced"], summary["books"]["rows_after"]) == (2, 2, 1)
@@ -52,19 +45,19 @@ def test_a_reload_replaces_all_rows_and_counts_them_in_its_books(table: Table) -
 
 
 def test_changes_older_than_a_reload_are_not_applied_after_it(table: Table) -> None:
-    load(table, 1, [{"id": 1, "name": "first"}])
+    table.load([{"id": 1, "name": "first"}], at(1))
     change(table, 2, "U", {"id": 1, "name": "applied before"})
     table.load_incremental()
     change(table, 3, "U", {"id": 1, "name": "waiting, and older than the reload"})
-    load(table, 5, [{"id": 1, "name": "reloaded"}])
+    table.load([{"id": 1, "name": "reloaded"}], at(5))
     assert table.load_incremental()["change"] is None
     assert names(table) == {1: "reloaded"}
 
 
 def test_a_change_newer_than_a_reload_is_applied_again(table: Table) -> None:
-    load(table, 1, [{"id": 1, "name": "first"}])
+    table.load([{"id": 1, "name": "first"}], at(1))
     change(table, 7, "U", {"id": 1, "name": "newest"})
     table.load_incremental()
-    load(table, 5, [{"id": 1, "name": "read from the source at five"}])
+    table.load([{"id": 1, "name": "read from the source at five"}], at(5))
     table.load_incremental()
     assert names(table) == {1: "newest"}

@@ -7,11 +7,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.errors import InputError, SchemaMismatchError
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,11 +30,9 @@ def table_rows(table: Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(one.row.values()) for one in table.rows())
 
 
-def write(table: Table, relative: str, rows: list[dict[str, Any]], **kinds: pa.DataType) -> None:
-    fields = [pa.field(name, kinds.get(name, pa.string())) for name in rows[0]]
-    path = table.raw / RAW_PREFIX / relative
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), path)
+def parquet(rows: list[dict[str, Any]], **kinds: pa.DataType) -> pa.Table:
+    """Rows whose columns are text unless a type is given."""
+    return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.string())) for name in rows[0]]))
 
 
 def orderings(batch: ReadBatch) -> list[str]:
@@ -87,8 +84,7 @@ def test_the_change_sequence_orders_files_when_the_clock_goes_back(tmp_path: Pat
 def test_op_in_a_full_load_is_ignored(tmp_path: Path) -> None:
     table = persons(tmp_path)
     table.put(LOAD, b"I,1,a\nI,2,b\n")
-    write(table, "LOAD00000002.parquet", [{"Op": "I", "id": 3, "name": "c"}], id=pa.int32())
-    table.load_initial()
+    table.load_file("LOAD00000002.parquet", parquet([{"Op": "I", "id": 3, "name": "c"}], id=pa.int32()))
     assert table_rows(table) == [(1, "a"), (2, "b"), (3, "c")]
     assert [(one.op, one.position) for one in table.rows()] == [("I", "")] * 3
 
@@ -96,8 +92,8 @@ def test_op_in_a_full_load_is_ignored(tmp_path: Path) -> None:
 def test_rows_of_a_change_file_without_op_are_inserts(tmp_path: Path) -> None:
     table = persons(tmp_path)
     table.put(CHANGE, b"1,a\n2,b\n")
-    write(table, "20240305-111500123.parquet", [{"id": 3, "name": "c"}], id=pa.int32())
-    assert table.load_incremental()["books"]["read_insert"] == 3
+    summary = table.apply_file("20240305-111500123.parquet", parquet([{"id": 3, "name": "c"}], id=pa.int32()))
+    assert summary["books"]["read_insert"] == 3
     assert table_rows(table) == [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -181,8 +177,7 @@ def test_a_change_file_without_the_ordering_column_is_refused(tmp_path: Path) ->
 def test_the_ordering_column_may_be_one_that_the_lake_does_not_store(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "OrderColumn": "AR_H_SCN"})
     rows = [{"Op": "U", "id": "1", "name": name, "AR_H_SCN": scn} for name, scn in (("later", 10), ("earlier", 9))]
-    write(table, "20240305-101500123.parquet", rows, AR_H_SCN=pa.int64())
-    table.load_incremental()
+    table.apply_file("20240305-101500123.parquet", parquet(rows, AR_H_SCN=pa.int64()))
     assert [one.row["name"] for one in table.rows()] == ["later"]
 
 
@@ -199,8 +194,7 @@ def test_the_change_sequence_orders_before_the_ordering_column(tmp_path: Path) -
 def test_the_change_sequence_has_35_digits_whatever_its_type(tmp_path: Path, kind: pa.DataType, value: Any) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     rows = [{"Op": "I", "id": "1", "AR_H_CHANGE_SEQ": value}]
-    write(table, "20240305-101500123.parquet", rows, AR_H_CHANGE_SEQ=kind)
-    batch = table.read("20240305-101500123.parquet")
+    batch = table.read_file("20240305-101500123.parquet", parquet(rows, AR_H_CHANGE_SEQ=kind))
     assert orderings(batch) == ["202403051015001230" if value is None else "7".zfill(35)]
 
 
@@ -251,8 +245,7 @@ def test_one_changed_key_column_yields_the_whole_old_key(tmp_path: Path) -> None
         {"Op": "U", "id": 4, "line": "a", "BI_id": 4, "BI_line": "a"},
         {"Op": "U", "id": 5, "line": "", "BI_id": 5, "BI_line": "x"},
     ]
-    write(table, "20240305-101500123.parquet", rows, id=pa.int32(), BI_id=pa.int64())
-    batch = table.read("20240305-101500123.parquet")
+    batch = table.read_file("20240305-101500123.parquet", parquet(rows, id=pa.int32(), BI_id=pa.int64()))
     old = batch.rows.slice(4).select(["Op", "id", "line"]).to_pylist()
     assert [tuple(row.values()) for row in old] == [("D", 1, "a"), ("D", 3, "a"), ("D", 5, "x")]
     assert batch.derived == 3

@@ -6,12 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.errors import BadRowError
 from cdclake.lake.raw import csv
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,8 +115,7 @@ def test_a_bad_parquet_row_is_reported_by_column(tmp_path: Path) -> None:
         "at": pa.array([1_000, 1_000, 1_001, 1_000], pa.timestamp("ns")),
         "BI_id": pa.array([None, 7, None, None], pa.int32()),
     }
-    pq.write_table(pa.table(columns), table.raw / RAW_PREFIX / PARQUET, row_group_size=1, version="2.6")
-    batch = table.read(PARQUET)
+    batch = table.read_file(PARQUET, pa.table(columns), row_group_size=1, version="2.6")
     at = "1970-01-01 00:00:00.000001000"
     assert [(bad.row, bad.content) for bad in batch.bad_rows] == [
         (1, {"Op": "?", "id": "2", "data": "01", "at": at, "BI_id": "7"}),

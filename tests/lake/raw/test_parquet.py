@@ -8,11 +8,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 LOAD, CHANGE = "LOAD00000001.parquet", "20240305-101500123.parquet"
 IDS = pa.schema([("id", pa.int32())])
+DMS = {"store_schema": False}
+"""Like DMS, write no Arrow schema: the file has only Parquet types."""
 AT = datetime(2024, 3, 5, 10, 15, 0, 123456, tzinfo=timezone.utc)
 
 
@@ -29,16 +30,8 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path, IDS)
 
 
-def write(table: Table, relative: str, rows: pa.Table, **options: Any) -> None:
-    path = table.raw / RAW_PREFIX / relative
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Like DMS, write no Arrow schema: the file has only Parquet types.
-    pq.write_table(rows, path, store_schema=False, **options)
-
-
 def read_column(table: Table, values: pa.Array, **options: Any) -> pa.ChunkedArray:
-    write(table, LOAD, pa.table({"value": values}), **options)
-    batch = table.read(LOAD)
+    batch = table.read_file(LOAD, pa.table({"value": values}), **DMS, **options)
     assert batch.bad_rows == ()
     return batch.rows["value"]
 
@@ -134,8 +127,7 @@ def test_uuid_json_and_clob_are_text(table: Table) -> None:
 def test_the_timestamp_column_is_a_required_string(table: Table) -> None:
     schema = pa.schema([pa.field("Op", pa.string()), pa.field("ts", pa.string(), nullable=False), ("id", pa.int32())])
     rows = [{"Op": "I", "ts": "2024-03-05 10:15:00.123456", "id": 1}]
-    write(table, CHANGE, pa.Table.from_pylist(rows, schema))
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, pa.Table.from_pylist(rows, schema), **DMS)
     assert batch.rows.schema.field("ts").type == pa.string()
     assert batch.rows["ts"].to_pylist() == ["2024-03-05 10:15:00.123456"]
 
@@ -170,26 +162,21 @@ def test_any_encoding(table: Table, options: dict[str, Any]) -> None:
 
 
 def test_a_dictionary_column_of_arrow_is_read_as_its_values(table: Table) -> None:
-    path = table.raw / RAW_PREFIX / LOAD
-    pq.write_table(pa.table({"value": pa.array(["a", "b", "a", None]).dictionary_encode()}), path)
-    assert table.read(LOAD).rows["value"].to_pylist() == ["a", "b", "a", None]
+    values = pa.array(["a", "b", "a", None]).dictionary_encode()
+    assert table.read_file(LOAD, pa.table({"value": values})).rows["value"].to_pylist() == ["a", "b", "a", None]
 
 
 def test_row_numbers_continue_across_row_groups(table: Table) -> None:
     rows = pa.table({"Op": ["I"] * 25, "id": pa.array(range(25), pa.int32())})
-    write(table, CHANGE, rows, row_group_size=10)
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, rows, row_group_size=10, **DMS)
     assert batch.rows["id"].to_pylist() == list(range(25))
     assert row_numbers(batch) == list(range(25))
 
 
 def test_a_file_without_rows_is_read_as_no_rows(table: Table) -> None:
-    write(table, CHANGE, pa.table({"Op": pa.array(["I"]), "id": pa.array([1], pa.int32())}))
-    table.load_incremental()
-    write(
-        table, "20240305-111500123.parquet", pa.table({"Op": pa.array([], pa.string()), "id": pa.array([], pa.int32())})
-    )
-    assert table.load_incremental()["books"]["rows_after"] == 1
+    row = pa.table({"Op": ["I"], "id": pa.array([1], pa.int32())})
+    table.apply_file(CHANGE, row)
+    assert table.apply_file("20240305-111500123.parquet", row.slice(1))["books"]["rows_after"] == 1
 
 
 @pytest.mark.parametrize(
@@ -233,8 +220,7 @@ def test_a_value_that_does_not_fit_the_declared_type_makes_the_row_bad(
     tmp_path: Path, declared: str, values: pa.Array, bad: list[int]
 ) -> None:
     table = Table(tmp_path, IDS, {"Schema": f"value {declared}"})
-    write(table, LOAD, pa.table({"value": values}), version="2.6")
-    batch = table.read(LOAD)
+    batch = table.read_file(LOAD, pa.table({"value": values}), version="2.6", **DMS)
     assert [one.row for one in batch.bad_rows] == bad
     assert batch.rows.num_rows == len(values) - len(bad)
     assert all("column value" in one.reason for one in batch.bad_rows)

@@ -19,7 +19,7 @@ from cdclake.errors import (
     SchemaMismatchError,
     UnreadableFileError,
 )
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,10 +123,9 @@ def test_parquet_types_become_types_that_every_reader_has(tmp_path: Path) -> Non
             "blob": pa.array([b"\x00\xff"], pa.binary(2)),
         }
     )
-    pq.write_table(raw, table.raw / RAW_PREFIX / "LOAD00000001.parquet")
-    table.load_initial()
+    table.load_file("LOAD00000001.parquet", raw)
     (relative,) = table.files()
-    stored = pq.read_table(table.lake / table.layout.table_prefix / relative)
+    stored = pq.read_table(table.folder / relative)
     assert stored.schema.field("u8").type == pa.int16()
     assert stored.schema.field("u16").type == pa.int32()
     assert stored.schema.field("u32").type == pa.int64()
@@ -142,10 +141,9 @@ def test_a_new_column_is_null_in_old_rows_and_a_missing_one_in_new_rows(tmp_path
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.load([{"id": 1, "fullname": "a", "city": "x"}])
     change = pa.table({"Op": ["I"], "ID": pa.array([2], pa.int32()), "fullname": ["b"], "phone": ["1"]})
-    pq.write_table(change, table.raw / RAW_PREFIX / "20240305-101500000.parquet")
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", change)
     (relative,) = table.files()
-    found = pq.read_table(table.lake / table.layout.table_prefix / relative).to_pylist()
+    found = pq.read_table(table.folder / relative).to_pylist()
     assert [{k: row[k] for k in ("id", "fullname", "city", "phone")} for row in found] == [
         {"id": 1, "fullname": "a", "city": "x", "phone": None},
         {"id": 2, "fullname": "b", "city": None, "phone": "1"},
@@ -176,7 +174,7 @@ def test_a_damaged_parquet_file_is_named_and_nothing_is_applied(
 def test_a_parquet_file_with_damaged_pages_is_named(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.write_load([{"id": i, "fullname": f"name {i}" * 9, "city": "x"} for i in range(3000)])
-    path = table.raw / RAW_PREFIX / "LOAD00000001.parquet"
+    path = table.raw_path("LOAD00000001.parquet")
     whole = path.read_bytes()
     path.write_bytes(whole[:100] + bytes(5000) + whole[5100:])
     with pytest.raises(UnreadableFileError, match="LOAD00000001"):
@@ -209,9 +207,8 @@ def test_a_column_without_a_common_type_stops_the_table(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.load([{"id": 1, "fullname": "a", "city": "x"}])
     change = pa.table({"Op": ["I"], "id": pa.array([2], pa.int32()), "city": pa.array([5], pa.int64())})
-    pq.write_table(change, table.raw / RAW_PREFIX / "20240305-101500000.parquet")
     with pytest.raises(SchemaMismatchError, match="city is string in the lake and bigint in a raw file"):
-        table.load_incremental()
+        table.apply_file("20240305-101500000.parquet", change)
     assert table.log.head() == 1
 
 
@@ -236,7 +233,7 @@ def test_a_key_or_partition_column_that_does_not_exist_is_a_clear_error(tmp_path
 
 def test_foreign_files_in_the_lake_folder_are_never_mixed_in(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
-    folder = table.lake / table.layout.table_prefix
+    folder = table.folder
     folder.mkdir(parents=True)
     (folder / "part-00000.snappy.parquet").write_bytes(b"foreign")
     with pytest.raises(LakeFilesError, match="did not write"):
@@ -276,6 +273,5 @@ def test_columns_added_by_mapping_rules_are_not_source_columns(tmp_path: Path) -
     row = {"id": 1, "fullname": "a", "city": "x"}
     table.load([row])
     extra = {"Op": "U", **row, "fullname": "b", "AR_H_USER": "me", "BI_id": 1}
-    pq.write_table(pa.Table.from_pylist([extra]), table.raw / RAW_PREFIX / "20240305-101500000.parquet")
-    table.load_incremental()
+    table.apply_file("20240305-101500000.parquet", pa.Table.from_pylist([extra]))
     assert plain(table) == [{**row, "fullname": "b"}]

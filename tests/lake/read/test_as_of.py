@@ -113,13 +113,13 @@ def test_a_missing_retired_file_is_past_retention(table: TableOverTime) -> None:
 
 
 def test_a_vanished_live_file_is_not_past_retention(table: TableOverTime) -> None:
-    (table.lake / table.layout.table_prefix / table.files()[0]).unlink()
+    (table.folder / table.files()[0]).unlink()
     with pytest.raises(LakeFilesError, match="vanished"):
         ids(table)
 
 
 def test_an_overwritten_file_is_not_read(table: TableOverTime) -> None:
-    path = table.lake / table.layout.table_prefix / table.files()[0]
+    path = table.folder / table.files()[0]
     pq.write_table(pa.table({"id": [7], "n": [7]}), path)
     with pytest.raises(LakeFilesError, match="orders was overwritten"):
         ids(table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import os
 import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from cdclake.model.table import TableName
 from tests.lake.merge.published_scd import CHANGES, TYPE_1
 from tests.lake.over_time import TableOverTime
 from tests.lake.scd2.versions import check_newest_are_the_table, version_files, version_rows, versions
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,13 +46,6 @@ def table(tmp_path: Path) -> Table:
 
 def row(number: int, name: str | None = None, seen: datetime | None = None) -> dict[str, Any]:
     return {"id": number, "name": name, "seen": seen}
-
-
-def load(table: Table, when: datetime, rows: list[dict[str, Any]]) -> int:
-    table.write_load(rows)
-    os.utime(table.raw / RAW_PREFIX / "LOAD00000001.parquet", (when.timestamp(), when.timestamp()))
-    change: int = table.load_initial()["change"]
-    return change
 
 
 def change(table: Table, when: datetime, *rows: tuple[str, dict[str, Any]]) -> int:
@@ -136,7 +128,7 @@ def test_a_late_row_goes_between_its_neighbors_and_only_their_files_change(table
 
 def test_closed_files_of_past_months_stay_as_they_are(table: Table) -> None:
     """A change adds files to the month in which a version was opened, and leaves existing files as they are."""
-    load(table, JANUARY, [row(number, "loaded") for number in range(20)])
+    table.load([row(number, "loaded") for number in range(20)], JANUARY)
     for days in range(10):
         when = FEBRUARY + timedelta(days=5 * days)
         closed = closed_files(table)
@@ -151,7 +143,7 @@ def closed_files(table: Table) -> dict[str, bytes]:
 
 
 def test_small_files_of_a_month_are_merged_before_there_are_many(table: Table) -> None:
-    load(table, JANUARY, [row(1, "loaded")])
+    table.load([row(1, "loaded")], JANUARY)
     for hours in range(2 * MAX_SMALL_FILES):
         change(table, FEBRUARY + timedelta(hours=hours), ("U", row(1, str(hours))))
         assert len(closed_files(table)) <= MAX_SMALL_FILES + 1
@@ -193,10 +185,11 @@ def test_a_clean_up_deletes_history_files_that_no_retained_change_needs(tmp_path
 
 
 def test_a_reload_writes_only_differences(table: Table) -> None:
-    load(table, JANUARY, [row(1, "same"), row(2, "old"), row(3, "gone"), row(4, None)])
+    table.load([row(1, "same"), row(2, "old"), row(3, "gone"), row(4, None)], JANUARY)
     change(table, FEBRUARY, ("D", row(4)), ("I", row(5, "same")))
-    first = load(table, MARCH, [row(1, "same"), row(2, "new"), row(4, None), row(5, "same"), row(6, "more")])
-    assert summary(versions(table, KEY, (1, first))) == [
+    rows = [row(1, "same"), row(2, "new"), row(4), row(5, "same"), row(6, "more")]
+    first = table.load(rows, MARCH)
+    assert summary(versions(table, KEY, (1, first["change"]))) == [
         (1, "same", "insert", JANUARY, None),
         (2, "old", "insert", JANUARY, MARCH),
         (2, "new", "update", MARCH, None),
@@ -209,13 +202,13 @@ def test_a_reload_writes_only_differences(table: Table) -> None:
         (6, "more", "insert", MARCH, None),
     ]
     files = version_files(table)
-    load(table, MARCH + timedelta(days=1), [row(1, "same"), row(2, "new"), row(4), row(5, "same"), row(6, "more")])
+    table.load(rows, MARCH + timedelta(days=1))
     assert version_files(table) == files
 
 
 def test_a_history_turned_on_later_begins_with_the_rows_of_the_table(table: Table) -> None:
     table.item["History"] = "false"
-    load(table, JANUARY, [row(1, "loaded"), row(2, "loaded"), row(3, "loaded")])
+    table.load([row(1, "loaded"), row(2, "loaded"), row(3, "loaded")], JANUARY)
     change(table, FEBRUARY, ("U", row(2, "changed")), ("D", row(3)))
     assert version_files(table) == {}
     table.item["History"] = "true"
@@ -238,7 +231,7 @@ def test_a_row_older_than_a_delete_before_the_history_began_stays_deleted(table:
 
 
 def test_a_history_turned_off_stays_unchanged_and_catches_up_when_turned_on(table: Table) -> None:
-    load(table, JANUARY, [row(1, "a"), row(2, "b"), row(3, "c")])
+    table.load([row(1, "a"), row(2, "b"), row(3, "c")], JANUARY)
     files = version_files(table)
     table.item["History"] = "false"
     change(table, FEBRUARY, ("U", row(1, "unseen")), ("D", row(2)))
@@ -290,7 +283,7 @@ def test_a_widened_type_is_the_same_in_all_files(table: Table) -> None:
 
 
 def test_vanished_and_foreign_files_of_the_history_are_detected_and_repaired(table: Table) -> None:
-    load(table, JANUARY, [row(1, "a")])
+    table.load([row(1, "a")], JANUARY)
     folder, before = table.lake / table.layout.history_prefix, version_files(table)
     (name,) = before
     kept = table.lake / table.layout.retired_key(f"_history/{name}")
@@ -307,11 +300,11 @@ def test_vanished_and_foreign_files_of_the_history_are_detected_and_repaired(tab
 
 
 def test_a_vanished_file_of_the_history_stops_a_reload_too(table: Table) -> None:
-    load(table, JANUARY, [row(1, "a")])
+    table.load([row(1, "a")], JANUARY)
     (name,) = version_files(table)
     (table.lake / table.layout.history_prefix / name).unlink()
     with pytest.raises(LakeFilesError, match="vanished"):
-        load(table, FEBRUARY, [row(1, "b")])
+        table.load([row(1, "b")], FEBRUARY)
 
 
 @pytest.mark.parametrize(
@@ -338,18 +331,18 @@ def test_a_column_named_like_one_of_the_history_is_refused(tmp_path: Path) -> No
 
 
 def test_another_key_is_refused_while_there_is_a_history(table: Table) -> None:
-    load(table, JANUARY, [row(1, "a")])
+    table.load([row(1, "a")], JANUARY)
     table.item["PrimaryKey"] = "name"
     with pytest.raises(ConfigurationError, match="was created with PrimaryKey 'id'"):
-        load(table, FEBRUARY, [row(1, "a")])
+        table.load([row(1, "a")], FEBRUARY)
     table.item["History"] = "false"
-    load(table, FEBRUARY, [row(1, "a")])
+    table.load([row(1, "a")], FEBRUARY)
 
 
 def test_two_tables_never_share_the_folder_of_a_history(table: Table) -> None:
     other = "orders_history"
     table.item["History"] = "false"
-    load(table, JANUARY, [row(1, "a")])
+    table.load([row(1, "a")], JANUARY)
     log = table.log
     neighbor = LakeLayout("lake", "", TableName("shop", other))
     log.store.put(neighbor.change_key(1), log.store.get(table.layout.change_key(1)) or b"")
@@ -364,7 +357,7 @@ def test_two_tables_never_share_the_folder_of_a_history(table: Table) -> None:
 
 
 def test_a_table_in_the_folder_of_a_history_is_refused(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    load(table, JANUARY, [row(1, "a")])
+    table.load([row(1, "a")], JANUARY)
     table.item["History"] = "false"
     monkeypatch.setattr("tests.lake.table.NAME", TableName("shop", "orders_history"))
     with pytest.raises(ConfigurationError, match=r"contains the history of shop\.orders"):
@@ -382,7 +375,7 @@ def test_snapshots_from_before_there_were_histories_can_be_read() -> None:
 
 
 def test_versions_are_in_folders_by_month(table: Table) -> None:
-    load(table, JANUARY, [row(number, "a") for number in range(3)])
+    table.load([row(number, "a") for number in range(3)], JANUARY)
     change(table, MARCH, ("U", row(1, "b")))
     folders = {re.sub(r"/[^/]+$", "", name) for name in version_files(table)}
     assert folders == {"year=2024/month=01", "year=2024/month=03"}
@@ -395,9 +388,9 @@ def test_spark_writes_the_same_history(tmp_path: Path, spark: Any) -> None:
         (tmp_path / name).mkdir()
         table = Table(tmp_path / name, COLUMNS, {**ITEM, "TargetFileBytes": "2000"})
         table.spark = backend or table.spark
-        load(table, JANUARY, [row(number, "loaded") for number in range(400)])
+        table.load([row(number, "loaded") for number in range(400)], JANUARY)
         change(table, FEBRUARY, *(("U", row(number, "new")) for number in range(0, 400, 3)))
-        first = load(table, MARCH, [row(number, "loaded") for number in range(200)])
-        results.append(versions(table, KEY, (1, first)))
+        first = table.load([row(number, "loaded") for number in range(200)], MARCH)
+        results.append(versions(table, KEY, (1, first["change"])))
     assert results[0] == results[1]
     assert len(list(itertools.groupby(results[0], lambda one: one.row["id"]))) == 400

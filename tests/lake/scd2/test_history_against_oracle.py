@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -17,7 +16,7 @@ from cdclake.oracle import Load, history, merge
 from tests.examples import examples
 from tests.lake.merge.test_against_oracle import COLUMNS, SECOND_HALF, feeds, run_that_may_die, small_changes
 from tests.lake.scd2.versions import check_newest_are_the_table, file_time, versions
-from tests.lake.table import RAW_PREFIX, Table, by_key
+from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +48,7 @@ class _Feeding:
         for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
             name = f"202403{day:02}-1{i}1500000.parquet"
             table.write_key_changes(name, feed["files"][i], feed["types"][i])
-            _written_at(table, name, loaded_utc.replace(hour=20))
+            table.set_modified(name, loaded_utc.replace(hour=20))
             if run_now:
                 run_that_may_die(table, table.load_incremental, death)
         table.load_incremental()
@@ -63,7 +62,7 @@ class _Feeding:
         middle = len(rows) // 2
         for number, part in enumerate((rows[:middle], rows[middle:]), 1):
             self.table.write_load([dict(row) for row in part], number)
-            _written_at(self.table, f"LOAD{number:08X}.parquet", loaded_utc)
+            self.table.set_modified(f"LOAD{number:08X}.parquet", loaded_utc)
         run_that_may_die(self.table, self.table.load_initial, feed["load_death"])
         self.table.load_initial()
         self.loads.append(self.table.log.head())
@@ -71,10 +70,6 @@ class _Feeding:
     def table_expected(self) -> tuple[Sequence[Row], list[ChangeRow]]:
         """The rows of the last full load, and the changes since."""
         return self.fed[-1].rows or [], list(self.fed[-1].changes)
-
-
-def _written_at(table: Table, relative: str, when: datetime) -> None:
-    os.utime(table.raw / RAW_PREFIX / relative, (when.timestamp(), when.timestamp()))
 
 
 def _item(feed: dict[str, Any], time_column: str | None) -> dict[str, str]:

@@ -63,9 +63,8 @@ class AdoptableTable:
     @property
     def folder(self) -> Path:
         """The table's folder in the lake."""
-        folder = self.table.lake / self.table.layout.table_prefix
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        self.table.folder.mkdir(parents=True, exist_ok=True)
+        return self.table.folder
 
     def write(self, path: str, rows: pa.Table, *, store_schema: bool = False, int96: bool = False) -> None:
         """Write a Parquet file into the folder, as another program would."""

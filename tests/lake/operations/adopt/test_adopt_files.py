@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from cdclake.model.schema import parse_partition_folder, partition_folder
 from cdclake.oracle import merge
 from cdclake.ports import JobRun, JobState
 from tests.lake.operations.adopt.adoptable_table import APPLIED, LOADED_UTC, RAW_PATH, AdoptableTable
-from tests.lake.table import RAW_PREFIX, Table, by_key
+from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -411,8 +410,7 @@ class TestItem:
         loaded = datetime.strptime(LOADED_UTC, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
         for number, after in enumerate(seconds, 1):
             adoptee.table.write_load(source_rows(number), number)
-            moment = (loaded + timedelta(seconds=after)).timestamp() + 0.25
-            os.utime(adoptee.table.raw / RAW_PREFIX / f"LOAD{number:08X}.parquet", (moment, moment))
+            adoptee.table.set_modified(f"LOAD{number:08X}.parquet", loaded + timedelta(seconds=after + 0.25))
 
     def test_the_newest_load_file_gives_the_full_load_date(self, adoptee: AdoptableTable) -> None:
         self.load_files(adoptee, 0, 60, 5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,7 @@ from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, 
 from cdclake.model.change import ChangeKind
 from cdclake.model.rawfiles import file_order
 from tests.lake.scd2.versions import check_newest_are_the_table, versions
-from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -332,10 +330,7 @@ def test_a_large_change_is_split_by_key_range_but_recorded_as_one_file(
 def test_a_full_load_replaces_direct_changes(table: Table) -> None:
     insert(table, row(9))
     update(table, {1: {"n": 5}})
-    table.write_load([row(1), row(2)])
-    later = time.time() + 60
-    os.utime(table.raw / RAW_PREFIX / "LOAD00000001.parquet", (later, later))
-    table.load_initial()
+    table.reload([row(1), row(2)])
     assert state(table) == {1: ("I", "Ulm", 0, DAY), 2: ("I", "Ulm", 0, DAY)}
 
 
@@ -378,6 +373,6 @@ def test_a_version_starts_at_the_history_time_column_only_if_the_call_sets_it(tm
 
 
 def test_foreign_files_stop_a_direct_change(table: Table) -> None:
-    (table.lake / table.layout.table_prefix / "part-0.parquet").write_bytes(b"")
+    (table.folder / "part-0.parquet").write_bytes(b"")
     with pytest.raises(CdclakeError, match="cdclake repair"):
         insert(table, row(8))

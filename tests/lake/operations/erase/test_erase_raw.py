@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -68,14 +67,11 @@ def raw_bytes(table: ErasableTable) -> bytes:
 
 def set_time(table: ErasableTable, name: str, minute: int) -> None:
     """Set a raw file's time to some minutes after `START`."""
-    moment = START.timestamp() + 60 * minute
-    os.utime(table.raw / RAW_PREFIX / name, (moment, moment))
+    table.set_modified(name, START + timedelta(minutes=minute))
 
 
 def load(table: ErasableTable, minute: int, rows: list[dict[str, Any]]) -> None:
-    table.write_load(rows)
-    set_time(table, "LOAD00000001.parquet", minute)
-    assert table.load_initial()["change"]
+    assert table.load(rows, START + timedelta(minutes=minute))["change"]
 
 
 def is_in_raw(table: ErasableTable) -> bool:
@@ -87,7 +83,7 @@ def test_a_full_load_is_deleted_and_change_files_are_rewritten(table: ErasableTa
     table.load([row(1), secret(), row(2)])
     table.apply(("U", secret("Bonn")), ("U", row(1, "Rom")))
     table.apply(("I", row(3)))
-    untouched = (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes()
+    untouched = table.raw_path("20240305-100200000.parquet").read_bytes()
     state = table.rows_as_of(3)
     expected, _ = preview(table.erasure(KEY, raw=True))
     counts = (expected.full_load_rows, expected.full_load_files, expected.change_rows, expected.change_files)
@@ -97,8 +93,8 @@ def test_a_full_load_is_deleted_and_change_files_are_rewritten(table: ErasableTa
     assert done.touched == expected
     assert not is_in_raw(table)
     assert raw_names(table) == ["20240305-100100000.parquet", "20240305-100200000.parquet"]
-    assert (table.raw / RAW_PREFIX / "20240305-100200000.parquet").read_bytes() == untouched
-    (left,) = pq.read_table(table.raw / RAW_PREFIX / "20240305-100100000.parquet").to_pylist()
+    assert table.raw_path("20240305-100200000.parquet").read_bytes() == untouched
+    (left,) = pq.read_table(table.raw_path("20240305-100100000.parquet")).to_pylist()
     assert (left["Op"], left["id"], left["city"]) == ("U", 1, "Rom")
     assert table.rows_as_of(4) == without(state, SECRET_ID)
     assert table.log.record(4).raw_files == ("LOAD00000001.parquet", "20240305-100100000.parquet")
@@ -191,7 +187,7 @@ def test_csv_rows_are_removed_and_the_others_stay_byte_for_byte(
     table.apply_file(name, gzip.compress(content(LINES)) if zipped else content(LINES))
     done = table.erase(KEY, raw=True)
     assert (done.touched.change_rows, done.touched.bad_rows) == (3, 1)
-    left = (table.raw / RAW_PREFIX / name).read_bytes()
+    left = table.raw_path(name).read_bytes()
     assert (gzip.decompress(left) if zipped else left) == content(KEPT)
     assert table.load_incremental()["change"] is None
 
@@ -243,8 +239,8 @@ def test_bad_rows_of_a_rewritten_file_cannot_be_released(table: ErasableTable) -
     table.put(names[1], b"I,7,Ulm,seven,many\n")
     table.load_incremental()
     table.erase(KEY, raw=True)
-    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
-    (table.raw / RAW_PREFIX / names[1]).write_text("I,7,Ulm,seven,7.00\n")
+    table.raw_path(names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
+    table.raw_path(names[1]).write_text("I,7,Ulm,seven,7.00\n")
     with pytest.raises(InputError, match=rf"An erasure removed rows from 1 raw files.*{names[0]}.*by hand"):
         release(table.run(), names)
     assert release(table.run(), [names[1]])["books"]["inserted"] == 1
@@ -253,9 +249,9 @@ def test_bad_rows_of_a_rewritten_file_cannot_be_released(table: ErasableTable) -
     with pytest.raises(InputError, match="An erasure removed rows"):
         release(table.run(), [names[0]])
     table.roll_back(to=1)
-    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,many\nI,6,Ulm,six,1.50\n")
+    table.raw_path(names[0]).write_text("I,5,Ulm,five,many\nI,6,Ulm,six,1.50\n")
     table.load_incremental()
-    (table.raw / RAW_PREFIX / names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
+    table.raw_path(names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
     assert (
         release(table.run(), [names[0]])["books"]["inserted"] == 1
     )  # quarantined after the erasure, so with the new numbers
@@ -305,7 +301,7 @@ def test_rewritten_files_behind_the_late_window_do_not_count_as_late(table: Eras
 def test_an_unreadable_raw_file_is_reported(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     table.apply(("U", row(1, "Rom")))
-    (table.raw / RAW_PREFIX / "20240305-100100000.parquet").write_bytes(b"PAR1 and no more")
+    table.raw_path("20240305-100100000.parquet").write_bytes(b"PAR1 and no more")
     _, out_of_reach = preview(table.erasure(KEY, raw=True))
     assert any("1 raw files that cannot be read: 20240305-100100000.parquet" in sentence for sentence in out_of_reach)
 
@@ -316,7 +312,7 @@ def test_a_parquet_file_keeps_its_columns_and_compression(table: ErasableTable, 
     fields: list[Any] = [pa.field("Op", pa.string()), pa.field("at", pa.string(), nullable=False), *COLUMNS]
     schema = pa.schema(fields)
     rows = [{"Op": "I", "at": "2024-03-05 11:00:00.000000", **values} for values in (secret(), row(2))]
-    path = table.raw / RAW_PREFIX / "20240305-110000000.parquet"
+    path = table.raw_path("20240305-110000000.parquet")
     pq.write_table(pa.Table.from_pylist(rows, schema), path, compression=compression)
     table.load_incremental()
     table.erase(KEY, raw=True)
