@@ -8,9 +8,8 @@ from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.row_statistics import KILOBYTE, LOAD
-from cdclake.lake.raw.reader import ADDED_PREFIXES
 from cdclake.model.names import Attribute
-from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE, wider_type
+from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE, wider_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

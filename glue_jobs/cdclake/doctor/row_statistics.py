@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
-from cdclake.lake.raw.reader import ADDED_PREFIXES
 from cdclake.lake.storage.keys import KEY
 from cdclake.lake.storage.types import as_text
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawKind
-from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE
+from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

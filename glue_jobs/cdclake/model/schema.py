@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OP_COLUMN = "Op"
 INSERT, UPDATE, DELETE = "I", "U", "D"
 """Values of `Op`."""
+BEFORE_PREFIX = "BI_"
+ADDED_PREFIXES = ("AR_H_", BEFORE_PREFIX)
+"""Prefixes of columns that DMS's mapping rules add."""
 INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _PLAIN_TYPES = frozenset({*INTEGER_TYPES, "boolean", "float", "double", "string", "binary", "date", "timestamp"})

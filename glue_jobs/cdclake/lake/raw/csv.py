@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
+from cdclake.errors import ConfigurationError, UnreadableFileError
+from cdclake.lake.raw.csv_layout import CsvLayout, OperationCheck, csv_layout
 from cdclake.lake.raw.csv_records import Record, RecordFormat, UnclosedQuoteError, end_of_records, records
 from cdclake.lake.raw.rows import BadRow, RawRows
 from cdclake.model.schema import OP_COLUMN
@@ -32,25 +32,12 @@ _SAMPLED_RECORDS = 100
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True)
-class CsvLayout:
-    """The columns of a CSV file.
-
-    Attributes:
-        names: Names of all fields of a record, including `Op`.
-        rows_start: Offset of the first row: after the header, if there is one.
-    """
-
-    names: tuple[str, ...]
-    rows_start: int = 0
-
-
 def column_names(fs: FileSystem, file: RawFile, settings: TableSettings) -> tuple[str, ...]:
     """Names of a file's columns, including `Op`.
 
     Raises:
         UnreadableFileError: The file is empty, or ends inside a quoted field.
-        SchemaMismatchError: The columns have no known names.
+        SchemaMismatchError: The columns have no known names, or two readings are possible.
         ConfigurationError: The file is a transaction file, and the table's Schema attribute is not set.
     """
     if file.transactions:
@@ -72,14 +59,16 @@ def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: Table
         As `column_names`; UnreadableFileError also later, where the damage is.
     """
     with fs.open_input_stream(file.key) as stream:
-        parser = None
-        for chunk, is_tail in _chunks(stream, file, settings.csv):
-            rows_start = 0
-            if parser is None:
-                layout = _layout(chunk, file, settings, is_tail=is_tail)
-                parser = _Parser(file, layout.names, settings.csv, _table_fields(file, table))
-                rows_start = layout.rows_start
-            yield parser.parse(chunk[rows_start:], is_tail=is_tail)
+        chunks = _chunks(stream, file, settings.csv)
+        head, is_tail = next(chunks)
+        layout = _layout(head, file, settings, is_tail=is_tail)
+        parser = _Parser(file, layout.names, settings.csv, _table_fields(file, table))
+        check = OperationCheck(layout, file)
+        for chunk, is_last in chain([(head[layout.rows_start :], is_tail)], chunks):
+            rows = parser.parse(chunk, is_tail=is_last)
+            check.add(rows)
+            yield rows
+        check.finish()
 
 
 def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, excluded: Container[int]) -> bytes:
@@ -148,26 +137,7 @@ def _layout(head: bytes, file: RawFile, settings: TableSettings, *, is_tail: boo
     form = replace(RecordFormat.of(settings.csv), null=None)
     with _unclosed_quotes_reported(file):
         sampled = list(islice((r for r in records(head, form, whole=is_tail) if not r.blank), _SAMPLED_RECORDS))
-    if not sampled:
-        # Only empty lines: rows of a table with one column, if that is declared.
-        return CsvLayout(_declared_names(Counter({1: 1}), file, settings))
-    first = tuple((value or b"").decode("utf-8", "backslashreplace") for value in sampled[0].fields)
-    declared = settings.schema.names if settings.schema else []
-    if {name.lower() for name in declared} <= {name.lower() for name in first if name != OP_COLUMN}:
-        return CsvLayout(first, sampled[0].end)
-    return CsvLayout(_declared_names(Counter(len(record.fields) for record in sampled), file, settings))
-
-
-def _declared_names(widths: Counter[int], file: RawFile, settings: TableSettings) -> tuple[str, ...]:
-    """Names in the Schema attribute, preceded by `Op` if most records have one more field."""
-    names = tuple(settings.schema.names) if settings.schema else ()
-    counts = {width: widths[width] for width in (len(names), len(names) + 1)}
-    if names and any(counts.values()):
-        return names if counts[len(names)] >= counts[len(names) + 1] else (OP_COLUMN, *names)
-    width = widths.most_common(1)[0][0]
-    message = f"A raw CSV file has {width} fields, and the Schema attribute names {len(names)} columns"
-    remedy = "Set the Schema attribute to all columns except Op, in order"
-    raise SchemaMismatchError(message, remedy=remedy, file=file.relative)
+    return csv_layout(sampled, settings.schema, file)
 
 
 class _Parser:

@@ -17,7 +17,7 @@ from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
-from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE, Column
+from cdclake.model.schema import BEFORE_PREFIX, DELETE, INSERT, OP_COLUMN, UPDATE, Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableSettings
 
 SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"
-BEFORE_PREFIX = "BI_"
 
 
 def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSettings) -> ReadBatch:

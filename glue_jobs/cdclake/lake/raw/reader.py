@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cdclake.errors import InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
-from cdclake.lake.raw.normalize import BEFORE_PREFIX, normalize
+from cdclake.lake.raw.normalize import normalize
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import schema_of
@@ -18,7 +18,7 @@ from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
-from cdclake.model.schema import OP_COLUMN, Schema
+from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import KeyValue
     from cdclake.model.table import TableName, TableSettings
 
-ADDED_PREFIXES = ("AR_H_", BEFORE_PREFIX)
-"""Prefixes of columns that DMS's mapping rules add."""
 RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), POSITION, ORDERING, LEADING_KEY, KEY, UNSENT})
 """Names that no source column may have, in lower case."""
 

@@ -6,11 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import ConfigurationError, RefusedChangeError
-from cdclake.lake.raw.reader import ADDED_PREFIXES, RESERVED_COLUMNS
+from cdclake.lake.raw.reader import RESERVED_COLUMNS
 from cdclake.lake.spark.backend import is_spark_dataframe
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE, Column, Schema, parse_type
+from cdclake.model.schema import ADDED_PREFIXES, DELETE, OP_COLUMN, UPDATE, Column, Schema, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
