@@ -37,6 +37,10 @@ def status_of(state: TableState, decision: Decision | None, error: str = "", pro
     return table_status(planned, RECORD, problem, NOW, late_after_minutes=180)
 
 
+def with_findings(decision: Decision) -> Decision:
+    return replace(decision, findings=("2 files are unread. Move them", "another"))
+
+
 @pytest.mark.parametrize(
     ("state", "decision", "health"),
     [
@@ -59,6 +63,13 @@ def status_of(state: TableState, decision: Decision | None, error: str = "", pro
         (STALE, due(1), Health.STALE_CATALOG),
         (STALE, due(181), Health.LATE),
         (STALE.with_attributes(ActiveFlag="false"), INACTIVE, Health.STALE_CATALOG),
+        (ACTIVE, with_findings(NOTHING_NEW), Health.INCOMPLETE),
+        (ACTIVE, with_findings(due(1)), Health.INCOMPLETE),
+        (ACTIVE.with_attributes(**LEASED), with_findings(due(1)), Health.INCOMPLETE),
+        (ACTIVE, with_findings(due(1, DecisionKind.WAITING)), Health.INCOMPLETE),
+        (ACTIVE, with_findings(due(181)), Health.LATE),
+        (FAILED, with_findings(due(1)), Health.FAILED),
+        (NEW.with_attributes(PrimaryKey="id"), with_findings(INACTIVE), Health.INACTIVE),
     ],
 )
 def test_the_health_is_the_first_that_applies(state: TableState, decision: Decision, health: Health):

@@ -32,7 +32,7 @@ CONCURRENT_READS = 32
 
 
 class Health(Enum):
-    """The health of a table: the first of these that applies."""
+    """The health of a table: the first of these that applies, but `incomplete` goes before health without action."""
 
     BROKEN = "broken"
     """Its settings, item, raw files or change log cannot be read."""
@@ -52,13 +52,25 @@ class Health(Enum):
     """Raw files have been due for too long, and no run is working on it."""
     STALE_CATALOG = "stale catalog"
     """Its rows are right, but updating the catalog failed."""
+    INCOMPLETE = "incomplete"
+    """It works, but something was left out of it or changed at its source: it has findings."""
     BEHIND = "behind"
     """Raw files are due; the next run applies them."""
     UP_TO_DATE = "up to date"
-    """Every raw file is accounted for."""
+    """Every raw file is accounted for, and there are no findings."""
 
 
-NEEDS_ACTION = frozenset({Health.BROKEN, Health.NEW, Health.FROZEN, Health.FAILED, Health.LATE, Health.STALE_CATALOG})
+NEEDS_ACTION = frozenset(
+    {
+        Health.BROKEN,
+        Health.NEW,
+        Health.FROZEN,
+        Health.FAILED,
+        Health.LATE,
+        Health.STALE_CATALOG,
+        Health.INCOMPLETE,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -157,6 +169,8 @@ def table_status(
     state, decision = planned.state, planned.decision
     error = planned.error or problem
     health = Health.BROKEN if error or decision is None else _health(state, decision, now, late_after_minutes)
+    if decision and decision.findings and health not in (*NEEDS_ACTION, Health.INACTIVE):
+        health = Health.INCOMPLETE
     known = decision is not None and decision.kind is not DecisionKind.INACTIVE
     leased = state.leased(now)
     item = state.item
@@ -218,6 +232,8 @@ def _to_do(health: Health, error: str, state: TableState, decision: Decision | N
         return state.item.get(Attribute.LAST_ERROR, "")
     if health is Health.STALE_CATALOG:
         return state.item[Attribute.LAST_CATALOG_ERROR]
+    if health is Health.INCOMPLETE and decision:
+        return decision.findings[0]
     if health is Health.LATE:
         return "check that the Controller runs, and read the log of its last run (cdclake run starts it)"
     return decision.to_do if decision else ""

@@ -73,10 +73,8 @@ def show(statuses: list[TableStatus], out: Output) -> None:
     for one in shown:
         if one.leased_by:
             out.remark(f"{one.table}: leased by {one.leased_by} until {display_stored(one.leased_until_utc)}")
-        if one.to_do:
-            out.remark(f"{one.table}: {one.to_do}")
-        for finding in one.findings:
-            out.remark(f"{one.table}: {finding}")
+        for text in dict.fromkeys(filter(None, (one.to_do, *one.findings))):
+            out.remark(f"{one.table}: {text}")
     out.remark(_summary(statuses, omitted=len(statuses) - len(shown)))
 
 
