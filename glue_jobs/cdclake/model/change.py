@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdclake.errors import BooksError
+from cdclake.model.stored_json import FORMAT, read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-FORMAT = 1
 
 
 class ChangeKind(Enum):
@@ -211,9 +210,12 @@ class ChangeRecord:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ChangeRecord:
-        """Inverse of `to_bytes`."""
-        read: dict[str, Any] = json.loads(data)
-        del read["format"]
+        """Inverse of `to_bytes`.
+
+        Raises:
+            ConfigurationError: A newer version of cdclake wrote it.
+        """
+        read = read_stored(data, cls, "change record of the table")
         read["kind"] = ChangeKind(read["kind"])
         read["books"] = Books(**read["books"])
         added: list[dict[str, str]] = read["added"]

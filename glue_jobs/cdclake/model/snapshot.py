@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Union
 
 from cdclake.model.schema import Schema
+from cdclake.model.stored_json import FORMAT, read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-FORMAT = 1
 
 KeyValue = Union[int, str, None]
 """Bound of a key column as in JSON: an integer or text. None: unknown."""
@@ -178,9 +177,12 @@ class Snapshot:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Snapshot:
-        """Inverse of `to_bytes`."""
-        read: dict[str, Any] = json.loads(gzip.decompress(data))
-        del read["format"]
+        """Inverse of `to_bytes`.
+
+        Raises:
+            ConfigurationError: A newer version of cdclake wrote it.
+        """
+        read = read_stored(gzip.decompress(data), cls, "snapshot of the table")
         read["schema"] = Schema.from_json(read["schema"])
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
         read["tombstones"] = tuple(TombstoneFile(**file) for file in read["tombstones"])

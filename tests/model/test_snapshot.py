@@ -1,0 +1,72 @@
+"""Snapshots and change records of earlier versions stay readable; those of newer versions are refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake.errors import ConfigurationError
+from cdclake.model.change import ChangeRecord
+from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
+from tests.builders import change_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST_FORMAT: dict[str, Any] = {
+    "format": 1,
+    "change": 7,
+    "schema": [["id", "int"], ["v", "string"]],
+    "primary_key": ["id"],
+    "partition_key": ["v"],
+    "order_column": "",
+    "watermark": "20240305-101500123.csv",
+    "applied_files": ["20240305-101500123.csv"],
+    "floor": "",
+    "horizon": "20240303-101500",
+    "tombstones": [{"key": "t", "rows": 2, "newest": "20240305-101500123.csv", "key_min": 1, "key_max": 5}],
+    "full_load_files": ["LOAD00000001.csv"],
+    "full_load_utc": "2024-03-05 10:00:00",
+    "files": [
+        {"path": "v=a/1.parquet", "rows": 3, "bytes": 9, "partition": ["a"], "key_min": 1, "key_max": 9, "deleted": 1}
+    ],
+    "history": None,
+}
+"""A snapshot as the first version of the format has it. It must stay readable."""
+
+
+def stored(snapshot: dict[str, Any]) -> bytes:
+    return gzip.compress(json.dumps(snapshot).encode())
+
+
+def test_a_snapshot_of_the_first_format_is_read() -> None:
+    snapshot = Snapshot.from_bytes(stored(FIRST_FORMAT))
+    assert snapshot.schema == Schema((Column("id", "int"), Column("v", "string")))
+    assert snapshot.files == (DataFile("v=a/1.parquet", 3, 9, ("a",), 1, 9, 1),)
+    assert snapshot.tombstones == (TombstoneFile("t", 2, "20240305-101500123.csv", 1, 5),)
+    assert Snapshot.from_bytes(snapshot.to_bytes()) == snapshot
+
+
+def change(data: bytes) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(data)
+    return read
+
+
+@pytest.mark.parametrize("newer", [{"format": 2}, {"format": "1b"}, {"columns_hidden": ["v"]}])
+@pytest.mark.parametrize(
+    ("read", "written"),
+    [
+        (lambda data: Snapshot.from_bytes(stored(data)), FIRST_FORMAT),
+        (lambda data: ChangeRecord.from_bytes(json.dumps(data).encode()), change(change_record().to_bytes())),
+    ],
+)
+def test_what_a_newer_version_wrote_is_refused(
+    read: Callable[[dict[str, Any]], object], written: dict[str, Any], newer: dict[str, Any]
+) -> None:
+    read(written)
+    with pytest.raises(ConfigurationError, match=r"newer version of cdclake .*Deploy"):
+        read({**written, **newer})
