@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cdclake.lake.merge.home_ranges import HomeRanges, indices_by_partition, split_by_order
 from cdclake.lake.storage.key_ranges import quantiles
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 PARQUET_SHARE_OF_MEMORY = 0.4
 """Estimated size of rows in Parquet relative to Arrow, for a table without files to measure."""
+MAX_OPENED_FILES = 4
+"""A change rewrites at most this many more files of a partition to put new rows where their keys belong."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +30,20 @@ class InsertStats:
     Attributes:
         rows: Number of rows.
         memory_bytes: Their size in Arrow.
-        samples: Leading keys of some of them, ascending; empty if the table has no key.
+        samples: Leading keys of some of them, ascending, about one for a fixed number of bytes; none if the table has
+            no key.
+        by_range: Number of rows in each of the partition's `HomeRanges`; empty ranges are left out.
     """
 
     rows: int
     memory_bytes: int
     samples: tuple[KeyValue, ...] = ()
+    by_range: Mapping[int, int] = field(default_factory=dict)
 
     def __add__(self, other: InsertStats) -> InsertStats:
         samples = tuple(sorted(self.samples + other.samples))  # type: ignore[type-var]  # one kind in a table
-        return InsertStats(self.rows + other.rows, self.memory_bytes + other.memory_bytes, samples)
+        by_range = Counter(self.by_range) + Counter(other.by_range)
+        return InsertStats(self.rows + other.rows, self.memory_bytes + other.memory_bytes, samples, by_range)
 
 
 @dataclass(frozen=True)
@@ -59,11 +67,17 @@ class WriteTask:
 class InsertTargets:
     """The tasks for the inserts of a partition: key range `i`, as split at `bounds`, goes to `tasks[i]`.
 
-    For a table without a key, `bounds` is empty and batches go to the tasks in turn.
+    Several ranges may go to one task. For a table without a key, `bounds` is empty and batches go to the tasks in turn.
     """
 
     bounds: tuple[KeyValue, ...]
     tasks: tuple[int, ...]
+
+    def between(self, low: KeyValue, high: KeyValue) -> InsertTargets:
+        """The targets of the keys from `low` (inclusive; None: the first) to `high` (exclusive; None: the last)."""
+        first = 0 if low is None else bisect_right(self.bounds, low)  # type: ignore[type-var]  # one kind in a table
+        last = len(self.bounds) if high is None else bisect_left(self.bounds, high)  # type: ignore[type-var]  # likewise
+        return InsertTargets(self.bounds[first:last], self.tasks[first : last + 1])
 
 
 @dataclass(frozen=True)
@@ -83,11 +97,16 @@ def plan_rewrite(
 ) -> RewritePlan:
     """Plan which files to write.
 
-    Every touched file is rewritten. New rows go into touched files of their partition, by key, so that key ranges do
-    not overlap. If none is touched, they go into the partition's smallest file if it is below the target size, else
-    into new files. A rewritten file absorbs its neighbors by key, touched or not, up to the target size. So two
-    rewritten neighbors together exceed the target size: there are never many more than twice the necessary files, and
-    tables need no compaction. The result does not depend on the order of the mappings.
+    Every touched file is rewritten. New rows go where their keys belong, so that key ranges stay apart and a key stays
+    in few files, however many changes follow:
+
+    * into the file of their key range, if it is touched, or if only a few more files must be rewritten for that
+    * into new files, if they follow a file that has reached the target size, or exceed the target size themselves
+    * all into one more file, if they belong to many files that are not touched: new keys of this table have no order
+
+    A rewritten file absorbs its neighbors by key, touched or not, up to the target size. So two rewritten neighbors
+    together exceed the target size: there are never many more than twice the necessary files, and tables need no
+    compaction. The result does not depend on the order of the mappings.
 
     Args:
         files: Live data files.
@@ -95,41 +114,162 @@ def plan_rewrite(
         inserts: New rows of each partition.
         target_file_bytes: Size that data files grow to; a file of more than twice this size is split.
     """
-    in_partition: dict[Partition, list[int]] = defaultdict(list)
-    for i, file in enumerate(files):
-        in_partition[file.partition].append(i)
-    row_bytes = mean_row_bytes(files)
-    tasks: list[WriteTask] = []
-    task_of_file: dict[int, int] = {}
-    targets: dict[Partition, InsertTargets] = {}
+    planner = _Planner(files, target_file_bytes)
+    bases = indices_by_partition(files, sorted(touched))
+    for partition in sorted({*bases, *inserts}, key=partition_sort_key):
+        planner.plan_partition(partition, set(bases.get(partition, ())), inserts.get(partition, InsertStats(0, 0)))
+    return RewritePlan(tuple(planner.tasks), planner.task_of_file, planner.targets)
 
-    def add(bases: Sequence[int], partition: Partition, new_bytes: float) -> int:
-        all_bytes = sum(files[i].bytes for i in bases) + new_bytes
-        file_count = ceil(all_bytes / target_file_bytes) if all_bytes > 2 * target_file_bytes else 1
-        tasks.append(WriteTask(len(tasks), tuple(bases), partition, file_count))
-        task_of_file.update(dict.fromkeys(bases, tasks[-1].number))
-        return tasks[-1].number
 
-    for partition in sorted({files[i].partition for i in touched} | set(inserts), key=partition_sort_key):
-        stats = inserts.get(partition, InsertStats(0, 0))
-        new_bytes = expected_bytes(stats, row_bytes)
-        by_key = sorted(in_partition[partition], key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
-        bases = {i for i in by_key if i in touched}
-        if not bases and stats.rows:
-            bases = _smallest_below_target(by_key, files, target_file_bytes)
-        if bases:
-            groups = _with_neighbors(bases, by_key, files, target_file_bytes)
-            numbers = tuple(add(group, partition, new_bytes / len(groups)) for group in groups)
-            bounds = tuple(files[group[0]].key_min for group in groups[1:])
-            targets[partition] = _with_distinct_bounds(InsertTargets(bounds, numbers))
-        elif stats.rows:
-            count = max(1, round(new_bytes / target_file_bytes))
-            bounds = tuple(quantiles(stats.samples, count))
-            count = len(bounds) + 1 if stats.samples else count
-            targets[partition] = InsertTargets(
-                bounds, tuple(add((), partition, new_bytes / count) for _ in range(count))
-            )
-    return RewritePlan(tuple(tasks), task_of_file, targets)
+class _NewRows(NamedTuple):
+    """What happens to a partition's new rows, by home range. A range is in one of the three.
+
+    Attributes:
+        base_of: Index of the file that takes them.
+        apart: Ranges with new files of their own.
+        unordered: Ranges whose rows go into one more file together.
+    """
+
+    base_of: dict[int, int]
+    apart: set[int]
+    unordered: set[int]
+
+
+class _Planner:
+    """Plans one partition after another."""
+
+    def __init__(self, files: Sequence[DataFile], target_file_bytes: int) -> None:
+        self._files, self._target_bytes = files, target_file_bytes
+        self._in_partition = indices_by_partition(files, range(len(files)))
+        self._row_bytes = mean_row_bytes(files)
+        self.tasks: list[WriteTask] = []
+        self.task_of_file: dict[int, int] = {}
+        self.targets: dict[Partition, InsertTargets] = {}
+
+    def plan_partition(self, partition: Partition, bases: set[int], inserts: InsertStats) -> None:
+        """Plan a partition's rewritten files and its new rows.
+
+        Args:
+            bases: Files that must be rewritten.
+        """
+        if inserts.by_range:
+            self._plan_by_home(partition, bases, inserts)
+        else:
+            self._plan_without_homes(partition, bases, inserts)
+
+    def _plan_by_home(self, partition: Partition, bases: set[int], inserts: InsertStats) -> None:
+        ranges = HomeRanges.of(self._in_partition[partition], self._files)
+        row_bytes = expected_bytes(inserts, self._row_bytes) / inserts.rows
+        new_bytes = {number: rows * row_bytes for number, rows in sorted(inserts.by_range.items())}
+        rows = self._choose_files(partition, bases, ranges, new_bytes)
+        added: dict[int, float] = defaultdict(float)
+        for number, base in rows.base_of.items():
+            added[base] += new_bytes[number]
+        self._rewrite(partition, bases | set(rows.base_of.values()), added)
+        together = sum(new_bytes[number] for number in rows.unordered)
+        one_more = self._add_files(partition, inserts.samples, together) if rows.unordered else None
+        bounds: list[KeyValue] = []
+        tasks: list[int] = []
+        for number in new_bytes:
+            low, high = (None, *ranges.bounds)[number], (*ranges.bounds, None)[number]
+            if number in rows.base_of:
+                targets = InsertTargets((), (self.task_of_file[rows.base_of[number]],))
+            elif one_more and number in rows.unordered:
+                targets = one_more.between(low, high)
+            else:
+                samples = [key for key in inserts.samples if _is_between(key, low, high)]
+                targets = self._add_files(partition, samples, new_bytes[number])
+            bounds += [*([low] if tasks else []), *targets.bounds]
+            tasks += targets.tasks
+        self.targets[partition] = InsertTargets(tuple(bounds), tuple(tasks))
+
+    def _choose_files(
+        self, partition: Partition, bases: set[int], ranges: HomeRanges, new_bytes: Mapping[int, float]
+    ) -> _NewRows:
+        """Choose the files for new rows, see `plan_rewrite`.
+
+        Args:
+            new_bytes: Expected size of the new rows of each range that has any.
+        """
+        homes = {number: ranges.homes[number] for number in new_bytes}
+        apart = {number for number, size in new_bytes.items() if size > self._target_bytes}
+        away = {number for number, home in homes.items() if home.file not in bases} - apart
+        unordered: set[int] = set()
+        base_of = {number: home.file for number, home in homes.items() if number not in apart}
+        if len(away) > MAX_OPENED_FILES:
+            spanning = split_by_order(self._in_partition[partition], self._files)[1]
+            open_file = self._smallest_open_file(spanning)
+            if open_file is None:
+                unordered = away
+            else:
+                base_of.update(dict.fromkeys(away, open_file))
+        else:
+            full = {n for n in away if not homes[n].inside and not self._is_open(homes[n].file)}
+            apart |= full
+        left_out = apart | unordered
+        return _NewRows({n: file for n, file in base_of.items() if n not in left_out}, apart, unordered)
+
+    def _plan_without_homes(self, partition: Partition, bases: set[int], inserts: InsertStats) -> None:
+        """Plan a partition whose files are unknown by key: a new one, or that of a table without a key."""
+        new_bytes = expected_bytes(inserts, self._row_bytes)
+        open_file = self._smallest_open_file(self._in_partition.get(partition, ()))
+        if inserts.rows and not bases and open_file is not None and new_bytes <= self._target_bytes:
+            bases = {open_file}
+        goes_apart = not bases or new_bytes > self._target_bytes
+        share = 0.0 if goes_apart else new_bytes
+        groups = self._rewrite(partition, bases, dict.fromkeys(bases, share / max(len(bases), 1)))
+        if inserts.rows and goes_apart:
+            self.targets[partition] = self._add_files(partition, inserts.samples, new_bytes)
+        elif inserts.rows:
+            bounds = tuple(self._files[group[0]].key_min for group in groups[1:])
+            numbers = tuple(self.task_of_file[group[0]] for group in groups)
+            self.targets[partition] = _with_distinct_bounds(InsertTargets(bounds, numbers))
+
+    def _rewrite(self, partition: Partition, bases: set[int], added: Mapping[int, float]) -> list[list[int]]:
+        """Add a task for each group of neighboring files that become one.
+
+        Args:
+            bases: Files that must be rewritten.
+            added: Expected size of the new rows of each of them.
+
+        Returns:
+            The groups.
+        """
+        groups: list[list[int]] = []
+        for by_key in split_by_order(self._in_partition.get(partition, ()), self._files):
+            groups += _with_neighbors(bases, by_key, self._files, self._target_bytes)
+        for group in groups:
+            self._add_task(partition, group, sum(added.get(i, 0) for i in group))
+        return groups
+
+    def _add_files(self, partition: Partition, samples: Sequence[KeyValue], new_bytes: float) -> InsertTargets:
+        """Add tasks that write new rows into new files, one file each.
+
+        Args:
+            samples: Their keys, as in `InsertStats`.
+        """
+        count = max(1, round(new_bytes / self._target_bytes))
+        bounds = tuple(quantiles(samples, count))
+        count = len(bounds) + 1 if samples else count
+        return InsertTargets(bounds, tuple(self._add_task(partition, (), new_bytes / count) for _ in range(count)))
+
+    def _add_task(self, partition: Partition, bases: Sequence[int], new_bytes: float) -> int:
+        all_bytes = sum(self._files[i].bytes for i in bases) + new_bytes
+        file_count = ceil(all_bytes / self._target_bytes) if all_bytes > 2 * self._target_bytes else 1
+        self.tasks.append(WriteTask(len(self.tasks), tuple(bases), partition, file_count))
+        self.task_of_file.update(dict.fromkeys(bases, self.tasks[-1].number))
+        return self.tasks[-1].number
+
+    def _is_open(self, i: int) -> bool:
+        """Whether a file is below the target size, so that it takes new rows."""
+        return self._files[i].bytes < self._target_bytes
+
+    def _smallest_open_file(self, indices: Sequence[int]) -> int | None:
+        return min(filter(self._is_open, indices), key=lambda i: (self._files[i].bytes, i), default=None)
+
+
+def _is_between(key: Any, low: Any, high: Any) -> bool:  # noqa: ANN401 - keys of one kind, or None for no limit
+    return (low is None or low <= key) and (high is None or key < high)
 
 
 def unchanged_files(files: Sequence[DataFile], rewritten: Collection[int]) -> tuple[DataFile, ...]:
@@ -140,11 +280,6 @@ def unchanged_files(files: Sequence[DataFile], rewritten: Collection[int]) -> tu
     """
     excluded = set(rewritten)
     return tuple(file for i, file in enumerate(files) if i not in excluded)
-
-
-def _smallest_below_target(indices: Sequence[int], files: Sequence[DataFile], target_file_bytes: int) -> set[int]:
-    small = [i for i in indices if files[i].bytes < target_file_bytes]
-    return {min(small, key=lambda i: (files[i].bytes, i))} if small else set()
 
 
 def _with_neighbors(

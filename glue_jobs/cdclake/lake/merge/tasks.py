@@ -27,7 +27,14 @@ from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine, quarantine_
 from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.bloom import filtered_column, row_group_filter
-from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files, sample, split_at_bounds
+from cdclake.lake.storage.key_ranges import (
+    candidate_rows,
+    count_by_range,
+    overlapping_files,
+    sample,
+    sample_by_bytes,
+    split_at_bounds,
+)
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.partitions import by_partition, partition_id
 from cdclake.lake.storage.reader import read_batches
@@ -38,7 +45,7 @@ from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.lake.raw.reader import Slice
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableSettings
 
 SAMPLES_PER_BATCH = 64
+SAMPLES_PER_FILE = 16
+"""Keys of new rows that the driver gets for each data file to write, so that it can split them evenly."""
 
 
 @dataclass(frozen=True)
@@ -281,11 +290,13 @@ def resolve_key_range(
     locations: Locations,
     shape: TableShape,
     tombstones: Sequence[TombstoneFile],
+    counting: InsertCounting,
 ) -> Iterator[Resolution]:
     """Resolve all rows of one key range.
 
     Args:
         entries: `(key range, (whether the rows are the lake's, rows))`.
+        counting: How to count the new rows.
     """
     batches: dict[bool, list[bytes]] = {True: [], False: []}
     for _, (from_lake, data) in entries:
@@ -296,37 +307,52 @@ def resolve_key_range(
     existing_rows = concat_ipc(batches[True], existing_rows_schema(shape))
     schema = tombstone_schema(shape)
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], schema)
-    yield to_resolution(resolve(rows, existing_rows, remembered, shape))
+    yield to_resolution(resolve(rows, existing_rows, remembered, shape), counting)
 
 
-def resolve_inserts(data: bytes, *, shape: TableShape, full_load: bool) -> Resolution:
+def resolve_inserts(data: bytes, *, shape: TableShape, full_load: bool, counting: InsertCounting) -> Resolution:
     """Resolve rows without reading the lake: those of a full load, or changes of a table without a key."""
     rows = from_ipc(data)
     if not full_load:
-        return to_resolution(resolve_without_key(rows, shape.partition_key))
+        return to_resolution(resolve_without_key(rows, shape.partition_key), counting)
     counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
-    return to_resolution(ResolvedBatch(counts, inserts=dict(by_partition(rows, shape.partition_key))))
+    return to_resolution(ResolvedBatch(counts, inserts=dict(by_partition(rows, shape.partition_key))), counting)
 
 
-def to_resolution(resolved: ResolvedBatch) -> Resolution:
-    """Serialize the rows of a resolved batch."""
+@dataclass(frozen=True)
+class InsertCounting:
+    """How tasks count new rows for the driver, which plans from the counts alone.
+
+    Attributes:
+        home_bounds: By partition, see `home_ranges.home_bounds`.
+    """
+
+    home_bounds: Mapping[Partition, Sequence[KeyValue]]
+    target_file_bytes: int
+
+    def stats(self, partition: Partition, rows: pa.Table) -> InsertStats:
+        """Count a partition's new rows, which are sorted by leading key if there is one."""
+        if LEADING_KEY not in rows.column_names:
+            return InsertStats(rows.num_rows, rows.nbytes)
+        keys, bounds = rows[LEADING_KEY].combine_chunks(), self.home_bounds.get(partition, ())
+        samples = sample_by_bytes(keys, rows.nbytes, self.target_file_bytes / SAMPLES_PER_FILE)
+        by_range = count_by_range(keys, bounds) if bounds else {}
+        return InsertStats(rows.num_rows, rows.nbytes, tuple(samples), by_range)
+
+
+def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resolution:
+    """Count and serialize the rows of a resolved batch."""
     tombstones = resolved.tombstones
     return Resolution(
         resolved.counts,
         frozenset(resolved.removals),
-        {partition: _insert_stats(rows) for partition, rows in resolved.inserts.items()},
+        {partition: counting.stats(partition, rows) for partition, rows in resolved.inserts.items()},
         tombstones.num_rows if tombstones else 0,
         tuple((i, to_ipc(rows)) for i, rows in resolved.removals.items()),
         tuple((i, to_ipc(rows)) for i, rows in resolved.replacements.items()),
         tuple((partition, to_ipc(rows)) for partition, rows in resolved.inserts.items()),
         to_ipc(tombstones) if tombstones else b"",
     )
-
-
-def _insert_stats(rows: pa.Table) -> InsertStats:
-    has_key = LEADING_KEY in rows.column_names
-    samples = sample(rows[LEADING_KEY].combine_chunks(), SAMPLES_PER_BATCH) if has_key else ()
-    return InsertStats(rows.num_rows, rows.nbytes, tuple(samples))
 
 
 def rows_by_write_task(resolution: Resolution, *, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:

@@ -18,6 +18,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
+from cdclake.lake.merge.home_ranges import home_bounds
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values, to_spark, union_all
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import plan_rewrite
@@ -191,7 +192,9 @@ class Engine:
         seconds: dict[str, float] = {}
         max_bad_rows = request.settings.max_quarantined_rows
         inserts_all = request.full_load or not request.shape.primary_key
-        resolve_inserts = _task(tasks.resolve_inserts, shape=request.shape, full_load=request.full_load)
+        resolve_inserts = _task(
+            tasks.resolve_inserts, shape=request.shape, full_load=request.full_load, counting=_counting(request)
+        )
         with _timed(seconds, "read"):
             batches = self._read(request)
             if inserts_all and not request.history:
@@ -250,7 +253,13 @@ class Engine:
     def _resolve(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
         shape, locations = request.shape, request.locations
         entries = cogroup_by_key(self._spark, batches, read.rows, read.samples, request.files, shape, locations)
-        resolve = _task(tasks.resolve_key_range, locations=locations, shape=shape, tombstones=request.tombstones)
+        resolve = _task(
+            tasks.resolve_key_range,
+            locations=locations,
+            shape=shape,
+            tombstones=request.tombstones,
+            counting=_counting(request),
+        )
         return entries.mapPartitions(resolve)
 
     def _merge_versions(
@@ -261,14 +270,22 @@ class Engine:
         Returns:
             The merged versions, and what to write: first open versions, then closed ones.
         """
-        shape, files = request.shape, request.files
+        shape, files, target = request.shape, request.files, request.settings.target_file_bytes
+        counting = tasks.InsertCounting(home_bounds(history.open_files), target)
         merged_versions = keep_on_disk(
             merge_into_history(
-                self._spark, batches, read, history, shape, request.locations, files, full_load=request.full_load
+                self._spark,
+                batches,
+                read,
+                history,
+                shape,
+                request.locations,
+                files,
+                counting,
+                full_load=request.full_load,
             )
         )
         merged: VersionMerge = sum_values(merged_versions.map(_summary), NO_VERSIONS)
-        target = request.settings.target_file_bytes
         touched = range(len(history.open_files)) if history.rewrite_all else merged.opened.touched
         opened = plan_rewrite(history.open_files, touched, merged.opened.inserts, target)
         touched = range(len(history.closed_files)) if history.rewrite_all else merged.closed.touched
@@ -316,6 +333,11 @@ def _reading(function: Callable[..., Any], request: Request) -> SparkTask:
     return _task(
         function, locations=request.locations, shape=request.shape, settings=request.settings, table=request.table
     )
+
+
+def _counting(request: Request) -> tasks.InsertCounting:
+    bounds = home_bounds(request.files) if request.shape.primary_key else {}
+    return tasks.InsertCounting(bounds, request.settings.target_file_bytes)
 
 
 def _plan(request: Request, resolution: tasks.Resolution) -> tasks.WriteContext:

@@ -29,6 +29,7 @@ def merge_into_history(
     shape: TableShape,
     locations: tasks.Locations,
     live_files: Sequence[DataFile],
+    counting: tasks.InsertCounting,
     *,
     full_load: bool,
 ) -> DistributedRows:
@@ -40,6 +41,7 @@ def merge_into_history(
         plan: What the change does to the history.
         locations: Where the table's own files are.
         live_files: Data files of the table before the change; ignored for a full load.
+        counting: How to count new open versions.
         full_load: Whether the rows are all rows of the table.
 
     Returns:
@@ -60,7 +62,7 @@ def merge_into_history(
     if plan.open_files and not plan.compare_all:
         find = partial(find_open_versions, plan=plan, shape=shape, bounds=bounds)
         entries.append(_from(Source.HISTORY, probe_files(spark, batches, plan.open_files, find), key_ranges))
-    merge = SparkTask(partial(merge_key_range, plan=plan, shape=shape, full_load=full_load))
+    merge = SparkTask(partial(merge_key_range, plan=plan, shape=shape, counting=counting, full_load=full_load))
     return union_all(entries).mapPartitions(merge)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
 from cdclake.lake.merge.tasks import (
     SAMPLES_PER_BATCH,
+    InsertCounting,
     Locations,
     ReadStats,
     Resolution,
@@ -187,13 +188,19 @@ def _existing_versions(rows: pa.Table, i: int, file: DataFile, shape: TableShape
 
 
 def merge_key_range(
-    entries: Iterable[tuple[int, tuple[Source, bytes]]], *, plan: HistoryPlan, shape: TableShape, full_load: bool
+    entries: Iterable[tuple[int, tuple[Source, bytes]]],
+    *,
+    plan: HistoryPlan,
+    shape: TableShape,
+    counting: InsertCounting,
+    full_load: bool,
 ) -> Iterator[VersionMerge]:
     """Merge all rows of one key range into the history.
 
     Args:
         entries: `(key range, (source, rows))`. If history and table are compared, these are all rows and open versions
             of the range, else only open versions of the keys that change.
+        counting: How to count new open versions.
         full_load: Whether the rows of the table are those of a full load.
     """
     batches: dict[Source, list[bytes]] = defaultdict(list)
@@ -225,7 +232,8 @@ def merge_key_range(
         {i - split: rows for i, rows in changes.replacements.items()},
         changes.closed,
     )
-    yield VersionMerge(to_resolution(opened), to_resolution(closed))
+    counting_closed = replace(counting, home_bounds={})
+    yield VersionMerge(to_resolution(opened, counting), to_resolution(closed, counting_closed))
 
 
 def _closed_versions(

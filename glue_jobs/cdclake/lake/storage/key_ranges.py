@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cdclake.model.snapshot import DataFile, KeyValue
+
+MAX_INTEGER = 2**63 - 1
 
 
 def candidate_rows(leading_keys: pa.ChunkedArray, files: Sequence[DataFile]) -> Iterator[tuple[int, int, int]]:
@@ -86,6 +89,14 @@ def split_at_bounds(table: pa.Table, bounds: Sequence[KeyValue]) -> Iterator[tup
         start = max(start, end)
 
 
+def count_by_range(leading_keys: pa.ChunkedArray, bounds: Sequence[KeyValue]) -> dict[int, int]:
+    """Number of sorted leading keys in each range, as in `split_at_bounds`; empty ranges are left out."""
+    values = _search_array(leading_keys)
+    ends = np.searchsorted(values, np.array(bounds, values.dtype), "left").tolist()
+    counts = np.diff([0, *ends, len(values)]).tolist()
+    return {number: rows for number, rows in enumerate(counts) if rows}
+
+
 def quantiles(samples: Sequence[KeyValue], parts: int) -> list[KeyValue]:
     """Bounds that split sorted samples into at most `parts` ranges of about equal size; fewer if keys repeat."""
     picked = [samples[len(samples) * i // parts] for i in range(1, parts)] if samples else []
@@ -93,11 +104,35 @@ def quantiles(samples: Sequence[KeyValue], parts: int) -> list[KeyValue]:
     return sorted({bound for bound in picked if bound != smallest}, key=lambda bound: (bound is not None, bound))
 
 
+def sample_by_bytes(leading_keys: pa.ChunkedArray, memory_bytes: int, bytes_per_sample: float) -> list[KeyValue]:
+    """Evenly spaced values of sorted leading keys, about one for a number of bytes.
+
+    Rows that need fewer bytes give one sample with the corresponding probability. So samples of many small batches
+    together are as many as those of one large batch. The choice depends on the keys alone, so a repeated task chooses
+    the same.
+
+    Args:
+        memory_bytes: Size of the keys' rows.
+    """
+    step = max(1.0, len(leading_keys) * bytes_per_sample / max(memory_bytes, 1))
+    first = crc32(str(leading_keys[0]).encode()) / 2**32 * step if len(leading_keys) else 0.0
+    positions = np.arange(first, len(leading_keys), step).astype(np.int64)
+    values: list[KeyValue] = leading_keys.take(pa.array(positions)).to_pylist()
+    return values
+
+
 def sample(leading_keys: pa.ChunkedArray, count: int) -> list[KeyValue]:
     """At most `count` evenly spaced values of sorted leading keys."""
     positions = np.unique(np.linspace(0, len(leading_keys) - 1, min(count, len(leading_keys))).astype(np.int64))
     values: list[KeyValue] = leading_keys.take(pa.array(positions)).to_pylist()
     return values
+
+
+def key_after(key: KeyValue) -> KeyValue:
+    """The smallest leading key above this one; None if there is none."""
+    if isinstance(key, str):
+        return key + "\0"
+    return None if key is None or key == MAX_INTEGER else key + 1
 
 
 def _search_array(values: pa.ChunkedArray) -> np.ndarray[Any, Any]:

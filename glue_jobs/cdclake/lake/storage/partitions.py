@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,9 +25,13 @@ def by_partition(rows: pa.Table, partition_key: Sequence[str]) -> Iterator[tuple
         if rows.num_rows:
             yield (), rows
         return
-    ids = pc.dictionary_encode(partition_ids(rows, partition_key).combine_chunks())
-    for code in range(len(ids.dictionary)):
-        part = rows.filter(pc.equal(ids.indices, code))
+    ids = partition_ids(rows, partition_key).combine_chunks().dictionary_encode()
+    codes = ids.indices.to_numpy(zero_copy_only=False)
+    if len(ids.dictionary) > 1:
+        rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
+    ends = np.cumsum(np.bincount(codes, minlength=len(ids.dictionary))).tolist()
+    for start, end in zip([0, *ends], ends):
+        part = rows.slice(start, end - start)
         first = part.slice(0, 1)
         yield tuple(partition_text(first[name].combine_chunks())[0].as_py() for name in partition_key), part
 

@@ -1,0 +1,90 @@
+"""Finds the data file to which a new key belongs, so that the key ranges of files stay apart."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cdclake.lake.storage.key_ranges import key_after
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cdclake.lake.storage.partitions import Partition
+    from cdclake.model.snapshot import DataFile, KeyValue
+
+
+class Home(NamedTuple):
+    """Where the keys of a range belong.
+
+    Attributes:
+        file: Index of the data file that contains them, else of the one before them; before the first file, the first.
+        inside: Whether they are in the file's key range.
+    """
+
+    file: int
+    inside: bool
+
+
+class HomeRanges(NamedTuple):
+    """Where the keys of a partition belong: those of range `i`, as split at `bounds`, to `homes[i]`."""
+
+    bounds: tuple[KeyValue, ...]
+    homes: tuple[Home, ...]
+
+    @classmethod
+    def of(cls, indices: Sequence[int], files: Sequence[DataFile]) -> HomeRanges:
+        """The home ranges of a partition's files; none if key ranges are unknown or most span others."""
+        by_key, spanning = split_by_order(indices, files)
+        if len(spanning) > len(by_key) or any(files[i].key_min is None for i in by_key):
+            return cls((), ())
+        bounds: list[Any] = []
+        homes: list[Home] = []
+        for i in by_key:
+            start, end = files[i].key_min, key_after(files[i].key_max)
+            if not bounds:
+                homes.append(Home(i, inside=False))
+            elif not homes[-1].inside and start <= bounds[-1]:  # there is no key after the file before
+                del bounds[-1], homes[-1]
+            if bounds and start == bounds[-1]:  # both files begin with this key
+                homes[-1] = Home(i, inside=True)
+            else:
+                bounds.append(start)
+                homes.append(Home(i, inside=True))
+            if end is not None:
+                bounds.append(end)
+                homes.append(Home(i, inside=False))
+        return cls(tuple(bounds), tuple(homes))
+
+
+def home_bounds(files: Sequence[DataFile]) -> dict[Partition, tuple[KeyValue, ...]]:
+    """`HomeRanges.bounds` of each partition that has any.
+
+    Args:
+        files: Live data files.
+    """
+    by_partition = indices_by_partition(files, range(len(files)))
+    bounds = {partition: HomeRanges.of(indices, files).bounds for partition, indices in by_partition.items()}
+    return {partition: cuts for partition, cuts in bounds.items() if cuts}
+
+
+def indices_by_partition(files: Sequence[DataFile], indices: Iterable[int]) -> dict[Partition, list[int]]:
+    """Indices of data files by partition, in the same order."""
+    by_partition: dict[Partition, list[int]] = defaultdict(list)
+    for i in indices:
+        by_partition[files[i].partition].append(i)
+    return dict(by_partition)
+
+
+def split_by_order(indices: Iterable[int], files: Sequence[DataFile]) -> tuple[list[int], list[int]]:
+    """Indices of data files by key, and apart from them those of files that span the beginnings of several others."""
+    by_key = sorted(indices, key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
+    if any(files[i].key_min is None or files[i].key_max is None for i in by_key):
+        return by_key, []
+    starts: list[Any] = [files[i].key_min for i in by_key]
+    spanning = [
+        i for i in by_key if bisect_right(starts, files[i].key_max) - bisect_right(starts, files[i].key_min) > 1
+    ]
+    excluded = set(spanning)
+    return [i for i in by_key if i not in excluded], spanning
