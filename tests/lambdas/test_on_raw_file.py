@@ -50,12 +50,14 @@ def outcomes(read: dict[str, Any], dependencies: Dependencies, clock: ManualCloc
     return done
 
 
-def running(job: str, arguments: Mapping[str, str]) -> list[JobState]:
-    return [JobState.ACTIVE]
+@pytest.fixture
+def jobs() -> MemoryJobs:
+    """Jobs that run on and on."""
+    return MemoryJobs(lambda _job, _arguments: [JobState.ACTIVE])
 
 
-def around(*states: TableState, jobs: MemoryJobs | None = None) -> Dependencies:
-    return Dependencies(MemoryState(states), jobs or MemoryJobs(running), "dms/", JOB)
+def around(jobs: MemoryJobs, *states: TableState) -> Dependencies:
+    return Dependencies(MemoryState(states), jobs, "dms/", JOB)
 
 
 @pytest.mark.parametrize(
@@ -92,16 +94,15 @@ def test_without_a_prefix_the_schemas_are_at_the_top_of_the_bucket():
     assert paths_in(record, "") == ["raw-bucket/shop/orders/"]
 
 
-def test_a_run_of_an_active_table_is_started_with_its_item(clock: ManualClock):
-    jobs = MemoryJobs(running)
-    dependencies = around(table("orders/"), jobs=jobs)
+def test_a_run_of_an_active_table_is_started_with_its_item(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs, table("orders/"))
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
     (start,) = jobs.started
     assert start.job == JOB
     assert parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
 
 
-def test_a_transaction_file_triggers_every_active_table_that_reads_its_folder(clock: ManualClock):
+def test_a_transaction_file_triggers_every_active_table_that_reads_its_folder(clock: ManualClock, jobs: MemoryJobs):
     tables = [table(f"t{number}/").with_attributes(CdcPath="cdc/txn") for number in range(3)]
     others = [
         table("plain/"),
@@ -109,15 +110,14 @@ def test_a_transaction_file_triggers_every_active_table_that_reads_its_folder(cl
         table("elsewhere/").with_attributes(CdcPath="cdc"),
         table("deeper/").with_attributes(CdcPath="cdc/txn/more"),
     ]
-    jobs = MemoryJobs(running)
-    dependencies = around(*tables, *others, jobs=jobs)
+    dependencies = around(jobs, *tables, *others)
     assert outcomes(event("transactions"), dependencies, clock) == {state.path: "started" for state in tables}
     assert outcomes(event("transactions"), dependencies, clock) == {state.path: "collapsed" for state in tables}
     assert len(jobs.started) == 3
 
 
-def test_a_transaction_file_of_another_bucket_or_prefix_triggers_no_table(clock: ManualClock):
-    dependencies = around(table("orders/").with_attributes(CdcPath="cdc/txn"))
+def test_a_transaction_file_of_another_bucket_or_prefix_triggers_no_table(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs, table("orders/").with_attributes(CdcPath="cdc/txn"))
     elsewhere = event("transactions")
     elsewhere["Records"][0]["s3"]["bucket"]["name"] = "other-bucket"
     assert outcomes(elsewhere, dependencies, clock) == {}
@@ -126,25 +126,25 @@ def test_a_transaction_file_of_another_bucket_or_prefix_triggers_no_table(clock:
     assert outcomes(elsewhere, dependencies, clock) == {}
 
 
-def test_a_table_with_its_own_file_and_a_transaction_file_in_one_event_is_triggered_once(clock: ManualClock):
-    jobs = MemoryJobs(running)
-    dependencies = around(table("orders/").with_attributes(CdcPath="cdc/txn"), jobs=jobs)
+def test_a_table_with_its_own_file_and_a_transaction_file_in_one_event_is_triggered_once(
+    clock: ManualClock, jobs: MemoryJobs
+):
+    dependencies = around(jobs, table("orders/").with_attributes(CdcPath="cdc/txn"))
     both = {"Records": [*event("transactions")["Records"], *event("change_file")["Records"]]}
     assert outcomes(both, dependencies, clock) == {ORDERS: "started"}
 
 
-def test_an_event_without_transaction_files_does_not_scan_the_state_table(clock: ManualClock):
+def test_an_event_without_transaction_files_does_not_scan_the_state_table(clock: ManualClock, jobs: MemoryJobs):
     class NoScan(MemoryState):
         def all(self, path_prefix: str = "") -> Iterator[TableState]:
             raise AssertionError(path_prefix)
 
-    dependencies = Dependencies(NoScan([table("orders/")]), MemoryJobs(running), "dms/", JOB)
+    dependencies = Dependencies(NoScan([table("orders/")]), jobs, "dms/", JOB)
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
 
 
-def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock):
-    jobs = MemoryJobs(running)
-    dependencies = around(table("orders/"), jobs=jobs)
+def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs, table("orders/"))
     came = []
     for _ in range(1000):
         came.append(outcomes(event("change_file"), dependencies, clock)[ORDERS])
@@ -153,25 +153,22 @@ def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock):
     assert len(jobs.started) == 1
 
 
-def test_a_thousand_concurrent_events_start_one_run(clock: ManualClock):
-    jobs = MemoryJobs(running)
-    dependencies = around(table("orders/"), jobs=jobs)
+def test_a_thousand_concurrent_events_start_one_run(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs, table("orders/"))
     with ThreadPoolExecutor(16) as pool:
         came = list(pool.map(lambda _: outcomes(event("change_file"), dependencies, clock)[ORDERS], range(1000)))
     assert sorted(set(came)) == ["collapsed", "started"]
     assert len(jobs.started) == 1
 
 
-def test_a_thousand_records_of_one_event_start_one_run(clock: ManualClock):
-    jobs = MemoryJobs(running)
-    dependencies = around(table("orders/"), jobs=jobs)
+def test_a_thousand_records_of_one_event_start_one_run(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs, table("orders/"))
     outcomes({"Records": event("change_file")["Records"] * 1000}, dependencies, clock)
     assert len(jobs.started) == 1
 
 
-def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualClock):
-    jobs = MemoryJobs(running)
-    dependencies = around(jobs=jobs)
+def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs)
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "registered"}
     state = dependencies.states.get(ORDERS)
     assert state == TableState.new("raw-bucket", "dms/shop/", "orders/")
@@ -180,9 +177,8 @@ def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualCl
     assert jobs.started == []
 
 
-def test_an_event_during_a_run_is_left_to_the_run(clock: ManualClock):
-    jobs = MemoryJobs(running)
-    dependencies = around(table("orders/"), jobs=jobs)
+def test_an_event_during_a_run_is_left_to_the_run(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs, table("orders/"))
     token = dependencies.states.acquire_lease(ORDERS, "run-1", clock(), 300).token
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "busy"}
     assert jobs.started == []
@@ -197,7 +193,7 @@ def test_a_failed_start_is_reported_after_all_tables_were_tried_and_does_not_blo
             raise JobRunError("Glue has no room for another run now", remedy="Run again when a run has ended")
         return [JobState.ACTIVE]
 
-    dependencies = around(table("orders/"), table("items/"), jobs=MemoryJobs(room_for_items_only))
+    dependencies = around(MemoryJobs(room_for_items_only), table("orders/"), table("items/"))
     done, (error,) = handle(event("many_records"), dependencies, clock())
     assert done == {ORDERS: FAILED, ITEMS: "started"}
     assert "no room" in error

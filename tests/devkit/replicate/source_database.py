@@ -71,6 +71,13 @@ class SourceDatabase:
         """Run the full load if there was none, then replicate all changes up to now."""
         return self.replication(settings, only=only).run(lambda: False, until_now=True)
 
+    def replicate_after(
+        self, *statements: str, settings: DmsSettings = WITH_KEYS, only: tuple[str, ...] = ()
+    ) -> ReplicationProgress:
+        """Run statements, then replicate all changes."""
+        self.run(*statements)
+        return self.replicate(settings, only=only)
+
     def loaded(self, table: str) -> list[dict[str, Any]]:
         """Rows of the full load."""
         return [row for file in self._files(table, RawKind.FULL_LOAD) for row in file]

@@ -24,8 +24,7 @@ TABLE = "create table t (id int primary key, v int)"
 def changes_of(source: SourceDatabase, *statements: str, table: str = "t") -> list[tuple[Any, ...]]:
     """`Op`, the source's columns and `BI_id` of the changes by these statements, after a full load."""
     source.replicate()
-    source.run(*statements)
-    source.replicate()
+    source.replicate_after(*statements)
     return [tuple(row.values()) for row in without(source.changed(table))]
 
 
@@ -76,8 +75,7 @@ def test_changes_of_a_non_transactional_table_survive_a_rollback(source: SourceD
 
 
 def test_transactions_are_in_commit_order(source: SourceDatabase):
-    source.run(TABLE)
-    source.replicate()
+    source.replicate_after(TABLE)
     with closing(connect(source.connection_options, database=source.schema)) as other, other.cursor() as cursor:
         cursor.execute("begin")
         cursor.execute("insert into t values (1, 1)")
@@ -93,19 +91,15 @@ def test_an_update_of_a_key_has_the_new_key_and_with_a_rule_the_old_one(source: 
 
 
 def test_without_a_rule_the_old_key_is_missing(source: SourceDatabase):
-    source.run(TABLE, "insert into t values (1, 1)")
-    source.replicate(PARQUET)
-    source.run("update t set id = 5")
-    source.replicate(PARQUET)
+    source.replicate_after(TABLE, "insert into t values (1, 1)", settings=PARQUET)
+    source.replicate_after("update t set id = 5", settings=PARQUET)
     assert without(source.changed("t")) == [{"Op": "U", "id": 5, "v": 1}]
 
 
 def test_a_rule_can_add_all_values_before_an_update(source: SourceDatabase):
     settings = replace(WITH_KEYS, before_images=BeforeImages.ALL)
-    source.run(TABLE, "insert into t values (1, 1)")
-    source.replicate(settings)
-    source.run("update t set v = 2", "delete from t")
-    source.replicate(settings)
+    source.replicate_after(TABLE, "insert into t values (1, 1)", settings=settings)
+    source.replicate_after("update t set v = 2", "delete from t", settings=settings)
     assert without(source.loaded("t"), "sent") == [
         {"id": 1, "v": 1, "AR_H_CHANGE_SEQ": None, "BI_id": None, "BI_v": None}
     ]
@@ -142,16 +136,14 @@ def test_changes_by_triggers_and_procedures_are_replicated(source: SourceDatabas
 
 def test_rows_have_the_columns_at_the_time_of_the_change(source: SourceDatabase):
     """The binlog is read after the last statement, when the table no longer has the columns of the first rows."""
-    source.run(TABLE)
-    source.replicate()
-    source.run(
+    source.replicate_after(TABLE)
+    source.replicate_after(
         "insert into t values (1, 1)",
         "alter table t add column name varchar(10), modify v bigint",
         "insert into t values (2, 5000000000, 'two')",
         "alter table t drop column v, rename column name to title, add column first int first",
         "insert into t values (0, 3, 'three')",
     )
-    source.replicate()
     assert [without(file) for file in source.change_files("t")] == [
         [{"Op": "I", "id": 1, "v": 1, "BI_id": None}],
         [{"Op": "I", "id": 2, "v": 5_000_000_000, "name": "two", "BI_id": None}],
@@ -169,13 +161,11 @@ def test_a_table_created_later_has_only_change_files(source: SourceDatabase):
 
 
 def test_composite_keys_and_unusual_names_are_replicated(source: SourceDatabase):
-    source.run(
+    source.replicate_after(
         "create table `a ``b` (`x y` int, `né` varchar(5), v int, primary key (`né`, `x y`))",
         "insert into `a ``b` values (1, 'a', 1)",
     )
-    source.replicate()
-    source.run("update `a ``b` set `x y` = 2, `né` = 'b'")
-    source.replicate()
+    source.replicate_after("update `a ``b` set `x y` = 2, `né` = 'b'")
     assert without(source.loaded("a `b"), "sent", "AR_H_CHANGE_SEQ", "BI_x y", "BI_né") == [
         {"x y": 1, "né": "a", "v": 1}
     ]
@@ -185,8 +175,7 @@ def test_composite_keys_and_unusual_names_are_replicated(source: SourceDatabase)
 def test_only_the_named_tables_are_replicated(source: SourceDatabase):
     source.run(TABLE, "create table other (id int primary key)", "insert into other values (1)")
     source.replicate(only=("t",))
-    source.run("insert into other values (2)", "insert into t values (1, 1)")
-    source.replicate(only=("t",))
+    source.replicate_after("insert into other values (2)", "insert into t values (1, 1)", only=("t",))
     assert source.loaded("other") == source.changed("other") == []
     assert len(source.changed("t")) == 1
 
@@ -195,8 +184,7 @@ def test_csv_files_contain_the_same_rows(source: SourceDatabase):
     settings = DmsSettings(timestamp_column_name="sent", before_images=BeforeImages.PRIMARY_KEY)
     source.run("create table t (id int primary key, v varchar(20))", "insert into t values (1, 'a,\"b\"')")
     source.replicate(settings)
-    source.run("update t set v = null")
-    source.replicate(settings)
+    source.replicate_after("update t set v = null", settings=settings)
     files = {stored.key: source.raw.get(stored.key) for stored in source.raw.list(f"{source.schema}/t/")}
     change, load = (content.decode().split(",", 2) for content in files.values() if content is not None)
     assert load[1:] == ["1", '"a,""b""",\n']
@@ -218,9 +206,8 @@ def test_csv_files_contain_the_same_rows(source: SourceDatabase):
 def test_an_incomplete_event_is_an_error(source: SourceDatabase, statements: tuple[str, ...], what: str):
     source.run(TABLE, "insert into t values (1, 0)", "delete from t where id = 1", "insert into t values (2, 0)")
     source.replicate()
-    source.run(*statements)
     with pytest.raises(IntegrityError, match=what):
-        source.replicate()
+        source.replicate_after(*statements)
 
 
 @pytest.mark.parametrize(
@@ -229,8 +216,7 @@ def test_an_incomplete_event_is_an_error(source: SourceDatabase, statements: tup
 def test_a_statement_that_removes_rows_without_row_events_is_logged(
     source: SourceDatabase, statement: str, caplog: pytest.LogCaptureFixture
 ):
-    source.run(TABLE, "insert into t values (1, 1)")
-    source.replicate()
+    source.replicate_after(TABLE, "insert into t values (1, 1)")
     source.run(statement)
     with caplog.at_level(logging.WARNING, logger="cdclake"):
         source.replicate()
@@ -241,11 +227,9 @@ def test_a_statement_that_removes_rows_without_row_events_is_logged(
 
 def test_a_statement_on_a_database_with_an_unusual_name_is_recognized(mariadb: PrivateMariadb):
     with SourceDatabase(mariadb.connection_options, "my `shop-é") as source:
-        source.run(TABLE, "use mysql", "set session binlog_format = statement")
-        source.replicate()
-        source.run("insert into `my ``shop-é`.t values (1, 1)")
+        source.replicate_after(TABLE, "use mysql", "set session binlog_format = statement")
         with pytest.raises(IntegrityError, match="a statement logged as text"):
-            source.replicate()
+            source.replicate_after("insert into `my ``shop-é`.t values (1, 1)")
 
 
 def test_transactions_of_other_databases_advance_the_position(source: SourceDatabase):

@@ -106,8 +106,7 @@ def test_a_large_full_load_has_several_files_and_an_empty_table_none(source: Sou
 
 def test_nothing_is_lost_whichever_store_call_fails(source: SourceDatabase):
     """A run fails at each store call in turn, before or after the call takes effect; then another run continues."""
-    source.run(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
-    source.replicate()
+    source.replicate_after(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
     source.run(*SCRIPT)
     begin = {stored.key: source.raw.get(stored.key) for stored in source.raw.list("")}
     deaths = 0
@@ -136,8 +135,7 @@ def test_a_failed_full_load_is_repeated_whichever_store_call_failed(source: Sour
             dying = DyingStore(source.raw, Death(call, carried_out))
             with pytest.raises(DiedError):
                 source.replication(raw=dying).run(lambda: False, until_now=True)
-            source.run("update t set v = v + 1", f"insert into t values ({10 * call + carried_out}, 0)")
-            source.replicate()
+            source.replicate_after("update t set v = v + 1", f"insert into t values ({10 * call + carried_out}, 0)")
             assert source.merged("t") == source.rows("t")
 
 
@@ -145,8 +143,7 @@ def test_a_repeated_full_load_leaves_no_file_of_the_previous_one(source: SourceD
     source.run(TABLE, "insert into t select seq, seq from seq_1_to_50000")
     small = replace(WITH_KEYS, max_file_size=200)
     source.replicate(small)
-    source.run("delete from t where id > 10")
-    source.replicate(small)
+    source.replicate_after("delete from t where id > 10", settings=small)
     source.replication(small).run(lambda: False, reload=True, until_now=True)
     assert [stored.key for stored in source.raw.list(f"{source.schema}/")] == [
         f"{source.schema}/t/LOAD00000001.parquet"
@@ -210,8 +207,7 @@ def test_a_purged_binlog_is_an_error_until_the_full_load_is_repeated(source: Sou
 
 
 def test_a_position_of_another_server_is_refused(source: SourceDatabase):
-    source.run(TABLE)
-    source.replicate()
+    source.replicate_after(TABLE)
     file = ProgressFile(source.raw, "", source.schema)
     progress = file.read()
     assert progress is not None
@@ -257,9 +253,8 @@ def test_a_source_with_an_incomplete_binlog_is_refused(source: SourceDatabase, n
 
 
 def test_an_unknown_table_or_database_is_refused(source: SourceDatabase):
-    source.run(TABLE)
     with pytest.raises(ConfigurationError, match="has no table nothing"):
-        source.replicate(only=("t", "nothing"))
+        source.replicate_after(TABLE, only=("t", "nothing"))
     source.schema = "nowhere"
     with pytest.raises(ConfigurationError, match="nowhere"):
         source.replicate()
@@ -268,11 +263,9 @@ def test_an_unknown_table_or_database_is_refused(source: SourceDatabase):
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
 def test_a_table_whose_name_cannot_be_a_folder_is_refused(source: SourceDatabase, name: str):
-    source.run(TABLE)
-    source.replicate()
-    source.run(f"create table `{name}` (id int primary key)", f"insert into `{name}` values (1)")
+    source.replicate_after(TABLE)
     with pytest.raises(ConfigurationError, match="cannot be a folder"):
-        source.replicate()
+        source.replicate_after(f"create table `{name}` (id int primary key)", f"insert into `{name}` values (1)")
     source.raw = MemoryStore()
     with pytest.raises(ConfigurationError, match="cannot be a folder"):
         source.replicate()
@@ -281,9 +274,8 @@ def test_a_table_whose_name_cannot_be_a_folder_is_refused(source: SourceDatabase
 
 
 def test_a_system_versioned_table_is_refused_and_can_be_left_out(source: SourceDatabase):
-    source.run(TABLE, "create table v (id int primary key) with system versioning")
     with pytest.raises(ConfigurationError, match="system-versioned") as caught:
-        source.replicate()
+        source.replicate_after(TABLE, "create table v (id int primary key) with system versioning")
     assert str(caught.value.details["table"]) == f"{source.schema}.v"
     source.replicate(only=("t",))
 
