@@ -29,10 +29,22 @@ class Command:
     def __call__(self, *arguments, **environment):
         return self._runner.invoke(app, arguments, env=environment)
 
+    def ok(self, *arguments, **environment):
+        """The result of a command that succeeds."""
+        result = self(*arguments, **environment)
+        assert result.exit_code == 0, result.output
+        return result
+
+    def refused(self, *arguments, **environment):
+        """The message of a command that is refused, without a traceback."""
+        result = self(*arguments, **environment)
+        assert result.exit_code == 2, result.output
+        assert "Traceback" not in result.output
+        return result.stderr
+
     def records(self, *arguments, **environment):
         """The records that a successful command prints as JSON."""
-        result = self(*arguments, "--output", "json", **environment)
-        assert result.exit_code == 0, result.output
+        result = self.ok(*arguments, "--output", "json", **environment)
         return [json.loads(line) for line in result.stdout.splitlines()]
 
     def record(self, *arguments, **environment):

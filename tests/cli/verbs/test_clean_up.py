@@ -8,8 +8,7 @@ DAYS = "--retention-days"
 
 def test_a_dry_run_counts_and_deletes_nothing(cdclake, store):
     before = list(store.log.store.list(""))
-    result = cdclake("clean-up", "shop.store", DAYS, "1", "--dry-run")
-    assert result.exit_code == 0, result.output
+    result = cdclake.ok("clean-up", "shop.store", DAYS, "1", "--dry-run")
     assert "Clean-up of shop.store (days retained: 1)" in result.stdout
     (line,) = [line for line in result.stdout.splitlines() if "Retired data files" in line]
     assert line.split()[-1] == "1"
@@ -27,9 +26,7 @@ def test_it_deletes_old_objects_and_leaves_the_table_as_it_is(cdclake, store):
     versions = boto3.client("s3").list_object_versions(Bucket="cdclake-lake", Prefix="shop/store/")
     assert "DeleteMarkers" not in versions
     assert len(versions["Versions"]) == 2
-    result = cdclake("rollback", "shop.store", "--to", "2", "--yes")
-    assert result.exit_code == 2
-    assert "no longer retained" in result.stderr
+    assert "no longer retained" in cdclake.refused("rollback", "shop.store", "--to", "2", "--yes")
     assert len(cdclake.records("changes", "shop.store")) == 3
     again = cdclake("clean-up", "shop.store", DAYS, "1", "--yes")
     assert "There is nothing to delete." in again.stdout
@@ -69,10 +66,7 @@ def test_a_running_job_is_a_warning_in_a_dry_run_and_an_error_otherwise(cdclake,
     ],
 )
 def test_wrong_arguments_are_clear_errors(cdclake, store, arguments, message):
-    result = cdclake("clean-up", *arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert "Traceback" not in result.output
+    assert message in cdclake.refused("clean-up", *arguments)
 
 
 def test_a_table_without_changes_needs_no_clean_up(cdclake, store):

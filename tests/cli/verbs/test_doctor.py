@@ -14,12 +14,11 @@ from tests.doctor.feed import GOOD, RawFolder, row
 from tests.lake.over_time import versioned_bucket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from cdclake.adapters.dynamodb import DynamoState
 
-    Cdclake = Callable[..., Any]
+    Cdclake = Any
 
 TABLE = "shop.orders"
 
@@ -32,8 +31,7 @@ def raw(tmp_path: Path) -> RawFolder:
 
 
 def test_a_folder_without_findings_needs_no_aws(cdclake: Cdclake, raw: RawFolder) -> None:
-    result = cdclake("doctor", TABLE, "--folder", str(raw.root), "--primary-key", "id")
-    assert result.exit_code == 0, result.output
+    result = cdclake.ok("doctor", TABLE, "--folder", str(raw.root), "--primary-key", "id")
     assert "TimestampColumnName" in result.stdout
     assert result.stdout.rstrip().endswith("Checked 5 of 5 files, 293 rows. No findings.")
 

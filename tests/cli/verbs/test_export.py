@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> TableOverTime:
 
 
 @pytest.fixture
-def export(cdclake: Callable[..., Any], table: TableOverTime) -> Callable[..., Any]:
+def export(cdclake: Any, table: TableOverTime) -> Callable[..., Any]:
     """The command, for this table."""
     return lambda *arguments: cdclake("export", TABLE, "--lake-bucket", table.location, *arguments)
 
@@ -143,17 +143,15 @@ def lake_bucket(monkeypatch: pytest.MonkeyPatch, cdclake: object) -> Iterator[st
 
 
 def test_a_retired_state_is_exported_from_a_versioned_bucket_byte_for_byte(
-    cdclake: Callable[..., Any], tmp_path: Path, lake_bucket: str
+    cdclake: Any, tmp_path: Path, lake_bucket: str
 ) -> None:
     table = TableOverTime(tmp_path / "source", COLUMNS, ITEM, bucket=lake_bucket)
     then = fill(table)
     arguments = ("export", TABLE, "--as-of", "1", "--lake-bucket", lake_bucket, "--to")
-    result = cdclake(*arguments, str(tmp_path / "out"))
-    assert result.exit_code == 0, result.output
+    cdclake.ok(*arguments, str(tmp_path / "out"))
     assert hashes(tmp_path / "out") == then[1]
 
-    result = cdclake(*arguments, "s3://elsewhere/orders as of/1")
-    assert result.exit_code == 0, result.output
+    cdclake.ok(*arguments, "s3://elsewhere/orders as of/1")
     client = aws_clients.client("s3")
     objects = client.list_objects_v2(Bucket="elsewhere")["Contents"]
     contents = {o["Key"]: client.get_object(Bucket="elsewhere", Key=o["Key"])["Body"].read() for o in objects}
@@ -164,9 +162,7 @@ def test_a_retired_state_is_exported_from_a_versioned_bucket_byte_for_byte(
     assert "lake's own folder" in cdclake(*arguments, "s3://lake/shop/orders/copy").stderr
 
 
-def test_an_export_to_a_bucket_that_fails_leaves_nothing(
-    cdclake: Callable[..., Any], tmp_path: Path, lake_bucket: str
-) -> None:
+def test_an_export_to_a_bucket_that_fails_leaves_nothing(cdclake: Any, tmp_path: Path, lake_bucket: str) -> None:
     table = TableOverTime(tmp_path / "source", COLUMNS, ITEM, bucket=lake_bucket)
     fill(table)
     path = table.log.record(1).added[-1].path

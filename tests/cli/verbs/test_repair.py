@@ -21,8 +21,7 @@ def disturbed(store):
 
 def test_a_dry_run_names_the_files_and_changes_nothing(cdclake, disturbed):
     before = disturbed.visible()
-    result = cdclake("repair", "shop.store", "--dry-run")
-    assert result.exit_code == 0, result.output
+    result = cdclake.ok("repair", "shop.store", "--dry-run")
     assert "s3://cdclake-lake/shop/store/" in result.stdout
     assert f"{LIVE}" in result.stdout
     assert "restore" in result.stdout
@@ -39,8 +38,7 @@ def test_a_dry_run_names_the_files_and_changes_nothing(cdclake, disturbed):
 
 
 def test_repair_restores_missing_files_and_moves_foreign_ones(cdclake, disturbed, state):
-    result = cdclake("repair", "shop.store", "--yes")
-    assert result.exit_code == 0, result.output
+    result = cdclake.ok("repair", "shop.store", "--yes")
     assert "Done. Files restored: 1, moved: 1." in result.stdout
     assert disturbed.contents() == {
         LIVE: b"rows of change 2" * 2,
@@ -87,10 +85,7 @@ def test_a_running_job_is_a_warning_in_a_dry_run_and_an_error_otherwise(cdclake,
 
 
 def test_an_unregistered_table_is_an_error(cdclake, store):
-    result = cdclake("repair", "shop.none")
-    assert result.exit_code == 2
-    assert "not registered" in result.stderr
-    assert "Traceback" not in result.output
+    assert "not registered" in cdclake.refused("repair", "shop.none")
 
 
 def test_a_table_without_changes_needs_no_repair(cdclake, store):

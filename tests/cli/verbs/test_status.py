@@ -35,8 +35,7 @@ def health(result):
 
 
 def test_tables_without_problems_need_no_action(cdclake, lake):
-    result = cdclake("status", "--output", "json")
-    assert result.exit_code == 0, result.output
+    result = cdclake.ok("status", "--output", "json")
     assert health(result) == {"shop.store": "up to date", "shop.product": "inactive"}
     store = records(result)["shop.store"]
     assert (store["change"], store["change_kind"], store["run_id"]) == (3, "incremental", "jr-7")
@@ -56,8 +55,7 @@ def test_a_failed_table_needs_action_and_shows_its_error(cdclake, lake):
 def test_a_table_that_is_behind_needs_no_action(cdclake, lake):
     lake.record_run(STORE, {"LastFullLoadDate": "1900-01-01 00:00:00"})
     lake.set_attributes(STORE, {"FullLoadQuietMinutes": "0"})
-    result = cdclake("status", "--output", "json")
-    assert result.exit_code == 0, result.output
+    result = cdclake.ok("status", "--output", "json")
     assert (health(result)["shop.store"], records(result)["shop.store"]["lag_files"]) == ("behind", 1)
     assert "1 file for " in cdclake("status").stdout
     assert cdclake("status", "--late-after-minutes", "0").exit_code == 2

@@ -6,8 +6,7 @@ from cdclake.model.rawfiles import split_raw_key
 
 
 def test_sample_writes_raw_files_of_each_round_to_upload(cdclake, tmp_path):
-    result = cdclake("local", "sample", str(tmp_path / "new" / "files"), "--orders", "1000")
-    assert result.exit_code == 0, result.output
+    cdclake.ok("local", "sample", str(tmp_path / "new" / "files"), "--orders", "1000")
     found = {round_.name: list(keys(round_)) for round_ in (tmp_path / "new" / "files").iterdir()}
     assert {name: len(files) for name, files in found.items()} == {"full-load": 6, "round-one": 3, "round-two": 4}
     assert all(split_raw_key(key, "") for files in found.values() for key in files)
