@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Callable
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
@@ -32,7 +32,7 @@ from cdclake.model.table import TableName, TableSettings
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cdclake.model.table import TableState
@@ -44,6 +44,11 @@ SCHEMA = Schema((Column("id", "bigint"),))
 RAW, LAKE = "raw", "lake"
 """Buckets of a `FolderInstallation`."""
 SPARK = InProcessSpark()
+Through = Callable[[Any], Any]
+
+
+def _directly(port: Any) -> Any:
+    return port
 
 
 def change_record(change: int = 1, **fields: Any) -> ChangeRecord:
@@ -234,11 +239,17 @@ def run_load_job(job: str, run: TableRun, arguments: Mapping[str, str]) -> dict[
     return load_incremental(run, SPARK, last, new, int(arguments[Argument.NEW_INCREMENTAL_FILES]))
 
 
+def ended(error: str = "") -> JobRun:
+    """The run of a job that succeeded, or failed with an error."""
+    state = JobState.FAILED if error else JobState.SUCCEEDED
+    return JobRun("", state, state.value, error)
+
+
 class FolderInstallation:
     """The pipeline with its buckets in folders: the Controller, ProcessTable and Spark jobs run in this process.
 
     Args:
-        root: Empty folder, in which the folders `raw` and `lake` are created.
+        root: Folder in which the folders `raw` and `lake` are created, if they do not exist.
         prefix: Raw prefix of all tables.
         clock: Returns the time.
     """
@@ -246,7 +257,7 @@ class FolderInstallation:
     def __init__(self, root: Path, prefix: str = "", clock: Clock | None = None) -> None:
         self.root, self.prefix, self.clock = root, prefix, clock or _now
         for bucket in (RAW, LAKE):
-            (root / bucket).mkdir()
+            (root / bucket).mkdir(exist_ok=True)
         self.states, self.metrics = MemoryState(), MemoryMetrics()
         self.jobs = MemoryJobs(self.run_job)
         self._runs = 0
@@ -273,48 +284,43 @@ class FolderInstallation:
     def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         """What the job runner does when a run is started; returns how the run ended."""
         self._runs += 1
-        run = self.process if job == JOB_PROCESS_TABLE else self.run_spark_job
+        run_id = f"run-{self._runs}"
+        if job != JOB_PROCESS_TABLE:
+            return self.run_spark_job(job, arguments, run_id)
         try:
-            error = run(job, arguments, f"run-{self._runs}")
+            return ended(self.process(arguments, run_id))
         except CdclakeError as problem:
-            error = error_line(problem)
-        return JobRun("", JobState.FAILED if error else JobState.SUCCEEDED, "FAILED" if error else "SUCCEEDED", error)
+            return ended(error_line(problem))
 
-    def process(
-        self,
-        _job: str,
-        arguments: Mapping[str, str],
-        run_id: str,
-        through: Callable[[object], object] = lambda port: port,
-    ) -> str:
-        """Run ProcessTable; returns nothing, or its error.
+    def ports(self, through: Through = _directly) -> Ports:
+        """What a ProcessTable run works on.
 
         Args:
             through: What lies between the run and each of its ports.
         """
-        if Argument.PATHS in arguments:
-            paths = parse_paths(arguments[Argument.PATHS])
-        else:
-            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
-        ports = Ports(
-            states=cast("MemoryState", through(self.states)),
-            jobs=cast("MemoryJobs", through(self.jobs)),
-            open_bucket=lambda name: cast("ObjectStore", through(self.bucket(name))),
+        return Ports(
+            states=through(self.states),
+            jobs=through(self.jobs),
+            open_bucket=lambda name: through(self.bucket(name)),
             clock=self.clock,
             sleep=lambda _: None,
             metrics=self.metrics,
         )
-        return str(process_tables(paths, LAKE, "", run_id, ports).to_json()["error"] or "")
+
+    def process(self, arguments: Mapping[str, str], run_id: str, through: Through = _directly) -> str:
+        """Run ProcessTable; returns nothing, or its error. See `ports`."""
+        if Argument.PATHS in arguments:
+            paths = parse_paths(arguments[Argument.PATHS])
+        else:
+            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+        report = process_tables(paths, LAKE, "", run_id, self.ports(through))
+        return str(report.to_json()["error"] or "")
 
     def run_spark_job(
-        self,
-        job: str,
-        arguments: Mapping[str, str],
-        run_id: str,
-        through: Callable[[object], object] = lambda port: port,
-    ) -> str:
-        """Run a Spark job for one table or a batch; returns what the run of a batch failed of, or nothing."""
-        lake = cast("ObjectStore", through(self.bucket(LAKE)))
+        self, job: str, arguments: Mapping[str, str], run_id: str, through: Through = _directly
+    ) -> JobRun:
+        """Run a Spark job for one table or a batch; returns how it ended. See `ports`."""
+        lake = through(self.bucket(LAKE))
 
         def load(table: Mapping[str, str]) -> dict[str, Any]:
             layout = LakeLayout.from_arguments(table[Argument.OUT_PATH], table[Argument.FOLDER])
@@ -331,11 +337,14 @@ class FolderInstallation:
             )
             return run_load_job(job, run, table)
 
-        if Argument.BATCH in arguments:
-            key = arguments[Argument.BATCH].removeprefix(f"s3://{LAKE}/")
-            return str(run_batch(lake, key, load, lambda: True)["error"])
-        load(arguments)
-        return ""
+        try:
+            if Argument.BATCH in arguments:
+                key = arguments[Argument.BATCH].removeprefix(f"s3://{LAKE}/")
+                return ended(str(run_batch(lake, key, load, lambda: True)["error"]))
+            load(arguments)
+        except CdclakeError as problem:
+            return ended(error_line(problem))
+        return ended()
 
 
 def _now() -> datetime:

@@ -16,6 +16,7 @@ from cdclake.commit.undo import check_files_retained, plan_reapply, plan_rollbac
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError, PastRetentionError
 from cdclake.model.change import ChangeKind
 from tests.builders import LAYOUT, LakeBuilder
+from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
@@ -166,10 +167,6 @@ def test_a_rollback_to_files_that_are_not_retained_is_refused_and_changes_nothin
     assert (lake.visible(), lake.log.head()) == (before, 2)
 
 
-class CrashedError(Exception):
-    """The run crashed."""
-
-
 def test_the_next_run_publishes_a_rollback_that_crashed(lake: LakeBuilder) -> None:
     first = lake.change(files=2)
     before = lake.visible()
@@ -177,9 +174,9 @@ def test_the_next_run_publishes_a_rollback_that_crashed(lake: LakeBuilder) -> No
 
     def crash_once_committed() -> None:
         if lake.log.head() == 3:
-            raise CrashedError
+            raise DiedError
 
-    with pytest.raises(CrashedError):
+    with pytest.raises(DiedError):
         lake.apply(plan_rollback(lake.log), crash_once_committed)
     assert roll_forward(lake.log) == 3
     assert lake.visible() == before

@@ -23,7 +23,7 @@ from cdclake.model.rawfiles import file_order
 from cdclake.model.table import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
-from tests.builders import SCHEMA, change_record
+from tests.builders import SCHEMA, change_record, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -194,7 +194,7 @@ class World:
     def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         self.before_start(job, arguments)
         if job in self.failures:
-            return JobRun("", JobState.FAILED, "FAILED", self.failures[job])
+            return ended(self.failures[job])
         if job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL):
             answer = self.instead(job, arguments)
             if answer is not None:
@@ -205,7 +205,7 @@ class World:
             except Exception as problem:  # noqa: BLE001 - whatever a job raises, its run has failed
                 error = f"{type(problem).__name__}: {problem}"
             if error:
-                return JobRun("", JobState.FAILED, "FAILED", error)
+                return ended(error)
             self.after_job()
         return self.states_of_job
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.ports import ObjectStore
 
 Value = TypeVar("Value")
 READS = frozenset({"all", "get", "is_retained", "list", "list_folders", "open"})
@@ -236,31 +235,3 @@ class _FaultyOutput:
 
     def _error(self, _: Fault) -> Exception:
         return OSError(f"{self._path}: {_INJECTED}")
-
-
-class CrashedError(Exception):
-    """The run crashed."""
-
-
-class CrashesAtCommit:
-    """A lake store with which a run crashes at its commit. All later calls fail too.
-
-    Args:
-        committed: Whether the change record is written before the crash.
-    """
-
-    def __init__(self, store: ObjectStore, *, committed: bool) -> None:
-        self._store, self._committed, self._dead = store, committed, False
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            if self._dead:
-                raise CrashedError(name)
-            if name == "put_if_absent":
-                self._dead = True
-                if self._committed:
-                    self._store.put_if_absent(*arguments, **named)
-                raise CrashedError(name)
-            return getattr(self._store, name)(*arguments, **named)
-
-        return call

@@ -24,8 +24,7 @@ from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument
 from cdclake.model.table import TableSettings
-from cdclake.ports import JobRun, JobState
-from tests.builders import SPARK, run_load_job
+from tests.builders import SPARK, ended, run_load_job
 from tests.crash.connectors import LAKE, RAW
 from tests.crash.faults import Injector
 from tests.lake.table import NAME, RAW_PREFIX
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from cdclake.control.run.process_table import TableReport
     from cdclake.lake.operations.direct.apply import DirectResult
     from cdclake.model.change import ChangeRecord
-    from cdclake.ports import ObjectStore
+    from cdclake.ports import JobRun, ObjectStore
     from tests.crash.connectors import Connector
 
 PATH = f"{RAW}/{RAW_PREFIX}"
@@ -96,13 +95,11 @@ class Runner:
 
     def load_initial(self, base_change: int) -> dict[str, Any]:
         """The job LoadInitial."""
-        run = self._table_run(self._spec.item, self._spec.fencing_token, self._spec.run_id)
-        return load_initial(run, SPARK, base_change)
+        return load_initial(self._table_run(), SPARK, base_change)
 
     def load_incremental(self, last_file: str, new_file: str) -> dict[str, Any]:
         """The job LoadIncremental."""
-        run = self._table_run(self._spec.item, self._spec.fencing_token, self._spec.run_id)
-        return load_incremental(run, SPARK, last_file, new_file)
+        return load_incremental(self._table_run(), SPARK, last_file, new_file)
 
     def process_table(self) -> TableReport:
         """The job ProcessTable. The jobs that it starts run in this process."""
@@ -120,8 +117,7 @@ class Runner:
         """An operator's direct delete by ids."""
         table = self._lake_table()
         change = DirectChange("D", lambda before: input_keys(ids, before.primary_key))
-        item, run_id = self._spec.item, self._spec.run_id
-        return table.change(lambda token: change_directly(self._table_run(item, token, run_id), SPARK, change))
+        return table.change(lambda token: change_directly(self._table_run(fencing_token=token), SPARK, change))
 
     def erase(self, *ids: int) -> ErasureResult:
         """An operator's erasure by ids."""
@@ -168,25 +164,30 @@ class Runner:
         assert state is not None
         return RegisteredTable(self._ports.states, state, self.log, self._spec.run_id, self._now)
 
-    def _table_run(self, item: Mapping[str, str], fencing_token: int, run_id: str) -> TableRun:
-        return TableRun(
+    def _table_run(self, **fields: Any) -> TableRun:
+        """The run of this specification, with some fields set."""
+        run = TableRun(
             raw=self._ports.raw,
             raw_fs=self._ports.raw_fs,
             raw_prefix=RAW_PREFIX,
             log=self.log,
             lake_fs=self._ports.lake_fs,
-            settings=TableSettings.from_item(item),
-            run_id=run_id,
-            fencing_token=fencing_token,
+            settings=TableSettings.from_item(self._spec.item),
+            run_id=self._spec.run_id,
+            fencing_token=self._spec.fencing_token,
             clock=self._now,
         )
+        return replace(run, **fields)
 
     def _run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun:
         self._jobs += 1
-        item, token = parse_item(arguments[Argument.ITEM]), int(arguments[Argument.FENCING_TOKEN])
-        run = self._table_run(item, token, f"{self._spec.run_id}-job-{self._jobs}")
+        run = self._table_run(
+            settings=TableSettings.from_item(parse_item(arguments[Argument.ITEM])),
+            fencing_token=int(arguments[Argument.FENCING_TOKEN]),
+            run_id=f"{self._spec.run_id}-job-{self._jobs}",
+        )
         try:
             run_load_job(job, run, arguments)
         except (CdclakeError, OSError) as error:
-            return JobRun("", JobState.FAILED, JobState.FAILED.value, error_line(error))
-        return JobRun("", JobState.SUCCEEDED, JobState.SUCCEEDED.value)
+            return ended(error_line(error))
+        return ended()

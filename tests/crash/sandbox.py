@@ -18,8 +18,9 @@ from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 from cdclake.model.versions import VALIDITY_FLAG
 from tests.crash.connectors import RAW
-from tests.crash.faults import CrashedError, CrashesAtCommit, Injector
+from tests.crash.faults import Injector
 from tests.crash.runner import LAYOUT, PATH, Runner, RunSpec
+from tests.dying_store import Death, DiedError, DyingStore
 from tests.lake.table import Table, rows_of
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ class Sandbox:
     def run_crashing_at_commit(self, start: Callable[[Runner], object], *, committed: bool) -> None:
         """Make the next run crash at its commit."""
         lake = self.environment.connector.ports(Injector()).lake
-        dying = cast("ObjectStore", CrashesAtCommit(lake, committed=committed))
+        dying = cast("ObjectStore", DyingStore(lake, Death(1, committed), ("put_if_absent",)))
         try:
             start(Runner(self.spec(), around_lake=lambda _: dying))
-        except CrashedError:
+        except DiedError:
             return
         raise AssertionError
 

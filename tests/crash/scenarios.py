@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from cdclake.model.change import ChangeKind
@@ -13,7 +15,7 @@ from tests.crash.faults import Injector
 from tests.crash.runner import LAYOUT, Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from cdclake.oracle import LakeRow
     from tests.crash.sandbox import Sandbox
@@ -23,7 +25,9 @@ LATE, FIRST, SECOND = (f"20240305-{hour}0000000.parquet" for hour in ("09", "10"
 DEAD_RUN = "run-dead"
 RETENTION = timedelta(days=30)
 DELETED = (1, 5, 10, 77)
+"""Ids in two partitions; one does not exist."""
 ERASED = (1, 5, 6, 77)
+"""Ids in three partitions; one does not exist, one was deleted and inserted again."""
 
 Row = dict[str, Any]
 
@@ -199,16 +203,10 @@ def _to_roll_back_all_changes(sandbox: Sandbox) -> list[LakeRow]:
     return merge(KEY, sandbox.table.loads, ())
 
 
-def _to_delete_from(sandbox: Sandbox) -> list[LakeRow]:
-    """The rows to delete are in two partitions; one does not exist."""
+def _with_second_without(ids: Sequence[int], sandbox: Sandbox) -> list[LakeRow]:
+    """The table after changes 1, 2 and 3, from which rows will be removed."""
     _with_second(sandbox)
-    return [row for row in _expected(sandbox) if row.row["id"] not in DELETED]
-
-
-def _to_erase_from(sandbox: Sandbox) -> list[LakeRow]:
-    """The rows to erase are in three partitions; one does not exist, one was deleted and inserted again."""
-    _with_second(sandbox)
-    return [row for row in _expected(sandbox) if row.row["id"] not in ERASED]
+    return [row for row in _expected(sandbox) if row.row["id"] not in ids]
 
 
 def _rolled_back(sandbox: Sandbox) -> list[LakeRow]:
@@ -266,33 +264,13 @@ def _retry_unless_committed(
     return proceed
 
 
-def _load_initial(runner: Runner) -> object:
-    return runner.load_initial(base_change=0)
-
-
-def _reload(runner: Runner) -> object:
-    return runner.load_initial(base_change=2)
-
-
-def _load_incremental(runner: Runner) -> object:
-    return runner.load_incremental(FIRST, SECOND)
-
-
-def _rollback_to_the_full_load(runner: Runner) -> object:
-    return runner.rollback(to=1)
-
-
-def _delete_directly(runner: Runner) -> object:
-    return runner.delete_directly(*DELETED)
-
-
-def _erase(runner: Runner) -> object:
-    return runner.erase(*ERASED)
-
-
-def _clean_up(runner: Runner) -> object:
-    return runner.clean_up(RETENTION)
-
+_load_initial = methodcaller("load_initial", base_change=0)
+_reload = methodcaller("load_initial", base_change=2)
+_load_incremental = methodcaller("load_incremental", FIRST, SECOND)
+_rollback_to_the_full_load = methodcaller("rollback", to=1)
+_delete_directly = methodcaller("delete_directly", *DELETED)
+_erase = methodcaller("erase", *ERASED)
+_clean_up = methodcaller("clean_up", RETENTION)
 
 SCENARIOS = {
     scenario.name: scenario
@@ -328,8 +306,15 @@ SCENARIOS = {
             _retry_unless_committed(ChangeKind.REAPPLY, Runner.reapply),
             Runner.repair,
         ),
-        _repeated("direct-delete", _to_delete_from, _delete_directly),
-        Scenario("erase", _to_erase_from, _erase, lambda runner, _: _erase(runner), _erase, rollback_to=2),
+        _repeated("direct-delete", partial(_with_second_without, DELETED), _delete_directly),
+        Scenario(
+            "erase",
+            partial(_with_second_without, ERASED),
+            _erase,
+            lambda runner, _: _erase(runner),
+            _erase,
+            rollback_to=2,
+        ),
         _repeated("clean-up", _with_old_files, _clean_up),
         _repeated("repair", _to_repair, Runner.repair),
     )

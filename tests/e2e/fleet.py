@@ -21,14 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdclake.adapters.memory import ManualClock
-from cdclake.control.jobs.entry import error_line
 from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.position import position
 from cdclake.oracle import ChangeRow, LakeRow, merge
 from cdclake.ports import JobRun, JobState
 from on_raw_file.handler import Dependencies, handle
-from tests.builders import LAKE, RAW, FolderInstallation
+from tests.builders import LAKE, RAW, FolderInstallation, ended
 from tests.lake.table import by_key, rows_of
 
 if TYPE_CHECKING:
@@ -186,16 +185,13 @@ class Fleet(FolderInstallation):
         run_id = uuid4().hex
         if job == JOB_PROCESS_TABLE:
             self.counts["packs"] += Argument.PATHS in arguments
-            self._start(lambda: self.process(job, arguments, run_id, partial(KillablePort, budget=budget)))
+            self._start(lambda: self.process(arguments, run_id, partial(KillablePort, budget=budget)))
             return [JobState.ACTIVE]
         try:
-            error = self.run_spark_job(job, arguments, run_id, partial(KillablePort, budget=budget))
+            return self.run_spark_job(job, arguments, run_id, partial(KillablePort, budget=budget))
         except KilledError:
             self.counts["Spark job killed"] += 1
-            error = "The driver was killed"
-        except CdclakeError as failure:
-            error = error_line(failure)
-        return JobRun("", JobState.FAILED if error else JobState.SUCCEEDED, "FAILED" if error else "SUCCEEDED", error)
+            return ended("The driver was killed")
 
     # --- results ---
 

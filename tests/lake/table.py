@@ -30,7 +30,7 @@ from cdclake.model.schema import HIVE_NULL_PARTITION
 from cdclake.model.table import TableName, TableSettings
 from cdclake.oracle import ChangeRow, LakeRow
 from tests.builders import table_run
-from tests.lake.dying_store import Death, DyingStore
+from tests.dying_store import Death, DyingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

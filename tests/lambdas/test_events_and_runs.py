@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs
-from cdclake.control.run.process_table import Ports, process_table
+from cdclake.control.run.process_table import process_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.ports import JobRun, JobState
@@ -58,8 +58,7 @@ class Account:
     def __post_init__(self) -> None:
         self.jobs = MemoryJobs(self.start)
         self.dependencies = Dependencies(self.world.states, self.jobs, "dms/", JOB_PROCESS_TABLE)
-        world = self.world
-        self.ports = Ports(world.states, self.jobs, world.open_bucket, world.clock, world.sleep, world.metrics)
+        self.ports = replace(self.world.ports, jobs=self.jobs)
 
     def start(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         if job != JOB_PROCESS_TABLE:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs, MemoryState
-from cdclake.control.run.process_table import Ports, process_table
+from cdclake.control.run.process_table import process_table
 from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, trigger_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
@@ -153,7 +154,7 @@ def test_no_trigger_is_lost_when_events_and_runs_race(world: World, attempt: int
         return [JobState.ACTIVE]
 
     jobs = MemoryJobs(start)
-    ports = Ports(world.states, jobs, world.open_bucket, world.clock, lambda _: None, world.metrics)
+    ports = replace(world.ports, jobs=jobs, sleep=lambda _: None)
     numbers = iter(range(300))
 
     def deliver() -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cdclake.cli.main import app
 from tests import ROOT
-from tests.devkit.feed.installation import Installation
+from tests.builders import FolderInstallation
 
 if TYPE_CHECKING:
     import pytest
@@ -24,13 +24,13 @@ def test_the_documented_comparison_finds_no_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    installation = Installation(tmp_path, "raw/shop/orders/")
+    installation = FolderInstallation(tmp_path)
     (command,) = re.findall(r"^cdclake (local feed s3://cdclake-raw .*)$", DOCUMENT, re.MULTILINE)
     arguments = shlex.split(command.replace("s3://cdclake-raw", "raw"))
     assert CliRunner().invoke(app, arguments).exit_code == 0
-    installation.run_hourly()
-    installation.activate(json.loads(Path("expected/table.json").read_text()))
-    installation.run_hourly()
+    installation.run_controller()
+    installation.activate("raw/shop/orders/", **json.loads(Path("expected/table.json").read_text()))
+    installation.run_controller()
     (snippet,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     exec(snippet, {})
     assert capsys.readouterr().out.splitlines()[-1] == "0 rows differ"

@@ -10,33 +10,24 @@ import pytest
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
-from cdclake.commit.log import ChangeLog
-from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Attribute, RunState, Sentinel
+from tests.builders import LAKE, RAW, FolderInstallation
 from tests.devkit.feed.combinations import SMALL
 from tests.devkit.feed.expectation import check_table
-from tests.devkit.feed.installation import Installation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TABLE = "shop.orders"
+TABLE, PATH = "shop.orders", "raw/shop/orders/"
 
 
-class FedTable:
-    """A table with a feed, and the faults injected into it."""
+class FedTable(FolderInstallation):
+    """An installation with one table, which has a feed, and the faults injected into it."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.installation, self._expected = Installation(folder, "raw/shop/orders/"), folder / "expected"
-        self._arguments = (
-            "local",
-            "feed",
-            str(self.installation.raw),
-            "--expected",
-            str(self._expected),
-            *SMALL,
-            *arguments,
-        )
+        super().__init__(folder)
+        self.raw, self._expected = folder / RAW, folder / "expected"
+        self._arguments = ("local", "feed", str(self.raw), "--expected", str(self._expected), *SMALL, *arguments)
 
     def feed(self, *more: str) -> list[dict[str, Any]]:
         """Write the feed or a round of it; returns the faults in the manifest."""
@@ -52,21 +43,17 @@ class FedTable:
         entries: list[dict[str, Any]] = json.loads((self._expected / "feed.json").read_text())[what]
         return entries
 
-    def activate(self) -> None:
-        self.installation.run_hourly()
-        self.installation.activate(json.loads((self._expected / "table.json").read_text()))
+    def activate_table(self) -> None:
+        self.run_controller()
+        self.activate(PATH, **json.loads((self._expected / "table.json").read_text()))
 
     def skip_pending_file(self) -> None:
         """Continue without the pending file, as an operator does."""
-        self.installation.activate({Attribute.LAST_PENDING: Sentinel.NONE})
-
-    @property
-    def log(self) -> ChangeLog:
-        return ChangeLog(self.installation.lake, LakeLayout("", "", self.installation.state().name))
+        self.activate(PATH, **{Attribute.LAST_PENDING: Sentinel.NONE})
 
     def check(self) -> None:
-        assert self.installation.state().item[Attribute.LAST_RUN_STATE] == RunState.SUCCEEDED
-        check_table(self.installation.lake, TABLE, ["id"], pq.read_table(self._expected / "table"))
+        assert self.state(PATH).item[Attribute.LAST_RUN_STATE] == RunState.SUCCEEDED
+        check_table(self.bucket(LAKE), TABLE, ["id"], pq.read_table(self._expected / "table"))
 
 
 @pytest.mark.parametrize(
@@ -83,11 +70,11 @@ def test_bad_rows_are_quarantined_with_the_row_numbers_of_the_manifest(
 ) -> None:
     table = FedTable(tmp_path, "--fault", "bad-rows", "--bad-rows", "3", *settings)
     (fault,) = table.feed()
-    table.activate()
-    table.installation.run_hourly()
+    table.activate_table()
+    table.run_controller()
     table.check()
-    (key,) = table.log.record(table.log.head()).quarantine
-    content = table.installation.lake.get(key)
+    (key,) = table.log(PATH).record(table.log(PATH).head()).quarantine
+    content = table.bucket(LAKE).get(key)
     assert content is not None
     kept = [json.loads(line) for line in content.splitlines()]
     assert {one["file"].rpartition("/")[2] for one in kept} == {fault["key"].rpartition("/")[2]}
@@ -102,37 +89,37 @@ def test_a_truncated_file_stops_the_table_with_its_name_until_it_is_removed(
 ) -> None:
     table = FedTable(tmp_path, "--fault", "truncated", *settings)
     (fault,) = table.feed()
-    table.activate()
-    table.installation.run_hourly()
-    error = table.installation.state().item[Attribute.LAST_ERROR]
+    table.activate_table()
+    table.run_controller()
+    error = table.state(PATH).item[Attribute.LAST_ERROR]
     assert "UnreadableFileError" in error
     assert fault["key"].rpartition("/")[2] in error
-    (table.installation.raw / fault["key"]).unlink()
+    (table.raw / fault["key"]).unlink()
     table.skip_pending_file()
-    table.installation.run_hourly()
+    table.run_controller()
     table.check()
 
 
 def test_rows_stay_when_their_file_vanishes_after_it_was_applied(tmp_path: Path) -> None:
     table = FedTable(tmp_path, "--fault", "vanished", "--rounds", "2")
     (fault,) = table.feed("--only-round", "1")
-    table.activate()
-    table.installation.run_hourly()
-    assert (table.installation.raw / fault["key"]).exists()
+    table.activate_table()
+    table.run_controller()
+    assert (table.raw / fault["key"]).exists()
     assert table.feed("--only-round", "2") == []
     (gone,) = [one for one in table.files() if one["kind"] == "gone"]
     assert (gone["key"], gone["round"], gone["rows"]) == (fault["key"], 2, 0)
-    assert not (table.installation.raw / fault["key"]).exists()
-    table.installation.run_hourly()
+    assert not (table.raw / fault["key"]).exists()
+    table.run_controller()
     table.check()
 
 
 def test_the_expectation_excludes_a_file_that_is_never_written(tmp_path: Path) -> None:
     table = FedTable(tmp_path, "--fault", "vanished")
     (fault,) = table.feed()
-    assert not (table.installation.raw / fault["key"]).exists()
-    table.activate()
-    table.installation.run_hourly()
+    assert not (table.raw / fault["key"]).exists()
+    table.activate_table()
+    table.run_controller()
     table.check()
 
 
@@ -140,6 +127,6 @@ def test_a_gap_in_the_full_load_holds_the_table_back(tmp_path: Path) -> None:
     table = FedTable(tmp_path, "--fault", "vanished-load", "--load-files", "3", "--changes", "0")
     (fault,) = table.feed()
     assert fault["key"].endswith("LOAD00000001.parquet")
-    table.activate()
-    table.installation.run_hourly()
-    assert table.log.head() == 0
+    table.activate_table()
+    table.run_controller()
+    assert table.log(PATH).head() == 0

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from cdclake.cli.main import app
 from cdclake.model.names import Attribute, RunState
+from tests.builders import LAKE, RAW, FolderInstallation
 from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
 from tests.devkit.feed.expectation import check_history, check_table
-from tests.devkit.feed.installation import Installation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,20 +28,24 @@ ROUNDS = 2
 def test_the_lake_equals_the_expectation_after_each_round(tmp_path: Path, name: str) -> None:
     began_utc = datetime.now(timezone.utc) - timedelta(seconds=1)
     folder = "dms/" if "BucketFolder=dms" in COMBINATIONS[name] else ""
-    installation, expected = Installation(tmp_path, f"raw/{folder}feed/{name}/"), tmp_path / "expected"
+    installation, path, expected = (
+        FolderInstallation(tmp_path, folder),
+        f"{RAW}/{folder}feed/{name}/",
+        tmp_path / "expected",
+    )
     for number in range(1, ROUNDS + 1):
-        place = ("local", "feed", str(installation.raw), "--expected", str(expected), "--table", f"feed.{name}")
+        place = ("local", "feed", str(tmp_path / RAW), "--expected", str(expected), "--table", f"feed.{name}")
         arguments = (*place, *SMALL, *COMBINATIONS[name], "--rounds", str(ROUNDS), "--only-round", str(number))
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, done.output
         if number == 1:
-            installation.run_hourly()  # registers the table, inactive
-            installation.activate(json.loads((expected / "table.json").read_text()))
-        installation.run_hourly()
-        item = installation.state().item
+            installation.run_controller()  # registers the table, inactive
+            installation.activate(path, **json.loads((expected / "table.json").read_text()))
+        installation.run_controller()
+        item = installation.state(path).item
         assert item[Attribute.LAST_ERROR] == ""
         assert item[Attribute.LAST_RUN_STATE] == RunState.SUCCEEDED
-        check_table(installation.lake, f"feed.{name}", key_of(name), pq.read_table(expected / "table"))
+        check_table(installation.bucket(LAKE), f"feed.{name}", key_of(name), pq.read_table(expected / "table"))
         if "--history" in COMBINATIONS[name]:
             history = pq.read_table(expected / "history")
-            check_history(installation.lake, f"feed.{name}", key_of(name), history, began_utc)
+            check_history(installation.bucket(LAKE), f"feed.{name}", key_of(name), history, began_utc)

@@ -23,7 +23,7 @@ from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from tests.devkit.replicate.source_database import WITH_KEYS, SourceDatabase
-from tests.lake.dying_store import Death, DiedError, DyingStore
+from tests.dying_store import Death, DiedError, DyingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from cdclake.lake.operations import engine
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.oracle import merge
+from tests.dying_store import Death, DiedError
 from tests.examples import THOROUGH, examples
-from tests.lake.dying_store import Death, DiedError
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:

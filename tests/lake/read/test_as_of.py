@@ -18,7 +18,7 @@ from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import parse_columns
 from cdclake.model.snapshot import DataFile
-from tests.lake.dying_store import Death, DiedError
+from tests.dying_store import Death, DiedError
 from tests.lake.over_time import START, TABLE, TableOverTime, versioned_bucket
 
 if TYPE_CHECKING:

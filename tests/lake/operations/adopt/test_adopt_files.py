@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
-from cdclake.adapters.stores import open_store
-from cdclake.control.run.process_table import Ports, process_table
+from cdclake.control.run.process_table import process_table
 from cdclake.errors import (
     CdclakeError,
     CommitConflictError,
@@ -20,16 +18,18 @@ from cdclake.errors import (
     LakeFilesError,
     LeaseHeldError,
 )
-from cdclake.model.names import Argument, Attribute
+from cdclake.model.names import Attribute
 from cdclake.model.schema import parse_partition_folder, partition_folder
 from cdclake.oracle import merge
-from cdclake.ports import JobRun, JobState
+from tests.builders import LAKE, FolderInstallation
 from tests.lake.operations.adopt.adoptable_table import APPLIED, LOADED_UTC, RAW_PATH, AdoptableTable
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
+
+    from cdclake.control.run.process_table import TableReport
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int32())])
 PART = "part-00000-9f1c.c000.snappy.parquet"
@@ -507,23 +507,10 @@ class TestAfterAdoption:
         assert adoptee.state.item[Attribute.LAST_INCREMENTAL_FILE] == f"{RAW_PATH}20240305-100000000.parquet"
         assert self.process(adoptee).rounds[0].jobs == []
 
-    def process(self, adoptee: AdoptableTable) -> Any:
-        table = adoptee.table
-        buckets = {"raw": open_store(table.raw.as_uri()), "lake": open_store(table.lake.as_uri())}
-
-        def run_job(_job: str, arguments: Mapping[str, str]) -> JobRun:
-            table.runs = int(arguments[Argument.FENCING_TOKEN]) - 1
-            last, new = (
-                arguments[name].removeprefix(RAW_PATH)
-                for name in (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
-            )
-            table.load_incremental(last, new)
-            return JobRun("", JobState.SUCCEEDED, "SUCCEEDED")
-
-        ports = Ports(
-            adoptee.states, MemoryJobs(run_job), buckets.__getitem__, adoptee.clock, lambda _: None, MemoryMetrics()
-        )
-        return process_table(RAW_PATH, "lake", "", f"run-{table.runs}", ports)
+    def process(self, adoptee: AdoptableTable) -> TableReport:
+        installation = FolderInstallation(adoptee.table.root, clock=adoptee.clock)
+        installation.states = adoptee.states
+        return process_table(RAW_PATH, LAKE, "", "run-1", installation.ports())
 
     def test_a_clean_up_keeps_live_adopted_files_and_deletes_retired_ones(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1, 2))

@@ -19,8 +19,8 @@ from cdclake.lake.raw.ordering import order_values
 from cdclake.model.change import ChangeKind
 from cdclake.model.position import position
 from cdclake.oracle import ChangeRow, merge
+from tests.dying_store import Death, DiedError
 from tests.examples import examples
-from tests.lake.dying_store import Death, DiedError
 from tests.lake.table import Table
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.change import ChangeKind
-from tests.lake.dying_store import Death, DiedError
+from tests.dying_store import Death, DiedError
 from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,

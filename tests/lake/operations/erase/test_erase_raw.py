@@ -22,7 +22,7 @@ from cdclake.lake.raw.csv import batches
 from cdclake.model.schema import parse_columns
 from cdclake.model.table import TableName, TableSettings, TableState
 from cdclake.model.times import iso_utc
-from tests.lake.dying_store import Death, DiedError, DyingStore
+from tests.dying_store import Death, DiedError, DyingStore
 from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from cdclake.ports import ObjectStore
 
@@ -14,7 +14,7 @@ _MODIFYING = {"put", "put_if_absent", "copy", "delete", "retire", "purge"}
 
 
 class Death(NamedTuple):
-    """Where a run dies: number of the modifying call, from 1, and whether this call still takes effect."""
+    """Where a run dies: number of the counted call, from 1, and whether this call still takes effect."""
 
     call: int
     carried_out: bool
@@ -25,20 +25,23 @@ class DiedError(Exception):
 
 
 class DyingStore:
-    """Forwards calls to a store until the run dies; then every call fails."""
+    """Forwards calls to a store until the run dies; then every call fails.
 
-    def __init__(self, store: ObjectStore, death: Death) -> None:
-        self._store = store
-        self._death = death
+    Args:
+        counted: Names of the calls that count.
+    """
+
+    def __init__(self, store: ObjectStore, death: Death, counted: Collection[str] = _MODIFYING) -> None:
+        self._store, self._death, self._counted = store, death, counted
         self._calls = 0
         self._lock = Lock()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             with self._lock:
-                self._calls += name in _MODIFYING
+                self._calls += name in self._counted
                 dead = self._calls >= self._death.call
-                last = self._calls == self._death.call and name in _MODIFYING
+                last = self._calls == self._death.call and name in self._counted
             if not dead or (last and self._death.carried_out):
                 result = getattr(self._store, name)(*arguments, **named)
             if dead:
