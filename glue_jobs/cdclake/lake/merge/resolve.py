@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
     from cdclake.lake.storage.shape import TableShape
 
-FILE_INDEX = "_file"
+FILE_INDEX = "_cdc_file"
 """Index, in the snapshot, of the data file that contains a row."""
-PARTITION_ID = "_partition"
-SOFT_DELETED = "_dead"
+PARTITION_ID = "_cdc_partition"
+SOFT_DELETED = "_cdc_soft_deleted"
 """Whether a row of the lake is soft-deleted."""
-KEPT_AS_DELETED = "_stays"
+KEPT_AS_DELETED = "_cdc_kept_as_deleted"
 """Whether a deleted row stays in its file, with the operation `D`."""
 
 

@@ -58,12 +58,14 @@ def csv_layout(sampled: Sequence[Record], schema: Schema | None, file: RawFile) 
 
     Raises:
         SchemaMismatchError: The columns have no known names, or two readings are possible.
+        UnicodeDecodeError: A name in the header is not UTF-8 text.
     """
     declared = tuple(schema.names) if schema else ()
     if sampled:
         first = tuple(_text(value) for value in sampled[0].fields)
         if _is_header(first, declared, file):
-            return CsvLayout(first, sampled[0].end, has_header=True)
+            names = tuple((value or b"").decode() for value in sampled[0].fields)
+            return CsvLayout(names, sampled[0].end, has_header=True)
     return CsvLayout(_declared_names(sampled, declared, file))
 
 

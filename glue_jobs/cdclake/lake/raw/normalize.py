@@ -66,8 +66,10 @@ class _Rows:
 
     def _cast(self, values: pa.Array, name: str, kind: str) -> pa.Array:
         result, bad = cast_column(values, kind)
-        expected = "UTF-8 text" if kind == "string" else f"a valid {kind}"
-        self._fault(bad, f"A value of column {name} is not {expected}")
+        if bad:
+            is_time = pa.types.is_time(values.type)
+            expected = "a valid time of day" if is_time else "UTF-8 text" if kind == "string" else f"a valid {kind}"
+            self._fault(bad, f"A value of column {name} is not {expected}")
         return result
 
     def read_columns(self) -> None:

@@ -46,13 +46,18 @@ def read_footer(fs: FileSystem, key: str, leading_column: str = "") -> tuple[pa.
         leading_column: The table's first key column; empty if it has none.
     """
     with fs.open_input_file(key) as source:
-        parquet = pq.ParquetFile(source)
+        parquet = _open(source)
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         starts = accumulate((group.num_rows for group in groups), initial=0)
         return parquet.schema_arrow, tuple(
             RowGroup(i, start, _compressed_bytes(group), _key_range(group, parquet.schema_arrow, leading_column))
             for i, (group, start) in enumerate(zip(groups, starts, strict=False))
         )
+
+
+def _open(source: pa.NativeFile) -> pq.ParquetFile:
+    # INT96 timestamps would be read as nanoseconds, which silently overflow before 1677 and after 2262.
+    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
 
 
 def _compressed_bytes(group: pq.RowGroupMetaData) -> int:
@@ -66,7 +71,10 @@ def _key_range(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> tupl
     kind, statistics = schema.field(indices[0]).type, group.column(indices[0]).statistics
     if statistics is None or not statistics.has_min_max or not any(is_kind(kind) for is_kind in _ORDERED_TYPES):
         return None, None
-    return key_range(comparable(pa.array([statistics.min, statistics.max], kind)))
+    try:
+        return key_range(comparable(pa.array([statistics.min, statistics.max], kind)))
+    except (ValueError, OverflowError):  # not UTF-8, or no date of Python: the rows are bad
+        return None, None
 
 
 def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_row: int) -> Iterator[RawRows]:
@@ -77,6 +85,6 @@ def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_ro
         first_row: Index of their first row in the file.
     """
     with fs.open_input_file(key) as source:
-        for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS, row_groups=row_groups, use_threads=False):
+        for batch in _open(source).iter_batches(BATCH_ROWS, row_groups=row_groups, use_threads=False):
             yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
             first_row += batch.num_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ from cdclake.lake.raw.normalize import normalize
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import schema_of
-from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import KeyValue
     from cdclake.model.table import TableName, TableSettings
 
-RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), POSITION, ORDERING, LEADING_KEY, KEY, UNSENT})
-"""Names that no source column may have, in lower case."""
+RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), LEADING_KEY, KEY, UNSENT})
+RESERVED_PREFIX = "_cdc_"
+"""Names, in lower case, that no source column may have, and the prefix of others."""
+_CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Inspection:
     parts: tuple[Slice, ...]
 
 
+def is_reserved(name: str) -> bool:
+    """Whether cdclake has a column of that name."""
+    return name.lower() in RESERVED_COLUMNS or name.lower().startswith(RESERVED_PREFIX)
+
+
 def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspection:
     """Read a raw file's columns and size, but not its rows.
 
@@ -85,7 +92,7 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
         else:
             names = csv.column_names(fs, file, settings)
             raw_schema, parts = pa.schema([(name, pa.string()) for name in names]), (Slice(file, file.size_bytes),)
-    return Inspection(_source_columns(raw_schema, file, settings), parts)
+        return Inspection(_source_columns(raw_schema, file, settings), parts)
 
 
 def read(
@@ -149,6 +156,10 @@ def read_errors_reported(file: RawFile) -> Iterator[None]:
     except FileNotFoundError as error:
         remedy = "Run the DMS task's reload for this table, or put the file back"
         raise InputError("A raw file vanished before it was read", remedy=remedy, file=file.relative) from error
+    except UnicodeDecodeError as error:  # values are checked row by row, so this is a name
+        message = "The name of a column of a raw file is not UTF-8 text"
+        remedy = "Nothing of it was applied. Rename or remove the column with a DMS mapping rule"
+        raise SchemaMismatchError(message, remedy=remedy, file=file.relative) from error
     except (OSError, pa.ArrowInvalid, EOFError) as error:
         # Arrow reports broken compressed data and truncated Parquet pages as plain OSError without an errno.
         if isinstance(error, OSError) and error.errno is not None:
@@ -160,14 +171,30 @@ def read_errors_reported(file: RawFile) -> Iterator[None]:
 
 def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> Schema:
     """Columns of the source, without the operation and added columns; the Schema attribute overrides types."""
-    fields = [field for field in raw if field.name != OP_COLUMN and not field.name.startswith(ADDED_PREFIXES)]
-    seen: set[str] = set()
-    for field in fields:
-        if field.name.lower() in seen or field.name.lower() in RESERVED_COLUMNS:
-            message = f"Column {field.name} of a raw file appears twice, or its name is reserved by cdclake"
-            remedy = "Rename or remove the column with a DMS mapping rule; column names ignore case"
-            raise SchemaMismatchError(message, remedy=remedy, file=file.relative, column=field.name)
-        seen.add(field.name.lower())
+    names = _checked_names(raw, file)
+    fields = [raw.field(i) for i, name in enumerate(names) if name != OP_COLUMN and not name.startswith(ADDED_PREFIXES)]
     inferred = schema_of(pa.schema(fields), file.relative)
     declared = settings.schema or Schema()
     return Schema(tuple(declared.find(column.name) or column for column in inferred))
+
+
+def _checked_names(raw: pa.Schema, file: RawFile) -> list[str]:
+    """Column names of a raw file.
+
+    Raises:
+        SchemaMismatchError: The lake cannot have a column of such a name.
+    """
+    seen: set[str] = set()
+    for name in raw.names:
+        if is_reserved(name) and name != OP_COLUMN:
+            fault = f"Column {name} of a raw file has a name that is reserved by cdclake"
+        elif name.lower() in seen:
+            fault = f"Column {name} of a raw file appears twice; names ignore case"
+        elif not name.strip() or _CONTROL_CHARACTER.search(name):
+            fault = "A column of a raw file has an empty name, or one with control characters"
+        else:
+            seen.add(name.lower())
+            continue
+        remedy = "Rename or remove the column with a DMS mapping rule"
+        raise SchemaMismatchError(fault, remedy=remedy, file=file.relative, column=name)
+    return list(raw.names)

@@ -1,7 +1,8 @@
 """Maps lake types to Arrow types, and casts raw values to them.
 
 The lake only has types that Spark, Athena, DuckDB and pandas all read: a Parquet TIME becomes text, an unsigned integer
-the next wider signed type (uint64: decimal(20,0)), and every timestamp is UTC with microseconds.
+the next wider signed type (uint64: decimal(20,0)), and every timestamp is UTC with microseconds. Dates and timestamps
+are of the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+_LIMITS = {"date": (-719_162, 2_932_896), "timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999)}
+"""First and last day, and microsecond, of the years 1 to 9999. Most readers, Python among them, have no others."""
+_DAY_MICROSECONDS = 86_400_000_000
 _ANY_INTEGER = pa.decimal128(20, 0)
 _TRUE = pa.array(["true", "t", "1", "y"])
 _FALSE = pa.array(["false", "f", "0", "n"])
@@ -97,7 +101,7 @@ def schema_of(raw: pa.Schema, file: str) -> Schema:
 
 
 def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
-    """Cast raw values to a lake type; nulls stay null, and no value is truncated or rounded.
+    """Cast raw values to a lake type; nulls stay null, and no value is truncated, rounded or stored unchecked.
 
     Args:
         values: One column. Bytes are read as UTF-8 text unless the lake type is `binary`.
@@ -106,11 +110,12 @@ def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
     Returns:
         The values, with null for those that do not parse or fit, and the ascending indices of these.
     """
+    plain = _unchecked(values)
     try:
-        return cast_exactly(values, kind), []
+        return _cast_checked(plain, kind), []
     except _CAST_ERRORS:
         # Try each distinct value once: bad values often repeat.
-        encoded = pc.dictionary_encode(_plain(values))
+        encoded = pc.dictionary_encode(plain)
         bad_codes: list[int] = []
         pieces = list(_cast_pieces(encoded.dictionary, kind, 0, bad_codes))
         bad = pc.is_in(encoded.indices, value_set=pa.array(bad_codes, encoded.indices.type))
@@ -118,16 +123,42 @@ def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Raw values of any type but bytes as readable text, before any cast."""
+    """Raw values of any type but bytes as readable text, before any cast. What is not UTF-8 is shown with escapes."""
     if pa.types.is_nested(values.type):
         return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
-    return _plain(values).cast(pa.string())
+    plain = _unchecked(values)
+    try:
+        return plain.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if value is None else value.decode("utf-8", "backslashreplace") for value in plain.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
+def _unchecked(values: pa.Array) -> pa.Array:
+    """Raw values as plain as possible, and text as bytes: Arrow reads text from Parquet without checking it."""
+    plain = _plain(values)
+    return plain.cast(pa.binary()) if pa.types.is_string(plain.type) else plain
+
+
+def _cast_checked(values: pa.Array, kind: str) -> pa.Array:
+    """`cast_exactly`, for values from outside: also refuses what their type should not contain."""
+    if pa.types.is_decimal(values.type):
+        values.validate(full=True)
+    result = cast_exactly(values, kind)
+    if kind in _LIMITS:
+        numbers = result.cast(pa.int32() if kind == "date" else pa.int64())
+        _require_all(_within(numbers, *_LIMITS[kind]))
+    return result
+
+
+def _within(numbers: pa.Array, first: int, last: int) -> pa.Array:
+    return pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
 
 
 def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Iterator[pa.Array]:
     """Halve an array that does not cast until the bad values are isolated."""
     try:
-        yield cast_exactly(values, kind)
+        yield _cast_checked(values, kind)
     except _CAST_ERRORS:
         if len(values) <= 1:
             bad.extend(range(first, first + len(values)))
@@ -155,7 +186,9 @@ def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
     if pa.types.is_string(source):
         return _parse_text(values, target)
     if pa.types.is_time(source):
-        return values.cast(pa.time64("us")).cast(pa.string())
+        times = values.cast(pa.time64("us"))
+        _require_all(_within(times.cast(pa.int64()), 0, _DAY_MICROSECONDS - 1))
+        return times.cast(pa.string())
     if pa.types.is_timestamp(source):
         # A timestamp without zone is UTC. The cast fails if nanoseconds would be lost.
         values = values.cast(pa.timestamp("us", tz=source.tz)).cast(TIMESTAMP)

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import ConfigurationError, RefusedChangeError
-from cdclake.lake.raw.reader import RESERVED_COLUMNS
+from cdclake.lake.raw.reader import RESERVED_COLUMNS, RESERVED_PREFIX, is_reserved
 from cdclake.lake.spark.backend import is_spark_dataframe
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.position import COLUMN as POSITION
@@ -107,8 +107,9 @@ def infer_schema(rows: InputRows, declared: Schema) -> Schema:
             continue
         if column.kind is None:
             raise _unsupported_type(column)
-        if lower in RESERVED_COLUMNS or column.name.startswith(ADDED_PREFIXES):
-            remedy = f"Choose a name other than {', '.join(sorted(RESERVED_COLUMNS))} and without a prefix of DMS"
+        if is_reserved(lower) or column.name.startswith(ADDED_PREFIXES):
+            reserved = ", ".join(sorted(RESERVED_COLUMNS))
+            remedy = f"Choose a name other than {reserved}, without the prefix {RESERVED_PREFIX} and those of DMS"
             raise RefusedChangeError("A column has a reserved name", remedy=remedy, column=column.name)
         columns.setdefault(lower, Column(column.name, column.kind))
     return Schema(tuple(columns.values()))
