@@ -33,6 +33,8 @@ NOW = datetime(2024, 3, 5, tzinfo=timezone.utc)
         ("20240305-1015001234.csv", RawKind.CHANGE, RawFormat.CSV),
         ("2024/03/05/20240305-101500123.csv.gz", RawKind.CHANGE, RawFormat.CSV_GZ),
         ("03-2024-05-05/20240305-101500123.csv", RawKind.CHANGE, RawFormat.CSV),
+        ("2021/9/11/20210911_113913.parquet", RawKind.CHANGE, RawFormat.PARQUET),
+        ("20210911_113913.csv.gz", RawKind.CHANGE, RawFormat.CSV_GZ),
     ],
 )
 def test_the_names_dms_writes_are_recognized(relative: str, kind: RawKind, written_as: RawFormat) -> None:
@@ -43,7 +45,17 @@ def test_the_names_dms_writes_are_recognized(relative: str, kind: RawKind, writt
 
 @pytest.mark.parametrize(
     "relative",
-    ["", "0.parquet", "LOAD1.parquet", "LOAD00000001.parquet.tmp", "20240305-1015.csv", "2024/03/05/", "notes.txt"],
+    [
+        "",
+        "0.parquet",
+        "LOAD1.parquet",
+        "LOAD00000001.parquet.tmp",
+        "20240305-1015.csv",
+        "20240305_101500123.csv",
+        "20240305-101500.csv",
+        "2024/03/05/",
+        "notes.txt",
+    ],
 )
 def test_other_names_are_not_raw_files(relative: str) -> None:
     assert parse_raw_file(ListedObject(f"s/t/{relative}", 1, NOW), "s/t/") is None
@@ -81,6 +93,10 @@ def test_an_invalid_time_in_the_name_of_a_change_file_is_an_error_that_names_the
 
 def test_the_order_of_files_is_the_order_of_their_rows_positions() -> None:
     names = [
+        "2024/3/4/20240304_235959.csv",
+        "20240305-101500000.csv",
+        "2024/3/5/20240305_101500.csv",
+        "20240305_101500.csv",
         "20240305-101500123.csv",
         "20240305-101500123.parquet",
         "a/20240305-101500123.csv",
@@ -105,6 +121,11 @@ def test_a_sentinel_sorts_before_every_change_file() -> None:
             "dms/shop/orders/2024/03/05/20240305-101500123.csv",
             "dms/",
             ("dms/shop/", "orders/", "2024/03/05/20240305-101500123.csv"),
+        ),
+        (
+            "dms/abc/devices/2021/9/11/20210911_113913.parquet",
+            "dms/",
+            ("dms/abc/", "devices/", "2021/9/11/20210911_113913.parquet"),
         ),
         ("shop/orders/LOAD00000001.csv", "dms/", None),
         ("shop/LOAD00000001.csv", "", None),

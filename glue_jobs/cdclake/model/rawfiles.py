@@ -2,7 +2,8 @@
 
 From the DMS user guide ("Using Amazon S3 as a target"): the name of a full-load file is `LOAD` and eight upper-case hex
 digits, counted from 1. The name of a change file is the time when it was written, `yyyymmdd-HHMMSSfff`. Change files
-may be in date folders.
+may be in date folders. Generators of test data write `yyyymmdd_HHMMSS`, in date folders without leading zeros; this
+form is read too.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
 _EXTENSION = r"\.(?P<extension>csv\.gz|csv|parquet)"
 _FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]{8})" + _EXTENSION)
-_CHANGE = re.compile(r"(?:[^/]+/)*?(?P<stamp>\d{8}-\d{9,10})" + _EXTENSION)
+_CHANGE = re.compile(r"(?:[^/]+/)*?(?P<name>(?P<day>\d{8})(?:-(?P<time>\d{9,10})|_(?P<seconds>\d{6})))" + _EXTENSION)
 TRANSACTIONS_NAME = "CDC_TXN-"
 _TRANSACTIONS = re.compile(TRANSACTIONS_NAME + r"(?P<day>\d{8})(?P<time>\d{9,10})" + _EXTENSION)
 _TIME_DIGITS = 17
+_LONE_DIGIT = re.compile(r"(?<!\d)\d(?!\d)")
 INVALID_TIME_REMEDY = "Rename it to the time when it was written (yyyymmdd-HHMMSSfff), or move it to another folder"
 """Remedy for a change file with an invalid time in its name."""
 _NOT_DATA = re.compile(r"^(s3_validation_failures|awsdms_[^/]*)/", re.IGNORECASE)
@@ -81,28 +83,43 @@ class RawFile:
         """Sort key for applying change files, see `file_order`."""
         return file_order(self.relative)
 
+    @property
+    def unpadded(self) -> bool:
+        """Whether a number in its folder has a single digit, so that such date folders do not sort by time."""
+        return bool(_LONE_DIGIT.search(self.relative.rpartition("/")[0]))
+
 
 def file_order(relative: str) -> str:
     """Sort key of a change file: the time in its name, then its key within the table's folder.
 
     The time may have nine or ten digits after the date. The shorter form is a prefix of the longer, so both sort by
-    time. Date folders of any pattern do not affect the order. The sort key of any other file is the empty string.
+    time. A time in whole seconds gets zero milliseconds. Date folders of any pattern do not affect the order. The sort
+    key of any other file is the empty string.
 
     Example:
         >>> file_order("20240305-101500123.parquet")
         '20240305-101500123.parquet'
         >>> file_order("05032024/20240305-101500123.parquet")
         '20240305-101500123/05032024/20240305-101500123.parquet'
+        >>> file_order("2024/3/5/20240305_101500.parquet")
+        '20240305-101500000/2024/3/5/20240305_101500.parquet'
         >>> file_order("CDC_TXN-20240305101500123.csv")
         '20240305-101500123/CDC_TXN-20240305101500123.csv'
     """
     transactions = _TRANSACTIONS.fullmatch(relative)
     if transactions:
-        return f"{transactions['day']}-{transactions['time']}/{relative}"
+        return f"{_stamp(transactions)}/{relative}"
     match = _CHANGE.fullmatch(relative)
     if not match:
         return ""
-    return relative if match.start("stamp") == 0 else f"{match['stamp']}/{relative}"
+    stamp = _stamp(match)
+    return relative if relative.startswith(stamp) else f"{stamp}/{relative}"
+
+
+def _stamp(match: re.Match[str]) -> str:
+    """`yyyymmdd-HHMMSSfff` of a match of `_CHANGE` or `_TRANSACTIONS`, with nine or ten digits after the date."""
+    seconds = match.groupdict().get("seconds")
+    return f"{match['day']}-{seconds + '000' if seconds else match['time']}"
 
 
 def stamp_time(order: str) -> datetime | None:
@@ -134,6 +151,9 @@ def read_time(text: str) -> datetime | None:
 def start_after(relative: str, stamp: str) -> str:
     """A key before every change file written at a given time or later, in date folders like those of a change file.
 
+    Folders without leading zeros do not sort by time: `2024/10/` comes before `2024/9/`. The key has leading zeros in
+    any case, as `2024/09/` comes before both.
+
     Args:
         relative: `RawFile.relative` of a change file.
         stamp: `yyyymmdd-HHMMSS`.
@@ -145,13 +165,15 @@ def start_after(relative: str, stamp: str) -> str:
     Example:
         >>> start_after("2024/03/05/20240305-101500123.parquet", "20240302-101500")
         '2024/03/02/20240302-101500'
+        >>> start_after("2024/10/5/20241005_101500.parquet", "20240902-101500")
+        '2024/09/02/20240902-101500'
         >>> start_after("05032024/20240305-101500123.parquet", "20240302-101500")
         ''
     """
     match = _CHANGE.fullmatch(relative)
-    folder = relative[: match.start("stamp")] if match else ""
+    folder = _LONE_DIGIT.sub(r"0\g<0>", relative[: match.start("name")]) if match else ""
     digits = "".join(filter(str.isdigit, folder))
-    if not (match and match["stamp"].replace("-", "").startswith(digits)):
+    if not (match and _stamp(match).replace("-", "").startswith(digits)):
         return ""
     fill = iter(stamp.replace("-", ""))
     return "".join(next(fill) if character.isdigit() else character for character in folder) + stamp
@@ -167,13 +189,13 @@ def parse_raw_file(entry: ListedObject, raw_prefix: str) -> RawFile | None:
     if not entry.key.startswith(raw_prefix):
         relative = entry.key.rpartition("/")[2]
         match = _TRANSACTIONS.fullmatch(relative)
-        return _raw_file(entry, relative, RawKind.CHANGE, match, f"{match['day']}-{match['time']}") if match else None
+        return _raw_file(entry, relative, RawKind.CHANGE, match, _stamp(match)) if match else None
     relative = entry.key[len(raw_prefix) :]
-    for pattern, kind, group in ((_FULL_LOAD, RawKind.FULL_LOAD, "number"), (_CHANGE, RawKind.CHANGE, "stamp")):
-        match = pattern.fullmatch(relative)
-        if match:
-            return _raw_file(entry, relative, kind, match, match[group])
-    return None
+    match = _FULL_LOAD.fullmatch(relative)
+    if match:
+        return _raw_file(entry, relative, RawKind.FULL_LOAD, match, match["number"])
+    match = _CHANGE.fullmatch(relative)
+    return _raw_file(entry, relative, RawKind.CHANGE, match, _stamp(match)) if match else None
 
 
 def _raw_file(entry: ListedObject, relative: str, kind: RawKind, match: re.Match[str], stamp: str) -> RawFile:

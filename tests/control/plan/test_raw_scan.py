@@ -47,6 +47,12 @@ def change(second: int, folder: str = FLAT) -> str:
     return f"{at.strftime(folder)}{at:%Y%m%d-%H%M%S}000.parquet"
 
 
+def unpadded(day: int, minute: int = 0) -> str:
+    """Day 213 is September 30, 244 October 31, 305 December 31, 8 March 9."""
+    at = FIRST + timedelta(days=day, minutes=minute)
+    return f"{at.year}/{at.month}/{at.day}/{at:%Y%m%d_%H%M%S}.parquet"
+
+
 class Bucket:
     """The keys of one folder, listed like in S3: a page of 1,000 per request, requested when it is needed.
 
@@ -110,6 +116,16 @@ def test_a_scan_of_a_large_folder_takes_two_requests_and_the_page_reaches_every_
     assert second == (near | set(files[1000:2000]), 2, files[1999])
     assert third == (near | set(files[2000:]), 2, "")
     assert fourth == first
+
+
+@pytest.mark.parametrize("lookback_days", [0, 3, 40])
+@pytest.mark.parametrize("watermark_day", [213, 244, 305, 8])
+def test_a_scan_finds_every_new_file_in_date_folders_without_leading_zeros(watermark_day: int, lookback_days: int):
+    applied = [unpadded(day, number) for day in range(watermark_day - 40, watermark_day + 1) for number in range(500)]
+    new = {unpadded(watermark_day + days) for days in (1, 2, 9, 40)}
+    noted = f"{FIRST + timedelta(days=watermark_day - lookback_days):%Y%m%d-%H%M%S}"
+    state = applied_up_to(applied[-1], LastLookFrom=noted)
+    assert new <= next(scans(Bucket([*applied, *new, LOAD]), state, 1))[0]
 
 
 @pytest.mark.parametrize("files", [0, 1, 998, 999])
@@ -307,6 +323,8 @@ def test_a_page_end_that_cannot_be_stored_is_an_error_of_its_table_alone(world: 
         ("20240305/20240305-101500123.csv", "20240302/20240302-101500"),
         ("202403/20240305-1015001234.csv", "202403/20240302-101500"),
         ("day=20240305/20240305-101500123.csv", "day=20240302/20240302-101500"),
+        ("2024/3/5/20240305_101500.parquet", "2024/03/02/20240302-101500"),
+        ("2024/12/15/20241215_101500.parquet", "2024/03/02/20240302-101500"),
         ("05032024/20240305-101500123.csv", ""),
         ("03/2024/05/20240305-101500123.csv", ""),
         ("CDC_TXN-20240305101500123.csv", ""),

@@ -173,7 +173,8 @@ def _tail(state: TableState, listed: Iterator[ListedObject]) -> tuple[list[Liste
     """Read pages as long as they hold new files. Returns the objects, and whether the folder ended.
 
     Change files come first, by time, and then usually the LOAD files. Of thousands of LOAD files, only one page is read
-    if none of them is new.
+    if none of them is new. Date folders without leading zeros are an exception: old files come between new ones, so the
+    reading does not end among them.
     """
     objects: list[ListedObject] = []
     last_applied = state.raw_prefix + ("" if _reads_transactions(state) else state.checked_watermark)
@@ -182,11 +183,11 @@ def _tail(state: TableState, listed: Iterator[ListedObject]) -> tuple[list[Liste
         objects += page
         if len(page) < PAGE_OBJECTS:
             return objects, True
-        if page[-1].key > last_applied and not _has_new_files(state, page):
+        if page[-1].key > last_applied and not _may_precede_new_files(state, page):
             return objects, False
 
 
-def _has_new_files(state: TableState, page: Sequence[ListedObject]) -> bool:
+def _may_precede_new_files(state: TableState, page: Sequence[ListedObject]) -> bool:
     loads, changes = raw_files(page, state.raw_prefix)
     end = file_order(state.checked_watermark)
-    return bool(due_loads(state, loads)) or any(file.order > end for file in changes)
+    return bool(due_loads(state, loads)) or any(file.order > end or file.unpadded for file in changes)
