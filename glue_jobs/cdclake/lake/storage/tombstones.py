@@ -2,14 +2,16 @@
 
 They are in the control area as Parquet files of leading key, key and position, listed in the snapshot with their key
 ranges. A change writes at most one file, into which it merges the smaller files before it. So the number of files grows
-with the logarithm of the deletes. Merging drops deletes that are older than the window.
+with the logarithm of the deletes. Merging drops deletes that are older than the window. Files are sorted by key, so a
+task reads only the row groups that may contain its keys.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,10 +23,12 @@ from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.snapshot import TombstoneFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
     from pyarrow.fs import FileSystem
 
+ROWS_PER_GROUP = 65_536
 _FILE_OF_POSITION = r"\|(?P<order>\d{8}-[^|]*)\|\d+$"
 
 
@@ -68,15 +72,31 @@ def find_tombstones(
     Args:
         empty: Schema of the result: leading key, key, position.
     """
+    wanted, wanted_leading = pc.unique(keys), np.sort(pc.unique(leading_keys).to_numpy(zero_copy_only=False))
     low, high = key_range(leading_keys)
-    wanted = pc.unique(keys)
     tombstones = [empty.empty_table()]
     for file in files:
         if may_contain(file, low, high):
-            rows = read_tombstone_file(fs, file.key)
-            if rows.schema.field(KEY).type == empty.field(KEY).type:
-                tombstones.append(rows.filter(matches(rows[KEY], wanted)))
+            with fs.open_input_file(file.key) as source:
+                parquet = pq.ParquetFile(source)
+                if parquet.schema_arrow.field(KEY).type == empty.field(KEY).type:
+                    for group in _row_groups_with(parquet, wanted_leading):
+                        rows = parquet.read_row_group(group, use_threads=False)
+                        tombstones.append(rows.filter(matches(rows[KEY], wanted)))
     return pa.concat_tables(tombstones)
+
+
+def _row_groups_with(parquet: pq.ParquetFile, leading_keys: NDArray[Any]) -> Iterator[int]:
+    """Row groups that may contain one of these keys, which are sorted; those without statistics may contain any."""
+    column = parquet.schema_arrow.get_field_index(LEADING_KEY)
+    for group in range(parquet.num_row_groups):
+        bounds = parquet.metadata.row_group(group).column(column).statistics
+        if not (bounds and bounds.has_min_max):
+            yield group
+            continue
+        first = np.searchsorted(leading_keys, bounds.min, "left")
+        if first < len(leading_keys) and leading_keys[first] <= bounds.max:
+            yield group
 
 
 def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table) -> TombstoneFile:
@@ -88,14 +108,15 @@ def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Tabl
 
 
 def write_tombstone_file(fs: FileSystem, key: str, rows: pa.Table, newest: str) -> TombstoneFile:
-    """Write tombstones as one file.
+    """Write tombstones as one file, sorted by key.
 
     Args:
         rows: Leading key, key, position.
         newest: Greatest `file_order` of the change files that the deletes came from.
     """
+    rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
     with open_output(fs, key) as sink:
-        pq.write_table(rows, sink, compression=COMPRESSION, store_schema=False)
+        pq.write_table(rows, sink, ROWS_PER_GROUP, compression=COMPRESSION, store_schema=False)
     return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]))
 
 
