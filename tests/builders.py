@@ -17,7 +17,7 @@ from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.process_table import Ports, process_tables
-from cdclake.control.run.spark_batch import run_batch
+from cdclake.control.run.spark_batch import report_failure, run_batch
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
@@ -343,6 +343,8 @@ class FolderInstallation:
                 return ended(str(run_batch(lake, key, load, lambda: True)["error"]))
             load(arguments)
         except CdclakeError as problem:
+            if Argument.PROGRESS in arguments:
+                report_failure(lake, arguments[Argument.PROGRESS].removeprefix(f"s3://{LAKE}/"), arguments, problem)
             return ended(error_line(problem))
         return ended()
 

@@ -12,6 +12,12 @@ line, as text and as JSON.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
 
 class CdclakeError(Exception):
     """Root of the tree.
@@ -34,6 +40,17 @@ class CdclakeError(Exception):
         where = ", ".join(f"{name} {value}" for name, value in self.details.items() if value is not None)
         text = f"{self.message} ({where})" if where else self.message
         return f"{text}. {self.remedy}" if self.remedy else text
+
+    @property
+    def code(self) -> str:
+        """Stable name of the error's kind."""
+        return type(self).__name__
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON data, from which `error_from_json` restores the error in another process."""
+        known = {name: value for name, value in self.details.items() if value is not None}
+        details = {name: value if isinstance(value, int) else str(value) for name, value in known.items()}
+        return {"code": self.code, "message": self.message, "remedy": self.remedy, "details": details}
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep remedy and details across processes: Spark workers pickle the errors they raise."""
@@ -142,3 +159,35 @@ def file_not_retained(key: str, **where: object) -> IntegrityError:
         **where,
         file=key,
     )
+
+
+def error_of_kind(code: str) -> type[CdclakeError]:
+    """The class with a code; `CdclakeError` if there is none, as for a code of a later version."""
+    kind = globals().get(code)
+    return kind if isinstance(kind, type) and issubclass(kind, CdclakeError) else CdclakeError
+
+
+def error_from_json(data: Mapping[str, Any]) -> CdclakeError:
+    """Inverse of `CdclakeError.to_json`."""
+    return error_of_kind(data["code"])(data["message"], remedy=data["remedy"], **data["details"])
+
+
+_GRAVEST_FIRST = (IntegrityError, ConfigurationError, InputError, CdclakeError, AttentionError, RetryableError)
+"""What the next run cures by itself comes last. `CdclakeError` stands for defects, too."""
+
+
+def gravest_kind(errors: Iterable[BaseException]) -> type[CdclakeError]:
+    """The kind of an error that reports several: that of the gravest.
+
+    Args:
+        errors: At least one.
+    """
+    codes = {error.exit_code if isinstance(error, CdclakeError) else CdclakeError.exit_code for error in errors}
+    return next(kind for kind in _GRAVEST_FIRST if kind.exit_code in codes)
+
+
+def similar_names(name: str, known: Iterable[str]) -> str:
+    """`Did you mean a or b? `, to begin a remedy with; empty if no known name is similar."""
+    by_lower = {one.lower(): one for one in known}
+    similar = [by_lower[one] for one in get_close_matches(name.lower(), by_lower)]
+    return f"Did you mean {' or '.join(similar)}? " if similar else ""

@@ -17,6 +17,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Plan
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
+from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
@@ -153,14 +154,14 @@ def test_a_table_that_is_frozen_or_cannot_be_planned_is_reported_as_failed():
     frozen = Decision(DecisionKind.FROZEN, "3 change files vanished", to_do="Bring them back")
     plan = Plan(
         (
-            PlannedTable(registered(STORE), Action.NONE, error="ConfigurationError: LastIncrementalFile is 'x'"),
+            PlannedTable(registered(STORE), Action.NONE, error=ConfigurationError("LastIncrementalFile is 'x'")),
             PlannedTable(registered(PRODUCT), Action.NONE, frozen),
         )
     )
     refined = outcome.with_plan(plan)
     assert refined.failed
     assert [table.outcome for table in refined.tables] == ["failed", "failed"]
-    assert "3 change files vanished. Bring them back" in refined.tables[0].error
+    assert "3 change files vanished. Bring them back" in str(refined.tables[0].error)
     assert "LastIncrementalFile is 'x'" in str(refined.error())
 
 
@@ -193,7 +194,11 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
     world = World([registered(STORE), registered(PRODUCT)])
 
     def fails():
-        world.state.record_run(path(STORE), {Attribute.LAST_ERROR: "BadRowError: row 7 of file x. Correct it"})
+        error = {
+            Attribute.LAST_ERROR: "BadRowError: row 7 of file x. Correct it",
+            Attribute.LAST_ERROR_CODE: "BadRowError",
+        }
+        world.state.record_run(path(STORE), error)
         return JobRun("", JobState.FAILED, "FAILED", "exit 3")
 
     def works():
@@ -206,7 +211,7 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
     assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "changed"), (STORE, "failed")]
     error = outcome.error()
     assert "1 of 2 tables failed: shop.store: BadRowError: row 7 of file x" in str(error)
-    assert error.exit_code != 0
+    assert error.exit_code == BadRowError.exit_code
 
 
 def test_a_shared_run_that_fails_for_one_table_does_not_fail_the_others():
@@ -217,8 +222,13 @@ def test_a_shared_run_that_fails_for_one_table_does_not_fail_the_others():
         if job == JOB_PROCESS_TABLE:
             commit(world.log(PRODUCT), rows=5)
             for one, state in zip(paths, ("FAILED", "SUCCEEDED"), strict=True):
-                error = "BadRowError: row 7" if state == "FAILED" else ""
-                outcome = {Attribute.LAST_RUN_ID: "run-1", Attribute.LAST_RUN_STATE: state, Attribute.LAST_ERROR: error}
+                code = "BadRowError" if state == "FAILED" else ""
+                outcome = {
+                    Attribute.LAST_RUN_ID: "run-1",
+                    Attribute.LAST_RUN_STATE: state,
+                    Attribute.LAST_ERROR: f"{code}: row 7",
+                    Attribute.LAST_ERROR_CODE: code,
+                }
                 world.state.record_run(one, outcome)
             return JobRun("", JobState.FAILED, "FAILED", "1 of 2 tables failed")
         world.jobs.start(JOB_PROCESS_TABLE, {"path": ""})

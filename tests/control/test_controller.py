@@ -11,7 +11,7 @@ from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.plan.planned_table import Action
-from cdclake.errors import JobRunError, UnknownTableError
+from cdclake.errors import ConfigurationError, JobRunError, UnknownTableError, UnreadableFileError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
 from tests.control.world import ORDERS, RAW
 
@@ -139,7 +139,7 @@ def test_invalid_settings_of_one_table_do_not_affect_others_with_shared_transact
     world.register(ITEMS, CdcPath="cdc")
     items, orders = world.plan().tables
     assert items.action is Action.START
-    assert "LateWindowHours" in orders.error
+    assert "LateWindowHours" in orders.error_text
 
 
 def test_execution_does_exactly_what_the_plan_prints(world: World):
@@ -177,8 +177,8 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
     summary = world.execute(todo, PackLimits(tables=1))
     outcomes = {table.planned.state.name.table: table.outcome for table in summary.tables}
     assert outcomes == {"bad": "", "full": "", "good": "started", "late": "", "odd": "started"}
-    kinds = [table.error.split(":")[0] for table in summary.failed]
-    assert kinds == ["ConfigurationError", "JobRunError", "UnreadableFileError"]
+    kinds = [type(table.error) for table in summary.failed]
+    assert kinds == [ConfigurationError, JobRunError, UnreadableFileError]
     printed = json.loads(json.dumps(summary.to_json()))
     assert "3 of 5 tables failed: shop.bad, shop.full, shop.late" in printed["error"]
     assert Attribute.WORK_REQUESTED_UTC not in world.state(f"{RAW}/dms/shop/full/").item

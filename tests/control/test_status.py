@@ -12,6 +12,7 @@ from cdclake.adapters.memory import ManualClock
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.control.status import NEEDS_ACTION, Health, TableStatus, table_status
+from cdclake.errors import ConfigurationError
 from cdclake.model.change import Books
 from cdclake.model.table import TableState
 from tests.builders import change_record
@@ -32,7 +33,9 @@ def due(minutes: float, kind: DecisionKind = DecisionKind.INCREMENTAL) -> Decisi
     return Decision(kind, "2 change files", files=2, left=5, oldest_utc=NOW - timedelta(minutes=minutes))
 
 
-def status_of(state: TableState, decision: Decision | None, error: str = "", problem: str = "") -> TableStatus:
+def status_of(
+    state: TableState, decision: Decision | None, error: Exception | None = None, problem: str = ""
+) -> TableStatus:
     planned = PlannedTable(state, Action.NONE, decision, error)
     return table_status(planned, RECORD, problem, NOW, late_after_minutes=180)
 
@@ -91,12 +94,12 @@ def test_an_expired_lease_does_not_count():
 
 def test_a_table_without_a_plan_or_a_readable_change_is_broken_and_has_the_reason():
     for status in (
-        status_of(ACTIVE, None, error="ConfigurationError: no"),
+        status_of(ACTIVE, None, error=ConfigurationError("no")),
         status_of(FAILED, NOTHING_NEW, problem="no"),
     ):
         assert status.health is Health.BROKEN
         assert status.reason == status.to_do != ""
-    assert status_of(ACTIVE, None, error="no").lag_files is None
+    assert status_of(ACTIVE, None, error=ConfigurationError("no")).lag_files is None
 
 
 def test_the_lag_includes_files_left_for_later_runs_and_is_unknown_for_an_inactive_table():

@@ -14,7 +14,8 @@ from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.run.process_table import BatchReport, Ports, TableReport, process_table, process_tables
-from cdclake.control.run.spark_batch import run_batch
+from cdclake.control.run.spark_batch import report_failure, run_batch
+from cdclake.errors import CdclakeError
 from cdclake.model.change import ChangeKind
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
@@ -213,7 +214,11 @@ class World:
         """Do the work of a Spark job for one table or a batch. Returns the error of a batch's run, if any."""
         load = partial(self.load_one, job)
         if Argument.BATCH not in arguments:
-            load(arguments)
+            try:
+                load(arguments)
+            except CdclakeError as error:
+                report_failure(self.lake, arguments[Argument.PROGRESS].partition(f"s3://{LAKE}/")[2], arguments, error)
+                raise
             return ""
         _, _, key = arguments[Argument.BATCH].partition(f"s3://{LAKE}/")
         return str(run_batch(self.lake, key, load, lambda: False)["error"])

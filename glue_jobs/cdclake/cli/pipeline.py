@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, Protocol
 
 from cdclake.commit.report import ChangeSummary, change_summaries
+from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.summary import NOT_STARTED
-from cdclake.errors import JobRunError
+from cdclake.errors import JobRunError, error_of_kind, gravest_kind
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
 from cdclake.ports import JobRun, JobState
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.control.controller import Plan
     from cdclake.control.plan.planned_table import PlannedTable
+    from cdclake.errors import CdclakeError
     from cdclake.model.table import TableName, TableState
     from cdclake.ports import JobRunner, StateStore
 
@@ -66,7 +68,7 @@ class TableOutcome:
 
     Attributes:
         outcome: `changed`, `nothing new`, `waiting`, `not started`, `inactive` or `failed`.
-        error: Error and remedy; empty unless `failed`.
+        error: The error; None unless `failed`.
         run_id: Id of the ProcessTable run; empty if there was none.
         changes: Changes that the run committed.
         reason: What a `waiting` table waits for, or the work that was `not started`.
@@ -75,7 +77,7 @@ class TableOutcome:
 
     name: TableName
     outcome: str
-    error: str = ""
+    error: Exception | None = None
     run_id: str = ""
     changes: tuple[ChangeSummary, ...] = ()
     reason: str = ""
@@ -99,12 +101,12 @@ class PipelineOutcome:
         """Whether the Controller or a table failed."""
         return self.controller.state is not JobState.SUCCEEDED or any(t.outcome == "failed" for t in self.tables)
 
-    def error(self) -> JobRunError:
-        """The error of a failed run."""
-        failed = [table for table in self.tables if table.outcome == "failed"]
+    def error(self) -> CdclakeError:
+        """The error of a failed run, of the kind of its gravest table's error."""
+        failed = {table.name: table.error for table in self.tables if table.error}
         if failed:
-            text = "; ".join(f"{table.name}: {table.error}" for table in failed)
-            return JobRunError(f"{len(failed)} of {len(self.tables)} tables failed: {text}")
+            text = "; ".join(f"{name}: {error_line(error)}" for name, error in failed.items())
+            return gravest_kind(failed.values())(f"{len(failed)} of {len(self.tables)} tables failed: {text}")
         controller = self.controller
         message = f"The Controller job failed: {controller.error or controller.detail}"
         remedy = "" if controller.error else "Check the log of the run"  # the job's own error contains the remedy
@@ -221,8 +223,15 @@ class Pipeline:
         changes = () if head_before is None else tuple(change_summaries(self._services.log(state.name), head_before))
         run_id = run.run_id if run else ""
         if run and run.state is not JobState.SUCCEEDED:
-            error = state.item.get(Attribute.LAST_ERROR) or run.error or run.detail
-            return TableOutcome(state.name, "failed", error, run_id, changes)
+            return TableOutcome(state.name, "failed", _last_error(state, run), run_id, changes)
         if changes:
-            return TableOutcome(state.name, "changed", "", run_id, changes)
-        return TableOutcome(state.name, "nothing new" if state.active else "inactive", "", run_id)
+            return TableOutcome(state.name, "changed", None, run_id, changes)
+        return TableOutcome(state.name, "nothing new" if state.active else "inactive", None, run_id)
+
+
+def _last_error(state: TableState, run: JobRun) -> CdclakeError:
+    """The error that a failed run stored in the table's item; Glue's own if it stored none."""
+    text, code = state.item.get(Attribute.LAST_ERROR), state.item.get(Attribute.LAST_ERROR_CODE)
+    if text and code:
+        return error_of_kind(code)(text.removeprefix(f"{code}: "))
+    return JobRunError(text or run.error or run.detail, run=run.run_id)

@@ -24,6 +24,7 @@ _SET_BY_JOBS = WRITTEN_BY_STORE | {
     Attribute.LAST_LOOK_FROM,
     Attribute.LAST_PAGE_END,
     Attribute.LAST_ERROR,
+    Attribute.LAST_ERROR_CODE,
     Attribute.LAST_CHANGE_ID,
     Attribute.LAST_CATALOG_TABLE,
     Attribute.LAST_CATALOG_ERROR,

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake import logs
-from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.discovery import discover_tables, has_raw_data
 from cdclake.control.plan.full_load_gate import dms_table_state
@@ -142,7 +141,7 @@ def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: Ta
             decision = _decide(inputs, state, scan_all(inputs.raw, state), now)
         return PlannedTable(state, _action(decision), decision, page_end=scan.page_end)
     except Exception as error:  # noqa: BLE001 - reported; an error of one table must not stop the others
-        return PlannedTable(state, Action.NONE, error=error_line(error))
+        return PlannedTable(state, Action.NONE, error=error)
 
 
 def _decide(inputs: PlanInputs, state: TableState, scan: RawScan, now: datetime) -> Decision:
@@ -178,8 +177,8 @@ def execute(
             result = replace(result, outcome=NOT_STARTED, no_room=str(error))
         except Exception as error:
             log.exception("failed")
-            result = replace(result, error=error_line(error))
-        reason = result.no_room or (table.decision.reason if table.decision else result.error)
+            result = replace(result, error=error)
+        reason = result.no_room or (table.decision.reason if table.decision else table.error_text)
         log.info(result.outcome or table.action.value, extra={"reason": reason, "started": result.run_id})
         results.append(result)
     return Summary(tuple(results), plan.errors)

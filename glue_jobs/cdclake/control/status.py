@@ -167,7 +167,7 @@ def table_status(
         late_after_minutes: A raw file that has been due for longer is late.
     """
     state, decision = planned.state, planned.decision
-    error = planned.error or problem
+    error = planned.error_text or problem
     health = Health.BROKEN if error or decision is None else _health(state, decision, now, late_after_minutes)
     if decision and decision.findings and health not in (*NEEDS_ACTION, Health.INACTIVE):
         health = Health.INCOMPLETE

@@ -94,7 +94,7 @@ def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing(wo
     summary = world.run_controller()
     assert len(world.jobs.started) == started
     assert "before they were applied: 1;" in str(summary.to_json()["error"])
-    assert "cdclake tables unfreeze shop.orders" in summary.failed[0].error
+    assert "cdclake tables unfreeze shop.orders" in str(summary.failed[0].error)
 
 
 def test_the_controller_counts_frozen_tables(world: World):

@@ -67,7 +67,10 @@ def test_a_table_that_fails_in_the_batch_keeps_its_error_and_the_others_are_load
     world.broken[B] = BadRowError("Op is X", remedy="Correct it", file=LOAD, row=7)
     report = world.process_all(*PATHS)
     assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
-    assert f"BadRowError: Op is X (file {LOAD}, row 7). Correct it" in item(world, B)[Attribute.LAST_ERROR]
+    assert item(world, B)[Attribute.LAST_ERROR].startswith(f"BadRowError: Op is X (file {LOAD}, row 7, run jr_")
+    assert item(world, B)[Attribute.LAST_ERROR_CODE] == "BadRowError"
+    assert item(world, "raw-bucket/dms/shop/a/")[Attribute.LAST_ERROR_CODE] == ""
+    assert str(report.to_json()["error"]).startswith("InputError: ")
     assert world.spark_starts() == [JOB_LOAD_INITIAL]  # no incremental after a failed full load
     assert "1 of 3 tables failed: shop.b" in str(report.to_json()["error"])
     assert nothing_is_left(world)

@@ -12,7 +12,14 @@ from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run import process_table as module
 from cdclake.control.run.lease import LEASE_SECONDS
-from cdclake.errors import IntegrityError, JobRunError, LeaseLostError, RetryableError, UnknownTableError
+from cdclake.errors import (
+    IntegrityError,
+    JobRunError,
+    LeaseLostError,
+    RetryableError,
+    UnknownTableError,
+    UnreadableFileError,
+)
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobState
@@ -48,6 +55,8 @@ def test_the_spark_jobs_get_the_arguments_of_the_walkthrough_and_our_own(world: 
     world.add_table(LOAD, CHANGE_1, PrimaryKey="id", PartitionKey="region", CsvDelimiter=";")
     world.process()
     initial, incremental = (dict(start.arguments) for start in world.jobs.started)
+    progress = [arguments.pop(Argument.PROGRESS) for arguments in (initial, incremental)]
+    assert progress == [f"s3://lake-bucket/lake/_cdclake/batch-run-1-{n}-progress.json" for n in (1, 2)]
     item = parse_item(initial.pop(Argument.ITEM))
     assert item["CsvDelimiter"] == ";"
     assert initial == {
@@ -68,6 +77,20 @@ def test_the_spark_jobs_get_the_arguments_of_the_walkthrough_and_our_own(world: 
         "newIncrementalFiles": "1",
     }
     assert incremental == {**initial, **further}
+
+
+def test_the_error_of_a_spark_job_keeps_its_kind(world: World):
+    world.add_table(LOAD)
+    world.broken[ORDERS] = UnreadableFileError("not Parquet", remedy="Replace it", file=LOAD)
+    with pytest.raises(UnreadableFileError, match=r"not Parquet .*Replace it"):
+        world.process()
+    item = world.state().item
+    assert item[Attribute.LAST_ERROR_CODE] == "UnreadableFileError"
+    assert item[Attribute.LAST_ERROR].startswith("UnreadableFileError: not Parquet")
+    assert not list(world.lake.list("lake/_cdclake/batch-"))
+    world.broken.clear()
+    world.process()
+    assert world.state().item[Attribute.LAST_ERROR_CODE] == ""
 
 
 def test_a_second_run_without_new_files_starts_nothing(world: World):

@@ -9,9 +9,9 @@ import pytest
 from cdclake.adapters.memory import MemoryStore
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run import spark_batch
-from cdclake.control.run.spark_batch import BatchProgress, batch_key, read_progress, run_batch
+from cdclake.control.run.spark_batch import BatchProgress, batch_key, progress_key, read_progress, run_batch
 from cdclake.control.run.spark_runs import batch_outcome
-from cdclake.errors import BadRowError, ConfigurationError
+from cdclake.errors import BadRowError, ConfigurationError, JobRunError
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument
 from cdclake.ports import JobRun, JobState
 
@@ -40,8 +40,20 @@ def fails_for_b(error: Exception):
 
 def test_an_expected_error_is_reported_and_the_next_table_begins(lake: MemoryStore):
     summary = run_batch(lake, KEY, fails_for_b(BadRowError("Op is X")), lambda: False)
-    assert read_progress(lake, KEY) == BatchProgress({PATHS[0]: "", PATHS[1]: "BadRowError: Op is X", PATHS[2]: ""})
-    assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
+    progress = read_progress(lake, KEY)
+    assert progress
+    assert progress.done == {PATHS[0]: "", PATHS[1]: "BadRowError: Op is X", PATHS[2]: ""}
+    assert isinstance(progress.error_of(PATHS[1]), BadRowError)
+    assert progress.error_of(PATHS[2]) is None
+    assert str(summary["error"]).startswith("InputError: 1 of 3 tables failed: raw/shop/b/")
+
+
+def test_progress_without_kinds_of_errors_can_be_read(lake: MemoryStore):
+    lake.put(progress_key(KEY), b'{"done": {"raw/shop/b/": "BadRowError: Op is X"}, "at": ""}')
+    progress = read_progress(lake, KEY)
+    assert progress == BatchProgress({"raw/shop/b/": "BadRowError: Op is X"})
+    outcome = batch_outcome(JOB_LOAD_INITIAL, ends(JobState.FAILED), ("raw/shop/b/",), progress)
+    assert isinstance(outcome.failed["raw/shop/b/"], JobRunError)
 
 
 def test_a_defect_is_reported_and_the_next_table_begins_if_the_job_can_continue(lake: MemoryStore):

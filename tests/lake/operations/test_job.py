@@ -6,12 +6,15 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 from awsglue.utils import getResolvedOptions
 
 from cdclake import logs
+from cdclake.adapters.stores import open_store
 from cdclake.control.jobs.arguments import item_json, parse_arguments
-from cdclake.errors import ConfigurationError
+from cdclake.control.run.spark_batch import batch_key, progress_key, read_progress
+from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.lake.operations.job import load_tables, relative_file, table_run
 
 if TYPE_CHECKING:
@@ -69,6 +72,23 @@ def test_the_items_settings_override_single_arguments(monkeypatch: pytest.Monkey
     assert run.settings.partition_key == ("day",)
     assert run.settings.schema is not None
     assert run.settings.schema.names == ["code"]
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_single_table_that_fails_leaves_its_error_with_its_kind() -> None:
+    def load(_argv: Sequence[str]) -> dict[str, Any]:
+        raise BadRowError("Op is X", file="a.csv", row=7)
+
+    key = batch_key("lakes/", "run-1-1")
+    boto3.client("s3").create_bucket(
+        Bucket="lake-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    argv = command_line("raw-bucket", "s3://lake-bucket/shop", progress=f"s3://lake-bucket/{progress_key(key)}")
+    with pytest.raises(BadRowError):
+        load_tables(argv, load, lambda: pytest.fail("no Spark is needed"))
+    progress = read_progress(open_store("lake-bucket"), key)
+    assert progress
+    assert str(progress.error_of("raw-bucket/dms/shop/orders/")) == "Op is X (file a.csv, row 7)"
 
 
 def test_an_out_path_without_schema_is_a_clear_error() -> None:

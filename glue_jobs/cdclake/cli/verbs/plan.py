@@ -40,7 +40,7 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
             out.remark(f"{entry.state.name}: {finding}")
     failed = [entry for entry in planned.tables if entry.error]
     if failed:
-        message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error}"
+        message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error_text}"
         raise AttentionError(message)
     if planned.errors:
         message = f"{len(planned.errors)} folders of the raw bucket cannot be read: {planned.errors[0]}"

@@ -10,6 +10,7 @@ from cdclake.cli.change_columns import STEP_COLUMNS, step_record
 from cdclake.cli.options import TablesOption, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
+from cdclake.control.jobs.entry import error_line
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE
     names = tuple(TableName.parse(name) for name in table or ())
     with progress("Starting the Controller") as bar:
         services = connect(target)
+        if names:
+            plan(services.plan_inputs, datetime.now(timezone.utc), table)  # refuses unknown names before a job starts
         outcome = Pipeline(services, target, bar.describe).run(names)
         if outcome.succeeded:
             outcome = outcome.with_plan(plan(services.plan_inputs, datetime.now(timezone.utc), outcome.succeeded))
@@ -82,7 +85,7 @@ def _to_json(table: TableOutcome) -> dict[str, object]:
     return {
         "table": str(table.name),
         "outcome": table.outcome,
-        "error": table.error or None,
+        "error": error_line(table.error) if table.error else None,
         "reason": table.reason or None,
         "findings": list(table.findings),
         "run_id": table.run_id or None,

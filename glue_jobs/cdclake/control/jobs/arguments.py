@@ -38,7 +38,7 @@ _SETTINGS = (
 )
 """Settings that may apply to all new tables. Keys and activation are set for each table by an operator."""
 
-_ERRORS = (Attribute.LAST_ERROR, Attribute.LAST_CATALOG_ERROR)
+_ERRORS = (Attribute.LAST_ERROR, Attribute.LAST_ERROR_CODE, Attribute.LAST_CATALOG_ERROR)
 
 
 def parse_arguments(

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Callable
 from uuid import uuid4
 
-from cdclake.errors import CdclakeError, RetryableError
+from cdclake.errors import CdclakeError, RetryableError, gravest_kind
 from cdclake.model.names import Argument
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def error_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def failures_line(failed: Mapping[str, str], total: int) -> str:
-    """One line that names the failed tables; empty if none failed.
+def failures_line(failed: Mapping[str, BaseException], total: int) -> str:
+    """One line that names the failed tables, with the kind of the gravest error; empty if none failed.
 
     Args:
         failed: The errors, by name or path of the table.
@@ -76,8 +76,8 @@ def failures_line(failed: Mapping[str, str], total: int) -> str:
     if not failed:
         return ""
     message = f"{len(failed)} of {total} tables failed: {', '.join(failed)}"
-    remedy = f"The others continued. First error: {next(iter(failed.values()))}"
-    return error_line(RetryableError(message, remedy=remedy))
+    remedy = f"The others continued. First error: {error_line(next(iter(failed.values())))}"
+    return error_line(gravest_kind(failed.values())(message, remedy=remedy))
 
 
 def job_run_id(argv: Sequence[str]) -> str:

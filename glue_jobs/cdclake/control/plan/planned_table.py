@@ -40,7 +40,7 @@ class PlannedTable:
     state: TableState
     action: Action
     decision: Decision | None = None
-    error: str = ""
+    error: Exception | None = None
     page_end: str = ""
 
     @property
@@ -50,14 +50,19 @@ class PlannedTable:
         return nothing_new and self.page_end != self.state.last_page_end
 
     @property
-    def failure(self) -> str:
-        """What a run must report as failed: the error, or that the table is frozen; empty if neither."""
+    def failure(self) -> Exception | None:
+        """What a run must report as failed: the error, or that the table is frozen; None if neither."""
         if self.decision and self.decision.kind is DecisionKind.FROZEN:
-            return error_line(RawFilesLostError(self.decision.reason, remedy=self.decision.to_do))
+            return RawFilesLostError(self.decision.reason, remedy=self.decision.to_do)
         return self.error
+
+    @property
+    def error_text(self) -> str:
+        """The error on one line; empty if there is none."""
+        return error_line(self.error) if self.error else ""
 
     def to_json(self) -> dict[str, object]:
         """JSON data: `table`, `path`, `action`, `error`, and the decision's own fields if there is one."""
         decision = self.decision.to_json() if self.decision else {}
         names = {"table": str(self.state.name), "path": self.state.path}
-        return {**names, "action": self.action.value, "error": self.error, **decision}
+        return {**names, "action": self.action.value, "error": self.error_text, **decision}

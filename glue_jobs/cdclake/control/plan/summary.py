@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdclake.control.jobs.entry import error_line
-from cdclake.errors import RetryableError
+from cdclake.errors import RetryableError, gravest_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ class TableResult:
     planned: PlannedTable
     outcome: str = ""
     run_id: str = ""
-    error: str = ""
+    error: Exception | None = None
     no_room: str = ""
 
     @property
@@ -42,7 +42,8 @@ class TableResult:
 
     def to_json(self) -> dict[str, object]:
         """JSON data: the plan's fields, `outcome`, `run_id`, `error` and `no_room`."""
-        result = {"outcome": self.outcome, "run_id": self.run_id, "error": self.error, "no_room": self.no_room}
+        error = error_line(self.error) if self.error else ""
+        result = {"outcome": self.outcome, "run_id": self.run_id, "error": error, "no_room": self.no_room}
         return {**self.planned.to_json(), **result}
 
 
@@ -69,12 +70,14 @@ class Summary:
         return {"tables": tables, "not_started": self._not_started_line(), "error": self._error_line()}
 
     def _error_line(self) -> str:
-        failures = [table.error for table in self.failed] + list(self.errors)
+        errors = [table.error for table in self.failed if table.error]
+        failures = [*map(error_line, errors), *self.errors]
         if not failures:
             return ""
         folders = f"; folders that could not be listed: {len(self.errors)}" if self.errors else ""
         message = f"{len(self.failed)} of {len(self.tables)} tables failed: {_names(self.failed) or 'none'}{folders}"
-        return error_line(RetryableError(message, remedy=f"The others continued. First error: {failures[0]}"))
+        kind = gravest_kind(errors) if errors else RetryableError
+        return error_line(kind(message, remedy=f"The others continued. First error: {failures[0]}"))
 
     def _not_started_line(self) -> str:
         waiting = self.not_started

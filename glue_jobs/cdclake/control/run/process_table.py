@@ -50,7 +50,7 @@ class BatchReport:
 
     def to_json(self) -> dict[str, object]:
         """JSON data; `error` is one line that names the failed tables, or empty."""
-        failed = {report.table: report.error for report in self.tables if report.failure}
+        failed = {report.table: report.failure for report in self.tables if report.failure}
         return {
             "run_id": self.run_id,
             "tables": [report.to_json() for report in self.tables],

@@ -7,18 +7,19 @@ documented, some 180 KB for a whole request, and less for the command line (awsd
     <lake prefix>_cdclake/batch-<id>-progress.json   the result of each table so far, and the current table
 
 If a table cannot be loaded, the progress holds its error, and the job continues with the next table. If the job dies,
-the progress shows at which table.
+the progress shows at which table. A run of a single table writes its progress only if it fails: Glue reports errors as
+text, and the progress keeps their kinds.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from cdclake import logs
 from cdclake.control.jobs.entry import StoppedError, error_line, failures_line
-from cdclake.errors import CdclakeError, ConfigurationError
+from cdclake.errors import CdclakeError, ConfigurationError, error_from_json
 from cdclake.model.layout import batches_prefix
 from cdclake.model.names import Argument, Attribute
 from cdclake.model.table import TableState
@@ -36,17 +37,28 @@ class BatchProgress(NamedTuple):
     """Progress of a run.
 
     Attributes:
-        done: The error of each finished table by its path; empty if it succeeded.
+        done: The error of each finished table by its path, on one line; empty if it succeeded.
         at: Path of the current table; empty if there is none.
+        errors: Those errors that are a `CdclakeError`, as its JSON data, by path.
     """
 
     done: dict[str, str]
     at: str = ""
+    errors: Mapping[str, Mapping[str, Any]] = {}
+
+    def error_of(self, path: str) -> CdclakeError | None:
+        """The error of a table, with its kind; None if it is not known."""
+        return error_from_json(self.errors[path]) if path in self.errors else None
 
 
 def batch_key(lake_prefix: str, batch_id: str) -> str:
     """Key of a batch in the lake bucket."""
     return f"{batches_prefix(lake_prefix)}{batch_id}.json"
+
+
+def progress_key(key: str) -> str:
+    """Key of the progress of a run, given the key of its batch."""
+    return f"{key[: -len('.json')]}-progress.json"
 
 
 def table_path(arguments: Arguments) -> str:
@@ -61,16 +73,16 @@ def write_batch(store: ObjectStore, key: str, tables: Sequence[Arguments]) -> No
 
 def read_progress(store: ObjectStore, key: str) -> BatchProgress | None:
     """Read the progress of a batch's run; None if it never began with a table."""
-    data = store.get(_progress_key(key))
+    data = store.get(progress_key(key))
     if data is None:
         return None
     progress = json.loads(data)
-    return BatchProgress(progress["done"], progress["at"])
+    return BatchProgress(progress["done"], progress["at"], progress.get("errors", {}))
 
 
 def delete_batch(store: ObjectStore, key: str) -> None:
     """Delete a batch and its progress."""
-    store.delete([key, _progress_key(key)])
+    store.delete([key, progress_key(key)])
 
 
 def run_batch(
@@ -94,34 +106,43 @@ def run_batch(
         raise ConfigurationError("There is no such batch of tables", remedy=remedy, file=key)
     summaries: list[Mapping[str, object]] = []
     done: dict[str, str] = {}
+    failed: dict[str, Exception] = {}
     for arguments in json.loads(data):
         path = table_path(arguments)
         log = logs.bind(__name__, table=str(TableState({Attribute.PATH: path}).name))
-        _write_progress(store, key, BatchProgress(done, at=path))
-        error = ""
+        _write_progress(store, progress_key(key), done, failed, at=path)
         try:
             summaries.append(load(arguments))
         except StoppedError:
             raise
         except CdclakeError as problem:
-            error = error_line(problem)
-            log.error("failed", extra={"error": error})
+            failed[path] = problem
+            log.error("failed", extra={"error": error_line(problem)})
         except Exception as problem:
             if not can_continue():
                 raise
-            error = error_line(problem)
+            failed[path] = problem
             log.exception("failed")
-        if error:
-            summaries.append({"table": path, "error": error})
-        done[path] = error
-    _write_progress(store, key, BatchProgress(done))
-    failed = {path: error for path, error in done.items() if error}
+        done[path] = error_line(failed[path]) if path in failed else ""
+        if path in failed:
+            summaries.append({"table": path, "error": done[path]})
+    _write_progress(store, progress_key(key), done, failed)
     return {"tables": summaries, "error": failures_line(failed, len(done))}
 
 
-def _progress_key(key: str) -> str:
-    return f"{key[: -len('.json')]}-progress.json"
+def report_failure(store: ObjectStore, key: str, arguments: Arguments, error: CdclakeError) -> None:
+    """Write the error of the run of a single table.
+
+    Args:
+        key: From `progress_key`.
+        arguments: The table's arguments.
+    """
+    path = table_path(arguments)
+    _write_progress(store, key, {path: error_line(error)}, {path: error})
 
 
-def _write_progress(store: ObjectStore, key: str, progress: BatchProgress) -> None:
-    store.put(_progress_key(key), json.dumps(progress._asdict()).encode())
+def _write_progress(
+    store: ObjectStore, key: str, done: Mapping[str, str], failed: Mapping[str, Exception], at: str = ""
+) -> None:
+    errors = {path: error.to_json() for path, error in failed.items() if isinstance(error, CdclakeError)}
+    store.put(key, json.dumps({"done": done, "at": at, "errors": errors}).encode())

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake.control.run.job_polling import OutOfTimeError, check_succeeded, start_run, stop_run, wait_for_run
-from cdclake.control.run.spark_batch import batch_key, delete_batch, read_progress, table_path, write_batch
+from cdclake.control.run.spark_batch import (
+    batch_key,
+    delete_batch,
+    progress_key,
+    read_progress,
+    table_path,
+    write_batch,
+)
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.names import Argument
 from cdclake.ports import JobState
@@ -45,7 +52,7 @@ class SparkRuns:
         jobs: Starts and stops them.
         lake: The lake bucket.
         lake_prefix: Lake prefix, empty or with a trailing slash.
-        run_id: The ProcessTable run; names its batches.
+        run_id: The ProcessTable run; names its batches and their progress.
     """
 
     def __init__(
@@ -55,7 +62,7 @@ class SparkRuns:
         self._lake, self._lake_bucket, self._lake_prefix = lake, lake_bucket, lake_prefix
         self._run_id = run_id
         self._policy = policy
-        self._batches = 0
+        self._runs = 0
         self._running: tuple[str, str] | None = None  # job and run id; the id is empty if unknown
 
     def run(self, job: str, tables: Sequence[Arguments], started: Callable[[str], None]) -> BatchOutcome:
@@ -70,24 +77,24 @@ class SparkRuns:
             CdclakeError: It could not be started, or the service does not answer.
         """
         paths = tuple(table_path(one) for one in tables)
+        self._runs += 1
+        key = batch_key(self._lake_prefix, f"{self._run_id}-{self._runs}")
         if len(tables) == 1:
-            outcome = batch_outcome(job, self._to_end(job, tables[0], started), paths, None)
+            arguments = {**tables[0], Argument.PROGRESS: self._url(progress_key(key))}
         else:
-            outcome = self._batch(job, tables, paths, started)
+            write_batch(self._lake, key, tables)
+            arguments = {Argument.BATCH: self._url(key)}
+        run = self._to_end(job, arguments, started)
+        wrote = len(tables) > 1 or run.state is not JobState.SUCCEEDED  # a single table's run writes only its error
+        outcome = batch_outcome(job, run, paths, read_progress(self._lake, key) if wrote else None)
+        if wrote:
+            delete_batch(self._lake, key)
         if outcome.not_reached:
             self._policy.pause(RETRY_PAUSE_SECONDS)
         return outcome
 
-    def _batch(
-        self, job: str, tables: Sequence[Arguments], paths: tuple[str, ...], started: Callable[[str], None]
-    ) -> BatchOutcome:
-        self._batches += 1
-        key = batch_key(self._lake_prefix, f"{self._run_id}-{self._batches}")
-        write_batch(self._lake, key, tables)
-        run = self._to_end(job, {Argument.BATCH: f"s3://{self._lake_bucket}/{key}"}, started)
-        outcome = batch_outcome(job, run, paths, read_progress(self._lake, key))
-        delete_batch(self._lake, key)
-        return outcome
+    def _url(self, key: str) -> str:
+        return f"s3://{self._lake_bucket}/{key}"
 
     def stop(self) -> bool:
         """Stop the active run, if any. False if it may still be running."""
@@ -119,17 +126,13 @@ def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: Batch
     Args:
         run: The run, after its end.
         paths: Paths of its tables, in order.
-        progress: Progress of a batch; None for the run of a single table, and if the run wrote none.
+        progress: What the run wrote; None if it wrote none.
     """
     if len(paths) == 1 and run.state is JobState.SUCCEEDED:
         return BatchOutcome(run, succeeded=paths)
     done = progress.done if progress else {}
     succeeded = tuple(path for path in paths if done.get(path) == "")
-    failed: dict[str, CdclakeError] = {
-        path: JobRunError(f"{job} failed for this table: {done[path]}", run=run.run_id)
-        for path in paths
-        if done.get(path)
-    }
+    failed = {path: _table_error(job, run, progress, path) for path in paths if progress and done.get(path)}
     left = tuple(path for path in paths if path not in done)
     if run.state is JobState.GIVEN_UP:
         return BatchOutcome(run, succeeded, failed, left)
@@ -139,6 +142,15 @@ def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: Batch
             run, succeeded, {**failed, at: run_error(job, run)}, tuple(path for path in left if path != at)
         )
     return BatchOutcome(run, succeeded, {**failed, **{path: run_error(job, run) for path in left}})
+
+
+def _table_error(job: str, run: JobRun, progress: BatchProgress, path: str) -> CdclakeError:
+    """The error of a table that a run reported."""
+    error = progress.error_of(path)
+    if error is None:
+        return JobRunError(f"{job} failed for this table: {progress.done[path]}", run=run.run_id)
+    error.details["run"] = run.run_id
+    return error
 
 
 def run_error(job: str, run: JobRun) -> JobRunError:

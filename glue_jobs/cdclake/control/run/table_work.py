@@ -286,7 +286,7 @@ class TableWork:
         }
         if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
             outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._round.listed_utc)
-        self._record_end(RunState.SUCCEEDED, "", outcome)
+        self._record_end(RunState.SUCCEEDED, more=outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
         self._more = decision.incremental  # one change could not take all due files
@@ -323,7 +323,7 @@ class TableWork:
         defect = None if isinstance(error, CdclakeError) else error
         self._log.error("failed", extra={"error": self.report.error}, exc_info=defect)
         try:
-            self._record_end(RunState.FAILED, error_line(error))
+            self._record_end(RunState.FAILED, error)
             if not job_may_run:
                 # A mark that was set meanwhile stays. So events start at most one run of a broken table per quarter of
                 # an hour. The hourly Controller tries too.
@@ -382,14 +382,17 @@ class TableWork:
         self.report.catalog_error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
         return state
 
-    def _record_end(self, outcome: str, error: str, more: Mapping[str, str] | None = None) -> None:
+    def _record_end(
+        self, outcome: str, error: BaseException | None = None, more: Mapping[str, str] | None = None
+    ) -> None:
         self._states.record_run(
             self.path,
             {
                 Attribute.LAST_RUN_STATE: outcome,
                 Attribute.LAST_RUN_ID: self.report.run_id,
                 Attribute.LAST_RUN_UTC: iso_utc(self._ports.clock()),
-                Attribute.LAST_ERROR: error,
+                Attribute.LAST_ERROR: error_line(error) if error else "",
+                Attribute.LAST_ERROR_CODE: error.code if isinstance(error, CdclakeError) else "",
                 **(more or {}),
             },
         )

@@ -10,8 +10,9 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item, to_argv
-from cdclake.control.jobs.entry import job_run_id
-from cdclake.control.run.spark_batch import run_batch
+from cdclake.control.jobs.entry import StoppedError, job_run_id
+from cdclake.control.run.spark_batch import report_failure, run_batch
+from cdclake.errors import CdclakeError
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument, Attribute, Sentinel
@@ -46,14 +47,33 @@ def load_tables(
     """
     url = parse_arguments(argv, (), {Argument.BATCH: ""})[Argument.BATCH]
     if not url:
-        return _load_and_log(load, argv)
-    bucket, _, key = url.split("://", 1)[-1].partition("/")
+        return _load_single(load, argv)
+    bucket, key = _bucket_and_key(url)
     run_id = [f"--{Argument.JOB_RUN_ID}", job_run_id(argv)]
 
     def load_one(table: Mapping[str, str]) -> dict[str, Any]:
         return _load_and_log(load, [*to_argv(table), *run_id])
 
     return run_batch(open_store(bucket), key, load_one, lambda: is_spark_alive(spark()))
+
+
+def _load_single(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
+    """Load one table, and write its error where the caller looks for it."""
+    try:
+        return _load_and_log(load, argv)
+    except StoppedError:
+        raise
+    except CdclakeError as error:
+        arguments = parse_arguments(argv, (Argument.BUCKET, Argument.PREFIX), {Argument.PROGRESS: ""})
+        if arguments[Argument.PROGRESS]:
+            bucket, key = _bucket_and_key(arguments[Argument.PROGRESS])
+            report_failure(open_store(bucket), key, arguments, error)
+        raise
+
+
+def _bucket_and_key(url: str) -> tuple[str, str]:
+    bucket, _, key = url.split("://", 1)[-1].partition("/")
+    return bucket, key
 
 
 def _load_and_log(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
