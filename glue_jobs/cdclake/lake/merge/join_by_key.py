@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from cdclake.lake.merge import tasks
 from cdclake.lake.spark.in_process import InProcessRdd
 from cdclake.lake.spark.task_errors import SparkTask
-from cdclake.lake.storage.key_ranges import quantiles
+from cdclake.lake.storage.arrow_ipc import to_ipc
+from cdclake.lake.storage.key_ranges import candidate_rows, quantiles
+from cdclake.lake.storage.keys import LEADING_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,11 +75,27 @@ def probe_files(
     Args:
         batches: As for `cogroup_by_key`; so is the result.
         files: The data files, at least one.
-        find: The task, given pairs of a file's index and the keys to look up in it.
+        find: The task, given pairs of a file's index and a table of the keys to look up in it.
     """
-    keys = batches.flatMap(partial(tasks.keys_by_file, files=files)).partitionBy(probe_task_count(spark, files), int)
-    found = to_spark(spark, keys).mapPartitions(SparkTask(find))
-    return InProcessRdd([found.collect()]) if isinstance(keys, InProcessRdd) else found
+    count = probe_task_count(spark, files)
+    if not isinstance(batches, InProcessRdd):
+        wanted = batches.flatMap(partial(tasks.keys_by_file, files=files)).partitionBy(count, int)
+        return wanted.mapPartitions(SparkTask(partial(_find, find=find, group=tasks.grouped_by_file)))
+    pairs = batches.collect()
+    keys = tasks.sorted_keys(pairs) if pairs else None
+    indices = [i for i, _, _ in candidate_rows(keys[LEADING_KEY], files)] if keys else []
+    if not indices:
+        return InProcessRdd([])
+    # Each task gets all keys once, and not once for each file.
+    group = partial(tasks.keys_of_files, keys=to_ipc(keys), files=files)
+    find_in_files = SparkTask(partial(_find, find=find, group=group))
+    return InProcessRdd(
+        [spark.parallelize(indices, min(count, max(len(indices), 1))).mapPartitions(find_in_files).collect()]
+    )
+
+
+def _find(wanted: Iterable[Any], *, find: Callable[..., Iterator[Any]], group: Callable[..., Any]) -> Iterator[Any]:
+    return find(group(wanted))
 
 
 def probe_task_count(spark: Backend, files: Sequence[Any]) -> int:

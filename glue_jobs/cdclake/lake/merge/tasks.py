@@ -168,6 +168,34 @@ def keys_by_file(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -
         yield i, to_ipc(rows.slice(start, end - start))
 
 
+def grouped_by_file(wanted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, pa.Table]]:
+    """The keys of `keys_by_file` of several batches, file by file."""
+    by_file: dict[int, list[bytes]] = defaultdict(list)
+    for i, data in wanted:
+        by_file[i].append(data)
+    for i, batches in by_file.items():
+        yield i, concat_ipc(batches, pa.schema([]))
+
+
+def sorted_keys(batches: Iterable[tuple[ReadStats, bytes]]) -> pa.Table:
+    """The leading keys and keys of batches, at least one, in one table sorted by leading key."""
+    keys = pa.concat_tables([from_ipc(data).select([LEADING_KEY, KEY]) for _, data in batches])
+    return keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks()
+
+
+def keys_of_files(indices: Iterable[int], *, keys: bytes, files: Sequence[DataFile]) -> Iterator[tuple[int, pa.Table]]:
+    """The keys that each data file may contain.
+
+    Args:
+        indices: Indices of the files.
+        keys: `sorted_keys`.
+    """
+    rows = from_ipc(keys)
+    for i in indices:
+        for _, start, end in candidate_rows(rows[LEADING_KEY], [files[i]]):
+            yield i, rows.slice(start, end - start)
+
+
 def rows_by_key_range(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyValue]) -> Iterator[tuple[int, bytes]]:
     """The rows of a batch by key range, so that one task gets all rows of a key."""
     if not bounds:
@@ -178,7 +206,7 @@ def rows_by_key_range(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyVal
 
 
 def find_existing_rows(
-    wanted: Iterable[tuple[int, bytes]],
+    wanted: Iterable[tuple[int, pa.Table]],
     *,
     locations: Locations,
     shape: TableShape,
@@ -196,13 +224,9 @@ def find_existing_rows(
         Key range, as in `rows_by_key_range`, and the existing rows, see `existing_rows_schema`.
     """
     fs = locations.lake.open()
-    by_file: dict[int, list[bytes]] = defaultdict(list)
-    for i, data in wanted:
-        by_file[i].append(data)
     columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
     overlapping = overlapping_files(files) if filtered_column(shape) else frozenset()
-    for i, batches in by_file.items():
-        wanted_rows = concat_ipc(batches, pa.schema([]))
+    for i, wanted_rows in wanted:
         keys = pc.unique(wanted_rows[KEY])
         row_groups = row_group_filter(shape, keys, wanted_rows[LEADING_KEY]) if i in overlapping else None
         file_columns = [*columns, OP_COLUMN] if columns and files[i].deleted else columns

@@ -146,7 +146,7 @@ def _batch(rows: pa.Table) -> tuple[ReadStats, bytes]:
 
 
 def find_open_versions(
-    wanted: Iterable[tuple[int, bytes]], *, plan: HistoryPlan, shape: TableShape, bounds: Sequence[KeyValue]
+    wanted: Iterable[tuple[int, pa.Table]], *, plan: HistoryPlan, shape: TableShape, bounds: Sequence[KeyValue]
 ) -> Iterator[tuple[int, bytes]]:
     """Look up keys in the data files of open versions.
 
@@ -157,11 +157,7 @@ def find_open_versions(
         Key range, as in `tasks.rows_by_key_range`, and the open versions of the keys.
     """
     fs = plan.locations.lake.open()
-    by_file: dict[int, list[bytes]] = defaultdict(list)
-    for i, data in wanted:
-        by_file[i].append(data)
-    for i, batches in by_file.items():
-        wanted_rows = concat_ipc(batches, pa.schema([]))
+    for i, wanted_rows in wanted:
         found = in_order(_find(fs, i, wanted_rows, plan, shape), (LEADING_KEY,))
         for key_range, rows in split_at_bounds(found, bounds):
             yield key_range, to_ipc(rows)
