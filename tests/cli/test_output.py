@@ -75,8 +75,7 @@ def test_records_become_paragraphs_where_a_table_would_break_numbers():
 
 def test_json_contains_everything_with_one_object_per_line(capsys):
     JsonOutput().records("Tables", COLUMNS, RECORDS)
-    lines = capsys.readouterr().out.splitlines()
-    assert [json.loads(line) for line in lines] == RECORDS
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == RECORDS
 
 
 def test_json_escapes_control_characters(capsys):

@@ -21,11 +21,11 @@ from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
-from tests.builders import LakeBuilder
+from tests.builders import LakeBuilder, ended
 
 TARGET = Target()
 STORE, PRODUCT = TableName("shop", "store"), TableName("shop", "product")
-SUCCEEDED = JobRun("", JobState.SUCCEEDED, "SUCCEEDED")
+SUCCEEDED = ended()
 
 
 def registered(name, *, active=True):
@@ -68,6 +68,15 @@ class World:
                 self.jobs.start(JOB_PROCESS_TABLE, {"path": state.path})
         return self.controller_run
 
+    def works(self, name, end=SUCCEEDED, **change):
+        """Let the table's run commit a change, and end like this."""
+
+        def work():
+            commit(self.log(name), **change)
+            return end
+
+        self.work[path(name)] = work
+
     def log(self, name):
         return ChangeLog(self.lake, TARGET.installation.layout(name))
 
@@ -90,12 +99,8 @@ def path(name):
 def test_only_changes_of_the_run_are_reported():
     world = World([registered(STORE)])
     commit(world.log(STORE), rows=8)
-
-    def work():
-        commit(world.log(STORE), rows=9, retired=("000000000001-00001.parquet",))
-        return [JobState.ACTIVE, JobState.ACTIVE, JobState.SUCCEEDED]
-
-    world.work[path(STORE)] = work
+    polls = [JobState.ACTIVE, JobState.ACTIVE, JobState.SUCCEEDED]
+    world.works(STORE, polls, rows=9, retired=("000000000001-00001.parquet",))
     outcome = world.run()
     assert not outcome.failed
     (table,) = outcome.tables
@@ -199,13 +204,10 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
             Attribute.LAST_ERROR_CODE: "BadRowError",
         }
         world.state.record_run(path(STORE), error)
-        return JobRun("", JobState.FAILED, "FAILED", "exit 3")
+        return ended("exit 3")
 
-    def works():
-        commit(world.log(PRODUCT), rows=5)
-        return SUCCEEDED
-
-    world.work = {path(STORE): fails, path(PRODUCT): works}
+    world.work[path(STORE)] = fails
+    world.works(PRODUCT, rows=5)
     outcome = world.run()
     assert outcome.failed
     assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "changed"), (STORE, "failed")]
@@ -230,7 +232,7 @@ def test_a_shared_run_that_fails_for_one_table_does_not_fail_the_others():
                     Attribute.LAST_ERROR_CODE: code,
                 }
                 world.state.record_run(one, outcome)
-            return JobRun("", JobState.FAILED, "FAILED", "1 of 2 tables failed")
+            return ended("1 of 2 tables failed")
         world.jobs.start(JOB_PROCESS_TABLE, {"path": ""})
         return SUCCEEDED
 
@@ -242,9 +244,7 @@ def test_a_shared_run_that_fails_for_one_table_does_not_fail_the_others():
 
 
 def test_a_failed_controller_fails_the_run_even_if_all_tables_are_well():
-    world = World(
-        [registered(STORE)], controller_run=JobRun("", JobState.FAILED, "FAILED", "the raw location is empty")
-    )
+    world = World([registered(STORE)], controller_run=ended("the raw location is empty"))
     outcome = world.run()
     assert outcome.failed
     assert "the raw location is empty" in str(outcome.error())
@@ -253,8 +253,7 @@ def test_a_failed_controller_fails_the_run_even_if_all_tables_are_well():
 def test_a_run_can_be_limited_to_tables():
     world = World([registered(STORE), registered(PRODUCT)])
     world.work = {path(STORE): lambda: SUCCEEDED, path(PRODUCT): lambda: SUCCEEDED}
-    outcome = world.run(STORE)
-    assert [table.name for table in outcome.tables] == [STORE]
+    assert [table.name for table in world.run(STORE).tables] == [STORE]
     controller = next(start for start in world.jobs.started if start.job == JOB_CONTROLLER)
     assert controller.arguments[Argument.TABLES] == "shop.store"
     assert controller.arguments[Argument.BUCKET] == "cdclake-raw"
@@ -263,7 +262,7 @@ def test_a_run_can_be_limited_to_tables():
 
 def test_the_newest_run_of_a_table_decides_its_outcome():
     world = World([registered(STORE)])
-    first = JobRun("", JobState.FAILED, "FAILED", "lease held")
+    first = ended("lease held")
     ends = iter([first, SUCCEEDED])
     world.work[path(STORE)] = lambda: next(ends)
     world.jobs.start(JOB_PROCESS_TABLE, {"path": path(STORE)})
@@ -273,12 +272,7 @@ def test_the_newest_run_of_a_table_decides_its_outcome():
 @pytest.fixture
 def changed():
     world = World([registered(STORE), registered(PRODUCT, active=False)])
-
-    def work():
-        commit(world.log(STORE), rows=1_345)
-        return SUCCEEDED
-
-    world.work[path(STORE)] = work
+    world.works(STORE, rows=1_345)
     return world.run()
 
 
@@ -333,12 +327,7 @@ def test_text_has_a_line_for_each_change_and_a_hint_for_inactive_tables(changed,
 
 def test_text_shows_a_tables_changes_and_its_failure(capsys):
     world = World([registered(STORE)])
-
-    def works_then_fails():
-        commit(world.log(STORE), rows=3)
-        return JobRun("", JobState.FAILED, "FAILED", "exit 3")
-
-    world.work[path(STORE)] = works_then_fails
+    world.works(STORE, ended("exit 3"), rows=3)
     show(world.run(), OutputFormat.TABLE)
     runs, _ = capsys.readouterr().out.split("Seconds per phase")
     assert [line.split()[1] for line in runs.splitlines() if "shop.store" in line] == ["incremental", "failed"]
@@ -346,12 +335,7 @@ def test_text_shows_a_tables_changes_and_its_failure(capsys):
 
 def test_text_reports_quarantined_rows(capsys):
     world = World([registered(STORE)])
-
-    def work():
-        commit(world.log(STORE), rows=3, quarantined=2)
-        return SUCCEEDED
-
-    world.work[path(STORE)] = work
+    world.works(STORE, rows=3, quarantined=2)
     outcome = world.run()
     show(outcome, OutputFormat.TABLE)
     remark = "shop.store, change 1, rows quarantined: 2. To show them: cdclake quarantine show shop.store\n"

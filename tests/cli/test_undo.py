@@ -193,8 +193,7 @@ def test_an_impossible_undo_is_a_clear_error(cdclake, store, arguments, message)
 def test_a_long_rollback_lists_the_last_changes_only(cdclake, store, state):
     for _ in range(30):
         store.change(rows=1)
-    result = cdclake("rollback", "shop.store", "--to", "1", "--dry-run")
-    assert "and 2 earlier changes" in result.stdout
+    assert "and 2 earlier changes" in cdclake("rollback", "shop.store", "--to", "1", "--dry-run").stdout
     assert TableState(state.get(PATH).item).active
 
 

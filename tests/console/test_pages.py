@@ -98,8 +98,7 @@ def test_the_page_of_a_table_shows_its_attributes_changes_and_charts(browser: Br
 
 def test_older_changes_are_on_further_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "CHANGES_PER_PAGE", 10)
-    first = browser.get("/tables/shop.orders").text
-    assert 'rel="next" href="/tables/shop.orders?through=12"' in first
+    assert 'rel="next" href="/tables/shop.orders?through=12"' in browser.get("/tables/shop.orders").text
     assert "3 to 12 of 22" in browser.text("/tables/shop.orders?through=12")
     last = browser.get("/tables/shop.orders?through=2").text
     assert 'rel="next"' not in last

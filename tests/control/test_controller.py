@@ -26,8 +26,7 @@ CHANGE, LATER = "20240305-100001000.parquet", "20240305-100002000.parquet"
 
 def test_a_new_table_is_registered_inactive_and_not_started(world: World):
     world.put("LOAD00000001.parquet")
-    summary = world.run_controller()
-    assert summary.tables[0].outcome == "registered"
+    assert world.run_controller().tables[0].outcome == "registered"
     assert world.state().item[Attribute.ACTIVE_FLAG] == "false"
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == f"{ORDERS}0.parquet"
     assert world.jobs.started == []
@@ -55,8 +54,7 @@ def test_a_table_registered_between_plan_and_execution_keeps_its_item(world: Wor
     world.put(CHANGE)
     planned = world.plan()
     item = world.register(PrimaryKey="id").item
-    summary = world.execute(planned)
-    assert summary.tables[0].outcome == "registered meanwhile"
+    assert world.execute(planned).tables[0].outcome == "registered meanwhile"
     assert world.state().item == item
 
 
@@ -257,8 +255,7 @@ def test_the_controller_starts_a_run_even_if_one_was_requested_a_moment_ago(worl
 def test_more_than_a_thousand_tables_are_all_planned(world: World):
     for number in range(1100):
         world.put(CHANGE, path=f"{RAW}/dms/shop/t{number:04d}/")
-    summary = world.run_controller()
-    assert len(summary.tables) == 1100
+    assert len(world.run_controller().tables) == 1100
     assert sum(1 for _ in world.states.all()) == 1100
 
 

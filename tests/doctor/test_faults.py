@@ -379,8 +379,7 @@ def test_csv_without_schema_or_with_wrong_settings_is_found(tmp_path: Path) -> N
     raw.change(*[("I", row(7_000 + i, price=None)) for i in range(5)])
     good = raw.attributes()
     assert raw.findings(good) == {}
-    findings = raw.findings({**good, "CsvDelimiter": ",", "CsvNullValue": "NULL"})
-    assert findings.keys() == {"csv-dialect"}
+    assert raw.findings({**good, "CsvDelimiter": ",", "CsvNullValue": "NULL"}).keys() == {"csv-dialect"}
     headerless = raw.diagnose({"PrimaryKey": "column_2", "CsvDelimiter": ";", "CsvNullValue": "\\N"})
     assert headerless.findings[0].code is Code.SCHEMA_MISSING
     assert "List the 7 columns" in headerless.findings[0].fix

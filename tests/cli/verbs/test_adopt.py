@@ -119,8 +119,7 @@ def test_a_dry_run_shows_everything_and_changes_nothing(cdclake, lake):
 
 
 def test_it_asks_and_then_adopts(cdclake, lake):
-    refused = cdclake.at_terminal("adopt", "shop.orders", answer="n")
-    assert (refused.exit_code, lake.log.head()) == (1, 0)
+    assert (cdclake.at_terminal("adopt", "shop.orders", answer="n").exit_code, lake.log.head()) == (1, 0)
     result = cdclake.at_terminal("adopt", "shop.orders", answer="y")
     assert result.exit_code == 0, result.output
     assert "Done, as change 1: shop.orders is a lake table. Rows: 3." in result.stdout
@@ -150,8 +149,7 @@ def test_duplicate_keys_are_refused_with_their_count_and_files(cdclake, lake):
 
 def test_a_table_that_is_turned_off_stays_off(cdclake, lake):
     cdclake("tables", "pause", "shop.orders")
-    result = cdclake("adopt", "shop.orders", "--yes")
-    assert "cdclake tables activate shop.orders" in result.stdout
+    assert "cdclake tables activate shop.orders" in cdclake("adopt", "shop.orders", "--yes").stdout
     assert lake.item()[Attribute.ACTIVE_FLAG] == "false"
 
 

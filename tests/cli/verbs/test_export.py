@@ -61,16 +61,14 @@ def test_each_state_is_exported_byte_for_byte(table: TableOverTime, export: Call
         assert answer["rows"] == table.log.snapshot(change).rows
         assert answer["bytes"] == sum(path.stat().st_size for path in (tmp_path / f"{change}").rglob("*.parquet"))
     assert table.hashes() == now
-    read = ds.dataset(tmp_path / "1", partitioning="hive").to_table()
-    assert sorted(read["n"].to_pylist()) == [0, 1, 2, 3]
+    assert sorted(ds.dataset(tmp_path / "1", partitioning="hive").to_table()["n"].to_pylist()) == [0, 1, 2, 3]
 
 
 def test_a_time_or_the_default_names_a_state(table: TableOverTime, export: Callable[..., Any], tmp_path: Path) -> None:
     then = fill(table)
     assert export("--as-of", "2024-03-05T12:30:00Z", "--to", str(tmp_path / "at")).exit_code == 0
     assert hashes(tmp_path / "at") == then[2]
-    result = export("--to", str(tmp_path / "now"))
-    assert "shop.orders" in result.stdout
+    assert "shop.orders" in export("--to", str(tmp_path / "now")).stdout
     assert hashes(tmp_path / "now") == then[3]
 
 

@@ -37,8 +37,7 @@ def test_the_raw_location_can_come_from_the_environment(cdclake, state):
 
 
 def test_an_empty_list_has_a_hint(cdclake, state):
-    result = cdclake.ok("tables", "--raw-bucket", "nothing-here")
-    assert "cdclake run" in result.output
+    assert "cdclake run" in cdclake.ok("tables", "--raw-bucket", "nothing-here").output
 
 
 def test_set_changes_only_the_named_settings(cdclake, state):

@@ -41,8 +41,7 @@ def active(**attributes: str) -> TableState:
 def test_a_backlog_is_applied_oldest_first_and_each_batch_moves_the_watermark(world: World):
     world.register(MaxFilesPerRun="3")
     names = [change(minute) for minute in range(8)]
-    for name in reversed(names):
-        world.put(name)
+    world.put(*reversed(names))
     report = world.process()
     assert world.applied == names
     assert world.spark_starts() == [JOB_LOAD_INCREMENTAL] * 3
@@ -57,8 +56,7 @@ def test_a_backlog_too_large_for_one_run_is_handed_over_to_a_new_run(world: Worl
     world.register(MaxFilesPerRun="1")
     for minute in range(25):
         world.put(change(minute))
-    report = world.process()
-    assert report.outcome == "handed on"
+    assert world.process().outcome == "handed on"
     assert len(world.applied) == 20
     assert world.jobs.started[-1].job == JOB_PROCESS_TABLE
     assert world.process(run_id="run-2").outcome == "done"
@@ -78,8 +76,7 @@ def test_late_files_are_bounded_too_and_none_leaves_the_window_while_it_waits(wo
     world.add_table(change(50), MaxFilesPerRun="2", LateWindowHours="1")
     world.process()
     late = [change(minute) for minute in (1, 2, 3, 4, 5)]
-    for name in (*late, change(100), change(200)):
-        world.put(name)
+    world.put(*late, change(100), change(200))
     report = world.process()
     assert world.applied == [change(50), *late, change(100), change(200)]
     assert [one.decision.files for one in report.rounds] == [2, 2, 2, 1]

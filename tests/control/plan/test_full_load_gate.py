@@ -58,8 +58,7 @@ def test_the_quiet_period_is_ten_minutes_by_default(world: World):
 def test_an_event_while_a_full_load_arrives_loads_nothing_and_the_controller_starts_the_run_later(world: World):
     quiet(world)
     world.put(load(1))
-    report = world.process()
-    assert report.rounds[0].decision.kind is DecisionKind.WAITING
+    assert world.process().rounds[0].decision.kind is DecisionKind.WAITING
     assert world.spark_starts() == []
     assert world.state().item["LastRunState"] == "SUCCEEDED"
     world.clock.advance(60 * MINUTE)
@@ -125,8 +124,7 @@ def test_a_reload_of_the_same_rows_keeps_the_watermark_and_leaves_no_more_work(w
 )
 def test_a_full_load_with_a_gap_waits_and_then_needs_action(world: World, there: list[str], missing: str):
     quiet(world)
-    for name in there:
-        world.put(name)
+    world.put(*there)
     decision = world.decision()
     assert decision.kind is DecisionKind.WAITING
     assert f"{missing} is missing" in decision.reason

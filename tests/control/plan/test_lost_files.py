@@ -31,8 +31,7 @@ def with_a_broken_job(world: World) -> None:
     """A loaded table with five pending changes, recorded by a run whose Spark job failed."""
     world.add_table(LOAD)
     world.process()
-    for name in CHANGES[:5]:
-        world.put(name)
+    world.put(*CHANGES[:5])
     world.failures["DMSCDC_LoadIncremental"] = "boom"
     with pytest.raises(JobRunError):
         world.process()
@@ -41,9 +40,7 @@ def with_a_broken_job(world: World) -> None:
 
 @pytest.mark.parametrize("gone", [[LOAD], CHANGES[:2], [LOAD, *CHANGES[:2]]], ids=["loads", "changes", "all"])
 def test_applied_raw_files_may_vanish(world: World, gone: list[str]):
-    world.register()
-    for name in (LOAD, *CHANGES[:2]):
-        world.put(name)
+    world.add_table(LOAD, *CHANGES[:2])
     world.clock.advance(60)
     world.process()
     before = world.state().item["LastChangeId"]
@@ -108,8 +105,7 @@ def test_the_controller_counts_frozen_tables(world: World):
 def test_a_frozen_table_stays_frozen_when_new_files_arrive(world: World):
     with_a_broken_job(world)
     vanish(world, CHANGES[4])
-    for name in CHANGES[5:]:
-        world.put(name)
+    world.put(*CHANGES[5:])
     for _ in range(2):
         with pytest.raises(RawFilesLostError):
             world.process()
@@ -155,9 +151,7 @@ def test_a_restarted_task_that_clears_the_folder_and_reloads_freezes_nothing(wor
 
 
 def test_files_that_vanish_after_the_applied_batch_freeze_the_table(world: World):
-    world.register(MaxFilesPerRun="2")
-    for name in CHANGES[:6]:
-        world.put(name)
+    world.add_table(*CHANGES[:6], MaxFilesPerRun="2")
 
     world.after_job = lambda: world.failures.update(DMSCDC_LoadIncremental="boom")
     with pytest.raises(JobRunError):
@@ -171,9 +165,7 @@ def test_files_that_vanish_after_the_applied_batch_freeze_the_table(world: World
 
 
 def test_a_run_that_died_right_after_its_commit_freezes_nothing(world: World):
-    world.register(MaxFilesPerRun="2")
-    for name in CHANGES[:3]:
-        world.put(name)
+    world.add_table(*CHANGES[:3], MaxFilesPerRun="2")
     note = pending_note("", *(raw_files(world.raw.list(PREFIX), PREFIX)[1][:n] for n in (2, 3)))
     world.states.record_run(ORDERS, {Attribute.LAST_PENDING: note})
     world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # commits, but does not write the item
@@ -183,8 +175,7 @@ def test_a_run_that_died_right_after_its_commit_freezes_nothing(world: World):
 
 
 def test_the_note_is_small_whatever_the_backlog(world: World):
-    for number in range(3000):
-        world.put(f"20240305-{number:09d}.parquet")
+    world.put(*(f"20240305-{number:09d}.parquet" for number in range(3000)))
     _, changes = raw_files(world.raw.list(PREFIX), PREFIX)
     note = pending_note("", changes[:10], changes)
     assert len(note) < 300

@@ -127,8 +127,7 @@ def test_a_table_that_became_busy_after_the_plan_is_left_out_of_its_pack(world: 
     paths = waiting_tables(world, *"abc")
     todo = world.plan()
     world.states.acquire_lease(paths[1], "other", world.clock(), LEASE_SECONDS)
-    summary = world.execute(todo, LIMITS)
-    assert [one.outcome for one in summary.tables] == ["started", "busy", "started"]
+    assert [one.outcome for one in world.execute(todo, LIMITS).tables] == ["started", "busy", "started"]
     assert json.loads(world.jobs.started[0].arguments[Argument.PATHS]) == [paths[0], paths[2]]
 
 

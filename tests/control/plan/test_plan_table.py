@@ -41,8 +41,7 @@ def test_a_new_table_with_load_files_and_change_files_gets_a_full_load_then_an_i
 
 
 def test_the_first_load_covers_no_change_files():
-    decision = planned(table(), **{"LOAD00000001.parquet": 60, CHANGE_1: 0})
-    assert decision.kind is DecisionKind.BOTH
+    assert planned(table(), **{"LOAD00000001.parquet": 60, CHANGE_1: 0}).kind is DecisionKind.BOTH
 
 
 def test_a_reload_covers_change_files_older_than_its_load_files():

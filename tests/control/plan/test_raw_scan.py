@@ -174,8 +174,7 @@ def test_no_idle_table_takes_more_than_two_requests(files: int, seconds: int, lo
 
 
 def test_with_frequent_files_a_run_stores_where_the_tail_begins(world: World):
-    for second in range(1000):
-        world.put(change(second))
+    world.put(*map(change, range(1000)))
     world.register(LastIncrementalFile=ORDERS + change(899), LastListedUtc="2024-03-01T00:00:00Z")
     assert not world.process().error
     assert world.state().last_look_from == change(1000 - LOOKBACK_FILES)[:15]
@@ -233,8 +232,7 @@ def test_when_a_full_load_is_due_all_files_are_listed_and_the_page_stays():
 def a_busy_table(world: World, folder: str = FLAT) -> None:
     """A table with 3,000 change files, all applied."""
     world.clock.now = NOW - timedelta(days=1)
-    for name in (*a_minute_each(3000, folder), LOAD):
-        world.put(name)
+    world.put(*a_minute_each(3000, folder), LOAD)
     world.states.register(applied_up_to(change(60 * 2999, folder), FullLoadQuietMinutes="0"))
 
 
@@ -468,5 +466,4 @@ def test_tables_for_which_glue_has_no_room_are_reported_and_start_with_the_next_
     for planned in world.plan().tables[2:]:
         assert table_status(planned, None, "", world.clock(), late_after_minutes=180).health is Health.BEHIND
     world.before_start = lambda _job, _arguments: None
-    again = world.run_controller(limits=EACH_ALONE)
-    assert {table.outcome for table in again.tables[2:]} == {"started"}
+    assert {table.outcome for table in world.run_controller(limits=EACH_ALONE).tables[2:]} == {"started"}

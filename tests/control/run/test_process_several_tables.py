@@ -194,8 +194,7 @@ def test_a_table_whose_lease_is_lost_is_left_to_its_new_holder_and_the_others_ar
 def test_a_trigger_for_one_table_leads_to_another_round_of_that_table_alone(world: World):
     arrivals = iter([CHANGE])
     world.after_job = lambda: world.deliver(*arrivals, path=B)
-    report = world.process_all(*PATHS)
-    assert [len(one.rounds) for one in report.tables] == [1, 2, 1]
+    assert [len(one.rounds) for one in world.process_all(*PATHS).tables] == [1, 2, 1]
     assert item(world, B)[Attribute.LAST_INCREMENTAL_FILE] == B + CHANGE
     assert nothing_is_left(world)
 

@@ -240,8 +240,7 @@ def test_a_trigger_during_a_run_leads_to_a_second_round(world: World):
     world.add_table(CHANGE_1)
     arrivals = iter([CHANGE_2])
     world.after_job = lambda: world.deliver(*arrivals)
-    report = world.process()
-    assert [one.decision.new_watermark for one in report.rounds] == [CHANGE_1, CHANGE_2]
+    assert [one.decision.new_watermark for one in world.process().rounds] == [CHANGE_1, CHANGE_2]
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
     assert world.is_free()
     assert Attribute.WORK_REQUESTED_UTC not in world.state().item
@@ -469,8 +468,7 @@ def test_a_late_file_is_applied_and_the_watermark_stays(world: World):
     world.add_table(CHANGE_1, CHANGE_3)
     world.process()
     world.put(CHANGE_2)
-    report = world.process()
-    assert report.rounds[0].decision.reason == f"1 change file arrived late: {CHANGE_2}"
+    assert world.process().rounds[0].decision.reason == f"1 change file arrived late: {CHANGE_2}"
     assert world.jobs.started[-1].arguments[Argument.NEW_INCREMENTAL_FILE] == ORDERS + CHANGE_3
     assert world.applied == [CHANGE_1, CHANGE_3, CHANGE_2]
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_3

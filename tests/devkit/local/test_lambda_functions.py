@@ -85,8 +85,7 @@ def test_a_function_that_raises_returns_lambdas_error_object(bench: Workbench) -
 
 def test_code_that_cannot_be_loaded_is_an_error_of_the_invocation(bench: Workbench) -> None:
     name, _ = bench.function("import no_such_module")
-    error = json.loads(invoke(bench, name, {})["Payload"])
-    assert error["errorType"] == "ModuleNotFoundError"
+    assert json.loads(invoke(bench, name, {})["Payload"])["errorType"] == "ModuleNotFoundError"
 
 
 def test_a_process_stays_warm_and_is_replaced_after_a_crash(bench: Workbench) -> None:
@@ -134,8 +133,7 @@ def test_new_code_and_new_variables_take_effect(bench: Workbench) -> None:
 
 def test_an_event_invocation_returns_at_once_and_runs_later(bench: Workbench) -> None:
     name, _ = bench.function(SAVE_EVENTS)
-    answer = invoke(bench, name, {"Records": [1, 2]}, InvocationType="Event")
-    assert answer["StatusCode"] == 202
+    assert invoke(bench, name, {"Records": [1, 2]}, InvocationType="Event")["StatusCode"] == 202
     bench.aws.wait_until_idle(WAIT_SECONDS)
     assert sorted(json.loads(bench.get(key)) for key in bench.keys(f"{name}/")) == [1, 2]
 

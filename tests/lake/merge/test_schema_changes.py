@@ -41,8 +41,7 @@ def change(table: Table, schema: pa.Schema, *rows: dict[str, Any]) -> dict[str, 
 @pytest.mark.spark
 def test_spark_duckdb_and_pyarrow_read_widened_columns_from_all_live_files(table: Table, spark: SparkContext) -> None:
     assert len(table.files()) > 1
-    summary = change(table, WIDER, NEW_ROW)
-    assert summary["books"]["rows_after"] == 9
+    assert change(table, WIDER, NEW_ROW)["books"]["rows_after"] == 9
     expected = sorted([*OLD_ROWS, NEW_ROW], key=lambda row: row["id"])
 
     by_pyarrow = ds.dataset(table.folder).to_table(columns=WIDER.names).sort_by("id")

@@ -184,8 +184,7 @@ def test_the_ordering_column_may_be_one_that_the_lake_does_not_store(tmp_path: P
 def test_the_change_sequence_orders_before_the_ordering_column(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "OrderColumn": "name"})
     table.put(CHANGE, b"Op,id,name,AR_H_CHANGE_SEQ\nU,1,a,20240305101500000000000000000000002\nU,1,b,NULL\nU,1,c,\n")
-    batch = table.read(CHANGE)
-    assert orderings(batch) == ["20240305101500000000000000000000002", '"b\x01', '"c\x01']
+    assert orderings(table.read(CHANGE)) == ["20240305101500000000000000000000002", '"b\x01', '"c\x01']
 
 
 @pytest.mark.parametrize(

@@ -263,8 +263,7 @@ def test_several_load_files_make_one_table(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     for number in range(1, 12):
         table.write_load([{"id": number, "fullname": f"n{number}", "city": "x"}], number)
-    summary = table.load_initial()
-    assert summary["raw_files"] == 11
+    assert table.load_initial()["raw_files"] == 11
     assert [row["id"] for row in plain(table)] == list(range(1, 12))
 
 

@@ -14,8 +14,7 @@ def test_sample_writes_raw_files_of_each_round_to_upload(cdclake, tmp_path):
 
 def test_sample_refuses_a_file_as_folder(cdclake, tmp_path):
     (tmp_path / "file").write_text("")
-    result = cdclake("local", "sample", str(tmp_path / "file"))
-    assert result.exit_code == 2
+    assert cdclake("local", "sample", str(tmp_path / "file")).exit_code == 2
 
 
 def test_serve_refuses_an_invalid_port(cdclake):

@@ -501,8 +501,7 @@ class TestAfterAdoption:
             self.process(adoptee)
         adoptee.clock.advance(3600)
         adoptee.adopt()
-        report = self.process(adoptee)
-        assert [job.outcome for job in report.rounds[0].jobs] == ["SUCCEEDED"]
+        assert [job.outcome for job in self.process(adoptee).rounds[0].jobs] == ["SUCCEEDED"]
         assert by_key(table.rows(), ("id",)) == merge(("id",), before, table.changes[1:])
         assert adoptee.state.item[Attribute.LAST_INCREMENTAL_FILE] == f"{RAW_PATH}20240305-100000000.parquet"
         assert self.process(adoptee).rounds[0].jobs == []

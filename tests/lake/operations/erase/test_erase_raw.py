@@ -89,8 +89,7 @@ def test_a_full_load_is_deleted_and_change_files_are_rewritten(table: ErasableTa
     counts = (expected.full_load_rows, expected.full_load_files, expected.change_rows, expected.change_files)
     assert counts == (1, 1, 1, 1)
     assert is_in_raw(table)
-    done = table.erase(KEY, raw=True)
-    assert done.touched == expected
+    assert table.erase(KEY, raw=True).touched == expected
     assert not is_in_raw(table)
     assert raw_names(table) == ["20240305-100100000.parquet", "20240305-100200000.parquet"]
     assert table.raw_path("20240305-100200000.parquet").read_bytes() == untouched
