@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from cdclake.adapters.memory import ManualClock
+from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
 from cdclake.model.layout import LakeLayout
@@ -59,6 +60,14 @@ class Orders:
 
     def remove(self, name: str) -> None:
         (self._raw / PREFIX / name).unlink()
+
+    def rollback(self, to: int) -> None:
+        """Roll back, then turn the table on."""
+        installation, clock = self.installation, self.clock
+        RegisteredTable(
+            installation.states, installation.state(PATH), installation.log(PATH), "by-hand", clock
+        ).rollback(to)
+        installation.activate(PATH)
 
     def set(self, **attributes: str) -> None:
         """Set attributes by hand."""

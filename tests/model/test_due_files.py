@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdclake.errors import UnreadableFileError
 from cdclake.model.due_files import begin_after, covered_by_full_load, mark_applied, pending_changes
 from cdclake.model.rawfiles import ListedObject, RawFile, raw_files
 from cdclake.model.snapshot import Snapshot
@@ -15,13 +16,15 @@ from cdclake.model.snapshot import Snapshot
 T0 = datetime(2024, 3, 5, tzinfo=timezone.utc)
 HOURS = 72
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
+LATER = T0 + timedelta(hours=400)
+"""After the names of all files, which are never stamped in the future."""
 
 
 def name(hour: float, folder: str = "") -> str:
     return f"{folder}{T0 + timedelta(hours=hour):%Y%m%d-%H%M%S}000.parquet"
 
 
-def written(*relatives: str, at: datetime = T0) -> list[RawFile]:
+def written(*relatives: str, at: datetime = LATER) -> list[RawFile]:
     return raw_files([ListedObject(f"s/t/{relative}", 1, at) for relative in relatives], "s/t/")[1]
 
 
@@ -31,6 +34,10 @@ def due(snapshot: Snapshot, *relatives: str, hours: int = HOURS) -> list[str]:
 
 def applied(*relatives: str, to: Snapshot | None = None, hours: int = HOURS) -> Snapshot:
     return mark_applied(to or Snapshot(), written(*relatives), hours)
+
+
+def _loads(*hours: int) -> list[RawFile]:
+    return raw_files([ListedObject(f"s/t/LOAD0000000{n}.csv", 1, T0 + timedelta(hours=n)) for n in hours], "s/t/")[0]
 
 
 def test_a_table_without_any_change_lacks_every_file_however_old() -> None:
@@ -112,7 +119,7 @@ def test_a_full_load_resets_the_horizon() -> None:
 
 
 def test_a_reload_covers_the_change_files_written_before_it() -> None:
-    loads, _ = raw_files([ListedObject(f"s/t/LOAD0000000{n}.csv", 1, T0 + timedelta(hours=n)) for n in (2, 3)], "s/t/")
+    loads = _loads(2, 3)
     before, since = written(name(0), name(1), at=T0 + timedelta(hours=1)), written(name(2), at=T0 + timedelta(hours=2))
     assert covered_by_full_load(loads, before + since) == name(1)
     assert covered_by_full_load(loads, since) == ""
@@ -120,13 +127,15 @@ def test_a_reload_covers_the_change_files_written_before_it() -> None:
 
 def test_a_file_before_the_window_is_too_late_if_it_arrived_since_a_given_time() -> None:
     snapshot = applied(name(0), name(100))
-    old, came_now = written(name(0), at=LONG_AGO), written(name(10), name(99), at=T0)
-    pending = pending_changes(snapshot, old + came_now, HOURS, modified_after=T0)
+    old, came_now = written(name(0), at=LONG_AGO), written(name(10), name(99))
+    pending = pending_changes(snapshot, old + came_now, HOURS, modified_after=LATER)
     assert [file.relative for file in pending.too_late] == [name(10)]
     assert [file.relative for file in pending.due] == [name(99)]
 
 
-@pytest.mark.parametrize(("since", "count"), [(T0, 1), (T0.replace(microsecond=9), 1), (T0 + timedelta(seconds=1), 0)])
+@pytest.mark.parametrize(
+    ("since", "count"), [(LATER, 1), (LATER.replace(microsecond=9), 1), (LATER + timedelta(seconds=1), 0)]
+)
 def test_the_time_since_which_files_count_as_too_late_is_compared_by_the_second(since: datetime, count: int) -> None:
     snapshot = applied(name(100))
     assert len(pending_changes(snapshot, written(name(10)), HOURS, modified_after=since).too_late) == count
@@ -138,8 +147,24 @@ def test_without_a_time_no_file_counts_as_too_late() -> None:
 
 def test_a_file_that_a_full_load_covers_is_not_too_late() -> None:
     snapshot = applied(name(100), to=begin_after(Snapshot(), name(20)))
-    too_late = pending_changes(snapshot, written(name(10), name(21)), HOURS, modified_after=T0).too_late
+    too_late = pending_changes(snapshot, written(name(10), name(21)), HOURS, modified_after=LATER).too_late
     assert [file.relative for file in too_late] == [name(21)]
+
+
+@pytest.mark.parametrize(("hours", "ahead"), [(24, False), (24.01, True)])
+def test_a_file_stamped_more_than_a_day_later_than_it_was_written_is_refused(hours: float, ahead: bool) -> None:
+    files = written(name(hours), at=T0)
+    if not ahead:
+        assert pending_changes(Snapshot(), files, HOURS).due == files
+        return
+    with pytest.raises(UnreadableFileError, match="stamped more than a day later") as caught:
+        pending_changes(Snapshot(), files, HOURS)
+    assert caught.value.details == {"file": f"s/t/{name(hours)}"}
+
+
+def test_a_file_stamped_in_the_future_is_refused_once_it_is_due() -> None:
+    assert pending_changes(applied(name(30)), written(name(30), at=T0), HOURS).due == []
+    assert covered_by_full_load(_loads(1), written(name(0), name(30), at=T0)) == name(0)
 
 
 def test_a_snapshot_round_trips_through_bytes() -> None:

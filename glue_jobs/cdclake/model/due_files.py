@@ -12,8 +12,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.model.rawfiles import file_order, stamp_time
+from cdclake.errors import UnreadableFileError
+from cdclake.model.rawfiles import INVALID_TIME_REMEDY, file_order, stamp_time
 from cdclake.model.table import TableState
+from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -46,6 +48,10 @@ def pending_changes(
         late_window_hours: How much older than the watermark a late file may be, by the times in their names.
         modified_after: Files before the window count as too late only if they were written at this time or later. Only
             this distinguishes them from files applied long ago. None: no file counts as too late.
+
+    Raises:
+        UnreadableFileError: A due file is stamped more than a day later than it was written. Once it is applied, all
+            files before its stamp would be late.
     """
     watermark, floor = file_order(snapshot.watermark), file_order(snapshot.floor)
     horizon = window_begin(snapshot, late_window_hours)
@@ -60,6 +66,12 @@ def pending_changes(
             pending.due.append(file)
         elif modified_after is not None and file.modified_utc >= modified_after.replace(microsecond=0):
             pending.too_late.append(file)
+    for file in pending.due:
+        if file.stamped_ahead:
+            message = (
+                f"A change file is stamped more than a day later than it was written ({iso_utc(file.modified_utc)})"
+            )
+            raise UnreadableFileError(message, remedy=INVALID_TIME_REMEDY, file=file.key)
     return pending
 
 
@@ -125,7 +137,8 @@ def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Seque
     """The last change file that a repeated full load covers, for `begin_after`.
 
     The full load contains every change file that was written before its own first file. A file written later may or may
-    not be contained, so it must be applied, even if that applies it twice.
+    not be contained, so it must be applied, even if that applies it twice. A file stamped more than a day later than it
+    was written is not covered, because it would cover all files before its stamp.
 
     Args:
         full_load_files: All files of the full load; at least one.
@@ -135,7 +148,8 @@ def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Seque
         Relative key of the last covered file in order; empty if none is covered.
     """
     oldest = min(file.modified_utc for file in full_load_files)
-    return max((file.relative for file in change_files if file.modified_utc < oldest), key=file_order, default="")
+    covered = (file for file in change_files if file.modified_utc < oldest and not file.stamped_ahead)
+    return max((file.relative for file in covered), key=file_order, default="")
 
 
 def full_load_facts(files: Sequence[RawFile]) -> tuple[tuple[str, ...], str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +29,8 @@ _TIME_DIGITS = 17
 _LONE_DIGIT = re.compile(r"(?<!\d)\d(?!\d)")
 INVALID_TIME_REMEDY = "Rename it to the time when it was written (yyyymmdd-HHMMSSfff), or move it to another folder"
 """Remedy for a change file with an invalid time in its name."""
+MAX_STAMP_AHEAD = timedelta(days=1)
+"""How much later than it was written a change file may be stamped."""
 _NOT_DATA = re.compile(r"^(s3_validation_failures|awsdms_[^/]*)/", re.IGNORECASE)
 
 
@@ -82,6 +84,15 @@ class RawFile:
     def order(self) -> str:
         """Sort key for applying change files, see `file_order`."""
         return file_order(self.relative)
+
+    @property
+    def stamped_ahead(self) -> bool:
+        """Whether the time in a change file's name is more than a day later than the file itself.
+
+        DMS names files after the time when it wrote them, in a time zone that is up to 14 hours ahead of UTC.
+        """
+        stamped_utc = stamp_time(self.order)
+        return stamped_utc is not None and stamped_utc - self.modified_utc > MAX_STAMP_AHEAD
 
     @property
     def unpadded(self) -> bool:

@@ -336,11 +336,12 @@ def test_the_start_of_a_listing_follows_the_date_folders_of_the_watermark(relati
 
 def not_their_turn(prefix: str, by: int = 1) -> datetime:
     """A time at which transaction files are listed from the tail on; with 0, from the late window on."""
-    return datetime(2024, 3, 5, (crc32(prefix.encode()) + by) % HOURS, tzinfo=timezone.utc)
+    return datetime(2024, 3, 10, (crc32(prefix.encode()) + by) % HOURS, tzinfo=timezone.utc)
 
 
 def test_transaction_files_are_listed_once_from_where_the_first_table_needs_them(world: World):
     names = [f"CDC_TXN-202403{day:02d}100000000.csv" for day in range(1, 11)]
+    world.clock.now = datetime(2024, 3, 10, 10, tzinfo=timezone.utc)
     for name in names:
         world.raw.put(f"dms/cdc/{name}", b"rows")
     for table, day in (("a", 8), ("b", 10)):
@@ -369,6 +370,7 @@ def test_transaction_files_are_listed_once_from_where_the_first_table_needs_them
 
 def test_once_a_day_transaction_files_are_listed_from_the_late_window_once_for_all_tables(world: World):
     names = [f"CDC_TXN-202403{day:02d}100000000.csv" for day in range(1, 11)]
+    world.clock.now = datetime(2024, 3, 10, 10, tzinfo=timezone.utc)
     for name in names:
         world.raw.put(f"dms/cdc/{name}", b"rows")
     applied = {"CdcPath": "cdc", "LastIncrementalFile": f"{RAW}/dms/cdc/{names[-1]}", "LastChangeId": "7"}

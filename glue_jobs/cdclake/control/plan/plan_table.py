@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import due_loads, newest_load_utc, wait_reason
 from cdclake.control.plan.lost_files import count_vanished, pending_note
+from cdclake.errors import IntegrityError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.rawfiles import file_order
+from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
 from cdclake.model.times import display_stored
@@ -53,6 +54,8 @@ def plan_table(
 
     Raises:
         ConfigurationError: An attribute of the state is invalid; names it.
+        UnreadableFileError: A due change file is stamped in the future.
+        IntegrityError: Such a file was applied.
     """
     if not state.active:
         reason = f"{Attribute.ACTIVE_FLAG} is not '{Sentinel.ACTIVE}'"
@@ -62,6 +65,8 @@ def plan_table(
     wait = wait_reason(state, loads, now, dms_state) if loads else None
     if wait:
         return _blocked(DecisionKind.WAITING, *wait, known.watermark, len(loads), _oldest(loads))
+    if not loads:
+        _check_watermark_time(state, known.watermark, now)
     work = _due_files(state, known, loads, change_files, lake)
     note = state.item.get(Attribute.LAST_PENDING, "")
     lost = 0 if loads else count_vanished(note, work.base.watermark, work.changes)
@@ -82,6 +87,21 @@ def plan_table(
     if lost:
         return _frozen(state, decision, lost)
     return decision if lake else _with_lease(state, _with_catalog(state, decision), now)
+
+
+def _check_watermark_time(state: TableState, watermark: str, now: datetime) -> None:
+    """Refuse to go on from a watermark in the future, behind which every change file would be late."""
+    stamped_utc = stamp_time(file_order(watermark))
+    if stamped_utc is None or stamped_utc - now <= MAX_STAMP_AHEAD:
+        return
+    name = state.name.typed
+    message = f"The last applied change file is stamped in the future: {watermark}. All files before its stamp are late"
+    remedy = (
+        f"Move it out of the raw folder if it is there. Then undo its change (cdclake changes list {name},"
+        f" cdclake rollback {name} --to <the change before>, cdclake tables activate {name}), or reload the table"
+        f" (cdclake tables set {name} --set {Attribute.LAST_FULL_LOAD_DATE}='{Sentinel.NEVER_LOADED}')"
+    )
+    raise IntegrityError(message, remedy=remedy, table=state.name)
 
 
 def to_activate(state: TableState) -> str:
