@@ -1,4 +1,7 @@
-"""A lake with tables in different states, made without Spark: the content of data files is arbitrary."""
+"""A lake with tables in different states, made without Spark: the content of data files is arbitrary.
+
+Only the console uses it: its pages show figures, names and texts that no other test looks at.
+"""
 
 from __future__ import annotations
 

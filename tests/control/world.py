@@ -1,4 +1,8 @@
-"""A small world for the control tests: raw and lake bucket, state table, and Spark jobs that only keep the log."""
+"""A small world for the control tests: raw and lake bucket, state table, and Spark jobs that only keep the log.
+
+Only the control tests and the function's tests use it: they need a clock, hooks and failures that
+`tests.builders.FolderInstallation`, which moves real rows, does not have.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Environments of runs: a folder or an embedded AWS that tests can inspect from the outside, save and restore."""
+"""Environments of runs: a folder or an embedded AWS that tests can inspect from the outside, save and restore.
+
+Only the crash tests save and restore whole environments, and look at them without the product's stores.
+"""
 
 from __future__ import annotations
 

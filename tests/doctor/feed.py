@@ -1,4 +1,7 @@
-"""Writes a table's raw folder as DMS does, with recommended settings by default."""
+"""Writes a table's raw folder as DMS does, with recommended settings by default.
+
+Only the doctor uses it: it writes faulty settings and files, which `tests.lake.table.Table` cannot.
+"""
 
 from __future__ import annotations
 

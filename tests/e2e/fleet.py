@@ -1,7 +1,7 @@
 """Simulates an installation with many tables, whose runs may be killed at any call.
 
 DMS writes files. Events, the Lambda function, the Controller and ProcessTable runs are concurrent, in threads. The code
-of the Spark jobs runs with the engine in this process.
+of the Spark jobs runs with the engine in this process. To the `FolderInstallation` it adds threads and kills.
 """
 
 from __future__ import annotations

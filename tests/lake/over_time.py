@@ -1,4 +1,7 @@
-"""A lake table whose changes are committed an hour apart, in a folder or in a bucket."""
+"""A lake table whose changes are committed an hour apart, in a folder or in a bucket.
+
+Shared by the tests of reads, erasures and releases, whose results depend on the times of changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The raw folder of a source table and its lake table, on disk, for tests of the engine."""
+"""The raw folder of a source table and its lake table, on disk, for tests of the engine.
+
+`tests.builders` makes the runs; here are the source's rows and the reader's view, which need Arrow.
+"""
 
 from __future__ import annotations
 

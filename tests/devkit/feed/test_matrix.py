@@ -28,11 +28,8 @@ ROUNDS = 2
 def test_the_lake_equals_the_expectation_after_each_round(tmp_path: Path, name: str) -> None:
     began_utc = datetime.now(timezone.utc) - timedelta(seconds=1)
     folder = "dms/" if "BucketFolder=dms" in COMBINATIONS[name] else ""
-    installation, path, expected = (
-        FolderInstallation(tmp_path, folder),
-        f"{RAW}/{folder}feed/{name}/",
-        tmp_path / "expected",
-    )
+    installation, expected = FolderInstallation(tmp_path, folder), tmp_path / "expected"
+    path = f"{RAW}/{folder}feed/{name}/"
     for number in range(1, ROUNDS + 1):
         place = ("local", "feed", str(tmp_path / RAW), "--expected", str(expected), "--table", f"feed.{name}")
         arguments = (*place, *SMALL, *COMBINATIONS[name], "--rounds", str(ROUNDS), "--only-round", str(number))

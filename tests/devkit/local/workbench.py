@@ -1,4 +1,7 @@
-"""Helpers that create jobs and functions in an embedded AWS, and read their results."""
+"""Helpers that create jobs and functions in an embedded AWS, and read their results.
+
+Only the embedded AWS has these tests; no lake is involved.
+"""
 
 from __future__ import annotations
 

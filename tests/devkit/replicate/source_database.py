@@ -1,4 +1,7 @@
-"""A source database for a test, and its replication to a raw bucket in memory."""
+"""A source database for a test, and its replication to a raw bucket in memory.
+
+Only the replication has a real database as its source.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads a table's history as a reader of its folder sees it."""
+"""Reads a table's history as a reader of its folder sees it.
+
+It reads plain Parquet, and none of the product's code for histories.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A folder that other jobs filled, its item in the state table, and its adoption."""
+"""A folder that other jobs filled, its item in the state table, and its adoption.
+
+Only adoption starts from files that cdclake did not write.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A table with every kind of stored object, erasures of its rows, and a search of everything that is stored."""
+"""A table with every kind of stored object, erasures of its rows, and a search of everything that is stored.
+
+Only erasures search all stored bytes for values.
+"""
 
 from __future__ import annotations
 
