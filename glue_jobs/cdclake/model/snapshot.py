@@ -64,6 +64,7 @@ class TombstoneFile:
         newest: Greatest `file_order` of the change files with these deletes.
         key_min: Smallest value of the first key column.
         key_max: Largest.
+        key_types: Types of the key columns when it was written; empty if unknown, in files of earlier versions.
     """
 
     key: str
@@ -71,6 +72,12 @@ class TombstoneFile:
     newest: str
     key_min: KeyValue
     key_max: KeyValue
+    key_types: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TombstoneFile:
+        """Inverse of `dataclasses.asdict`."""
+        return cls(**{**data, "key_types": tuple(data.get("key_types", ()))})
 
 
 @dataclass(frozen=True)
@@ -185,7 +192,7 @@ class Snapshot:
         read = read_stored(gzip.decompress(data), cls, "snapshot of the table")
         read["schema"] = Schema.from_json(read["schema"])
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
-        read["tombstones"] = tuple(TombstoneFile(**file) for file in read["tombstones"])
+        read["tombstones"] = tuple(TombstoneFile.from_json(file) for file in read["tombstones"])
         history = read.get("history")
         read["history"] = History.from_json(history) if history else None
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):

@@ -14,10 +14,11 @@ from pyarrow import fs
 
 from cdclake.lake.merge.merge_file import MergeResult, MergeSpec, merge
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED, Counts, ResolvedBatch, resolve
-from cdclake.lake.merge.tasks import existing_rows_schema, removed_keys, tombstone_schema
+from cdclake.lake.merge.tasks import existing_rows_schema, removed_keys
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.shape import TableShape
+from cdclake.lake.storage.tombstones import tombstone_schema
 from cdclake.model.schema import Column, Schema
 from tests.examples import examples
 

@@ -1,4 +1,4 @@
-"""Tombstone files: what a task reads of them."""
+"""Tombstone files: what a task reads of them. Those of earlier versions do not name the types of their keys."""
 
 from __future__ import annotations
 
@@ -9,13 +9,48 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.lake.storage import tombstones
-from cdclake.lake.storage.keys import KEY, LEADING_KEY
-from cdclake.lake.storage.tombstones import find_tombstones, write_tombstone_file
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
+from cdclake.lake.storage.shape import TableShape
+from cdclake.lake.storage.tombstones import (
+    TombstonePlan,
+    find_tombstones,
+    tombstone_schema,
+    write_tombstone_file,
+    write_tombstones,
+)
+from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import TombstoneFile
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyarrow.fs import FileSystem
+
+DELETED = "202403051200000000|20240305-120000000/f.csv|0000000000"
+
+
+def shape_of(*kinds: str) -> TableShape:
+    columns = tuple(Column(f"k{i}", kind) for i, kind in enumerate(kinds))
+    return TableShape(Schema(columns), tuple(column.name for column in columns), ())
+
+
+def stored(folder: Path, leading: list[Any], keys: list[Any]) -> tuple[FileSystem, TombstoneFile]:
+    """A file as earlier versions wrote it, with exact bounds."""
+    rows = pa.table({LEADING_KEY: leading, KEY: keys, POSITION: [DELETED] * len(keys)})
+    pq.write_table(rows, folder / "old.parquet", store_schema=False)
+    file = TombstoneFile("old.parquet", len(keys), "20240305-120000000/f.csv", min(leading), max(leading))
+    return lake_filesystem(folder.as_uri()).open(), file
+
+
+def found(fs: FileSystem, file: TombstoneFile, shape: TableShape, *key: Any) -> int:
+    columns = [pa.array([text]).cast(to_arrow(kind)) for text, kind in zip(key, shape.key_types, strict=True)]
+    leading_keys, keys = map(pa.chunked_array, ([column] for column in row_keys(columns)))
+    rows: int = find_tombstones(fs, [file], leading_keys, keys, shape).num_rows
+    return rows
 
 
 def deletes_of(keys: list[Any], kind: pa.DataType) -> pa.Table:
@@ -35,8 +70,8 @@ def test_a_task_reads_only_row_groups_that_may_contain_its_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[Any], wanted: list[Any], kind: pa.DataType, groups: int
 ) -> None:
     monkeypatch.setattr(tombstones, "ROWS_PER_GROUP", 2)
-    deletes, fs = deletes_of(keys, kind), LocalFileSystem()
-    file = write_tombstone_file(fs, str(tmp_path / "deletes.parquet"), deletes, "20240305-101500000")
+    deletes, fs, shape = deletes_of(keys, kind), LocalFileSystem(), shape_of(from_arrow(kind) or "")
+    file = write_tombstone_file(fs, str(tmp_path / "deletes.parquet"), deletes, "20240305-101500000", shape.key_types)
     read: list[int] = []
     read_row_group = pq.ParquetFile.read_row_group
 
@@ -47,8 +82,43 @@ def test_a_task_reads_only_row_groups_that_may_contain_its_keys(
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", recorded)
     searched = pa.chunked_array([pa.array(wanted, kind)])
 
-    found = find_tombstones(fs, [file], searched, searched, deletes.schema)
+    found = find_tombstones(fs, [file], searched, searched, shape)
 
     expected = {row[POSITION] for row in deletes.to_pylist() if row[KEY] in wanted}
     assert {row[POSITION] for row in found.to_pylist()} == expected
     assert len(read) == groups
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "other"),
+    [
+        ("bigint", 5, "6"),
+        ("string", "5.0", "5"),
+        ("decimal(10,0)", "5", "6"),
+        ("decimal(12,2)", "5.00", "5.01"),
+        ("decimal(12,2)", "5", "50"),  # the column became wider since
+        ("decimal(12,2)", 5, "50"),  # likewise, from an integer
+        ("double", "0.1", "0.2"),
+        ("double", "-0", "0.1"),
+    ],
+)
+def test_the_stored_key_of_a_delete_is_found(tmp_path: Path, kind: str, key: Any, other: str) -> None:
+    fs, file = stored(tmp_path, [key], [key])
+    assert found(fs, file, shape_of(kind), str(key)) == 1
+    assert found(fs, file, shape_of(kind), other) == 0
+
+
+def test_the_stored_key_of_several_columns_is_found(tmp_path: Path) -> None:
+    fs, file = stored(tmp_path, ["a:b"], ["3:a:b:1:5:2:-0"])
+    shape = shape_of("string", "decimal(12,2)", "double")
+    assert found(fs, file, shape, "a:b", "5", "0") == 1
+    assert found(fs, file, shape, "a:b", "5", "1") == 0
+
+
+def test_merged_files_have_the_keys_of_the_types_now(tmp_path: Path) -> None:
+    fs, file = stored(tmp_path, [5, 6], [5, 6])
+    shape = shape_of("decimal(12,2)")
+    new = tombstone_schema(shape).empty_table()
+    merged = write_tombstones(fs, "new.parquet", TombstonePlan((), (file,), "", True), new, shape)
+    assert (merged.key_min, merged.key_max, merged.key_types) == ("5.00", "6.00", ("decimal(12,2)",))
+    assert found(fs, merged, shape, "6") == 1

@@ -39,7 +39,7 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.partitions import by_partition, partition_id
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape, is_deleted
-from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, write_tombstones
+from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, tombstone_schema, write_tombstones
 from cdclake.lake.storage.types import arrow_schema
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
@@ -267,11 +267,6 @@ def existing_rows_schema(shape: TableShape) -> pa.Schema:
     return pa.schema([*tombstone_schema(shape), *added, *(arrow_schema(shape.schema) if shape.partial else [])])
 
 
-def tombstone_schema(shape: TableShape) -> pa.Schema:
-    """Schema of tombstones: leading key, key, position."""
-    return pa.schema([shape.in_flight.field(name) for name in (LEADING_KEY, KEY, POSITION)])
-
-
 @dataclass(frozen=True)
 class Resolution:
     """A `ResolvedBatch` as it travels between tasks: counts for the driver, rows for the writers.
@@ -329,8 +324,7 @@ def resolve_key_range(
         return
     rows = concat_ipc(batches[False], shape.in_flight)
     existing_rows = concat_ipc(batches[True], existing_rows_schema(shape))
-    schema = tombstone_schema(shape)
-    remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], schema)
+    remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
     yield to_resolution(resolve(rows, existing_rows, remembered, shape), counting)
 
 
@@ -454,7 +448,7 @@ def write_files(
     if task == len(context.plan.tasks):
         key = f"{locations.tombstones}-{attempt}.parquet"
         new = concat_ipc(additions, tombstone_schema(shape))
-        return WriteResult(tombstones=(write_tombstones(fs, key, context.tombstone_plan, new),))
+        return WriteResult(tombstones=(write_tombstones(fs, key, context.tombstone_plan, new, shape),))
     target = context.plan.tasks[task]
     bases = [context.files[i] for i in target.bases]
     spec = MergeSpec(

@@ -125,6 +125,7 @@ def compute(
     rewrite_all = has_type_change(before.schema, shape.schema)
     if rewrite_all:
         files = without_key_ranges(files)
+        before = _with_key_types(before)
     locations = locations_of(run, before)
     history = plan_history(run, before, shape, locations, loaded_utc=loaded_utc, sets_history_time=sets_history_time)
     request = Request(
@@ -143,3 +144,11 @@ def compute(
     result = Engine(spark).run(request)
     load = change if full_load else None
     return replace(result, history=history_after(before, shape, history, result.versions, load))
+
+
+def _with_key_types(before: Snapshot) -> Snapshot:
+    """The snapshot with the types for which the keys of an earlier version's tombstones are encoded."""
+    types = TableShape(before.schema, before.primary_key, before.partition_key).key_types
+    return replace(
+        before, tombstones=tuple(replace(file, key_types=file.key_types or types) for file in before.tombstones)
+    )

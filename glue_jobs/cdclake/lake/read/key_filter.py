@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError
 from cdclake.lake.storage.bloom import row_group_filter
-from cdclake.lake.storage.keys import matches, may_contain, row_keys
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, convert_keys, has_usable_bounds, matches, may_contain, row_keys
 from cdclake.lake.storage.reader import batches_of
 from cdclake.lake.storage.types import cast_column
+from cdclake.model.snapshot import TombstoneFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.schema import Schema
-    from cdclake.model.snapshot import DataFile, TombstoneFile
+    from cdclake.model.snapshot import DataFile
 
 _WORD = r"(?<![0-9A-Za-z_]){}(?![0-9A-Za-z_])"
 _VALUE = re.compile(r"[0-9A-Za-z.:+-]+")
@@ -159,6 +160,8 @@ class KeyFilter:
         """Whether a file may contain one of the keys, according to its bounds."""
         if not self.has_bounds or file.key_min is None or file.key_max is None:
             return True
+        if isinstance(file, TombstoneFile) and not has_usable_bounds(file, self.shape.key_types):
+            return True
         return any(may_contain(file, value, value) for value in self.leading_keys.to_pylist())
 
     def mask(self, rows: pa.Table, partition: Partition) -> pa.ChunkedArray | pa.Array:
@@ -170,9 +173,13 @@ class KeyFilter:
         _, keys = self.shape.keys_of(rows, partition)
         return matches(keys, self.keys)
 
-    def tombstone_mask(self, keys: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The same for keys of tombstones. These are compared as text: a key column may have had another type."""
-        return matches(keys.cast(pa.string()), self.keys.cast(pa.string()))
+    def tombstone_mask(self, file: TombstoneFile, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+        """The same for the rows of a file of tombstones. A file with keys of other columns has none."""
+        types = self.shape.key_types
+        if len(before := file.key_types or types) != len(types):
+            return pa.repeat(False, rows.num_rows)
+        _, keys = convert_keys(rows[LEADING_KEY].combine_chunks(), rows[KEY].combine_chunks(), before, types)
+        return matches(keys, self.keys)
 
     def count(self, source: pa.NativeFile, partition: Partition) -> int:
         """Number of rows of an open data file that have one of the keys. Reads as few columns and groups as it can."""

@@ -18,7 +18,6 @@ from cdclake.lake.merge.tasks import (
     ReadStats,
     Resolution,
     to_resolution,
-    tombstone_schema,
 )
 from cdclake.lake.scd2.versions import (
     VERSION_FILE,
@@ -248,7 +247,7 @@ def _missing_deletes(fs: FileSystem, rows: pa.Table, plan: HistoryPlan, shape: T
     """
     if not (plan.tombstones and rows.num_rows):
         return rows.slice(0, 0)
-    tombstones = find_tombstones(fs, plan.tombstones, rows[LEADING_KEY], rows[KEY], tombstone_schema(shape))
+    tombstones = find_tombstones(fs, plan.tombstones, rows[LEADING_KEY], rows[KEY], shape)
     oldest = pa.TableGroupBy(rows.select([KEY, POSITION]), KEY).aggregate([(POSITION, "min")])
     first = oldest.take(pc.index_in(tombstones[KEY], value_set=oldest[KEY].combine_chunks()))[f"{POSITION}_min"]
     tombstones = tombstones.filter(pc.greater(tombstones[POSITION], first))

@@ -2,6 +2,9 @@
 
 The leading key is the first key column; the key ranges of data files refer to it. The key identifies the row: it equals
 the leading key if the primary key has one column, else it is a text built from all columns.
+
+Keys are stored in tombstones, and leading keys in the key ranges of snapshots. So the encoding of a type never changes.
+If a key column gets a wider type, the keys of tombstones are converted when they are read.
 """
 
 from __future__ import annotations
@@ -10,6 +13,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from cdclake.lake.storage.types import cast_exactly
+from cdclake.model.schema import decimal_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +31,11 @@ UNSENT = "_unsent"
 def comparable(values: pa.Array) -> pa.Array:
     """Convert a key column to int64 (integers, booleans, dates, timestamps) or text (all other types).
 
-    Values of one type stay equal or different. Nulls stay null.
+    Values of one type stay equal or different, but -0.0 equals 0.0, and NaN equals NaN. Nulls stay null.
     """
     kind = values.type
+    if pa.types.is_floating(kind):
+        values = pc.add(values, pa.scalar(0, kind))  # -0.0 becomes 0.0
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind):
         return values.cast(pa.int64())
     if pa.types.is_date32(kind):
@@ -49,10 +57,54 @@ def row_keys(columns: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
     parts = [comparable(column) for column in columns]
     if len(parts) == 1:
         return parts[0], parts[0]
+    return parts[0], _join(parts)
+
+
+def _join(parts: Sequence[pa.Array]) -> pa.Array:
     # The length of each part keeps ("a", "b:c") and ("a:b", "c") apart.
     texts = [part.cast(pa.string()) for part in parts]
     pieces = [piece for text in texts for piece in (pc.binary_length(text).cast(pa.string()), text)]
-    return parts[0], pc.binary_join_element_wise(*pieces, ":")
+    return pc.binary_join_element_wise(*pieces, ":")
+
+
+def _split(keys: pa.Array, count: int) -> list[pa.Array]:
+    """Inverse of `_join`, given the number of parts."""
+    columns: list[list[str]] = [[] for _ in range(count)]
+    for key in keys.to_pylist():
+        rest = key.encode()
+        for column in columns:
+            length, _, rest = rest.partition(b":")
+            column.append(rest[: int(length)].decode())
+            rest = rest[int(length) + 1 :]
+    return [pa.array(column, pa.string()) for column in columns]
+
+
+def convert_keys(
+    leading_keys: pa.Array, keys: pa.Array, before: Sequence[str], after: Sequence[str]
+) -> tuple[pa.Array, pa.Array]:
+    """Leading keys and keys as they are encoded after key columns became wider.
+
+    Args:
+        before: Lake types of the key columns for which the keys are encoded.
+        after: The types now.
+    """
+    leading_keys = _convert(leading_keys, before[0], after[0])
+    if len(after) == 1:
+        return leading_keys, leading_keys
+    parts = zip(_split(keys, len(after)), before, after, strict=True)
+    return leading_keys, _join([_convert(*part) for part in parts])
+
+
+def _convert(values: pa.Array, before: str, after: str) -> pa.Array:
+    """Values of one key column, encoded for its wider type."""
+    if not _depends_on_type(after):
+        return values
+    return comparable(cast_exactly(cast_exactly(values.cast(pa.string()), before), after))
+
+
+def _depends_on_type(kind: str) -> bool:
+    """Whether the same number has another encoding as a value of another type."""
+    return kind in {"float", "double"} or decimal_parts(kind) is not None
 
 
 def key_range(keys: pa.Array) -> tuple[KeyValue, KeyValue]:
@@ -68,6 +120,11 @@ def may_contain(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -
     if not (isinstance(low, type(file.key_min)) and isinstance(high, type(file.key_max))):
         return True
     return bool(file.key_min <= high and low <= file.key_max)  # type: ignore[operator]  # checked above
+
+
+def has_usable_bounds(file: TombstoneFile, types: Sequence[str]) -> bool:
+    """Whether a file's key range compares with keys of these types."""
+    return file.key_types == tuple(types) or not _depends_on_type(types[0])
 
 
 def matches(keys: pa.Array, wanted: pa.Array) -> pa.Array:

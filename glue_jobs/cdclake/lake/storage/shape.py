@@ -58,12 +58,14 @@ class TableShape:
         texts = [*self._own_columns(), *([UNSENT] if self.partial else [])]
         full = pa.schema([*arrow_schema(self.schema), *(pa.field(name, pa.string()) for name in texts)])
         if self.primary_key:
-            leading_key, key = row_keys([pa.array([], to_arrow(kind)) for kind in self._key_types()])
+            leading_key, key = row_keys([pa.array([], to_arrow(kind)) for kind in self.key_types])
             full = full.append(pa.field(LEADING_KEY, leading_key.type)).append(pa.field(KEY, key.type))
         return full
 
-    def _key_types(self) -> list[str]:
-        return [column.type for name in self.primary_key if (column := self.schema.find(name))]
+    @property
+    def key_types(self) -> tuple[str, ...]:
+        """Types of the key columns."""
+        return tuple(column.type for name in self.primary_key if (column := self.schema.find(name)))
 
     def key_columns_stored(self) -> list[str]:
         """Key columns that are in the files."""

@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, matches, may_contain
+from cdclake.lake.storage.keys import (
+    KEY,
+    LEADING_KEY,
+    convert_keys,
+    has_usable_bounds,
+    key_range,
+    matches,
+    may_contain,
+)
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.snapshot import TombstoneFile
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from pyarrow.fs import FileSystem
+
+    from cdclake.lake.storage.shape import TableShape
 
 ROWS_PER_GROUP = 65_536
 _FILE_OF_POSITION = r"\|(?P<order>\d{8}-[^|]*)\|\d+$"
@@ -65,25 +75,37 @@ def find_tombstones(
     files: Sequence[TombstoneFile],
     leading_keys: pa.ChunkedArray,
     keys: pa.ChunkedArray,
-    empty: pa.Schema,
+    shape: TableShape,
 ) -> pa.Table:
-    """Read the tombstones of these keys.
-
-    Args:
-        empty: Schema of the result: leading key, key, position.
-    """
+    """Read the tombstones of these keys: leading key, key, position."""
     wanted, wanted_leading = pc.unique(keys), np.sort(pc.unique(leading_keys).to_numpy(zero_copy_only=False))
     low, high = key_range(leading_keys)
-    tombstones = [empty.empty_table()]
+    tombstones = [tombstone_schema(shape).empty_table()]
     for file in files:
-        if may_contain(file, low, high):
-            with fs.open_input_file(file.key) as source:
-                parquet = pq.ParquetFile(source)
-                if parquet.schema_arrow.field(KEY).type == empty.field(KEY).type:
-                    for group in _row_groups_with(parquet, wanted_leading):
-                        rows = parquet.read_row_group(group, use_threads=False)
-                        tombstones.append(rows.filter(matches(rows[KEY], wanted)))
+        has_bounds = has_usable_bounds(file, shape.key_types)
+        if has_bounds and not may_contain(file, low, high):
+            continue
+        with fs.open_input_file(file.key) as source:
+            parquet = pq.ParquetFile(source)
+            for group in _row_groups_with(parquet, wanted_leading) if has_bounds else range(parquet.num_row_groups):
+                rows = _converted(parquet.read_row_group(group, use_threads=False), file, shape)
+                tombstones.append(rows.filter(matches(rows[KEY], wanted)))
     return pa.concat_tables(tombstones)
+
+
+def tombstone_schema(shape: TableShape) -> pa.Schema:
+    """Schema of tombstones: leading key, key, position."""
+    return pa.schema([shape.in_flight.field(name) for name in (LEADING_KEY, KEY, POSITION)])
+
+
+def _converted(rows: pa.Table, file: TombstoneFile, shape: TableShape) -> pa.Table:
+    """Rows of a file, with the keys as the table encodes them now."""
+    if file.key_types == shape.key_types:
+        return rows
+    # The keys of an earlier version's file may be encoded for several types: they are parsed as numbers, too.
+    leading_keys, keys = (rows[name].combine_chunks() for name in (LEADING_KEY, KEY))
+    leading_keys, keys = convert_keys(leading_keys, keys, file.key_types or shape.key_types, shape.key_types)
+    return pa.table([leading_keys, keys, rows[POSITION]], schema=tombstone_schema(shape))
 
 
 def _row_groups_with(parquet: pq.ParquetFile, leading_keys: NDArray[Any]) -> Iterator[int]:
@@ -99,29 +121,33 @@ def _row_groups_with(parquet: pq.ParquetFile, leading_keys: NDArray[Any]) -> Ite
             yield group
 
 
-def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table) -> TombstoneFile:
+def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table, shape: TableShape) -> TombstoneFile:
     """Write the new tombstones and those of the merged files as one file."""
-    rows = pa.concat_tables([new, *(read_tombstone_file(fs, file.key).cast(new.schema) for file in plan.merged)])
+    merged = (_converted(read_tombstone_file(fs, file.key), file, shape) for file in plan.merged)
+    rows = pa.concat_tables([new, *merged])
     rows = rows.filter(pc.greater_equal(_file_orders(rows[POSITION], plan.oldest), plan.oldest))
     newest = pc.max(_file_orders(rows[POSITION], plan.oldest)).as_py() or plan.oldest
-    return write_tombstone_file(fs, key, rows, newest)
+    return write_tombstone_file(fs, key, rows, newest, shape.key_types)
 
 
-def write_tombstone_file(fs: FileSystem, key: str, rows: pa.Table, newest: str) -> TombstoneFile:
+def write_tombstone_file(
+    fs: FileSystem, key: str, rows: pa.Table, newest: str, key_types: tuple[str, ...]
+) -> TombstoneFile:
     """Write tombstones as one file, sorted by key.
 
     Args:
         rows: Leading key, key, position.
         newest: Greatest `file_order` of the change files that the deletes came from.
+        key_types: Types of the key columns that the keys are encoded for.
     """
     rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
     with open_output(fs, key) as sink:
         pq.write_table(rows, sink, ROWS_PER_GROUP, compression=COMPRESSION, store_schema=False)
-    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]))
+    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]), key_types)
 
 
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
-    """All tombstones of one file: leading key, key, position."""
+    """All tombstones of one file as stored."""
     with fs.open_input_file(key) as source:
         return pq.read_table(source, use_threads=False)
 

@@ -295,3 +295,14 @@ def test_an_unknown_key_changes_nothing(in_folder: ErasableTable) -> None:
     in_folder.load([row(1), row(2)])
     assert in_folder.erase("9").change is None
     assert in_folder.log.head() == 1
+
+
+def test_deletes_before_the_key_widened_are_erased_too(tmp_path: Path) -> None:
+    table = ErasableTable(tmp_path, COLUMNS)
+    table.apply(("I", row(1)), ("I", secret()))
+    table.apply(("D", secret()))
+    widened = COLUMNS.set(0, pa.field("id", pa.decimal128(22, 2)))
+    table.apply(("U", row(1)), schema=widened)
+    table.erase(str(SECRET_ID))
+    assert table.log.snapshot(table.log.head()).tombstones == ()
+    assert table.erase(str(SECRET_ID)).change is None

@@ -14,7 +14,6 @@ from cdclake.errors import IntegrityError, PastRetentionError
 from cdclake.lake.read.as_of import RetainedFile
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.scd2.versions import file_shape, keyed_shape
-from cdclake.lake.storage.keys import KEY
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
 from cdclake.lake.storage.writer import DataFileWriter
@@ -118,7 +117,7 @@ def search(location: TableLocation, log: ChangeLog, head: int, keys: RowKeys, pr
     in_parallel(search_file, candidates.files, progress.step)
     matches.files.sort(key=lambda match: match.path)
     for tombstones in candidates.tombstones:
-        mask = tombstones.key_filter.tombstone_mask(read_tombstone_file(fs, tombstones.file.key)[KEY])
+        mask = tombstones.key_filter.tombstone_mask(tombstones.file, read_tombstone_file(fs, tombstones.file.key))
         if rows := pc.sum(mask).as_py() or 0:
             matches.tombstones.append(replace(tombstones, rows=rows))
     return matches
@@ -208,7 +207,7 @@ def _without_rows(fs: FileSystem, reader: RetainedFileReader, match: MatchedFile
 
 def _without_tombstones(fs: FileSystem, match: MatchedTombstones, key: str) -> TombstoneFile | None:
     rows = read_tombstone_file(fs, match.file.key)
-    rows = rows.filter(pc.invert(match.key_filter.tombstone_mask(rows[KEY])))
+    rows = rows.filter(pc.invert(match.key_filter.tombstone_mask(match.file, rows)))
     if not rows.num_rows:
         return None
-    return write_tombstone_file(fs, key, rows, match.file.newest)
+    return write_tombstone_file(fs, key, rows, match.file.newest, match.file.key_types)

@@ -1,0 +1,80 @@
+"""Keys are one text or number per row, and their stored form stays the same."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.lake.storage.keys import convert_keys, row_keys
+from cdclake.lake.storage.types import cast_exactly, to_arrow
+from tests.examples import examples
+
+STORED = [
+    ("tinyint", -5, -5),
+    ("bigint", 2**63 - 1, 2**63 - 1),
+    ("boolean", True, 1),
+    ("date", date(2024, 3, 5), 19787),
+    ("timestamp", datetime(2024, 3, 5, 10, 15, 0, 1, timezone.utc), 1709633700000001),
+    ("decimal(10,0)", Decimal(-5), "-5"),
+    ("decimal(10,2)", Decimal("5.1"), "5.10"),
+    ("decimal(20,10)", Decimal(0), "0E-10"),
+    ("float", 0.1, "0.1"),
+    ("double", 1e20, "1e+20"),
+    ("double", -math.inf, "-inf"),
+    ("double", math.nan, "nan"),
+    ("double", -0.0, "0"),
+    ("string", "Ab ", "Ab "),
+    ("binary", b"\x00\xff", "00ff"),
+]
+"""Keys as they are stored in tombstones and key ranges of existing lakes."""
+
+
+def encoded(kind: str, *values: Any) -> pa.Array:
+    return row_keys([pa.array(values, to_arrow(kind))])[1]
+
+
+@pytest.mark.parametrize(("kind", "value", "stored"), STORED)
+def test_the_stored_form_of_a_key_does_not_change(kind: str, value: object, stored: object) -> None:
+    assert encoded(kind, value).to_pylist() == [stored]
+
+
+def test_the_stored_form_of_a_key_of_several_columns_does_not_change() -> None:
+    columns = [pa.array(["a:é", ""]), pa.array([Decimal("1.10"), None], pa.decimal128(4, 2)), pa.array([7, 8])]
+    leading_keys, keys = row_keys(columns)
+    assert leading_keys.to_pylist() == ["a:é", ""]
+    assert keys.to_pylist() == ["4:a:é:4:1.10:1:7", None]
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_zeros_of_both_signs_are_one_key_as_are_all_nans(kind: str) -> None:
+    assert len(encoded(kind, 0.0, -0.0).unique()) == 1
+    assert len(encoded(kind, math.nan, -math.nan).unique()) == 1
+
+
+WIDENINGS = [
+    ("smallint", "bigint", st.integers(-9, 9)),
+    ("int", "decimal(12,2)", st.integers(-9, 9)),
+    ("int", "double", st.integers(-9, 9)),
+    ("smallint", "float", st.integers(-9, 9)),
+    ("decimal(4,1)", "decimal(20,10)", st.decimals(-9, 9, places=1)),
+    ("float", "double", st.floats(width=32)),
+    ("string", "string", st.text(max_size=3)),
+    ("binary", "binary", st.binary(max_size=3)),
+]
+
+
+@examples(default=100, thorough=1_000)
+@given(st.lists(st.sampled_from(WIDENINGS), min_size=1, max_size=3), st.data())
+def test_converted_keys_equal_the_keys_of_the_widened_values(kinds: list[Any], data: st.DataObject) -> None:
+    values = [[data.draw(strategy) for _ in range(3)] for _, _, strategy in kinds]
+    narrow = [pa.array(column, to_arrow(kind)) for column, (kind, _, _) in zip(values, kinds, strict=True)]
+    wide = [cast_exactly(column, kind) for column, (_, kind, _) in zip(narrow, kinds, strict=True)]
+    before, after = [kind for kind, _, _ in kinds], [kind for _, kind, _ in kinds]
+    assert convert_keys(*row_keys(narrow), before, after) == row_keys(wide)
