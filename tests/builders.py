@@ -7,6 +7,7 @@ What only one package needs stays beside its tests, with the reason in its modul
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Callable
@@ -241,6 +242,16 @@ def run_load_job(job: str, run: TableRun, arguments: Mapping[str, str]) -> dict[
     names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
     last, new = (relative_file(arguments[name], arguments[Argument.BUCKET], run.raw_prefix) for name in names)
     return load_incremental(run, SPARK, last, new, int(arguments[Argument.NEW_INCREMENTAL_FILES]))
+
+
+def eventually(condition: Callable[[], object], within_seconds: float = 30) -> bool:
+    """Whether a condition becomes true in time."""
+    deadline = time.monotonic() + within_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def ended(error: str = "") -> JobRun:

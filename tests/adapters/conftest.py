@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
 from moto.moto_api import state_manager
 
 from cdclake.adapters import aws as aws_clients
+from cdclake.adapters import s3 as s3_adapter
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryState, MemoryStore
@@ -33,6 +36,19 @@ def s3(aws: None) -> S3Client:
     client = aws_clients.client("s3")
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     return client
+
+
+@pytest.fixture
+def without_retries(s3: S3Client) -> S3Client:
+    """A client that never retries, so that a test controls each request."""
+    return aws_clients.session().client("s3", config=Config(retries={"total_max_attempts": 1}))
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of more than 6 MB are in parts of 5 MB."""
+    parts = TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
+    monkeypatch.setattr(s3_adapter, "_COPY", parts)
 
 
 @pytest.fixture

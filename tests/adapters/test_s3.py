@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable
 
 import pytest
-from boto3.s3.transfer import TransferConfig
-from botocore.config import Config
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters import s3 as s3_adapter
@@ -19,12 +17,6 @@ if TYPE_CHECKING:
 
 BUCKET = "lake-of-tests"
 KEY = "changes/000000000001.json"
-
-
-@pytest.fixture
-def without_retries(s3: S3Client) -> S3Client:
-    """A client that never retries, so that a test controls each request."""
-    return aws_clients.session().client("s3", config=Config(retries={"total_max_attempts": 1}))
 
 
 @pytest.fixture
@@ -179,10 +171,8 @@ def test_a_key_that_was_not_deleted_is_an_error(store: S3Store, code: str, kind:
         store.delete(["a", "b"])
 
 
-def test_a_large_object_is_copied_in_parts(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        s3_adapter, "_COPY", TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
-    )
+@pytest.mark.usefixtures("small_parts")
+def test_a_large_object_is_copied_in_parts(s3: S3Client) -> None:
     parts = Faults(s3, "UploadPartCopy")
     store = S3Store(s3, BUCKET)
     data = bytes(range(256)) * (11 * 1024**2 // 256)

@@ -7,10 +7,7 @@ from itertools import count, product
 from typing import TYPE_CHECKING, Callable
 
 import pytest
-from boto3.s3.transfer import TransferConfig
-from botocore.config import Config
 
-from cdclake.adapters import aws as aws_clients
 from cdclake.adapters import s3 as s3_adapter
 from cdclake.adapters.s3 import S3Store
 from cdclake.adapters.s3_versions import versions_of
@@ -51,12 +48,6 @@ def suspended_as_on_s3(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def store(s3: S3Client) -> S3Store:
     return S3Store(s3, BUCKET)
-
-
-@pytest.fixture
-def without_retries(s3: S3Client) -> S3Client:
-    """A client that never retries, so that a test controls each request."""
-    return aws_clients.session().client("s3", config=Config(retries={"total_max_attempts": 1}))
 
 
 def set_versioning(client: S3Client, status: str) -> None:
@@ -236,13 +227,9 @@ def test_is_retained_costs_one_head_for_a_live_file(s3: S3Client, store: S3Store
     assert requests.sent == 1
 
 
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
-def test_a_large_retired_file_is_copied_in_parts(
-    s3: S3Client, store: S3Store, monkeypatch: pytest.MonkeyPatch, status: str
-) -> None:
-    monkeypatch.setattr(
-        s3_adapter, "_COPY", TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
-    )
+def test_a_large_retired_file_is_copied_in_parts(s3: S3Client, store: S3Store, status: str) -> None:
     set_versioning(s3, status)
     data = bytes(range(256)) * (11 * 1024**2 // 256)
     store.put(KEY, data)

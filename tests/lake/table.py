@@ -268,6 +268,11 @@ def rows_of(path: str, data: pa.Table, columns: pa.Schema) -> Iterator[LakeRow]:
         yield LakeRow({name: row.get(name) for name in columns.names}, op, row_position)
 
 
+def row_numbers(batch: ReadBatch) -> list[int]:
+    """The rows' numbers in their file, taken from their positions."""
+    return [int(text.rpartition("|")[2]) for text in batch.rows["_cdc_position"].to_pylist()]
+
+
 def in_utc(data: pa.Table) -> pa.Table:
     """Rows with every timestamp in UTC; Spark's older form (INT96) has no zone."""
     zoned = [field.with_type(TIMESTAMP) if pa.types.is_timestamp(field.type) else field for field in data.schema]

@@ -16,6 +16,7 @@ from cdclake.errors import ConfigurationError, IntegrityError, LakeFilesError, L
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, Attribute
+from tests.builders import eventually
 from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
 
 if TYPE_CHECKING:
@@ -42,13 +43,6 @@ def orders(world: World) -> World:
         world.clock.advance(3600)
     assert world.applied == [CHANGE_1, CHANGE_2]
     return world
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def item(world: World) -> dict[str, str]:
@@ -165,7 +159,7 @@ def test_a_lease_is_renewed_in_the_background(orders: World) -> None:
     with lease.renewed_in_background(interval_seconds=0.001):
         orders.clock.advance(RENEW_AFTER_SECONDS)
         assert renewing_threads()
-        wait_until(lambda: item(orders)[Attribute.LEASE_EXPIRES_UTC] > until)
+        assert eventually(lambda: item(orders)[Attribute.LEASE_EXPIRES_UTC] > until)
     assert not renewing_threads()
     after = item(orders)[Attribute.LEASE_EXPIRES_UTC]
     orders.clock.advance(RENEW_AFTER_SECONDS)
@@ -190,8 +184,8 @@ def test_work_continues_when_its_lease_is_lost(orders: World, caplog: pytest.Log
     orders.clock.advance(LEASE_SECONDS + 1)
     orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
     with lease.renewed_in_background(interval_seconds=0.001):
-        wait_until(lambda: "lease was lost" in caplog.text)
-        wait_until(lambda: not renewing_threads())
+        assert eventually(lambda: "lease was lost" in caplog.text)
+        assert eventually(lambda: not renewing_threads())
     assert item(orders)[Attribute.LEASE_HOLDER] == "run-9"
     with pytest.raises(LeaseLostError):
         lease.renew_if_due()

@@ -14,7 +14,8 @@ from cdclake.devkit.local.activity import Activity
 from cdclake.devkit.local.environment import child_environment
 from cdclake.devkit.local.jobs import JobKind, JobRuns, JobRunState, Run, error_message
 from cdclake.errors import JobRunError
-from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, alive, eventually
+from tests.builders import eventually
+from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, alive
 
 if TYPE_CHECKING:
     from pathlib import Path

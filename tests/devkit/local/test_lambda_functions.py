@@ -10,7 +10,8 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, eventually, zip_of
+from tests.builders import eventually
+from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, zip_of
 
 if TYPE_CHECKING:
     from pathlib import Path

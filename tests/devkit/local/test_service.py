@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from tests.devkit.local.workbench import alive, eventually
+from tests.builders import eventually
+from tests.devkit.local.workbench import alive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

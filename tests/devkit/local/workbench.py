@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import io
 import os
-import time
 import zipfile
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cdclake.devkit.local import EmbeddedAws
 
 BUCKET = "bucket-of-tests"
@@ -104,16 +101,6 @@ def zip_of(code: str) -> bytes:
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("handler.py", dedent(code))
     return content.getvalue()
-
-
-def eventually(condition: Callable[[], bool], within_seconds: float = WAIT_SECONDS) -> bool:
-    """Whether a condition becomes true in time."""
-    deadline = time.monotonic() + within_seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def alive(pid: int) -> bool:

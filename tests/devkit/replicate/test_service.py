@@ -22,11 +22,11 @@ from cdclake.devkit.replicate.connection import ConnectionOptions, connect
 from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
+from tests.builders import eventually
 from tests.devkit.replicate.source_database import WITH_KEYS, SourceDatabase
 from tests.dying_store import Death, DiedError, DyingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from cdclake.devkit.dms.settings import DmsSettings
@@ -81,11 +81,11 @@ def accounts(source: SourceDatabase) -> None:
 def test_a_full_load_is_consistent_and_changes_continue_from_it_under_concurrent_writes(source: SourceDatabase):
     accounts(source)
     with Writer(source) as writer:
-        wait_until(lambda: writer.transactions > 20)
+        assert eventually(lambda: writer.transactions > 20)
         source.replicate(replace(WITH_KEYS, max_file_size=1))
         seen = writer.transactions
         source.replicate()
-        wait_until(lambda: writer.transactions > seen + 20)
+        assert eventually(lambda: writer.transactions > seen + 20)
         source.replicate()
     source.replicate()
     assert sum(row["v"] for row in source.loaded("t")) == 5000
@@ -166,9 +166,9 @@ def test_files_are_written_during_a_run_and_when_it_is_stopped(source: SourceDat
     thread = threading.Thread(target=running.run, args=(stop.is_set,))
     thread.start()
     try:
-        wait_until(lambda: source.raw.get(f"awsdms_stand_in/{source.schema}.json") is not None)
+        assert eventually(lambda: source.raw.get(f"awsdms_stand_in/{source.schema}.json") is not None)
         source.run("insert into t values (1, 1)")
-        wait_until(lambda: len(source.changed("t")) == 1)
+        assert eventually(lambda: len(source.changed("t")) == 1)
         source.run("insert into t values (2, 2)")
     finally:
         stop.set()
@@ -199,7 +199,7 @@ def test_a_purged_binlog_is_an_error_until_the_full_load_is_repeated(source: Sou
         source.run(f"purge binary logs to '{newest}'")  # not while the last reader has it open
         return len(source.query("show binary logs")) == 1
 
-    wait_until(is_purged)
+    assert eventually(is_purged)
     with pytest.raises(IntegrityError, match=before.binlog.file):
         source.replicate()
     source.replication().run(lambda: False, reload=True, until_now=True)
@@ -357,21 +357,14 @@ def test_the_command_continues_without_loss_after_kills(source: SourceDatabase, 
         for kills in range(2):
             with command.start() as process:
                 files = len(source.change_files("t"))
-                wait_until(lambda: len(source.change_files("t")) > files, seconds=30)  # noqa: B023 - used at once
+                assert eventually(lambda: len(source.change_files("t")) > files)  # noqa: B023 - used at once
                 time.sleep(0.3 * kills)
                 process.kill()
     with command.start() as process:
         files = len(source.change_files("t"))
-        wait_until(lambda: source.merged("t") == source.rows("t"), seconds=30)
+        assert eventually(lambda: source.merged("t") == source.rows("t"))
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=30)
     assert process.returncode == 0, log
     assert source.merged("t") == source.rows("t")
     assert str(source.connection_options.password) not in log
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true in time"
-        time.sleep(0.02)

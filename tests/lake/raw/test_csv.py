@@ -18,7 +18,7 @@ from cdclake.errors import (
 )
 from cdclake.lake.raw import csv
 from cdclake.lake.storage.keys import UNSENT
-from tests.lake.table import Table
+from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +38,6 @@ def values(batch: ReadBatch, *names: str) -> list[tuple[Any, ...]]:
     columns = [batch.rows[name].to_pylist() for name in names or ("id", "name", "city")]
     assert batch.bad_rows == ()
     return list(zip(*columns, strict=True))
-
-
-def row_numbers(batch: ReadBatch) -> list[int]:
-    """The rows' numbers in the file, taken from their positions."""
-    return [int(text.rpartition("|")[2]) for text in batch.rows["_cdc_position"].to_pylist()]
 
 
 def test_a_header_line_names_the_columns(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from cdclake.errors import BadRowError
 from cdclake.lake.raw import csv
-from tests.lake.table import Table
+from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,10 +29,8 @@ def persons(tmp_path: Path) -> Table:
 def bad_and_good(table: Table, relative: str = CHANGE) -> tuple[list[tuple[int | None, str]], list[Any]]:
     batch = table.read(relative)
     assert all(bad.file == relative for bad in batch.bad_rows)
-    numbers = [int(text.rpartition("|")[2]) for text in batch.rows["_cdc_position"].to_pylist()]
-    return [(bad.row, bad.reason) for bad in batch.bad_rows], list(
-        zip(numbers, batch.rows["id"].to_pylist(), strict=True)
-    )
+    good = list(zip(row_numbers(batch), batch.rows["id"].to_pylist(), strict=True))
+    return [(bad.row, bad.reason) for bad in batch.bad_rows], good
 
 
 @pytest.mark.parametrize(

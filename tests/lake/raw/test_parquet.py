@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
-from tests.lake.table import Table
+from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.lake.raw.rows import ReadBatch
 
 LOAD, CHANGE = "LOAD00000001.parquet", "20240305-101500123.parquet"
 IDS = pa.schema([("id", pa.int32())])
@@ -34,10 +33,6 @@ def read_column(table: Table, values: pa.Array, **options: Any) -> pa.ChunkedArr
     batch = table.read_file(LOAD, pa.table({"value": values}), **DMS, **options)
     assert batch.bad_rows == ()
     return batch.rows["value"]
-
-
-def row_numbers(batch: ReadBatch) -> list[int]:
-    return [int(text.rpartition("|")[2]) for text in batch.rows["_cdc_position"].to_pylist()]
 
 
 @pytest.mark.parametrize(
