@@ -127,6 +127,8 @@ class Snapshot:
         primary_key: Key columns; empty if the table accepts only inserts.
         partition_key: Partition columns.
         order_column: Column that orders change rows; empty if only file and row number do.
+        order_type: Type that the ordering column had when the table was loaded. Positions are encoded for it. Empty if
+            there is no such column in the table, or in snapshots of earlier versions, which refer to `schema`.
         watermark: Relative key of the last applied change file in order; empty if none.
         applied_files: Relative keys of the applied change files of the late window, in order. After an erasure in older
             files, those too.
@@ -145,6 +147,7 @@ class Snapshot:
     primary_key: tuple[str, ...] = ()
     partition_key: tuple[str, ...] = ()
     order_column: str = ""
+    order_type: str = ""
     watermark: str = ""
     applied_files: tuple[str, ...] = ()
     floor: str = ""

@@ -141,6 +141,65 @@ def test_null_sorts_below_every_value(lowest: Any, kind: pa.DataType) -> None:
     assert null < value
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "stored"),
+    [
+        (pa.int8(), -5, "09223372036854775803"),
+        (pa.int64(), 2**63 - 1, "18446744073709551615"),
+        (pa.bool_(), True, "09223372036854775809"),
+        (pa.date32(), date(2024, 3, 5), "09223372036854795595"),
+        (pa.timestamp("us", "UTC"), datetime(2024, 3, 5, tzinfo=timezone.utc), "09225081633654775808"),
+        (pa.float32(), -1.5, "04613937818241073151"),
+        (pa.float64(), 1.5, "13832806255468478464"),
+        (pa.float64(), math.nan, "18444492273895866368"),
+        (pa.decimal128(6, 2), Decimal("12.50"), "102125!"),
+        (pa.decimal128(6, 2), Decimal("-0.05"), "09994~"),
+        (pa.decimal128(6, 2), Decimal(0), "100!"),
+        (pa.string(), "a|b", '"a|b\x01'),
+        (pa.binary(), b"\x00\xff", '"00ff\x01'),
+        (pa.int64(), None, "!"),
+    ],
+)
+def test_the_stored_text_of_an_ordering_value_does_not_change(kind: pa.DataType, value: Any, stored: str) -> None:
+    assert encoded([value], kind) == [stored]
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (Decimal(5), "09223372036854775813"),
+        (Decimal("5.25"), "09223372036854775813~25!"),
+        (Decimal("-5.25"), "09223372036854775802~75!"),
+        (Decimal(2**63), "20199223372036854775808"),
+        (Decimal(-(2**63) - 1), "-9800776627963145224190"),
+    ],
+)
+def test_the_stored_text_of_a_decimal_among_integers_does_not_change(value: Decimal, stored: str) -> None:
+    assert order_values(pa.array([value], pa.decimal128(38, 2)), "int").to_pylist() == [stored]
+
+
+whole = st.integers(-(2**63), 2**63 - 1)
+anything = (
+    st.tuples(st.just(pa.int64()), whole)
+    | st.tuples(st.just(pa.decimal128(38, 4)), decimals | whole.map(Decimal) | st.decimals(-(10**33), 10**33, places=4))
+    | st.tuples(st.just(pa.float64()), st.floats(allow_nan=False) | st.integers(-99, 99).map(float))
+)
+
+
+@given(st.lists(anything, min_size=2, max_size=6))
+def test_wider_numbers_sort_among_the_integers_before_them(values: list[tuple[pa.DataType, Any]]) -> None:
+    texts = [order_values(pa.array([value], kind), "smallint")[0].as_py() for kind, value in values]
+    for (_, first), first_text in zip(values, texts, strict=True):
+        for (_, second), second_text in zip(values, texts, strict=True):
+            places = position(FILE, 0, first_text).encode() < position(FILE, 0, second_text).encode()
+            assert places == (first < second), (first, second)
+
+
+def test_nan_and_infinities_are_beyond_the_integers_before_them() -> None:
+    numbers = order_values(pa.array([-math.inf, -1e300, 1e300, math.inf, math.nan]), "int").to_pylist()
+    assert sorted([*numbers, NULL_ORDERING]) == [NULL_ORDERING, *numbers]
+
+
 def test_files_with_and_without_a_change_sequence_sort_by_time() -> None:
     earlier, later = "20240305-101500000.csv", "20240305-1016000009.csv"
     sequence = "2024030510153000" + "0000000000000000007"

@@ -39,6 +39,7 @@ def snapshot_after(
         primary_key=shape.primary_key,
         partition_key=shape.partition_key,
         order_column=run.settings.order_column,
+        order_type=shape.order_type,
         files=(*unchanged, *result.written),
         tombstones=result.tombstones,
         history=result.history,

@@ -45,8 +45,11 @@ def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequenc
     return schema
 
 
-def table_shape(run: TableRun, schema: Schema) -> TableShape:
+def table_shape(run: TableRun, schema: Schema, before: Snapshot) -> TableShape:
     """Shape of a table with these columns and the keys in its settings.
+
+    Args:
+        before: The table before the change; one that does not exist for a full load.
 
     Raises:
         ConfigurationError: A key column is not among them.
@@ -58,8 +61,18 @@ def table_shape(run: TableRun, schema: Schema) -> TableShape:
             raise ConfigurationError(message, remedy=remedy)
     partial = run.settings.csv.no_sup_value is not None
     return TableShape(
-        schema, run.settings.primary_key, run.settings.partition_key, partial, soft_delete=run.settings.soft_delete
+        schema,
+        run.settings.primary_key,
+        run.settings.partition_key,
+        partial,
+        soft_delete=run.settings.soft_delete,
+        order_type=before.order_type or _type_of(run.settings.order_column, before.schema, schema),
     )
+
+
+def _type_of(name: str, *schemas: Schema) -> str:
+    """Type of a column in the first schema that has it; empty if none has."""
+    return next((column.type for schema in schemas if (column := schema.find(name))), "")
 
 
 def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> None:

@@ -23,6 +23,7 @@ from cdclake.model.due_files import (
     pending_changes,
 )
 from cdclake.model.rawfiles import file_order, missing_loads
+from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Inspection, Slice
     from cdclake.lake.spark.backend import Backend
-    from cdclake.model.snapshot import Snapshot
 
 
 def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
         return _no_change(run, before, "this full load is in the lake already")
 
     inspections = inspect_raw_files(run, full_load)
-    shape = table_shape(run, merged_schema(base_schema(run, before, reloads=True), full_load, inspections))
+    shape = table_shape(run, merged_schema(base_schema(run, before, reloads=True), full_load, inspections), Snapshot())
     # The oldest file's time: change files written later are applied, because the load may not contain their changes.
     loaded_utc = min(file.modified_utc for file in full_load)
     listed_seconds = time.perf_counter() - started
@@ -114,7 +114,7 @@ def load_incremental(
         return {**summary, "too_late": [file.relative for file in too_late]}
 
     inspections = inspect_raw_files(run, due)
-    shape = table_shape(run, merged_schema(base_schema(run, before, reloads=False), due, inspections))
+    shape = table_shape(run, merged_schema(base_schema(run, before, reloads=False), due, inspections), before)
     require_same_keys(run, before, shape)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(inspections)).after_listing(listed_seconds)

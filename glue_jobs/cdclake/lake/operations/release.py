@@ -61,7 +61,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     files = _raw_files(run, before, numbers)
     _require_same_numbers(run, before, quarantined_by)
     schema = merged_schema(base_schema(run, before, reloads=False), files, inspect_raw_files(run, files))
-    shape = table_shape(run, schema)
+    shape = table_shape(run, schema, before)
     require_same_keys(run, before, shape)
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(numbers[file.relative])) for file in files]
     spark = InProcessSpark()

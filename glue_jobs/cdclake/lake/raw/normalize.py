@@ -132,7 +132,7 @@ class _Rows:
         if self._file.direct:
             return pc.fill_null(self._by_name[ORDERING], file_ordering(self._file.relative))
         if self._settings.order_column:
-            default = order_values(self._ordering_column(self._settings.order_column))
+            default = order_values(self._ordering_column(self._settings.order_column), self._shape.order_type)
         else:
             default = pa.repeat(file_ordering(self._file.relative), self._count)
         sequences = self._by_name.get(SEQUENCE_COLUMN.lower())

@@ -1,10 +1,13 @@
 """Encodes ordering values as text that sorts, byte by byte, like the values.
 
-Values of one type compare with each other; decimals do so whatever their scale. Null sorts below every value.
+Values of one type compare with each other; integers and decimals do so whatever their width and scale. Null sorts below
+every value. The text is stored in positions, so the encoding of a type never changes. If the ordering column gets a
+wider type, its values are still encoded among those of the first type.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,19 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.model.position import NULL_ORDERING
+from cdclake.model.schema import INTEGER_TYPES
 
 if TYPE_CHECKING:
-    from decimal import Decimal
+    from collections.abc import Callable
 
 _DIGITS = 20
 _SIGN = np.uint64(1 << 63)
 _TEXT_START = '"'
 """Above `NULL_ORDERING`, so that empty text and text that starts with a space are above it, too."""
 _TEXT_END = "\x01"
+_FRACTION = "~"
+"""Above the separator that ends an integer in a position."""
+_SHIFT = 1 << 63
+_MINUS_INFINITY, _BELOW, _ABOVE, _INFINITY, _ABOVE_INFINITY = "+", "-", "2", "3", "4"
+"""First characters of numbers beyond 64-bit integers, whose digits begin with 0 or 1."""
 _NINES_COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
-def order_values(values: pa.Array) -> pa.Array:
+def order_values(values: pa.Array, first_type: str = "") -> pa.Array:
     """Encode a column of a lake type.
 
     * integers, booleans, dates, timestamps: 20 digits, shifted so that negative values come first
@@ -32,15 +41,22 @@ def order_values(values: pa.Array) -> pa.Array:
     * decimals: sign, number of integer digits, digits, end mark; the same for every scale
     * text: unchanged between two marks, so that `ab` is below `abc` whatever follows
     * bytes: as text of their hexadecimal digits
+    * decimals and doubles among integers: the 20 digits of the integer below them, `~`, fraction, end mark; with a
+      greater or smaller first character if there is no such integer
+
+    Args:
+        first_type: Lake type with which the ordering of the table began, if that may be a narrower one.
 
     Returns:
         Text, without nulls.
     """
     kind = values.type
-    if pa.types.is_floating(kind):
+    if first_type in INTEGER_TYPES and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        encoded = _encode_distinct(values, _among_integers)
+    elif pa.types.is_floating(kind):
         encoded = _twenty_digits(_float_bits(values))
     elif pa.types.is_decimal(kind):
-        encoded = _decimals(values)
+        encoded = _encode_distinct(values, _decimal)
     elif pa.types.is_string(kind):
         encoded = _between_marks(values)
     elif pa.types.is_binary(kind):
@@ -69,10 +85,31 @@ def _float_bits(values: pa.Array) -> np.ndarray[Any, Any]:
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
-def _decimals(values: pa.Array) -> pa.Array:
+def _encode_distinct(values: pa.Array, encode: Callable[[Any], str]) -> pa.Array:
     encoded = pc.dictionary_encode(values)
-    texts = [_decimal(value) for value in encoded.dictionary.to_pylist()]
+    texts = [encode(value) for value in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _among_integers(value: Decimal | float) -> str:
+    """Encode a number so that it sorts among the 20 digits of integers."""
+    number = Decimal(value)
+    if not number.is_finite():
+        return _ABOVE_INFINITY if number.is_nan() else _INFINITY if number > 0 else _MINUS_INFINITY
+    sign, digits, exponent = number.as_tuple()
+    # Arithmetic with Decimal would round to the context's precision.
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
+    whole, rest = divmod(unscaled * 10 ** max(0, int(exponent)), 10 ** max(0, -int(exponent)))
+    fraction = f"{rest:0{-int(exponent)}d}".rstrip("0") if rest else ""
+    return _any_integer(whole) + (f"{_FRACTION}{fraction}!" if fraction else "")
+
+
+def _any_integer(whole: int) -> str:
+    shifted, digits = whole + _SHIFT, str(abs(whole))
+    if 0 <= shifted < 2 * _SHIFT:
+        return f"{shifted:0{_DIGITS}d}"
+    sized = f"{len(digits):03d}{digits}"
+    return f"{_ABOVE}{sized}" if whole > 0 else f"{_BELOW}{sized.translate(_NINES_COMPLEMENT)}"
 
 
 def _decimal(value: Decimal) -> str:

@@ -33,6 +33,7 @@ class TableShape:
         partial: Whether changes may omit columns; rows in flight then show which.
         complete: Whether `schema` contains all columns of the files; if not, they also have operation and position.
         soft_delete: Whether deleted rows stay in the files, with the operation `D`.
+        order_type: See `Snapshot.order_type`.
     """
 
     schema: Schema
@@ -41,6 +42,7 @@ class TableShape:
     partial: bool = False
     complete: bool = False
     soft_delete: bool = False
+    order_type: str = ""
 
     @property
     def stored(self) -> pa.Schema:

@@ -192,7 +192,7 @@ def _own_ordering(rows: pa.Table, shape: TableShape, order_column: str) -> pa.Ar
     column = shape.schema.find(order_column)
     if column is None:  # a column that DMS adds to its files and the lake does not store
         return pa.repeat(NULL_ORDERING, rows.num_rows)
-    return order_values(_combined(rows[column.name])).cast(pa.string())
+    return order_values(_combined(rows[column.name]), shape.order_type).cast(pa.string())
 
 
 def _with_op(op: str, rows: pa.Table, orderings: pa.Array) -> pa.Table:
