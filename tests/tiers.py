@@ -26,13 +26,14 @@ MARKER_OF_FIXTURE = {
     "checked": "deployment",
     "checked_tailored": "deployment",
     "mariadb": "database",
+    "postgresql": "database",
 }
 """Fixtures that start something, and the marker of each test that uses one."""
 _STARTERS = (
     (MockAWS, "start", "aws"),
     (ThreadedMotoServer, "start", "aws"),
     ("cdclake.devkit.local.server.EmbeddedAws", "__enter__", "aws"),
-    ("cdclake.devkit.shop.mariadb.PrivateMariadb", "__enter__", "database"),
+    ("cdclake.devkit.shop.private_server.PrivateServer", "__enter__", "database"),
     ("pyspark.SparkContext", "__init__", "spark"),
     ("playwright.sync_api.PlaywrightContextManager", "__enter__", "browser"),
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Union
 import typer
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.connection import ConnectionOptions
+    from cdclake.devkit.replicate.mysql.connection import ConnectionOptions
 
 PASSWORD_VARIABLE = "CDCLAKE_SOURCE_PASSWORD"
 _SOURCE = "Source"
@@ -37,7 +37,9 @@ def connection_options(
     user: str | None, host: str | None, port: int | None, socket: str, option_file: Path | None
 ) -> ConnectionOptions:
     """The connection that these options describe, with the password from the environment."""
-    from cdclake.devkit.replicate.connection import ConnectionOptions  # slow to import, and --help does not need it
+    from cdclake.devkit.replicate.mysql.connection import (
+        ConnectionOptions,  # slow to import, and --help does not need it
+    )
 
     return ConnectionOptions(
         user=user,

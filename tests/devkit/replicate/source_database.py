@@ -6,6 +6,8 @@ Only the replication has a real database as its source.
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -14,44 +16,48 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.memory import MemoryStore
 from cdclake.devkit.dms.settings import BeforeImages, DataFormat, DmsSettings
-from cdclake.devkit.replicate.connection import connect
-from cdclake.devkit.replicate.mysql_types import quoted_identifier
+from cdclake.devkit.replicate.mysql import connection as mysql
+from cdclake.devkit.replicate.mysql.source import MysqlSource
+from cdclake.devkit.replicate.mysql.types import quoted_identifier
+from cdclake.devkit.replicate.postgres import connection as postgres
+from cdclake.devkit.replicate.postgres.source import PostgresSource
 from cdclake.devkit.replicate.service import Replication, ReplicationTask
-from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.model.rawfiles import RawKind, raw_files
 from cdclake.oracle import ChangeRow, merge
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.connection import ConnectionOptions
     from cdclake.devkit.replicate.progress import ReplicationProgress
+    from cdclake.devkit.replicate.source import Source
     from cdclake.ports import ObjectStore
 
 PARQUET = DmsSettings(data_format=DataFormat.PARQUET, timestamp_column_name="sent", header_columns=("AR_H_CHANGE_SEQ",))
 WITH_KEYS = replace(PARQUET, before_images=BeforeImages.PRIMARY_KEY)
 
 
-class SourceDatabase:
+class TestDatabase(ABC):
     """A database that exists for the duration of the `with` block.
+
+    Args:
+        schema: Schema of tables that are named without one.
 
     Attributes:
         raw: The raw bucket that `replicate` writes to by default.
     """
 
-    def __init__(self, connection_options: ConnectionOptions, schema: str) -> None:
-        self.connection_options = connection_options
+    __test__ = False
+    connection: Any
+
+    def __init__(self, schema: str) -> None:
         self.schema = schema
         self.raw: ObjectStore = MemoryStore()
 
-    def __enter__(self) -> SourceDatabase:
-        self.connection = connect(self.connection_options)
-        self.run(f"create database {quoted_identifier(self.schema)}", f"use {quoted_identifier(self.schema)}")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.run(f"drop database {quoted_identifier(self.schema)}")
-        self.connection.close()
+    @property
+    @abstractmethod
+    def source(self) -> Source:
+        """The database, as a source."""
 
     def run(self, *statements: str) -> None:
+        """Execute statements, each of which is committed at once unless one of them begins a transaction."""
         with self.connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
@@ -59,16 +65,13 @@ class SourceDatabase:
     def query(self, statement: str) -> tuple[tuple[Any, ...], ...]:
         with self.connection.cursor() as cursor:
             cursor.execute(statement)
-            rows: tuple[tuple[Any, ...], ...] = cursor.fetchall()
-        return rows
+            return tuple(cursor.fetchall())
 
     def replication(
         self, settings: DmsSettings = WITH_KEYS, *, only: tuple[str, ...] = (), raw: ObjectStore | None = None
     ) -> Replication:
-        task = ReplicationTask(self.schema, only, settings)
-        return Replication(
-            task, self.connection_options, self.raw if raw is None else raw, lambda: datetime.now(timezone.utc)
-        )
+        task = ReplicationTask(only, settings)
+        return Replication(task, self.source, self.raw if raw is None else raw, lambda: datetime.now(timezone.utc))
 
     def replicate(self, settings: DmsSettings = WITH_KEYS, *, only: tuple[str, ...] = ()) -> ReplicationProgress:
         """Run the full load if there was none, then replicate all changes up to now."""
@@ -95,12 +98,12 @@ class SourceDatabase:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The current rows of the database, with the types of the raw files."""
-        with snapshot(self.connection_options, self.schema, [table]) as now:
+        with self.source.snapshot([table]) as now:
             return [row for batch in now.rows(now.tables[0]) for row in batch.to_pylist()]
 
     def merged(self, table: str) -> list[dict[str, Any]]:
         """The rows that the raw files produce: the full load and all changes by sequence, ordered by key."""
-        with snapshot(self.connection_options, self.schema, [table]) as now:
+        with self.source.snapshot([table]) as now:
             columns, key = [column.name for column in now.tables[0].columns], now.tables[0].key
         changes = [
             ChangeRow(
@@ -120,6 +123,59 @@ class SourceDatabase:
         loads, changes = raw_files(self.raw.list(folder), folder)
         files = loads if kind is RawKind.FULL_LOAD else changes
         return [pq.read_table(io.BytesIO(self.raw.get(file.key) or b"")).to_pylist() for file in files]
+
+
+class MariadbDatabase(TestDatabase):
+    """A new database of a MariaDB server."""
+
+    def __init__(self, connection_options: mysql.ConnectionOptions, schema: str) -> None:
+        super().__init__(schema)
+        self.connection_options = connection_options
+
+    def __enter__(self) -> MariadbDatabase:
+        self.connection = mysql.connect(self.connection_options)
+        self.run(f"create database {quoted_identifier(self.schema)}", f"use {quoted_identifier(self.schema)}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run(f"drop database {quoted_identifier(self.schema)}")
+        self.connection.close()
+
+    @property
+    def source(self) -> MysqlSource:
+        return MysqlSource(self.connection_options, self.schema)
+
+
+class PostgresDatabase(TestDatabase):
+    """A new database of a PostgreSQL server, with its schema `public`."""
+
+    def __init__(self, connection_options: postgres.ConnectionOptions, database: str) -> None:
+        super().__init__("public")
+        self.connection_options = connection_options
+        self.database = database
+
+    def __enter__(self) -> PostgresDatabase:
+        self._on_server(f'create database "{self.database}"')
+        self.connection = postgres.connect(self.connection_options, self.database)
+        self.run("set search_path = public")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+        self._on_server(
+            f"select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = '{self.database}'",
+            f'drop database "{self.database}" with (force)',
+        )
+
+    @property
+    def source(self) -> PostgresSource:
+        return PostgresSource(self.connection_options, self.database)
+
+    def _on_server(self, *statements: str) -> None:
+        with closing(postgres.connect(self.connection_options, "postgres")) as connection:
+            for statement in statements:
+                with connection.cursor() as cursor:
+                    cursor.execute(statement)
 
 
 def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:

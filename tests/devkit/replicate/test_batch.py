@@ -6,22 +6,22 @@ from datetime import datetime, timedelta, timezone
 
 from cdclake.devkit.dms.settings import DmsSettings
 from cdclake.devkit.replicate.batch import Batch, CommittedRow, change_sequence, split_by_file
-from cdclake.devkit.replicate.mysql_types import SourceColumn
+from cdclake.devkit.replicate.mysql.types import MysqlColumn
 from cdclake.devkit.replicate.progress import BinlogPosition, ReplicationProgress
-from cdclake.devkit.replicate.transactions import BinlogRow, Transaction
+from cdclake.devkit.replicate.transactions import ChangeRow, Transaction
 from cdclake.model.table import TableName
 
 NOON = datetime(2024, 3, 5, 12, tzinfo=timezone.utc)
-ID, NAME = SourceColumn("id", "int"), SourceColumn("name", "varchar")
+ID, NAME = MysqlColumn("id", "int"), MysqlColumn("name", "varchar")
 SETTINGS = DmsSettings(cdc_max_batch_interval=60, cdc_min_file_size=1)
 
 
-def row(number: int, table: str = "a", columns: tuple[SourceColumn, ...] = (ID,), size_bytes: int = 10) -> BinlogRow:
+def row(number: int, table: str = "a", columns: tuple[MysqlColumn, ...] = (ID,), size_bytes: int = 10) -> ChangeRow:
     values = {column.name: number for column in columns}
-    return BinlogRow(TableName("shop", table), columns, ("id",), "I", values, None, size_bytes)
+    return ChangeRow(TableName("shop", table), columns, ("id",), "I", values, None, size_bytes)
 
 
-def transaction(*rows: BinlogRow, at: datetime = NOON, end: int = 100) -> Transaction:
+def transaction(*rows: ChangeRow, at: datetime = NOON, end: int = 100) -> Transaction:
     return Transaction(rows, at, BinlogPosition("binlog.000001", end))
 
 
@@ -29,7 +29,7 @@ def batch() -> Batch:
     return Batch(SETTINGS, ReplicationProgress(BinlogPosition("binlog.000001", 4), sequence=7))
 
 
-def committed(*rows: BinlogRow) -> list[CommittedRow]:
+def committed(*rows: ChangeRow) -> list[CommittedRow]:
     return [CommittedRow(row_, NOON, str(number)) for number, row_ in enumerate(rows)]
 
 
@@ -57,7 +57,7 @@ def test_files_are_due_when_enough_bytes_are_pending():
 def test_a_transaction_without_replicated_rows_advances_the_position():
     pending = batch()
     pending.add(transaction(end=500), NOON)
-    assert pending.progress.binlog == BinlogPosition("binlog.000001", 500)
+    assert pending.progress.position == BinlogPosition("binlog.000001", 500)
     assert pending.rows == []
     assert pending.is_due(NOON + timedelta(seconds=60))
 
@@ -95,7 +95,7 @@ def test_rows_with_different_columns_start_a_new_file():
 
 
 def test_rows_with_a_different_column_type_start_a_new_file():
-    wider = SourceColumn("id", "bigint")
+    wider = MysqlColumn("id", "bigint")
     assert files_of(committed(row(1), row(2, columns=(wider,)))) == [("a", [1]), ("a", [2])]
 
 

@@ -18,12 +18,11 @@ import pytest
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
 from cdclake.cli.source_database import PASSWORD_VARIABLE
-from cdclake.devkit.replicate.connection import ConnectionOptions, connect
-from cdclake.devkit.replicate.progress import ProgressFile
-from cdclake.devkit.replicate.snapshot import snapshot
+from cdclake.devkit.replicate.mysql.connection import ConnectionOptions, connect
+from cdclake.devkit.replicate.progress import BinlogPosition, ProgressFile
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from tests.builders import eventually
-from tests.devkit.replicate.source_database import WITH_KEYS, SourceDatabase
+from tests.devkit.replicate.source_database import WITH_KEYS, MariadbDatabase
 from tests.dying_store import Death, DiedError, DyingStore
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ SCRIPT = (
 class Writer:
     """Inserts and deletes rows, and moves amounts between rows in transactions that keep the sum, until stopped."""
 
-    def __init__(self, source: SourceDatabase) -> None:
+    def __init__(self, source: MariadbDatabase) -> None:
         self._source = source
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work)
@@ -74,11 +73,11 @@ class Writer:
                 self.transactions += 1
 
 
-def accounts(source: SourceDatabase) -> None:
+def accounts(source: MariadbDatabase) -> None:
     source.run(TABLE, *(f"insert into t values ({number}, 100)" for number in range(50)))
 
 
-def test_a_full_load_is_consistent_and_changes_continue_from_it_under_concurrent_writes(source: SourceDatabase):
+def test_a_full_load_is_consistent_and_changes_continue_from_it_under_concurrent_writes(source: MariadbDatabase):
     accounts(source)
     with Writer(source) as writer:
         assert eventually(lambda: writer.transactions > 20)
@@ -96,7 +95,7 @@ def test_a_full_load_is_consistent_and_changes_continue_from_it_under_concurrent
     )
 
 
-def test_a_large_full_load_has_several_files_and_an_empty_table_none(source: SourceDatabase):
+def test_a_large_full_load_has_several_files_and_an_empty_table_none(source: MariadbDatabase):
     source.run(TABLE, "create table none (id int primary key)", "insert into t select seq, seq from seq_1_to_50000")
     source.replicate(replace(WITH_KEYS, max_file_size=100))
     keys = [stored.key for stored in source.raw.list(f"{source.schema}/")]
@@ -104,7 +103,7 @@ def test_a_large_full_load_has_several_files_and_an_empty_table_none(source: Sou
     assert [row["id"] for row in source.loaded("t")] == list(range(1, 50_001))
 
 
-def test_nothing_is_lost_whichever_store_call_fails(source: SourceDatabase):
+def test_nothing_is_lost_whichever_store_call_fails(source: MariadbDatabase):
     """A run fails at each store call in turn, before or after the call takes effect; then another run continues."""
     source.replicate_after(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
     source.run(*SCRIPT)
@@ -127,7 +126,7 @@ def test_nothing_is_lost_whichever_store_call_fails(source: SourceDatabase):
     assert deaths == 6  # two files, for the old and the new columns, and the position; each twice
 
 
-def test_a_failed_full_load_is_repeated_whichever_store_call_failed(source: SourceDatabase):
+def test_a_failed_full_load_is_repeated_whichever_store_call_failed(source: MariadbDatabase):
     source.run(TABLE, "insert into t values (1, 1), (2, 2), (3, 3)")
     for carried_out in (False, True):
         for call in range(1, 4):
@@ -139,7 +138,7 @@ def test_a_failed_full_load_is_repeated_whichever_store_call_failed(source: Sour
             assert source.merged("t") == source.rows("t")
 
 
-def test_a_repeated_full_load_leaves_no_file_of_the_previous_one(source: SourceDatabase):
+def test_a_repeated_full_load_leaves_no_file_of_the_previous_one(source: MariadbDatabase):
     source.run(TABLE, "insert into t select seq, seq from seq_1_to_50000")
     small = replace(WITH_KEYS, max_file_size=200)
     source.replicate(small)
@@ -151,7 +150,7 @@ def test_a_repeated_full_load_leaves_no_file_of_the_previous_one(source: SourceD
     assert len(source.loaded("t")) == 10
 
 
-def test_raw_files_of_another_writer_are_kept(source: SourceDatabase):
+def test_raw_files_of_another_writer_are_kept(source: MariadbDatabase):
     source.run(TABLE)
     source.raw.put(f"{source.schema}/t/LOAD00000001.parquet", b"theirs")
     with pytest.raises(ConfigurationError, match="did not write"):
@@ -159,7 +158,7 @@ def test_raw_files_of_another_writer_are_kept(source: SourceDatabase):
     assert source.raw.get(f"{source.schema}/t/LOAD00000001.parquet") == b"theirs"
 
 
-def test_files_are_written_during_a_run_and_when_it_is_stopped(source: SourceDatabase):
+def test_files_are_written_during_a_run_and_when_it_is_stopped(source: MariadbDatabase):
     source.run(TABLE)
     stop = threading.Event()
     running = source.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
@@ -176,7 +175,7 @@ def test_files_are_written_during_a_run_and_when_it_is_stopped(source: SourceDat
     assert source.merged("t") == source.rows("t")
 
 
-def test_change_file_names_increase_between_runs_though_the_clock_goes_back(source: SourceDatabase):
+def test_change_file_names_increase_between_runs_though_the_clock_goes_back(source: MariadbDatabase):
     source.run(TABLE)
     for year in (2030, 2020):
         source.run(f"insert into t values ({year}, 0)")
@@ -188,10 +187,10 @@ def test_change_file_names_increase_between_runs_though_the_clock_goes_back(sour
     assert [row["id"] for row in source.changed("t")] == [2031, 2020, 2021]
 
 
-def test_a_purged_binlog_is_an_error_until_the_full_load_is_repeated(source: SourceDatabase):
+def test_a_purged_binlog_is_an_error_until_the_full_load_is_repeated(source: MariadbDatabase):
     source.run(TABLE)
     before = source.replicate()
-    assert before.binlog is not None
+    assert isinstance(before.position, BinlogPosition)
     source.run("flush binary logs", "insert into t values (1, 1)")
     ((newest, *_),) = source.query("show master status")
 
@@ -200,13 +199,13 @@ def test_a_purged_binlog_is_an_error_until_the_full_load_is_repeated(source: Sou
         return len(source.query("show binary logs")) == 1
 
     assert eventually(is_purged)
-    with pytest.raises(IntegrityError, match=before.binlog.file):
+    with pytest.raises(IntegrityError, match=before.position.file):
         source.replicate()
     source.replication().run(lambda: False, reload=True, until_now=True)
     assert source.merged("t") == source.rows("t")
 
 
-def test_a_position_of_another_server_is_refused(source: SourceDatabase):
+def test_a_position_of_another_server_is_refused(source: MariadbDatabase):
     source.replicate_after(TABLE)
     file = ProgressFile(source.raw, "", source.schema)
     progress = file.read()
@@ -218,8 +217,8 @@ def test_a_position_of_another_server_is_refused(source: SourceDatabase):
     assert file.read() == progress
 
 
-def test_two_databases_of_one_server_share_a_bucket(source: SourceDatabase, mariadb: PrivateMariadb):
-    with SourceDatabase(mariadb.connection_options, f"{source.schema}other") as other:
+def test_two_databases_of_one_server_share_a_bucket(source: MariadbDatabase, mariadb: PrivateMariadb):
+    with MariadbDatabase(mariadb.connection_options, f"{source.schema}other") as other:
         other.raw = source.raw
         for database in (source, other):
             database.run(TABLE)
@@ -230,16 +229,16 @@ def test_two_databases_of_one_server_share_a_bucket(source: SourceDatabase, mari
             assert database.merged("t") == database.rows("t")
 
 
-def test_a_table_altered_during_a_read_is_a_retryable_error(source: SourceDatabase):
+def test_a_table_altered_during_a_read_is_a_retryable_error(source: MariadbDatabase):
     source.run(TABLE, "insert into t values (1, 1)")
-    with snapshot(source.connection_options, source.schema) as before:
+    with source.source.snapshot() as before:
         source.run("alter table t modify v bigint")
         with pytest.raises(RetryableError, match="altered while it was read"):
             list(before.rows(before.tables[0]))
 
 
 @pytest.mark.parametrize("name", ["binlog_format", "binlog_row_image", "binlog_row_metadata"])
-def test_a_source_with_an_incomplete_binlog_is_refused(source: SourceDatabase, name: str):
+def test_a_source_with_an_incomplete_binlog_is_refused(source: MariadbDatabase, name: str):
     wrong = {"binlog_format": "MIXED", "binlog_row_image": "MINIMAL", "binlog_row_metadata": "MINIMAL"}
     source.run(TABLE)
     ((before,),) = source.query(f"select @@global.{name}")
@@ -252,7 +251,7 @@ def test_a_source_with_an_incomplete_binlog_is_refused(source: SourceDatabase, n
     assert list(source.raw.list("")) == []
 
 
-def test_an_unknown_table_or_database_is_refused(source: SourceDatabase):
+def test_an_unknown_table_or_database_is_refused(source: MariadbDatabase):
     with pytest.raises(ConfigurationError, match="has no table nothing"):
         source.replicate_after(TABLE, only=("t", "nothing"))
     source.schema = "nowhere"
@@ -262,7 +261,7 @@ def test_an_unknown_table_or_database_is_refused(source: SourceDatabase):
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
-def test_a_table_whose_name_cannot_be_a_folder_is_refused(source: SourceDatabase, name: str):
+def test_a_table_whose_name_cannot_be_a_folder_is_refused(source: MariadbDatabase, name: str):
     source.replicate_after(TABLE)
     with pytest.raises(ConfigurationError, match="cannot be a folder"):
         source.replicate_after(f"create table `{name}` (id int primary key)", f"insert into `{name}` values (1)")
@@ -273,27 +272,27 @@ def test_a_table_whose_name_cannot_be_a_folder_is_refused(source: SourceDatabase
     source.replicate(only=("t",))
 
 
-def test_a_system_versioned_table_is_refused_and_can_be_left_out(source: SourceDatabase):
+def test_a_system_versioned_table_is_refused_and_can_be_left_out(source: MariadbDatabase):
     with pytest.raises(ConfigurationError, match="system-versioned") as caught:
         source.replicate_after(TABLE, "create table v (id int primary key) with system versioning")
     assert str(caught.value.details["table"]) == f"{source.schema}.v"
     source.replicate(only=("t",))
 
 
-def test_the_next_run_restarts_a_full_load_that_was_stopped(source: SourceDatabase):
+def test_the_next_run_restarts_a_full_load_that_was_stopped(source: MariadbDatabase):
     source.run(TABLE, "create table u (id int primary key)", *(f"insert into t values ({n}, 1)" for n in range(3)))
     stop = iter([False])
     progress = source.replication().run(lambda: next(stop, True))
-    assert progress.binlog is None
+    assert progress.position is None
     assert source.loaded("t") == []
     source.replicate()
     assert source.merged("t") == source.rows("t")
 
 
-def test_two_processes_never_run_one_replication(source: SourceDatabase):
+def test_two_processes_never_run_one_replication(source: MariadbDatabase):
     accounts(source)
 
-    attempts: list[SourceDatabase] = []
+    attempts: list[MariadbDatabase] = []
 
     def try_another() -> bool:
         if not attempts:
@@ -316,10 +315,10 @@ def test_two_processes_never_run_one_replication(source: SourceDatabase):
 )
 def test_unsupported_settings_are_refused(settings: DmsSettings):
     with pytest.raises(ConfigurationError, match="does not support"):
-        SourceDatabase(ConnectionOptions(), "shop").replication(settings)
+        MariadbDatabase(ConnectionOptions(), "shop").replication(settings)
 
 
-def test_a_wrong_password_is_refused_and_never_shown(source: SourceDatabase):
+def test_a_wrong_password_is_refused_and_never_shown(source: MariadbDatabase):
     connection_options = replace(source.connection_options, password="s3cret")
     with pytest.raises(ConfigurationError, match="Access denied") as error:
         connect(connection_options)
@@ -334,7 +333,7 @@ def test_an_unreachable_source_is_a_retryable_error(tmp_path: Path):
 class Command:
     """`cdclake local replicate` in a separate process, to a folder."""
 
-    def __init__(self, source: SourceDatabase, folder: Path) -> None:
+    def __init__(self, source: MariadbDatabase, folder: Path) -> None:
         connection_options = source.connection_options
         self._arguments = [
             *(sys.executable, "-c", "from cdclake.cli.main import main; main()", "local", "replicate", source.schema),
@@ -349,7 +348,7 @@ class Command:
         )
 
 
-def test_the_command_continues_without_loss_after_kills(source: SourceDatabase, tmp_path: Path):
+def test_the_command_continues_without_loss_after_kills(source: MariadbDatabase, tmp_path: Path):
     accounts(source)
     source.raw = FolderStore(tmp_path)
     command = Command(source, tmp_path)

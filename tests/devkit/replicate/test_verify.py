@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.model.table import TableName
-    from tests.devkit.replicate.source_database import SourceDatabase
+    from tests.devkit.replicate.source_database import MariadbDatabase
 
 COLUMNS = pa.schema([("id", pa.int32()), ("city", pa.string()), ("price", pa.decimal128(10, 2))])
 ITEM = {"PrimaryKey": "id", "PartitionKey": "city"}
@@ -40,29 +40,29 @@ def table(tmp_path: Path) -> TableOverTime:
 
 
 @pytest.fixture
-def orders(source: SourceDatabase) -> SourceDatabase:
+def orders(source: MariadbDatabase) -> MariadbDatabase:
     """A database with the same rows in its table `orders`."""
     source.run("create table orders (id int primary key, city varchar(50), price decimal(10,2))")
     source.run("insert into orders values (2, null, 1.50), (3, 'Bonn', 2.50)")
     return source
 
 
-def compared(source: SourceDatabase, table: TableOverTime, **options: Any) -> TableVerification:
+def compared(source: MariadbDatabase, table: TableOverTime, **options: Any) -> TableVerification:
     def location_of(name: TableName) -> TableLocation:
         assert str(name) == f"{source.schema}.orders"
         return TableLocation.at(table.location, TABLE)
 
-    (result,) = verify(source.connection_options, source.schema, location_of, ["orders"], **options)
+    (result,) = verify(source.source, location_of, ["orders"], **options)
     return result
 
 
-def test_equal_tables_are_equal(orders: SourceDatabase, table: TableOverTime) -> None:
+def test_equal_tables_are_equal(orders: MariadbDatabase, table: TableOverTime) -> None:
     result = compared(orders, table)
     assert (result.equal, result.change, result.lake_rows, result.source_rows) == (True, 2, 2, 2)
     assert compared(orders, table, counts_only=True).equal
 
 
-def test_each_kind_of_difference_is_found(orders: SourceDatabase, table: TableOverTime) -> None:
+def test_each_kind_of_difference_is_found(orders: MariadbDatabase, table: TableOverTime) -> None:
     orders.run("update orders set price = 2.51 where id = 3")
     orders.run("insert into orders values (4, 'Rom', 1.00)")
     result = compared(orders, table)
@@ -74,7 +74,7 @@ def test_each_kind_of_difference_is_found(orders: SourceDatabase, table: TableOv
 
 
 def test_a_table_of_many_parts_is_compared_part_by_part(
-    orders: SourceDatabase, table: TableOverTime, monkeypatch: pytest.MonkeyPatch
+    orders: MariadbDatabase, table: TableOverTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compare_parts, "PART_ROWS", 1)
     progress: list[tuple[str, int, int]] = []
@@ -85,28 +85,28 @@ def test_a_table_of_many_parts_is_compared_part_by_part(
 
 
 def test_columns_only_in_the_lake_are_listed_but_are_no_difference(
-    orders: SourceDatabase, table: TableOverTime
+    orders: MariadbDatabase, table: TableOverTime
 ) -> None:
     orders.run("alter table orders drop column price")
     result = compared(orders, table)
     assert (result.equal, result.only_in_lake) == (True, ("price",))
 
 
-def test_soft_deleted_rows_are_not_compared(orders: SourceDatabase, table: TableOverTime) -> None:
+def test_soft_deleted_rows_are_not_compared(orders: MariadbDatabase, table: TableOverTime) -> None:
     table.item["DeleteMode"] = "soft"
     table.apply(("D", row(2, None)))
     orders.run("delete from orders where id = 2")
     assert compared(orders, table).equal
 
 
-def test_a_table_that_is_not_in_the_lake_is_reported(orders: SourceDatabase, tmp_path: Path) -> None:
+def test_a_table_that_is_not_in_the_lake_is_reported(orders: MariadbDatabase, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     location = TableLocation.at((tmp_path / "nothing").as_uri(), TABLE)
-    (result,) = verify(orders.connection_options, orders.schema, lambda _: location)
+    (result,) = verify(orders.source, lambda _: location)
     assert (result.change, result.source_rows, result.differences) == (None, 2, ("there is no lake table",))
 
 
-def test_the_command_exits_with_status_6_if_a_table_differs(orders: SourceDatabase, table: TableOverTime) -> None:
+def test_the_command_exits_with_status_6_if_a_table_differs(orders: MariadbDatabase, table: TableOverTime) -> None:
     connection_options = orders.connection_options
     arguments = ["verify", orders.schema, "--user", str(connection_options.user), "--socket", connection_options.socket]
     arguments += ["--lake-bucket", table.location, "-o", "json"]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pymysql
 import pytest
 
-from cdclake.devkit.replicate.connection import connect
+from cdclake.devkit.replicate.mysql.connection import connect
 from cdclake.devkit.shop import mariadb as module
 from cdclake.devkit.shop.mariadb import PrivateMariadb
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.connection import ConnectionOptions
+    from cdclake.devkit.replicate.mysql.connection import ConnectionOptions
 
 pytestmark = pytest.mark.database
 

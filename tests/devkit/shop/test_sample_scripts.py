@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pymysql.constants import CLIENT
 
-from cdclake.devkit.replicate.connection import connect
-from cdclake.devkit.replicate.snapshot import snapshot
+from cdclake.devkit.replicate.mysql.connection import connect
 from cdclake.devkit.shop.sample_database import DATABASE, sql_files
-from tests.devkit.replicate.source_database import SourceDatabase
+from tests.devkit.replicate.source_database import MariadbDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,13 +23,13 @@ TABLES = ("product", "productorder", "stock", "store")
 
 
 @pytest.fixture
-def shop(mariadb: PrivateMariadb) -> Iterator[SourceDatabase]:
-    with SourceDatabase(mariadb.connection_options, DATABASE) as source:
+def shop(mariadb: PrivateMariadb) -> Iterator[MariadbDatabase]:
+    with MariadbDatabase(mariadb.connection_options, DATABASE) as source:
         execute(source, "schema.sql")
         yield source
 
 
-def execute(source: SourceDatabase, script: str, before: str = "") -> None:
+def execute(source: MariadbDatabase, script: str, before: str = "") -> None:
     text = (sql_files() / script).read_text(encoding="utf-8").replace("do sleep(4);", "")
     connection = connect(source.connection_options, client_flag=CLIENT.MULTI_STATEMENTS, database=source.schema)
     with closing(connection), connection.cursor() as cursor:
@@ -39,11 +38,11 @@ def execute(source: SourceDatabase, script: str, before: str = "") -> None:
             pass
 
 
-def counts(source: SourceDatabase) -> list[int]:
+def counts(source: MariadbDatabase) -> list[int]:
     return [int(source.query(f"select count(*) from {table}")[0][0]) for table in TABLES]
 
 
-def test_the_raw_files_of_all_scripts_reproduce_the_database(shop: SourceDatabase):
+def test_the_raw_files_of_all_scripts_reproduce_the_database(shop: MariadbDatabase):
     execute(shop, "rows.sql")
     assert counts(shop) == [1000, 900, 300, 8]
     shop.replicate()
@@ -60,7 +59,7 @@ def test_the_raw_files_of_all_scripts_reproduce_the_database(shop: SourceDatabas
     ]
 
 
-def test_the_changes_script_makes_the_changes_of_the_walkthrough(shop: SourceDatabase):
+def test_the_changes_script_makes_the_changes_of_the_walkthrough(shop: MariadbDatabase):
     execute(shop, "rows.sql")
     shop.replicate()
     execute(shop, "changes.sql")
@@ -77,11 +76,11 @@ def test_the_changes_script_makes_the_changes_of_the_walkthrough(shop: SourceDat
     assert {row["orderdate"] for row in orders} == {today}
 
 
-def test_the_same_number_of_orders_produces_the_same_rows(shop: SourceDatabase):
+def test_the_same_number_of_orders_produces_the_same_rows(shop: MariadbDatabase):
     def rows() -> dict[str, list[object]]:
         shop.run(*(f"delete from {table}" for table in TABLES))
         execute(shop, "rows.sql", "set @orders = 2500;")
-        with snapshot(shop.connection_options, DATABASE) as now:
+        with shop.source.snapshot() as now:
             return {table.name.table: [batch.to_pylist() for batch in now.rows(table)] for table in now.tables}
 
     first = rows()
@@ -91,7 +90,7 @@ def test_the_same_number_of_orders_produces_the_same_rows(shop: SourceDatabase):
     assert (len(days), min(days), max(days)) == (90, (27,), (28,))
 
 
-def test_the_procedure_appends_the_requested_number_of_orders(shop: SourceDatabase):
+def test_the_procedure_appends_the_requested_number_of_orders(shop: MariadbDatabase):
     shop.run(
         "call loadorders(1, '2024-01-01')", "call loadorders(0, '2024-01-01')", "call loadorders(2001, '2024-01-02')"
     )

@@ -62,6 +62,7 @@ def verify(
     Example: cdclake verify shop --user reader --host db.example.com
     """
     from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
+    from cdclake.devkit.replicate.mysql.source import MysqlSource
     from cdclake.devkit.replicate.verify import verify as compare_with
     from cdclake.lake.read.as_of import TableLocation
 
@@ -77,7 +78,8 @@ def verify(
             results = [_compare_count(location_of, text) for text in expect or ()]
         else:
             options = source_database.connection_options(user, host, port, socket, option_file)
-            results += compare_with(options, database, location_of, table or (), counts_only=count, report=bar.count)
+            source = MysqlSource(options, database)
+            results += compare_with(source, location_of, table or (), counts_only=count, report=bar.count)
     out = output_for(output)
     records = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in results]
     out.records("Lake and source", _COLUMNS, records)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.devkit.dms.settings import DmsSettings
-    from cdclake.devkit.replicate.progress import BinlogPosition, ReplicationProgress
-    from cdclake.devkit.replicate.transactions import BinlogRow, Transaction
+    from cdclake.devkit.replicate.progress import Position, ReplicationProgress
+    from cdclake.devkit.replicate.transactions import ChangeRow, Transaction
     from cdclake.model.table import TableName
 
 
@@ -32,7 +32,7 @@ class CommittedRow(NamedTuple):
         sequence: Value of DMS's header `AR_H_CHANGE_SEQ`.
     """
 
-    row: BinlogRow
+    row: ChangeRow
     committed_utc: datetime
     sequence: str
 
@@ -67,11 +67,11 @@ class Batch:
             number += 1
             self.rows.append(CommittedRow(row, transaction.committed_utc, change_sequence(latest, number)))
             self._size_bytes += row.size_bytes
-        self.progress = replace(self.progress, binlog=transaction.end, sequence=number, last_commit_utc=latest)
+        self.progress = replace(self.progress, position=transaction.end, sequence=number, last_commit_utc=latest)
 
-    def skip_to(self, end: BinlogPosition) -> None:
+    def skip_to(self, end: Position) -> None:
         """Record that there is nothing to write before this position."""
-        self.progress = replace(self.progress, binlog=end)
+        self.progress = replace(self.progress, position=end)
 
     def is_due(self, now_utc: datetime) -> bool:
         """Whether files should be written now."""

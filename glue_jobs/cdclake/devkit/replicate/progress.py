@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from cdclake.errors import IntegrityError
 
@@ -28,9 +28,43 @@ class BinlogPosition(NamedTuple):
     file: str
     offset_bytes: int
 
-    def is_before(self, other: BinlogPosition) -> bool:
+    def is_before(self, other: Position) -> bool:
         """Whether this position is before another one of the same server."""
+        assert isinstance(other, BinlogPosition)
         return (len(self.file), self.file, self.offset_bytes) < (len(other.file), other.file, other.offset_bytes)
+
+    def __str__(self) -> str:
+        """`<file>:<offset>`."""
+        return f"{self.file}:{self.offset_bytes}"
+
+
+class WalPosition(NamedTuple):
+    """A position in PostgreSQL's write-ahead log, a log sequence number (LSN)."""
+
+    lsn: int
+
+    @classmethod
+    def parse(cls, text: str) -> WalPosition:
+        """Read PostgreSQL's text form, two hexadecimal numbers: `16/B374D848`.
+
+        Raises:
+            ValueError: It is not of this form.
+        """
+        high, low = text.split("/")
+        return cls((int(high, 16) << 32) + int(low, 16))
+
+    def is_before(self, other: Position) -> bool:
+        """Whether this position is before another one of the same server."""
+        assert isinstance(other, WalPosition)
+        return self.lsn < other.lsn
+
+    def __str__(self) -> str:
+        """PostgreSQL's text form."""
+        return f"{self.lsn >> 32:X}/{self.lsn & 0xFFFF_FFFF:X}"
+
+
+Position = Union[BinlogPosition, WalPosition]
+"""A position in the log of a source's server."""
 
 
 @dataclass(frozen=True)
@@ -38,23 +72,27 @@ class ReplicationProgress:
     """What was written so far.
 
     Attributes:
-        binlog: All changes before this position were written. None if the full load has not finished.
+        position: All changes before this position were written. None if the full load has not finished.
         sequence: Number of change rows written since the full load.
         last_commit_utc: Latest commit time so far, which the change sequence never goes below.
         last_file_utc: Time in the name of the latest change file.
-        server: Server of the binlog, see `connection.server_id`.
+        server: Server of the position, see `SourceSession.server`.
+        slot: What keeps the server's log until it is read, see `SourceSession.new_slot`; empty for nothing.
     """
 
-    binlog: BinlogPosition | None
+    position: Position | None
     sequence: int = 0
     last_commit_utc: datetime = EPOCH
     last_file_utc: datetime = EPOCH
     server: str = ""
+    slot: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The content of the progress file."""
+        fields = asdict(self)
+        del fields["position"]
         times = {name: getattr(self, name).isoformat() for name in ("last_commit_utc", "last_file_utc")}
-        return {**asdict(self), "binlog": self.binlog._asdict() if self.binlog else None, **times}
+        return {**_saved(self.position), **fields, **times}
 
 
 class ProgressFile:
@@ -84,9 +122,8 @@ class ProgressFile:
         try:
             fields = json.loads(data)
             times = {name: datetime.fromisoformat(fields[name]) for name in ("last_commit_utc", "last_file_utc")}
-            saved = fields["binlog"]
-            position = BinlogPosition(str(saved["file"]), int(saved["offset_bytes"])) if saved else None
-            return ReplicationProgress(position, int(fields["sequence"]), **times, server=str(fields["server"]))
+            position, sequence, server = _position(fields), int(fields["sequence"]), str(fields["server"])
+            return ReplicationProgress(position, sequence, **times, server=server, slot=str(fields.get("slot", "")))
         except (ValueError, KeyError, TypeError) as error:
             remedy = "Delete it, and repeat the full load with --anew"
             raise IntegrityError("The saved position cannot be read", remedy=remedy, file=self.key) from error
@@ -94,3 +131,16 @@ class ProgressFile:
     def write(self, progress: ReplicationProgress) -> None:
         """Save the progress, replacing the previous one."""
         self._store.put(self.key, json.dumps(progress.to_json()).encode())
+
+
+def _saved(position: Position | None) -> dict[str, Any]:
+    if isinstance(position, WalPosition):
+        return {"wal": str(position)}
+    return {"binlog": position._asdict() if position else None}
+
+
+def _position(fields: dict[str, Any]) -> Position | None:
+    if "wal" in fields:
+        return WalPosition.parse(fields["wal"])
+    saved = fields["binlog"]
+    return BinlogPosition(str(saved["file"]), int(saved["offset_bytes"])) if saved else None

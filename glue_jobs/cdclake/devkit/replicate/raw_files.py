@@ -9,7 +9,7 @@ import pyarrow as pa
 from cdclake.devkit.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
 from cdclake.devkit.dms.names import DmsFile, change_path, full_load_path, table_folder
 from cdclake.devkit.dms.settings import CHANGE_SEQUENCE, KILOBYTE, BeforeImages, ParallelLoad
-from cdclake.devkit.replicate.mysql_types import rows_from_binlog
+from cdclake.devkit.replicate.tables import logged_rows
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import OP_COLUMN
 
@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
     from cdclake.devkit.dms.settings import DmsSettings
     from cdclake.devkit.replicate.batch import CommittedRow
-    from cdclake.devkit.replicate.mysql_types import SourceColumn
-    from cdclake.devkit.replicate.source_tables import SourceTable
+    from cdclake.devkit.replicate.tables import SourceColumn, SourceTable
     from cdclake.model.table import TableName
     from cdclake.ports import Clock
-
-_LOBS = frozenset({"text", "mediumtext", "longtext", "blob", "mediumblob", "longblob", "json"})
 
 
 def check_settings(settings: DmsSettings) -> None:
@@ -97,9 +94,10 @@ def change_file(rows: Sequence[CommittedRow], settings: DmsSettings, written_utc
     changes = ChangeRows(
         operations=pa.array([committed.row.operation for committed in rows], pa.string()),
         committed_utc=pa.array([committed.committed_utc for committed in rows], pa.timestamp("us", tz="UTC")),
-        rows=rows_from_binlog(first.columns, [committed.row.values for committed in rows]),
+        rows=logged_rows(first.columns, [committed.row.values for committed in rows]),
         before=_before(rows, settings),
         headers=headers,
+        unsent=_unsent(rows),
     )
     key = f"{table_folder(settings, first.table)}{change_path(settings, written_utc)}"
     return DmsFile(key, change_bytes(changes, settings))
@@ -130,7 +128,13 @@ def _before(rows: Sequence[CommittedRow], settings: DmsSettings) -> pa.Table | N
     if not columns:
         return None
     nulls = dict.fromkeys((column.name for column in columns), None)
-    return rows_from_binlog(columns, [committed.row.before or nulls for committed in rows])
+    return logged_rows(columns, [{**nulls, **(committed.row.before or {})} for committed in rows])
+
+
+def _unsent(rows: Sequence[CommittedRow]) -> dict[str, pa.Array]:
+    """By column, which rows lack its value; only columns that any row lacks."""
+    names = frozenset[str]().union(*(committed.row.unsent for committed in rows))
+    return {name: pa.array([name in committed.row.unsent for committed in rows]) for name in sorted(names)}
 
 
 def _before_columns(columns: Sequence[SourceColumn], key: Sequence[str], images: BeforeImages) -> list[SourceColumn]:
@@ -138,5 +142,5 @@ def _before_columns(columns: Sequence[SourceColumn], key: Sequence[str], images:
     if images is BeforeImages.PRIMARY_KEY:
         return [column for column in columns if column.name in key]
     if images is BeforeImages.NON_LOB:
-        return [column for column in columns if column.kind not in _LOBS]
+        return [column for column in columns if not column.is_lob]
     return list(columns) if images is BeforeImages.ALL else []

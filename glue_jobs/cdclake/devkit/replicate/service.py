@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 from cdclake.devkit.dms.names import ChangeFileTimes, table_folder
 from cdclake.devkit.dms.settings import KILOBYTE
 from cdclake.devkit.replicate.batch import Batch, split_by_file
-from cdclake.devkit.replicate.binlog import IgnoredStatement, follow
-from cdclake.devkit.replicate.connection import check_binlog_settings, connect, lock_replication, server_id
 from cdclake.devkit.replicate.progress import ProgressFile, ReplicationProgress
 from cdclake.devkit.replicate.raw_files import change_file, check_columns, check_settings, full_load_files
-from cdclake.devkit.replicate.snapshot import end_of_binlog, snapshot
 from cdclake.devkit.replicate.transactions import Transaction
 from cdclake.errors import ConfigurationError, IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from cdclake.devkit.dms.settings import DmsSettings
-    from cdclake.devkit.replicate.connection import ConnectionOptions
-    from cdclake.devkit.replicate.progress import BinlogPosition
-    from cdclake.devkit.replicate.snapshot import SourceSnapshot
-    from cdclake.devkit.replicate.source_tables import SourceTable
+    from cdclake.devkit.replicate.progress import Position
+    from cdclake.devkit.replicate.source import Source, SourceSession, SourceSnapshot
+    from cdclake.devkit.replicate.tables import SourceTable
     from cdclake.model.table import TableName
     from cdclake.ports import Clock, ObjectStore
 
@@ -40,13 +36,11 @@ class ReplicationTask:
     """What to replicate, and how.
 
     Attributes:
-        schema: Name of the database.
         only: Names of tables to replicate; empty for all.
         settings: Settings of the DMS task. `bucket_folder` is the raw prefix.
         name: Name of the replication, which has its own progress; empty for the name of the database.
     """
 
-    schema: str
     only: tuple[str, ...]
     settings: DmsSettings
     name: str = ""
@@ -60,14 +54,14 @@ class Replication:
         clock: Returns the times of files.
     """
 
-    def __init__(self, task: ReplicationTask, source: ConnectionOptions, raw: ObjectStore, clock: Clock) -> None:
+    def __init__(self, task: ReplicationTask, source: Source, raw: ObjectStore, clock: Clock) -> None:
         check_settings(task.settings)
         self._task = task
         self._source = source
         self._raw = raw
         self._clock = clock
         folder = task.settings.bucket_folder.strip("/")
-        self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name or task.schema)
+        self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name or source.database)
 
     def run(self, should_stop: ShouldStop, *, reload: bool = False, until_now: bool = False) -> ReplicationProgress:
         """Continue from the end of the last run, or begin with the full load.
@@ -76,40 +70,50 @@ class Replication:
             should_stop: Called at least every second, and between batches of a full load. Changes that were read are
                 written before the run ends. The next run restarts a full load that was stopped.
             reload: Discard the saved progress, delete the tables' raw files, and repeat the full load.
-            until_now: Stop at the current end of the binlog.
+            until_now: Stop at the current end of the source's log.
 
         Returns:
             The progress at the end.
 
         Raises:
             ConfigurationError: The source or its settings are unsuitable.
-            IntegrityError: The binlog lacks changes since the last run, or belongs to another server.
+            IntegrityError: The source's log lacks changes since the last run, or belongs to another server.
             RetryableError: The connection was lost, or another process runs this replication.
         """
-        with closing(connect(self._source)) as connection:
-            check_binlog_settings(connection)
-            lock_replication(connection, self._progress.key)
-            end = end_of_binlog(connection) if until_now else None
-            return self._run(server_id(connection), should_stop, end, reload=reload)
+        with self._source.session(self._progress.key) as session:
+            end = session.end() if until_now else None
+            return self._run(session, should_stop, end, reload=reload)
 
     def _run(
-        self, server: str, should_stop: ShouldStop, end: BinlogPosition | None, *, reload: bool
+        self, session: SourceSession, should_stop: ShouldStop, end: Position | None, *, reload: bool
     ) -> ReplicationProgress:
-        progress = None if reload else self._progress.read()
-        if progress is not None and progress.server != server:
+        saved = self._read_progress(reload=reload)
+        progress = None if reload else saved
+        if progress is not None and progress.server != session.server:
             message = f"The saved position belongs to another server, {progress.server}"
             remedy = "Use another --name, or repeat the full load with --anew"
             raise IntegrityError(message, remedy=remedy, file=self._progress.key)
-        if progress is None or progress.binlog is None:
-            progress = self._full_load(server, should_stop, clear=reload or progress is not None)
-        if progress.binlog is None:
+        if progress is None or progress.position is None:
+            if saved is not None and saved.server == session.server:
+                session.drop_slot(saved.slot)
+            progress = self._full_load(session, should_stop, clear=saved is not None or reload)
+        if progress.position is None:
             logger.warning("Stopped during the full load; the next run restarts it")
             return progress
-        if end is not None and not progress.binlog.is_before(end):
+        if end is not None and not progress.position.is_before(end):
             return progress
-        return self._follow(progress, progress.binlog, should_stop, end)
+        return self._follow(session, progress, progress.position, should_stop, end)
 
-    def _full_load(self, server: str, should_stop: ShouldStop, *, clear: bool) -> ReplicationProgress:
+    def _read_progress(self, *, reload: bool) -> ReplicationProgress | None:
+        """The saved progress; None if there is none, or if it cannot be read but is discarded anyway."""
+        try:
+            return self._progress.read()
+        except IntegrityError:
+            if reload:
+                return None
+            raise
+
+    def _full_load(self, session: SourceSession, should_stop: ShouldStop, *, clear: bool) -> ReplicationProgress:
         """Write the `LOAD` files of all tables, from one snapshot.
 
         Args:
@@ -117,26 +121,36 @@ class Replication:
             clear: Whether to delete files in the tables' folders.
 
         Returns:
-            The progress at the end; without a binlog position if it was stopped.
+            The progress at the end; without a position if it was stopped.
         """
-        task = self._task
-        with snapshot(self._source, task.schema, task.only) as source:
-            for table in source.tables:
-                check_columns(table.name, table.columns, table.key, task.settings)
-            old = [key for table in source.tables for key in self._keys_of(table.name)]
-            if old and not clear:
-                message = f"The raw folders of {task.schema} contain files that this replication did not write"
-                remedy = "Use another destination, or delete them with --anew"
-                raise ConfigurationError(message, remedy=remedy, file=old[0])
-            # Saved first, so that the next run knows that the files in the folders are its own.
-            started = ReplicationProgress(None, server=server)
-            self._progress.write(started)
-            self._raw.delete(old)
-            if not all(self._load(source, table, should_stop) for table in source.tables):
-                return started
-            progress = ReplicationProgress(source.position, server=server)
-            self._progress.write(progress)
+        progress = ReplicationProgress(None, server=session.server, slot=session.new_slot())
+        try:
+            with session.begin(self._task.only, progress.slot) as source:
+                old = self._old_files(source.tables, clear=clear)
+                # Saved first, so that the next run knows that the files in the folders are its own.
+                self._progress.write(progress)
+                self._raw.delete(old)
+                if all(self._load(source, table, should_stop) for table in source.tables):
+                    progress = replace(progress, position=source.position)
+                    self._progress.write(progress)
+        finally:
+            if progress.position is None:
+                session.drop_slot(progress.slot)
         return progress
+
+    def _old_files(self, tables: Sequence[SourceTable], *, clear: bool) -> list[str]:
+        """Keys of the files in the folders of tables that can be loaded.
+
+        Raises:
+            ConfigurationError: A table's columns are unsuitable, or there are files without `clear`.
+        """
+        for table in tables:
+            check_columns(table.name, table.columns, table.key, self._task.settings)
+        old = [key for table in tables for key in self._keys_of(table.name)]
+        if old and not clear:
+            message = f"The raw folders of {self._source.database} contain files that this replication did not write"
+            raise ConfigurationError(message, remedy="Use another destination, or delete them with --anew", file=old[0])
+        return old
 
     def _load(self, source: SourceSnapshot, table: SourceTable, should_stop: ShouldStop) -> bool:
         """Write the `LOAD` files of a table; returns False if it was stopped before the end."""
@@ -153,23 +167,29 @@ class Replication:
         return [stored.key for stored in self._raw.list(table_folder(self._task.settings, table))]
 
     def _follow(
-        self, progress: ReplicationProgress, start: BinlogPosition, should_stop: ShouldStop, end: BinlogPosition | None
+        self,
+        session: SourceSession,
+        progress: ReplicationProgress,
+        start: Position,
+        should_stop: ShouldStop,
+        end: Position | None,
     ) -> ReplicationProgress:
         """Write change files from the saved position on, until `should_stop` or `end`."""
         settings = self._task.settings
         times = ChangeFileTimes(self._clock, after=progress.last_file_utc)
         batch = Batch(settings, progress)
-        with closing(follow(self._source, self._task.schema, self._task.only, start)) as items:
+        with closing(session.follow(self._task.only, start, progress.slot)) as items:
             for item in items:
                 if isinstance(item, Transaction):
                     batch.add(item, self._clock())
+                    for statement in item.ignored:
+                        logger.warning("Change files cannot express '%s ...': load again with --anew", statement)
                 else:
                     batch.skip_to(item.end)
-                if isinstance(item, IgnoredStatement):
-                    logger.warning("Change files cannot express '%s ...': load again with --anew", item.statement)
                 is_last = should_stop() or (end is not None and not item.end.is_before(end))
                 if is_last or batch.is_due(self._clock()):
                     batch = Batch(settings, self._write(batch, times))
+                    session.confirm(item.end)
                 if is_last:
                     break
         return batch.progress

@@ -1,4 +1,4 @@
-"""Transactions and rows as read from a source's binlog."""
+"""Transactions and rows as read from a source's log."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from cdclake.devkit.replicate.mysql_types import SourceColumn
-    from cdclake.devkit.replicate.progress import BinlogPosition
+    from cdclake.devkit.replicate.progress import Position
+    from cdclake.devkit.replicate.tables import SourceColumn
     from cdclake.model.table import TableName
 
 
 @dataclass(frozen=True)
-class BinlogRow:
+class ChangeRow:
     """A row that a statement inserted, updated or deleted.
 
     Attributes:
         columns: The table's columns at that time.
         key: Columns of the primary key at that time; empty for none.
         operation: `I`, `U` or `D`.
-        values: The row after the operation, for a delete before it, as logged; see `mysql_types.rows_from_binlog`.
-        before: The row before an update; None for other operations.
-        size_bytes: Approximate size in the binlog.
+        values: The row after the operation, for a delete before it, as logged; see `SourceColumn.logged`.
+        before: The row before an update, as far as it was logged; None for other operations.
+        size_bytes: Approximate size in the log.
+        unsent: Columns whose values were not logged, because an update did not change them. They are null in `values`.
     """
 
     table: TableName
@@ -34,6 +35,7 @@ class BinlogRow:
     values: Mapping[str, Any]
     before: Mapping[str, Any] | None
     size_bytes: int
+    unsent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,23 @@ class Transaction:
 
     Attributes:
         rows: Rows of the replicated tables, in statement order.
-        committed_utc: Commit time in whole seconds, the precision of a binlog.
+        committed_utc: Commit time, as precise as the log.
         end: Position of the next transaction.
+        ignored: First words of the statements that change rows without logging them.
     """
 
-    rows: tuple[BinlogRow, ...]
+    rows: tuple[ChangeRow, ...]
     committed_utc: datetime
-    end: BinlogPosition
+    end: Position
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Idle:
+    """The reader has reached the end of the log.
+
+    Attributes:
+        end: Position up to which the log was read.
+    """
+
+    end: Position

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdclake.devkit.replicate.compare_parts import compare_in_parts, number_of_parts
-from cdclake.devkit.replicate.snapshot import snapshot
 from cdclake.errors import ConfigurationError
 from cdclake.lake.read.all_rows import row_batches
 from cdclake.lake.read.as_of import TableAsOf, table_as_of
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from cdclake.devkit.replicate.connection import ConnectionOptions
-    from cdclake.devkit.replicate.snapshot import SourceSnapshot
-    from cdclake.devkit.replicate.source_tables import SourceTable
+    from cdclake.devkit.replicate.source import Source, SourceSnapshot
+    from cdclake.devkit.replicate.tables import SourceTable
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.model.table import TableName
 
@@ -53,8 +51,7 @@ class TableVerification:
 
 
 def verify(
-    options: ConnectionOptions,
-    database: str,
+    source: Source,
     location_of: Callable[[TableName], TableLocation],
     only: Sequence[str] = (),
     *,
@@ -66,8 +63,7 @@ def verify(
     Changes that the source has committed and the lake has not applied yet are differences.
 
     Args:
-        options: How to connect to the source.
-        database: Name of the database, which is the tables' schema.
+        source: The source database.
         location_of: Returns the location of a table in the lake.
         only: Names of tables; empty for all.
         counts_only: Compare only the numbers of rows. Otherwise every value of every row is compared, and the temporary
@@ -77,18 +73,18 @@ def verify(
         ConfigurationError: The source refuses access, or has no such table.
         RetryableError: The source cannot be reached.
     """
-    with snapshot(options, database, only) as source:
-        for table in source.tables:
+    with source.snapshot(only) as now:
+        for table in now.tables:
             location = location_of(table.name)
             try:
                 lake = table_as_of(location.log())
             except ConfigurationError:
-                yield TableVerification(str(table.name), None, 0, source.count(table), ("there is no lake table",))
+                yield TableVerification(str(table.name), None, 0, now.count(table), ("there is no lake table",))
                 continue
             if counts_only:
-                yield _compare_counts(source, table, lake)
+                yield _compare_counts(now, table, lake)
             else:
-                yield _compare_values(source, table, location, lake, report)
+                yield _compare_values(now, table, location, lake, report)
 
 
 def _compare_counts(source: SourceSnapshot, table: SourceTable, lake: TableAsOf) -> TableVerification:

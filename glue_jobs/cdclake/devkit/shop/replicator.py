@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from cdclake.devkit.replicate.progress import BinlogPosition, ProgressFile
+    from cdclake.devkit.replicate.progress import Position, ProgressFile
 
 _POLL_SECONDS = 0.1
 _LAST_LINES = 10
@@ -63,10 +63,10 @@ class Replicator:
         self._kill()
         self._start()
 
-    def position(self) -> BinlogPosition | None:
-        """Position up to which the binlog's changes are in the raw bucket; None before the end of the full load."""
+    def position(self) -> Position | None:
+        """Position up to which the changes are in the raw bucket; None before the end of the full load."""
         progress = self._progress.read()
-        return progress.binlog if progress else None
+        return progress.position if progress else None
 
     def wait_for_full_load(self, timeout_seconds: float) -> None:
         """Wait until all `LOAD` files are written.
@@ -76,8 +76,8 @@ class Replicator:
         """
         self._wait(lambda: self.position() is not None, "the full load", timeout_seconds)
 
-    def wait_for(self, end: BinlogPosition, timeout_seconds: float) -> None:
-        """Wait until the changes up to a binlog position are in the raw bucket.
+    def wait_for(self, end: Position, timeout_seconds: float) -> None:
+        """Wait until the changes up to a position are in the raw bucket.
 
         Raises:
             JobRunError: The time is over, or the process has ended.
@@ -87,7 +87,7 @@ class Replicator:
             position = self.position()
             return position is not None and not position.is_before(end)
 
-        self._wait(has_arrived, f"{end.file}:{end.offset_bytes}", timeout_seconds)
+        self._wait(has_arrived, str(end), timeout_seconds)
 
     def _wait(self, condition: Callable[[], bool], goal: str, timeout_seconds: float) -> None:
         deadline = time.monotonic() + timeout_seconds

@@ -25,9 +25,10 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import change_summaries
 from cdclake.devkit.dms.settings import CHANGE_SEQUENCE
 from cdclake.devkit.replicate.compare import compare_rows
-from cdclake.devkit.replicate.connection import connect
+from cdclake.devkit.replicate.mysql.connection import connect
+from cdclake.devkit.replicate.mysql.snapshot import end_of_binlog
+from cdclake.devkit.replicate.mysql.source import MysqlSource
 from cdclake.devkit.replicate.progress import ProgressFile
-from cdclake.devkit.replicate.snapshot import end_of_binlog, snapshot
 from cdclake.devkit.shop.checksum import read_lake
 from cdclake.devkit.shop.data import TIMESTAMP_COLUMN
 from cdclake.devkit.shop.lake_tables import catalog_differences, raw_path, require_inactive, require_success
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from cdclake.devkit.local.deploy import LocalDeployment
     from cdclake.devkit.local.server import EmbeddedAws
     from cdclake.devkit.replicate.compare import RowComparison
-    from cdclake.devkit.replicate.source_tables import SourceTable
+    from cdclake.devkit.replicate.tables import SourceTable
     from cdclake.devkit.shop.mariadb import PrivateMariadb
     from cdclake.devkit.shop.replicator import ReplicationCommand
 
@@ -147,6 +148,7 @@ class SampleDatabaseRun:
         self._aws = aws
         self._deployment = deployment
         self._connection_options = server.connection_options
+        self._source = MysqlSource(server.connection_options, DATABASE)
         self._run_hourly_once = run_hourly
         self._report_stage = report_stage
         raw = S3Store(aws.client("s3"), deployment.raw_bucket)
@@ -237,7 +239,7 @@ class SampleDatabaseRun:
             end = end_of_binlog(connection)
         self._replicator.wait_for(end, _REPLICATION_TIMEOUT_SECONDS)
         self._aws.wait_until_idle(_EVENT_TIMEOUT_SECONDS)
-        with snapshot(self._connection_options, DATABASE) as now:
+        with self._source.snapshot() as now:
             for table in now.tables:
                 require_success(table.name, self._state.get(self._path(table)))
                 self._checks.append(self._check_table(step, table, pa.concat_tables(now.rows(table))))
@@ -260,7 +262,7 @@ class SampleDatabaseRun:
 
     def _activate(self) -> None:
         """Set each table's attributes and turn it on, as an operator does."""
-        with snapshot(self._connection_options, DATABASE) as now:
+        with self._source.snapshot() as now:
             tables = now.tables
         for table in tables:
             require_inactive(table.name, self._state.get(self._path(table)))

@@ -71,6 +71,7 @@ def replicate(
     Example: cdclake local replicate shop --user cdclake --socket /run/mysqld/mysqld.sock
     """
     from cdclake.devkit.dms.settings import settings_from  # slow to import, and --help does not need it
+    from cdclake.devkit.replicate.mysql.source import MysqlSource
     from cdclake.devkit.replicate.service import Replication, ReplicationTask
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
@@ -83,10 +84,10 @@ def replicate(
             yes=yes,
             output=OutputFormat.TABLE,
         )
-    task = ReplicationTask(database, tuple(table or ()), settings_from(all_settings), name)
+    task = ReplicationTask(tuple(table or ()), settings_from(all_settings), name)
     raw = _store(folder, target)
     with _stop_signal() as should_stop:
-        Replication(task, options, raw, lambda: datetime.now(timezone.utc)).run(
+        Replication(task, MysqlSource(options, database), raw, lambda: datetime.now(timezone.utc)).run(
             should_stop, reload=anew, until_now=until_now
         )
 

@@ -51,10 +51,10 @@ def sample_db(
     Example: cdclake local sample-db --orders 100000
     """
     from cdclake.devkit.local import EmbeddedAws  # slow to import, and --help does not need it
-    from cdclake.devkit.shop.mariadb import HOW_TO_INSTALL, PrivateMariadb, server_is_installed
+    from cdclake.devkit.shop.mariadb import PrivateMariadb
 
-    if not server_is_installed():
-        typer.echo(f"Skipped: there is no MariaDB server on this machine. {HOW_TO_INSTALL}.", err=True)
+    if not PrivateMariadb.is_installed():
+        typer.echo(f"Skipped: there is no MariaDB server on this machine. {PrivateMariadb.how_to_install}.", err=True)
         return
     with kept_on_failure("cdclake-sample-") as data_dir, EmbeddedAws(0, data_dir) as aws, PrivateMariadb() as server:
         try:

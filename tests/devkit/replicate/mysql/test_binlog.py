@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings
-from cdclake.devkit.replicate.connection import connect
+from cdclake.devkit.replicate.mysql.connection import connect
 from cdclake.errors import IntegrityError
-from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, SourceDatabase, without
+from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, MariadbDatabase, without
 
 if TYPE_CHECKING:
     from cdclake.devkit.shop.mariadb import PrivateMariadb
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 TABLE = "create table t (id int primary key, v int)"
 
 
-def changes_of(source: SourceDatabase, *statements: str, table: str = "t") -> list[tuple[Any, ...]]:
+def changes_of(source: MariadbDatabase, *statements: str, table: str = "t") -> list[tuple[Any, ...]]:
     """`Op`, the source's columns and `BI_id` of the changes by these statements, after a full load."""
     source.replicate()
     source.replicate_after(*statements)
     return [tuple(row.values()) for row in without(source.changed(table))]
 
 
-def test_statements_become_rows_in_their_order(source: SourceDatabase):
+def test_statements_become_rows_in_their_order(source: MariadbDatabase):
     source.run(TABLE, "insert into t values (1, 1), (2, 2)")
     assert changes_of(
         source, "insert into t values (3, 3)", "update t set v = v + 10", "delete from t where id = 2"
@@ -41,7 +41,7 @@ def test_statements_become_rows_in_their_order(source: SourceDatabase):
     ]  # fmt: skip
 
 
-def test_all_statements_on_one_row_of_a_transaction_are_replicated(source: SourceDatabase):
+def test_all_statements_on_one_row_of_a_transaction_are_replicated(source: MariadbDatabase):
     source.run(TABLE)
     assert changes_of(
         source,
@@ -55,7 +55,7 @@ def test_all_statements_on_one_row_of_a_transaction_are_replicated(source: Sourc
     ) == [("I", 1, 1, None), ("U", 1, 2, 1), ("U", 1, 3, 1), ("D", 1, 3, None), ("I", 1, 4, None)]
 
 
-def test_changes_that_rolled_back_are_not_replicated(source: SourceDatabase):
+def test_changes_that_rolled_back_are_not_replicated(source: MariadbDatabase):
     source.run(TABLE)
     assert changes_of(
         source,
@@ -65,7 +65,7 @@ def test_changes_that_rolled_back_are_not_replicated(source: SourceDatabase):
     ) == [("I", 2, 2, None), ("I", 4, 4, None)]  # fmt: skip
 
 
-def test_changes_of_a_non_transactional_table_survive_a_rollback(source: SourceDatabase):
+def test_changes_of_a_non_transactional_table_survive_a_rollback(source: MariadbDatabase):
     source.run(TABLE, "create table m (id int primary key, v int) engine = myisam")
     changes = changes_of(
         source, "begin", "insert into t values (1, 1)", "insert into m values (1, 1)", "rollback", table="m"
@@ -74,7 +74,7 @@ def test_changes_of_a_non_transactional_table_survive_a_rollback(source: SourceD
     assert source.changed("t") == []
 
 
-def test_transactions_are_in_commit_order(source: SourceDatabase):
+def test_transactions_are_in_commit_order(source: MariadbDatabase):
     source.replicate_after(TABLE)
     with closing(connect(source.connection_options, database=source.schema)) as other, other.cursor() as cursor:
         cursor.execute("begin")
@@ -85,18 +85,18 @@ def test_transactions_are_in_commit_order(source: SourceDatabase):
     assert [row["id"] for row in source.changed("t")] == [2, 1]
 
 
-def test_an_update_of_a_key_has_the_new_key_and_with_a_rule_the_old_one(source: SourceDatabase):
+def test_an_update_of_a_key_has_the_new_key_and_with_a_rule_the_old_one(source: MariadbDatabase):
     source.run(TABLE, "insert into t values (1, 1)")
     assert changes_of(source, "update t set id = 5") == [("U", 5, 1, 1)]
 
 
-def test_without_a_rule_the_old_key_is_missing(source: SourceDatabase):
+def test_without_a_rule_the_old_key_is_missing(source: MariadbDatabase):
     source.replicate_after(TABLE, "insert into t values (1, 1)", settings=PARQUET)
     source.replicate_after("update t set id = 5", settings=PARQUET)
     assert without(source.changed("t")) == [{"Op": "U", "id": 5, "v": 1}]
 
 
-def test_a_rule_can_add_all_values_before_an_update(source: SourceDatabase):
+def test_a_rule_can_add_all_values_before_an_update(source: MariadbDatabase):
     settings = replace(WITH_KEYS, before_images=BeforeImages.ALL)
     source.replicate_after(TABLE, "insert into t values (1, 1)", settings=settings)
     source.replicate_after("update t set v = 2", "delete from t", settings=settings)
@@ -109,7 +109,7 @@ def test_a_rule_can_add_all_values_before_an_update(source: SourceDatabase):
     ]
 
 
-def test_replace_and_upsert_become_the_changes_they_make(source: SourceDatabase):
+def test_replace_and_upsert_become_the_changes_they_make(source: MariadbDatabase):
     source.run(TABLE, "insert into t values (1, 1), (2, 2)")
     assert changes_of(
         source,
@@ -123,7 +123,7 @@ def test_replace_and_upsert_become_the_changes_they_make(source: SourceDatabase)
     assert [(row["Op"], row["w"]) for row in source.changed("u")] == [("I", 7), ("U", 0), ("D", 0)]
 
 
-def test_changes_by_triggers_and_procedures_are_replicated(source: SourceDatabase):
+def test_changes_by_triggers_and_procedures_are_replicated(source: MariadbDatabase):
     source.run(
         TABLE,
         "create table log (id int auto_increment primary key, what int)",
@@ -134,7 +134,7 @@ def test_changes_by_triggers_and_procedures_are_replicated(source: SourceDatabas
     assert [(row["id"], row["what"]) for row in source.changed("log")] == [(1, 7), (2, 7)]
 
 
-def test_rows_have_the_columns_at_the_time_of_the_change(source: SourceDatabase):
+def test_rows_have_the_columns_at_the_time_of_the_change(source: MariadbDatabase):
     """The binlog is read after the last statement, when the table no longer has the columns of the first rows."""
     source.replicate_after(TABLE)
     source.replicate_after(
@@ -151,7 +151,7 @@ def test_rows_have_the_columns_at_the_time_of_the_change(source: SourceDatabase)
     ]
 
 
-def test_a_table_created_later_has_only_change_files(source: SourceDatabase):
+def test_a_table_created_later_has_only_change_files(source: MariadbDatabase):
     source.run(TABLE)
     assert changes_of(source, "create table late as select 1 as id", "insert into late values (2)", table="late") == [
         ("I", 1),
@@ -160,7 +160,7 @@ def test_a_table_created_later_has_only_change_files(source: SourceDatabase):
     assert source.loaded("late") == []
 
 
-def test_composite_keys_and_unusual_names_are_replicated(source: SourceDatabase):
+def test_composite_keys_and_unusual_names_are_replicated(source: MariadbDatabase):
     source.replicate_after(
         "create table `a ``b` (`x y` int, `né` varchar(5), v int, primary key (`né`, `x y`))",
         "insert into `a ``b` values (1, 'a', 1)",
@@ -172,7 +172,7 @@ def test_composite_keys_and_unusual_names_are_replicated(source: SourceDatabase)
     assert without(source.changed("a `b")) == [{"Op": "U", "x y": 2, "né": "b", "v": 1, "BI_x y": 1, "BI_né": "a"}]
 
 
-def test_only_the_named_tables_are_replicated(source: SourceDatabase):
+def test_only_the_named_tables_are_replicated(source: MariadbDatabase):
     source.run(TABLE, "create table other (id int primary key)", "insert into other values (1)")
     source.replicate(only=("t",))
     source.replicate_after("insert into other values (2)", "insert into t values (1, 1)", only=("t",))
@@ -180,7 +180,7 @@ def test_only_the_named_tables_are_replicated(source: SourceDatabase):
     assert len(source.changed("t")) == 1
 
 
-def test_csv_files_contain_the_same_rows(source: SourceDatabase):
+def test_csv_files_contain_the_same_rows(source: MariadbDatabase):
     settings = DmsSettings(timestamp_column_name="sent", before_images=BeforeImages.PRIMARY_KEY)
     source.run("create table t (id int primary key, v varchar(20))", "insert into t values (1, 'a,\"b\"')")
     source.replicate(settings)
@@ -203,7 +203,7 @@ def test_csv_files_contain_the_same_rows(source: SourceDatabase):
         ),
     ],
 )
-def test_an_incomplete_event_is_an_error(source: SourceDatabase, statements: tuple[str, ...], what: str):
+def test_an_incomplete_event_is_an_error(source: MariadbDatabase, statements: tuple[str, ...], what: str):
     source.run(TABLE, "insert into t values (1, 0)", "delete from t where id = 1", "insert into t values (2, 0)")
     source.replicate()
     with pytest.raises(IntegrityError, match=what):
@@ -214,7 +214,7 @@ def test_an_incomplete_event_is_an_error(source: SourceDatabase, statements: tup
     "statement", ["truncate table t", "drop table t", "rename table t to u", "alter table t add system versioning"]
 )
 def test_a_statement_that_removes_rows_without_row_events_is_logged(
-    source: SourceDatabase, statement: str, caplog: pytest.LogCaptureFixture
+    source: MariadbDatabase, statement: str, caplog: pytest.LogCaptureFixture
 ):
     source.replicate_after(TABLE, "insert into t values (1, 1)")
     source.run(statement)
@@ -226,24 +226,24 @@ def test_a_statement_that_removes_rows_without_row_events_is_logged(
 
 
 def test_a_statement_on_a_database_with_an_unusual_name_is_recognized(mariadb: PrivateMariadb):
-    with SourceDatabase(mariadb.connection_options, "my `shop-é") as source:
+    with MariadbDatabase(mariadb.connection_options, "my `shop-é") as source:
         source.replicate_after(TABLE, "use mysql", "set session binlog_format = statement")
         with pytest.raises(IntegrityError, match="a statement logged as text"):
             source.replicate_after("insert into `my ``shop-é`.t values (1, 1)")
 
 
-def test_transactions_of_other_databases_advance_the_position(source: SourceDatabase):
+def test_transactions_of_other_databases_advance_the_position(source: MariadbDatabase):
     source.run(TABLE)
     before = source.replicate()
     source.run(f"create database {source.schema}x", f"create table {source.schema}x.o (id int)")
     source.run(f"insert into {source.schema}x.o values (1)", f"drop database {source.schema}x")
     after = source.replicate()
-    assert before.binlog is not None
-    assert after.binlog is not None
-    assert before.binlog.is_before(after.binlog)
+    assert before.position is not None
+    assert after.position is not None
+    assert before.position.is_before(after.position)
 
 
-def test_changes_are_read_across_several_binlog_files(source: SourceDatabase):
+def test_changes_are_read_across_several_binlog_files(source: MariadbDatabase):
     source.run(TABLE)
     assert changes_of(
         source,

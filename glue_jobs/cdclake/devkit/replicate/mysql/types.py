@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import pyarrow as pa
 
 from cdclake.devkit.dms.files import CHAR_LENGTH
-from cdclake.devkit.dms.names import can_be_folder
+from cdclake.devkit.replicate.tables import check_folder_name
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _GEOMETRIES = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
     | {"geometrycollection", "geomcollection"}
 )
+_LOBS = frozenset({"text", "mediumtext", "longtext", "blob", "mediumblob", "longblob", "json"})
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _SIMPLE = {
     "float": pa.float64(),
@@ -63,7 +64,7 @@ _NO_YEAR = 1900
 
 
 @dataclass(frozen=True)
-class SourceColumn:
+class MysqlColumn:
     """A column of a source table, from `information_schema` or from a table map of the binlog.
 
     Attributes:
@@ -114,23 +115,34 @@ class SourceColumn:
         length = {CHAR_LENGTH: str(self.length).encode()} if self.kind == "char" else None
         return pa.field(self.name, self.arrow_type, metadata=length)
 
+    @property
+    def is_lob(self) -> bool:
+        """Whether the column is a large object to DMS."""
+        return self.kind in _LOBS
 
-def check_table(table: TableName, columns: Iterable[SourceColumn]) -> None:
+    def selected(self, values: Sequence[Any]) -> pa.Array:
+        """Convert values of a `select_expression`, as PyMySQL returns them."""
+        return _array(self, _FROM_SELECT, list(values))
+
+    def logged(self, values: Sequence[Any]) -> pa.Array:
+        """Convert values of the binlog, as the replication library returns them."""
+        return _array(self, _FROM_BINLOG, list(values))
+
+
+def check_table(table: TableName, columns: Iterable[MysqlColumn]) -> None:
     """Check that a table can be replicated: its name can be a folder's name, and its columns are supported.
 
     Raises:
         ConfigurationError: The table is not supported; the error names the table and the column.
     """
-    if not (can_be_folder(table.schema) and can_be_folder(table.table)):
-        message = "The source has a table whose name cannot be a folder's name"
-        raise ConfigurationError(message, remedy="Leave it out, or rename it at the source", table=table)
+    check_folder_name(table)
     try:
         check_readable(columns)
     except ConfigurationError as error:
         raise ConfigurationError(error.message, remedy=error.remedy, table=table, **error.details) from error
 
 
-def check_readable(columns: Iterable[SourceColumn]) -> None:
+def check_readable(columns: Iterable[MysqlColumn]) -> None:
     """Check that every column can be replicated, by full load and from the binlog.
 
     Raises:
@@ -145,35 +157,7 @@ def check_readable(columns: Iterable[SourceColumn]) -> None:
             raise _refused(column.name, "has values other than ASCII and the character set latin1")
 
 
-def schema_of(columns: Iterable[SourceColumn]) -> pa.Schema:
-    """The Arrow schema of the columns, in order."""
-    return pa.schema([column.field for column in columns])
-
-
-def rows_from_select(columns: Sequence[SourceColumn], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Convert rows of a SELECT to Arrow.
-
-    Args:
-        columns: The selected columns, each by its `select_expression`.
-        rows: Values as PyMySQL returns them.
-    """
-    values = zip(*rows) if rows else ([] for _ in columns)
-    arrays = [_array(column, _FROM_SELECT, list(of_column)) for column, of_column in zip(columns, values, strict=True)]
-    return pa.table(arrays, schema=schema_of(columns))
-
-
-def rows_from_binlog(columns: Sequence[SourceColumn], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Convert rows of the binlog to Arrow.
-
-    Args:
-        columns: The columns of the rows' table map.
-        rows: Values by column, as the replication library returns them.
-    """
-    arrays = [_array(column, _FROM_BINLOG, [row[column.name] for row in rows]) for column in columns]
-    return pa.table(arrays, schema=schema_of(columns))
-
-
-def select_expression(column: SourceColumn) -> str:
+def select_expression(column: MysqlColumn) -> str:
     """SQL expression that selects a column's exact value."""
     name = quoted_identifier(column.name)
     # Otherwise MySQL rounds a FLOAT to six digits and a DOUBLE(10,2) to two decimals; the binlog has all digits.
@@ -198,7 +182,7 @@ def time_text(value: timedelta, fraction_digits: int) -> str:
     return f"{text}.{fraction:06d}"[: len(text) + 1 + fraction_digits] if fraction_digits else text
 
 
-def _array(column: SourceColumn, readers: Mapping[str, _Reader], values: list[Any]) -> pa.Array:
+def _array(column: MysqlColumn, readers: Mapping[str, _Reader], values: list[Any]) -> pa.Array:
     reader = readers.get(column.kind)
     if reader is not None:
         values = [None if value is None else reader(value, column) for value in values]
@@ -207,32 +191,32 @@ def _array(column: SourceColumn, readers: Mapping[str, _Reader], values: list[An
     return pa.array(values, column.arrow_type)
 
 
-_Reader = Callable[[Any, SourceColumn], Any]
+_Reader = Callable[[Any, MysqlColumn], Any]
 
 
-def _selected_bits(value: bytes, column: SourceColumn) -> bool | bytes:
+def _selected_bits(value: bytes, column: MysqlColumn) -> bool | bytes:
     return value != b"\x00" if column.length == 1 else value
 
 
-def _logged_bits(value: str, column: SourceColumn) -> bool | bytes:
+def _logged_bits(value: str, column: MysqlColumn) -> bool | bytes:
     """Convert a text of ones and zeros."""
     return value == "1" if column.length == 1 else int(value, 2).to_bytes(-(-column.length // 8), "big")
 
 
-def _selected_date(value: date | str, _: SourceColumn) -> date | None:
+def _selected_date(value: date | str, _: MysqlColumn) -> date | None:
     """PyMySQL returns an invalid date, such as 0000-00-00, as text."""
     return None if isinstance(value, str) else value
 
 
-def _logged_timestamp(value: datetime, _: SourceColumn) -> datetime | None:
+def _logged_timestamp(value: datetime, _: MysqlColumn) -> datetime | None:
     return None if value == _NO_TIMESTAMP else value
 
 
-def _logged_year(value: int, _: SourceColumn) -> int:
+def _logged_year(value: int, _: MysqlColumn) -> int:
     return 0 if value == _NO_YEAR else value
 
 
-def _logged_time(value: timedelta, column: SourceColumn) -> str:
+def _logged_time(value: timedelta, column: MysqlColumn) -> str:
     """Format a time, and correct a negative one with a fraction.
 
     MySQL stores such a time as the next lower whole second plus a fraction, which the library subtracts instead of
@@ -245,20 +229,20 @@ def _logged_time(value: timedelta, column: SourceColumn) -> str:
     return time_text(value, column.fraction_digits)
 
 
-def _selected_time(value: timedelta | str, column: SourceColumn) -> str:
+def _selected_time(value: timedelta | str, column: MysqlColumn) -> str:
     return value if isinstance(value, str) else time_text(value, column.fraction_digits)
 
 
-def _logged_set(value: set[str], column: SourceColumn) -> str:
+def _logged_set(value: set[str], column: MysqlColumn) -> str:
     return ",".join(member for member in column.members if member in value)
 
 
-def _padded_bytes(value: bytes | str, column: SourceColumn) -> bytes:
+def _padded_bytes(value: bytes | str, column: MysqlColumn) -> bytes:
     """Restore the trailing zeros of a BINARY, which the binlog leaves out."""
     return (value.encode() if isinstance(value, str) else value).ljust(column.length, b"\x00")
 
 
-def _logged_json(value: Any, _: SourceColumn) -> str:  # noqa: ANN401 - JSON of any kind
+def _logged_json(value: Any, _: MysqlColumn) -> str:  # noqa: ANN401 - JSON of any kind
     """Format a document as MySQL does. MariaDB's JSON is already text."""
     return value if isinstance(value, str) else json.dumps(_without_bytes(value), ensure_ascii=False)
 

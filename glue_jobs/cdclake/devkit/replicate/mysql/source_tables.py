@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pymysql.cursors
 
-from cdclake.devkit.replicate.mysql_types import (
-    SourceColumn,
+from cdclake.devkit.replicate.mysql.types import (
+    MysqlColumn,
     check_table,
     quoted_identifier,
-    schema_of,
     select_expression,
 )
+from cdclake.devkit.replicate.tables import SourceTable
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyarrow as pa
 
 _COLUMNS = """
     select table_name as tbl, column_name as name, data_type as kind, column_type as whole,
@@ -48,37 +45,6 @@ _COMPRESSED = re.compile(r"/\*.*\bcompressed\b.*\*/", re.IGNORECASE)
 """How MariaDB marks a column with `COMPRESSED`, whose values are compressed in the binlog as well."""
 
 
-@dataclass(frozen=True)
-class SourceTable:
-    """A table of the source.
-
-    Attributes:
-        columns: Columns in the source's order.
-        key: Columns of the primary key; empty for none.
-    """
-
-    name: TableName
-    columns: tuple[SourceColumn, ...]
-    key: tuple[str, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of the columns."""
-        return schema_of(self.columns)
-
-    @property
-    def query(self) -> str:
-        """SQL query of all rows, in key order."""
-        columns = ", ".join(map(select_expression, self.columns))
-        order = f" order by {', '.join(map(quoted_identifier, self.key))}" if self.key else ""
-        return f"select {columns} from {self.quoted_name}{order}"
-
-    @property
-    def quoted_name(self) -> str:
-        """The table's name in SQL."""
-        return f"{quoted_identifier(self.name.schema)}.{quoted_identifier(self.name.table)}"
-
-
 def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[str] = ()) -> tuple[SourceTable, ...]:
     """The tables of a database, ordered by name, without views.
 
@@ -91,7 +57,7 @@ def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[st
     """
     with connection.cursor(pymysql.cursors.DictCursor) as cursor:
         cursor.execute(_COLUMNS, (schema,))
-        columns: dict[str, list[SourceColumn]] = {}
+        columns: dict[str, list[MysqlColumn]] = {}
         for row in cursor.fetchall():
             columns.setdefault(str(row["tbl"]), []).append(_column(row))
     with connection.cursor() as cursor:
@@ -109,20 +75,23 @@ def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[st
     return tuple(_table(TableName(schema, name), present[name], columns[name], keys.get(name, [])) for name in names)
 
 
-def _table(name: TableName, kind: str, columns: list[SourceColumn], key: list[str]) -> SourceTable:
+def _table(name: TableName, kind: str, columns: list[MysqlColumn], key: list[str]) -> SourceTable:
     if kind == _VERSIONED:
         message = "A table of the source is system-versioned: its binlog mixes old row versions with current rows"
         raise ConfigurationError(message, remedy="Leave it out, or drop its system versioning", table=name)
     check_table(name, columns)
-    return SourceTable(name, tuple(columns), tuple(key))
+    quoted_name = f"{quoted_identifier(name.schema)}.{quoted_identifier(name.table)}"
+    order = f" order by {', '.join(map(quoted_identifier, key))}" if key else ""
+    query = f"select {', '.join(map(select_expression, columns))} from {quoted_name}{order}"
+    return SourceTable(name, tuple(columns), tuple(key), quoted_name, query)
 
 
-def _column(row: dict[str, Any]) -> SourceColumn:
+def _column(row: dict[str, Any]) -> MysqlColumn:
     kind, whole = str(row["kind"]).lower(), str(row["whole"])
     if kind not in _WITH_MEMBERS and _COMPRESSED.search(whole):
         kind = f"{kind} compressed"
     length = row["digits"] if kind == "bit" else row["length"] if kind in _WITH_LENGTH else 0
-    return SourceColumn(
+    return MysqlColumn(
         name=str(row["name"]),
         kind=kind,
         unsigned="unsigned" in whole.lower() and kind not in _WITH_MEMBERS,

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import pymysql
 import pymysql.cursors
 
-from cdclake.devkit.replicate.connection import connect, is_mariadb, source_error
-from cdclake.devkit.replicate.mysql_types import rows_from_select
+from cdclake.devkit.replicate.mysql.connection import connect, is_mariadb, source_error
+from cdclake.devkit.replicate.mysql.source_tables import source_tables
 from cdclake.devkit.replicate.progress import BinlogPosition
-from cdclake.devkit.replicate.source_tables import SourceTable, source_tables
+from cdclake.devkit.replicate.source import BATCH_ROWS
+from cdclake.devkit.replicate.tables import SourceTable, selected_rows
 from cdclake.errors import RetryableError
 
 if TYPE_CHECKING:
@@ -23,16 +24,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from cdclake.devkit.replicate.connection import ConnectionOptions
-
-BATCH_ROWS = 20_000
+    from cdclake.devkit.replicate.mysql.connection import ConnectionOptions
 
 _TABLE_CHANGED = 1412
 """ER_TABLE_DEF_CHANGED: a table was altered after the snapshot was taken."""
 _SYNTAX_ERROR = 1064
 
 
-class SourceSnapshot:
+class MysqlSnapshot:
     """An open snapshot.
 
     Attributes:
@@ -73,9 +72,9 @@ class SourceSnapshot:
             with self._connection.cursor(pymysql.cursors.SSCursor) as cursor:
                 cursor.execute(table.query)
                 batch = cursor.fetchmany(batch_rows)
-                yield rows_from_select(table.columns, batch)
+                yield selected_rows(table.columns, batch)
                 while len(batch) == batch_rows and (batch := cursor.fetchmany(batch_rows)):
-                    yield rows_from_select(table.columns, batch)
+                    yield selected_rows(table.columns, batch)
         except pymysql.MySQLError as error:
             if error.args[0] == _TABLE_CHANGED:
                 message = "A table was altered while it was read"
@@ -84,7 +83,7 @@ class SourceSnapshot:
 
 
 @contextmanager
-def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) -> Iterator[SourceSnapshot]:
+def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) -> Iterator[MysqlSnapshot]:
     """Open a snapshot of a database's tables for the duration of the `with` block.
 
     Args:
@@ -101,7 +100,7 @@ def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) 
             position = _begin(connection, options)
         except pymysql.MySQLError as error:
             raise source_error(error) from error
-        yield SourceSnapshot(connection, position, source_tables(connection, schema, only))
+        yield MysqlSnapshot(connection, position, source_tables(connection, schema, only))
 
 
 def end_of_binlog(connection: pymysql.Connection) -> BinlogPosition:

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.devkit.replicate.mysql_types import (
-    SourceColumn,
+from cdclake.devkit.replicate.mysql.source_tables import source_tables
+from cdclake.devkit.replicate.mysql.types import (
+    MysqlColumn,
     check_readable,
-    rows_from_binlog,
-    rows_from_select,
     time_text,
 )
-from cdclake.devkit.replicate.source_tables import source_tables
+from cdclake.devkit.replicate.tables import selected_rows
 from cdclake.errors import ConfigurationError, IntegrityError
 from tests.devkit.replicate.source_database import without
 
 if TYPE_CHECKING:
-    from tests.devkit.replicate.source_database import SourceDatabase
+    from tests.devkit.replicate.source_database import MariadbDatabase
 
 
 def at(*parts: int) -> datetime:
@@ -109,7 +108,7 @@ TYPES: list[tuple[str, pa.DataType, list[tuple[str, Any]]]] = [
 ]
 
 
-def test_full_load_and_binlog_deliver_the_same_values_of_every_type(source: SourceDatabase):
+def test_full_load_and_binlog_deliver_the_same_values_of_every_type(source: MariadbDatabase):
     """One table has a column of each type; its rows are inserted before the full load and again after it."""
     columns = ", ".join(f"c{number} {kind}" for number, (kind, *_) in enumerate(TYPES))
     source.run(f"create table t (id int primary key, {columns})", "set session sql_mode = ''")
@@ -132,7 +131,7 @@ def test_full_load_and_binlog_deliver_the_same_values_of_every_type(source: Sour
     assert without(source.changed("t"), "Op", "id", "sent", "AR_H_CHANGE_SEQ", "BI_id") == expected
 
 
-def test_every_column_has_the_type_that_dms_delivers(source: SourceDatabase):
+def test_every_column_has_the_type_that_dms_delivers(source: MariadbDatabase):
     columns = ", ".join(f"c{number} {kind}" for number, (kind, *_) in enumerate(TYPES))
     source.run(f"create table t (id int primary key, {columns})")
     (table,) = source_tables(source.connection, source.schema)
@@ -155,13 +154,13 @@ def test_every_column_has_the_type_that_dms_delivers(source: SourceDatabase):
         ("bi_id int", "the name of a column that the DMS settings add"),
     ],
 )
-def test_an_unsupported_column_is_refused_at_the_start(source: SourceDatabase, column: str, reason: str):
+def test_an_unsupported_column_is_refused_at_the_start(source: MariadbDatabase, column: str, reason: str):
     with pytest.raises(ConfigurationError, match=reason):
         source.replicate_after(f"create table t (id int primary key, {column})")
     assert list(source.raw.list("")) == []
 
 
-def test_an_unsupported_column_is_refused_when_it_is_added(source: SourceDatabase):
+def test_an_unsupported_column_is_refused_when_it_is_added(source: MariadbDatabase):
     source.replicate_after("create table t (id int primary key)")
     source.run("alter table t add column v varchar(10) character set utf16", "insert into t values (1, 'a')")
     with pytest.raises(ConfigurationError, match="Column v of the source has the character set utf16"):
@@ -177,7 +176,7 @@ def test_an_unsupported_column_is_refused_when_it_is_added(source: SourceDatabas
     ],
 )
 def test_an_unreadable_or_ambiguous_column_is_refused_when_it_is_added(
-    source: SourceDatabase, column: str, error: type[Exception], reason: str
+    source: MariadbDatabase, column: str, error: type[Exception], reason: str
 ):
     source.replicate_after("create table t (id int primary key)")
     with pytest.raises(error, match=reason):
@@ -185,7 +184,7 @@ def test_an_unreadable_or_ambiguous_column_is_refused_when_it_is_added(
     assert source.changed("t") == []
 
 
-def test_text_that_is_invalid_in_its_character_set_is_an_error(source: SourceDatabase):
+def test_text_that_is_invalid_in_its_character_set_is_an_error(source: MariadbDatabase):
     source.replicate_after("create table t (id int primary key, v varchar(10) character set latin1)")
     source.run("insert into t values (1, x'81')")  # undefined in Windows-1252, which MySQL calls latin1
     with pytest.raises(IntegrityError, match="invalid in its column's character set"):
@@ -193,20 +192,19 @@ def test_text_that_is_invalid_in_its_character_set_is_an_error(source: SourceDat
 
 
 def test_a_mysql_json_document_is_formatted_as_mysql_does():
-    column = SourceColumn("j", "json")
+    column = MysqlColumn("j", "json")
     document = {b"a": [1, "é", None, True, {"b": 1.5}], "long": "x"}
-    rows = rows_from_binlog([column], [{"j": document}, {"j": None}])
-    assert rows["j"].to_pylist() == ['{"a": [1, "é", null, true, {"b": 1.5}], "long": "x"}', None]
+    assert column.logged([document, None]).to_pylist() == ['{"a": [1, "é", null, true, {"b": 1.5}], "long": "x"}', None]
 
 
 def test_an_empty_select_is_an_empty_table_with_all_columns():
-    rows = rows_from_select([SourceColumn("a", "int"), SourceColumn("b", "varchar")], [])
+    rows = selected_rows([MysqlColumn("a", "int"), MysqlColumn("b", "varchar")], [])
     assert rows.schema == pa.schema([("a", pa.int32()), ("b", pa.string())])
 
 
 def test_an_unknown_type_is_refused():
     with pytest.raises(ConfigurationError, match="has the type vector, which DMS does not support"):
-        check_readable([SourceColumn("v", "vector")])
+        check_readable([MysqlColumn("v", "vector")])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import secrets
 import struct
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +25,16 @@ from pymysqlreplication.event import (
 )
 from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from cdclake.devkit.replicate.binlog_rows import binlog_rows
-from cdclake.devkit.replicate.connection import source_error
+from cdclake.devkit.replicate.mysql.binlog_rows import binlog_rows
+from cdclake.devkit.replicate.mysql.connection import source_error
 from cdclake.devkit.replicate.progress import BinlogPosition
-from cdclake.devkit.replicate.transactions import BinlogRow, Transaction
+from cdclake.devkit.replicate.transactions import ChangeRow, Idle, Transaction
 from cdclake.errors import IntegrityError, RetryableError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from cdclake.devkit.replicate.connection import ConnectionOptions
+    from cdclake.devkit.replicate.mysql.connection import ConnectionOptions
 
 HEARTBEAT_SECONDS = 1
 
@@ -58,33 +57,9 @@ _NOT_REPLICATED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Idle:
-    """The reader has reached the end of the binlog.
-
-    Attributes:
-        end: Position up to which the binlog was read.
-    """
-
-    end: BinlogPosition
-
-
-@dataclass(frozen=True)
-class IgnoredStatement:
-    """A DDL statement that changes rows without row events.
-
-    Attributes:
-        statement: The first words of the statement.
-        end: Position of the next transaction.
-    """
-
-    statement: str
-    end: BinlogPosition
-
-
 def follow(
     options: ConnectionOptions, schema: str, only: Sequence[str], start: BinlogPosition
-) -> Generator[Transaction | IgnoredStatement | Idle, None, None]:
+) -> Generator[Transaction | Idle, None, None]:
     """Read a binlog from a position on, without end.
 
     Args:
@@ -161,10 +136,10 @@ class TransactionAssembler:
     def __init__(self, schema: str) -> None:
         self._schema = schema
         self._in_statement = re.compile(rf"(?<!\w){re.escape(schema.replace('`', '``'))}(?!\w)")
-        self._rows: list[BinlogRow] = []
+        self._rows: list[ChangeRow] = []
         self._is_open = False
 
-    def take(self, event: Any, end: BinlogPosition) -> Transaction | IgnoredStatement | Idle | None:  # noqa: ANN401 - untyped
+    def take(self, event: Any, end: BinlogPosition) -> Transaction | Idle | None:  # noqa: ANN401 - untyped
         """Take the next event.
 
         Args:
@@ -199,7 +174,7 @@ class TransactionAssembler:
             return Idle(end)
         return None
 
-    def _take_statement(self, event: Any, end: BinlogPosition) -> Transaction | IgnoredStatement | None:  # noqa: ANN401 - untyped
+    def _take_statement(self, event: Any, end: BinlogPosition) -> Transaction | None:  # noqa: ANN401 - untyped
         statement = _COMMENTS.sub("", event.query, count=1)
         word = statement[:9].upper().rstrip()
         if word == "BEGIN":
@@ -217,12 +192,12 @@ class TransactionAssembler:
         if self._is_open:
             return None
         if concerns_schema and _NOT_REPLICATED.match(statement):
-            return IgnoredStatement(" ".join(statement.split()[:3]), end)
+            return self._finish(event, end, ignored=(" ".join(statement.split()[:3]),))
         return self._finish(event, end)
 
-    def _finish(self, event: Any, end: BinlogPosition) -> Transaction:  # noqa: ANN401 - untyped
+    def _finish(self, event: Any, end: BinlogPosition, ignored: tuple[str, ...] = ()) -> Transaction:  # noqa: ANN401 - untyped
         rows, self._rows, self._is_open = tuple(self._rows), [], False
-        return Transaction(rows, datetime.fromtimestamp(event.timestamp, timezone.utc), end)
+        return Transaction(rows, datetime.fromtimestamp(event.timestamp, timezone.utc), end, ignored)
 
 
 def _refused(reason: str, end: BinlogPosition) -> IntegrityError:

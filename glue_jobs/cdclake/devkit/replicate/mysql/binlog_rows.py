@@ -8,8 +8,8 @@ from pymysqlreplication.constants import FIELD_TYPE
 from pymysqlreplication.constants.NONE_SOURCE import EMPTY_SET
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent
 
-from cdclake.devkit.replicate.mysql_types import SourceColumn, check_table
-from cdclake.devkit.replicate.transactions import BinlogRow
+from cdclake.devkit.replicate.mysql.types import MysqlColumn, check_table
+from cdclake.devkit.replicate.transactions import ChangeRow
 from cdclake.errors import IntegrityError
 from cdclake.model.table import TableName
 
@@ -51,7 +51,7 @@ _CHARACTER_BYTES = {"utf8mb4": 4, "utf8mb3": 3, "utf8": 3}
 """Maximum bytes per character by the first part of a collation's name. A CHAR's logged length is in bytes."""
 
 
-def binlog_rows(event: Any) -> Iterator[BinlogRow]:  # noqa: ANN401 - the library has no types
+def binlog_rows(event: Any) -> Iterator[ChangeRow]:  # noqa: ANN401 - the library has no types
     """The rows of an event.
 
     Raises:
@@ -77,7 +77,7 @@ def binlog_rows(event: Any) -> Iterator[BinlogRow]:  # noqa: ANN401 - the librar
             if before is not None:
                 _restore_empty_set(before, row["before_none_sources"], name)
         size_bytes = event.event_size // len(rows)
-        yield BinlogRow(table, columns, tuple(key or ()), _operation(event), values, before, size_bytes)
+        yield ChangeRow(table, columns, tuple(key or ()), _operation(event), values, before, size_bytes)
 
 
 def _operation(event: Any) -> str:  # noqa: ANN401 - the library has no types
@@ -98,7 +98,7 @@ def _require_whole_rows(event: Any, table: TableName) -> None:  # noqa: ANN401 -
         raise IntegrityError("The binlog has rows that lack some of their columns", remedy=remedy, table=table)
 
 
-def _column(column: Any, table: TableName) -> SourceColumn:  # noqa: ANN401 - the library has no types
+def _column(column: Any, table: TableName) -> MysqlColumn:  # noqa: ANN401 - the library has no types
     if not column.name:
         remedy = "Set binlog_row_metadata to FULL at the source, and repeat the full load"
         raise IntegrityError("The binlog does not contain column names", remedy=remedy, table=table)
@@ -106,7 +106,7 @@ def _column(column: Any, table: TableName) -> SourceColumn:  # noqa: ANN401 - th
     is_bytes = charset == "binary"
     kind = _KINDS.get(column.type) or _TEXT_OR_BYTES.get(column.type, ("unknown",) * 2)[is_bytes]
     charset = "" if is_bytes else _CHARSETS.get(charset, charset)
-    return SourceColumn(
+    return MysqlColumn(
         name=column.name,
         kind=kind,
         unsigned=bool(column.unsigned),

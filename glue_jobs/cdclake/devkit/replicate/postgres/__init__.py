@@ -1,0 +1,1 @@
+"""Reads PostgreSQL: tables and snapshots by SQL, changes by logical decoding."""

@@ -1,0 +1,166 @@
+"""Reads a PostgreSQL log as transactions, in commit order, through a replication slot.
+
+The slot decodes the log with `test_decoding`, the plugin that DMS uses by default. Changes that were rolled back are
+not sent. A row has the columns at its time, but a NUMERIC without its precision: that comes from the database.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from cdclake.devkit.replicate.postgres.connection import connect, query, replication_connection, source_error
+from cdclake.devkit.replicate.postgres.decoding import DecodedRow, Truncate, commit_time, parse_change
+from cdclake.devkit.replicate.postgres.row_columns import KnownTables
+from cdclake.devkit.replicate.progress import WalPosition
+from cdclake.devkit.replicate.transactions import Idle, Transaction
+from cdclake.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from psycopg2.extensions import connection as Connection
+
+    from cdclake.devkit.replicate.postgres.connection import ConnectionOptions
+    from cdclake.devkit.replicate.postgres.types import TypeMapping
+    from cdclake.devkit.replicate.transactions import ChangeRow
+
+HEARTBEAT_SECONDS = 1
+_LOG_LOST = {"55000", "58P01", "42704"}
+"""Object not in prerequisite state, undefined file, undefined object: the slot was invalidated or dropped."""
+
+
+class LogReader:
+    """Reads the log of a database.
+
+    Args:
+        slot: The replication slot.
+    """
+
+    def __init__(
+        self, options: ConnectionOptions, database: str, only: Sequence[str], mapping: TypeMapping, slot: str
+    ) -> None:
+        self._options = options
+        self._database = database
+        self._only = tuple(only)
+        self._mapping = mapping
+        self._slot = slot
+        self._cursor: psycopg2.extras.ReplicationCursor | None = None
+
+    def follow(self, start: WalPosition) -> Generator[Transaction | Idle, None, None]:
+        """Read the log from a position on, without end.
+
+        Raises:
+            IntegrityError: The slot does not exist, or no longer has the position.
+            RetryableError: The connection to the server was lost.
+        """
+        with (
+            closing(connect(self._options, self._database)) as catalog,
+            closing(replication_connection(self._options, self._database)) as connection,
+            connection.cursor() as cursor,
+        ):
+            self._check_slot(catalog, start)
+            known = KnownTables(catalog, self._only, self._mapping)
+            assembler = _Assembler(known)
+            try:
+                cursor.start_replication(
+                    slot_name=self._slot,
+                    start_lsn=str(start),
+                    options={"include-timestamp": "1"},
+                    decode=True,
+                    status_interval=HEARTBEAT_SECONDS,
+                )
+                self._cursor = cursor
+                yield from self._items(cursor, assembler, start)
+            except psycopg2.Error as error:
+                if error.pgcode in _LOG_LOST:
+                    raise self._lost(start) from error
+                raise source_error(error) from error
+            finally:
+                self._cursor = None
+
+    def confirm(self, position: WalPosition) -> None:
+        """Let the server discard the log before this position."""
+        if self._cursor is not None:
+            try:
+                self._cursor.send_feedback(flush_lsn=position.lsn, apply_lsn=position.lsn, force=True)
+            except psycopg2.Error as error:
+                raise source_error(error) from error
+
+    def _items(
+        self, cursor: psycopg2.extras.ReplicationCursor, assembler: _Assembler, start: WalPosition
+    ) -> Generator[Transaction | Idle, None, None]:
+        asked = time.monotonic()
+        read = start
+        while True:
+            message = cursor.read_message()
+            if message is not None:
+                position = WalPosition(message.data_start)
+                transaction = assembler.take(message.payload, position)
+                if transaction is not None:
+                    read = position
+                    yield transaction
+                continue
+            end = WalPosition(cursor.wal_end)
+            if not assembler.is_open and read.is_before(end):
+                # Everything before the end was sent, because the server sends in the log's order.
+                read = end
+            if time.monotonic() - asked >= HEARTBEAT_SECONDS or not assembler.is_open:
+                yield Idle(read)
+            if time.monotonic() - asked >= HEARTBEAT_SECONDS:
+                asked = time.monotonic()
+                cursor.send_feedback(reply=True, force=True)  # the reply has the position of the server's reader
+            select.select([cursor], [], [], HEARTBEAT_SECONDS)
+
+    def _check_slot(self, catalog: Connection, start: WalPosition) -> None:
+        statement = "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s"
+        rows = query(catalog, statement, (self._slot,))
+        if not rows or rows[0][0] is None or start.is_before(WalPosition.parse(rows[0][0])):
+            raise self._lost(start)
+
+    def _lost(self, start: WalPosition) -> IntegrityError:
+        message = f"The replication slot {self._slot} of the source no longer has the position {start}"
+        return IntegrityError(message, remedy="Repeat the full load with --anew")
+
+
+class _Assembler:
+    """Assembles decoded messages into transactions."""
+
+    def __init__(self, known: KnownTables) -> None:
+        self._known = known
+        self._rows: list[ChangeRow] = []
+        self._ignored: list[str] = []
+        self.is_open = False
+
+    def take(self, text: str, end: WalPosition) -> Transaction | None:
+        """Take the next message; returns the transaction that it completes.
+
+        Raises:
+            IntegrityError: The message cannot be parsed.
+        """
+        try:
+            if text.startswith("BEGIN"):
+                self.is_open = True
+                return None
+            committed_utc = commit_time(text)
+            if committed_utc is None:
+                self._take_change(parse_change(text), len(text))
+                return None
+        except ValueError as error:
+            message = f"The source's log has a message that cannot be read, before {end}: {error}"
+            raise IntegrityError(message, remedy="Report it with the PostgreSQL version") from error
+        transaction = Transaction(tuple(self._rows), committed_utc, end, tuple(self._ignored))
+        self._rows, self._ignored, self.is_open = [], [], False
+        return transaction
+
+    def _take_change(self, change: DecodedRow | Truncate, size_bytes: int) -> None:
+        if isinstance(change, Truncate):
+            self._ignored += [f"truncate {table}" for table in change.tables if self._known.is_selected(table)]
+            return
+        row = self._known.change_row(change, size_bytes)
+        if row is not None:
+            self._rows.append(row)

@@ -1,0 +1,162 @@
+"""Gives decoded rows the columns that their tables had at that time.
+
+The log has each column's name and type, but not the precision of a NUMERIC, the base type of a domain, or the columns
+that a delete leaves out. Those come from the database as it is now, which may have changed since.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from cdclake.devkit.replicate.postgres.source_tables import is_selected, read_tables
+from cdclake.devkit.replicate.postgres.types import PostgresColumn
+from cdclake.devkit.replicate.tables import check_folder_name
+from cdclake.devkit.replicate.transactions import ChangeRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from psycopg2.extensions import connection as Connection
+
+    from cdclake.devkit.replicate.postgres.decoding import DecodedRow, DecodedTuple, DecodedValue
+    from cdclake.devkit.replicate.postgres.source_tables import PostgresTable
+    from cdclake.devkit.replicate.postgres.types import TypeMapping
+    from cdclake.model.table import TableName
+
+logger = logging.getLogger(__name__)
+
+_Columns = dict[str, PostgresColumn]
+
+
+class KnownTables:
+    """The tables as the database has them now, and their columns as the log last had them.
+
+    Args:
+        connection: For reading the database's catalogs.
+        only: Names of tables to replicate; empty for all.
+    """
+
+    def __init__(self, connection: Connection, only: Sequence[str], mapping: TypeMapping) -> None:
+        self._connection = connection
+        self._only = tuple(only)
+        self._mapping = mapping
+        self._tables: dict[TableName, PostgresTable] = {}
+        self._columns: dict[TableName, _Columns] = {}
+        self._without_identity: set[TableName] = set()
+        self._refresh()
+        self._columns.update(
+            (name, {column.name: column for column in table.columns}) for name, table in self._tables.items()
+        )
+
+    def is_selected(self, table: TableName) -> bool:
+        """Whether a table is replicated."""
+        return is_selected(table, self._only)
+
+    def change_row(self, row: DecodedRow, size_bytes: int) -> ChangeRow | None:
+        """The row with its columns and key; None if it is not replicated.
+
+        As in DMS, updates and deletes of a table without a replica identity are not.
+
+        Raises:
+            ConfigurationError: The table's name cannot be a folder's name.
+        """
+        if not self.is_selected(row.table):
+            return None
+        check_folder_name(row.table)
+        columns = self._columns_of(row)
+        table = self._tables.get(row.table)
+        identity = table.identity if table else tuple(row.old)
+        if row.operation != "I" and not identity:
+            self._warn(row.table)
+            return None
+        values = row.new or row.old
+        return ChangeRow(
+            row.table,
+            tuple(columns.values()),
+            tuple(name for name in (table.source.key if table else ()) if name in columns),
+            row.operation,
+            _texts(values, columns),
+            _texts(row.old or row.new, identity) if row.operation == "U" else None,
+            size_bytes,
+            frozenset(name for name, value in values.items() if value.is_unchanged),
+        )
+
+    def _columns_of(self, row: DecodedRow) -> _Columns:
+        """The table's columns at the time of a row."""
+        known = self._columns.get(row.table, {})
+        if not _describes(known, row):
+            self._refresh()
+            table = self._tables.get(row.table)
+            now = {column.name: column for column in table.columns} if table else {}
+            known = self._columns[row.table] = self._resolved(row, known, now)
+        return known
+
+    def _resolved(self, row: DecodedRow, known: _Columns, now: _Columns) -> _Columns:
+        """The columns of a row, by the columns that its table had before and those that it has now."""
+        values = row.new or row.old
+        # A column that was renamed since is at the same place.
+        places = list(now.values()) if len(now) == len(row.new) else []
+        columns = {
+            name: self._column(name, value, [known.get(name), now.get(name), *places[number : number + 1]])
+            for number, (name, value) in enumerate(values.items())
+        }
+        if row.new:
+            return columns
+        # A delete has only some of the columns.
+        return {**(now if values.keys() <= now.keys() else known), **columns}
+
+    def _column(self, name: str, value: DecodedValue, candidates: Sequence[PostgresColumn | None]) -> PostgresColumn:
+        alike = [column for column in candidates if column is not None and column.declared == value.kind]
+        fitting = next((column for column in alike if _fits(column, value)), None)
+        column = fitting or next(iter(alike), None)
+        if column is None:
+            column = PostgresColumn(name, value.kind, value.kind, *_digits(value), mapping=self._mapping)
+        return replace(column if _fits(column, value) else _widened(column, value), name=name)
+
+    def _refresh(self) -> None:
+        """Read the catalogs. Tables that no longer exist are kept as they were."""
+        tables = {table.source.name: table for table in read_tables(self._connection, self._only, self._mapping)}
+        self._tables.update(tables)
+
+    def _warn(self, table: TableName) -> None:
+        if table not in self._without_identity:
+            self._without_identity.add(table)
+            logger.warning("Updates and deletes of %s are not replicated: it has no replica identity", table)
+
+
+def _describes(columns: _Columns, row: DecodedRow) -> bool:
+    """Whether columns are those of a row: of an insert and an update all of them in order, of a delete some."""
+    values = row.new or row.old
+    if list(values) != list(columns) if row.new else not values.keys() <= columns.keys():
+        return False
+    return all(columns[name].declared == value.kind and _fits(columns[name], value) for name, value in values.items())
+
+
+def _texts(values: DecodedTuple, names: Iterable[str]) -> dict[str, str | None]:
+    return {name: values[name].text if name in values else None for name in names}
+
+
+def _fits(column: PostgresColumn, value: DecodedValue) -> bool:
+    """Whether a column has room for a value; only a NUMERIC with a precision may not."""
+    if column.kind != "numeric" or not column.precision:
+        return True
+    precision, scale = _digits(value)
+    return scale <= max(column.scale, 0) and precision - scale <= column.precision - column.scale
+
+
+def _widened(column: PostgresColumn, value: DecodedValue) -> PostgresColumn:
+    """The column with room for a value."""
+    precision, scale = _digits(value)
+    wider = max(column.scale, scale)
+    return replace(column, precision=max(column.precision - column.scale, precision - scale) + wider, scale=wider)
+
+
+def _digits(value: DecodedValue) -> tuple[int, int]:
+    """Precision and scale of a NUMERIC value as the log has it; (0, 0) for other values."""
+    if value.kind != "numeric" or value.text is None or not Decimal(value.text).is_finite():
+        return 0, 0
+    whole, _, decimals = value.text.lstrip("-").partition(".")
+    return len(whole.lstrip("0")) + len(decimals), len(decimals)
