@@ -68,9 +68,8 @@ def pending_changes(
             pending.too_late.append(file)
     for file in pending.due:
         if file.stamped_ahead:
-            message = (
-                f"A change file is stamped more than a day later than it was written ({iso_utc(file.modified_utc)})"
-            )
+            written = iso_utc(file.modified_utc)
+            message = f"A change file is stamped more than a day later than it was written ({written})"
             raise UnreadableFileError(message, remedy=INVALID_TIME_REMEDY, file=file.key)
     return pending
 
