@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Callable
 import pytest
 
 from cdclake.errors import IntegrityError
+from cdclake.model.rawfiles import parse_raw_file
 from tests.adapters.conftest import S3_STORES
 
 if TYPE_CHECKING:
@@ -50,6 +51,23 @@ def test_list_returns_size_and_time_in_utc(store: ObjectStore) -> None:
     assert (found.key, found.size_bytes) == ("a/b", 5)
     assert found.modified_utc.utcoffset() == timedelta(0)
     assert before <= found.modified_utc <= datetime.now(timezone.utc) + timedelta(seconds=2)
+
+
+def test_the_etag_changes_with_the_content_and_not_with_the_time(store: ObjectStore) -> None:
+    def identity() -> str:
+        (entry,) = store.list("shop/orders/")
+        file = parse_raw_file(entry, "shop/orders/")
+        assert file
+        return file.identity
+
+    store.put("shop/orders/LOAD00000001.csv", b"12345")
+    first = identity()
+    assert first == "5-827ccb0eea8a706c4c34a16891f84e7b"
+    store.copy("shop/orders/LOAD00000001.csv", "copy")
+    store.copy("copy", "shop/orders/LOAD00000001.csv")
+    assert identity() == first
+    store.put("shop/orders/LOAD00000001.csv", b"54321")
+    assert identity() != first
 
 
 def test_list_sorts_by_the_bytes_of_the_whole_key(store: ObjectStore) -> None:

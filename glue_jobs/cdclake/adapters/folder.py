@@ -6,11 +6,13 @@ still lose objects, because nothing is flushed to the disk.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import uuid
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, BinaryIO, Callable
 
 from cdclake.errors import ConfigurationError, IntegrityError, file_not_retained
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 TEMPORARY_FOLDER = ".cdclake-temporary"
 """Objects are written here first; no key may begin with it."""
+MAX_ETAGS = 100_000
+"""Number of files whose ETags a process remembers."""
+_CHUNK_BYTES = 1024**2
 TEMPORARY_LIFETIME = timedelta(days=1)
 """An older temporary file is a leftover of a killed process."""
 
@@ -173,7 +178,9 @@ class FolderStore:
                     stat = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:  # deleted since the folder was read
                     continue
-                yield ListedObject(key, stat.st_size, datetime.fromtimestamp(stat.st_mtime, timezone.utc))
+                modified_utc = datetime.fromtimestamp(stat.st_mtime, timezone.utc)
+                etag = partial(_etag, self.root / key, stat.st_ctime_ns)
+                yield ListedObject(key, stat.st_size, modified_utc, etag)
 
     @contextmanager
     def _temporary(self, key: str, write: Callable[[Path], object]) -> Iterator[tuple[Path, Path]]:
@@ -229,6 +236,19 @@ class FolderStore:
                 folder=self.root,
                 file=key,
             ) from error
+
+
+@lru_cache(maxsize=MAX_ETAGS)
+def _etag(path: Path, _changed_ns: int) -> str:
+    """MD5 of a file, as in S3; empty if the file is gone. A process reads a file once until it changes."""
+    digest = hashlib.md5(usedforsecurity=False)
+    try:
+        with path.open("rb") as content:
+            while chunk := content.read(_CHUNK_BYTES):
+                digest.update(chunk)
+    except FileNotFoundError:
+        return ""
+    return digest.hexdigest()
 
 
 def _is_plain(key: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime, timedelta, timezone
 from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
@@ -41,6 +42,10 @@ class _Stored(NamedTuple):
     data: bytes
     modified_utc: datetime
 
+    @property
+    def etag(self) -> str:
+        return hashlib.md5(self.data, usedforsecurity=False).hexdigest()
+
 
 class MemoryStore:
     """An `ObjectStore` in memory, without versions.
@@ -58,7 +63,7 @@ class MemoryStore:
         """See `ObjectReader.list`. The listing reflects the moment of the call."""
         with self._lock:
             entries = [
-                ListedObject(key, len(stored.data), stored.modified_utc)
+                ListedObject(key, len(stored.data), stored.modified_utc, stored.etag)
                 for key, stored in self._objects.items()
                 if key.startswith(prefix) and key > start_after
             ]

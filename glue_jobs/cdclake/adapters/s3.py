@@ -80,7 +80,7 @@ class S3Store:
             for page in self._client.get_paginator("list_objects_v2").paginate(**request):
                 for entry in page.get("Contents", ()):
                     modified_utc = entry["LastModified"].astimezone(timezone.utc)
-                    yield ListedObject(entry["Key"], entry["Size"], modified_utc)
+                    yield ListedObject(entry["Key"], entry["Size"], modified_utc, entry["ETag"].strip('"'))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`."""

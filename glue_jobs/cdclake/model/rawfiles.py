@@ -9,11 +9,11 @@ form is read too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake.errors import UnreadableFileError
 
@@ -50,11 +50,17 @@ class RawFormat(Enum):
 
 
 class ListedObject(NamedTuple):
-    """One object of a listing."""
+    """One object of a listing.
+
+    Attributes:
+        etag: The store's ETag, which changes with the content; empty if the store has none. A function computes it
+            where a listing does not contain it.
+    """
 
     key: str
     size_bytes: int
     modified_utc: datetime
+    etag: str | Callable[[], str] = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class RawFile:
         stamp: `yyyymmdd-HHMMSSfff` of a change file; the eight digits of a full-load file.
         modified_utc: When the object was last written.
         transactions: Whether the file holds whole transactions, with rows of many tables.
+        etag: See `ListedObject`.
         direct: Whether an operator made the change, see `cdclake.model.direct`. The file is then in the lake bucket.
     """
 
@@ -79,6 +86,17 @@ class RawFile:
     modified_utc: datetime
     transactions: bool = False
     direct: bool = False
+    etag: str | Callable[[], str] = field(default="", compare=False)
+
+    @cached_property
+    def identity(self) -> str:
+        """`<size>-<ETag>`: equal for a file that was copied onto itself, and different for other content.
+
+        Empty if the store has no ETag. S3 gives a copy another ETag if its parts or its KMS key differ.
+        https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html
+        """
+        etag = self.etag if isinstance(self.etag, str) else self.etag()
+        return f"{self.size_bytes}-{etag}" if etag else ""
 
     @cached_property
     def order(self) -> str:
@@ -212,7 +230,10 @@ def parse_raw_file(entry: ListedObject, raw_prefix: str) -> RawFile | None:
 def _raw_file(entry: ListedObject, relative: str, kind: RawKind, match: re.Match[str], stamp: str) -> RawFile:
     written_as = RawFormat(match["extension"])
     transactions = match.re is _TRANSACTIONS
-    return RawFile(entry.key, relative, kind, written_as, stamp, entry.size_bytes, entry.modified_utc, transactions)
+    size_bytes, modified_utc = entry.size_bytes, entry.modified_utc
+    return RawFile(
+        entry.key, relative, kind, written_as, stamp, size_bytes, modified_utc, transactions, etag=entry.etag
+    )
 
 
 def raw_files(objects: Iterable[ListedObject], raw_prefix: str) -> tuple[list[RawFile], list[RawFile]]:
