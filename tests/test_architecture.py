@@ -193,6 +193,14 @@ def test_pyspark_is_imported_only_where_spark_is_used():
     assert wrong == []
 
 
+def test_files_are_opened_only_where_their_errors_are_translated():
+    methods = (".open_input_file(", ".open_input_stream(", ".open_output_stream(")
+    opening = {
+        module_name(path) for path in PRODUCT if any(method in path.read_text(encoding="utf-8") for method in methods)
+    }
+    assert opening == {"cdclake.adapters.filesystem", "cdclake.lake.read.retained_files"}
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_says_what_it_is_for_and_has_few_modules(package: str):
     folder = JOBS.joinpath(*package.split("."))

@@ -1,27 +1,64 @@
-"""The lake as a pyarrow file system, described on the driver and opened in the worker.
+"""A bucket as a pyarrow file system, described on the driver and opened in the worker, with errors that name the cause.
 
 It needs pyarrow, so only the Spark side imports this module. boto3 looks up the credentials in the process that opens
 the file system. So tasks contain no credentials, and a task that starts late gets fresh ones.
+
+pyarrow repeats a request that S3 cannot serve (500, 503, throttling, lost connections, incomplete bodies), with growing
+pauses. What still fails becomes an `OSError` whose text has a code, an operation and no file, like errors about the
+content of a file (https://github.com/apache/arrow/blob/main/cpp/src/arrow/filesystem/s3_internal.h, `ErrorToStatus`).
+Here such an error becomes an error of `cdclake.errors`. All files are opened here, so that none escapes.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import ClientError
 from pyarrow import fs
 
 from cdclake.adapters import aws
+from cdclake.adapters.s3 import bucket_remedies
 from cdclake.adapters.stores import FILE, parse_location
-from cdclake.errors import ConfigurationError
+from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """The AWS SDKs' variables for an endpoint other than AWS; the first one set wins."""
 _ATTEMPTS = 8
+_S3_ERROR = re.compile(
+    r"AWS Error (?P<code>\w+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<operation>\w+) operation: ?(?P<text>.*)",
+    re.DOTALL,
+)
+_UNPARSED_CODE = re.compile(r"ExceptionName: (\w+)")
+_TRANSIENT = frozenset(
+    {
+        "EXPIRED_TOKEN",
+        "INTERNAL_FAILURE",
+        "NETWORK_CONNECTION",
+        "NO_SUCH_UPLOAD",  # an upload that another response, which was lost, has completed
+        "REQUEST_EXPIRED",
+        "REQUEST_TIMEOUT",
+        "SERVICE_UNAVAILABLE",
+        "SLOW_DOWN",
+        "THROTTLING",
+        "ExpiredToken",
+        "RequestTimeout",
+    }
+)
+_ABSENT = frozenset({"NO_SUCH_KEY", "RESOURCE_NOT_FOUND"})
+_DENIED = frozenset({"ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "UNRECOGNIZED_CLIENT"})
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
+_client_lock = Lock()  # boto3 cannot create clients concurrently
 
 
 @dataclass(frozen=True)
@@ -81,8 +118,41 @@ def lake_filesystem(location: str) -> FileSystemSpec:
     return FileSystemSpec(scheme, root, endpoint, aws.session().region_name or "")
 
 
-def open_output(filesystem: fs.FileSystem, path: str) -> pa.NativeFile:
+@contextmanager
+def open_input(filesystem: fs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
+    """Open a file for reading at any offset.
+
+    Raises:
+        As `storage_errors`, also in the block that reads.
+    """
+    with storage_errors(filesystem, path), filesystem.open_input_file(path) as source:
+        yield source
+
+
+@contextmanager
+def open_stream(filesystem: fs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
+    """Open a file for reading from start to end; decompresses a `.gz` file.
+
+    Raises:
+        As `storage_errors`, also in the block that reads.
+    """
+    with storage_errors(filesystem, path), filesystem.open_input_stream(path) as source:
+        yield source
+
+
+@contextmanager
+def open_output(filesystem: fs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
     """Open a new file for writing. On disk, creates the folders above it.
+
+    Raises:
+        As `storage_errors`, also in the block that writes and at its end, when pyarrow completes the upload.
+    """
+    with storage_errors(filesystem, path), new_file(filesystem, path) as sink:
+        yield sink
+
+
+def new_file(filesystem: fs.FileSystem, path: str) -> pa.NativeFile:
+    """Open a new file for writing, within `storage_errors`.
 
     On S3, pyarrow would create folders as empty objects, which readers of the lake would list.
     """
@@ -91,3 +161,80 @@ def open_output(filesystem: fs.FileSystem, path: str) -> pa.NativeFile:
     if folder and isinstance(base, fs.LocalFileSystem):
         filesystem.create_dir(folder, recursive=True)
     return filesystem.open_output_stream(path)
+
+
+@contextmanager
+def storage_errors(filesystem: fs.FileSystem, path: str) -> Iterator[None]:
+    """Translate pyarrow's errors about reaching a file. Errors about its content pass: an `OSError` without `errno`.
+
+    Raises:
+        FileNotFoundError: The file does not exist, or vanished.
+        ConfigurationError: Access is denied, or the bucket does not exist.
+        RetryableError: S3 fails, even after pyarrow's retries, or the credentials have expired.
+        CdclakeError: S3 refuses for another reason, which the error contains.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        translated = _translated(error, filesystem, path)
+        if translated is None:
+            raise
+        raise translated from error
+
+
+def _translated(error: OSError, filesystem: fs.FileSystem, path: str) -> Exception | None:
+    """The error to raise instead; None if the error is about the content of a file."""
+    if error.errno is not None:
+        return _from_system(error, path)
+    match = _S3_ERROR.search(str(error))
+    if match is None:
+        return None
+    unparsed = _UNPARSED_CODE.search(match["text"])
+    code, status = unparsed[1] if unparsed else match["code"], int(match["status"] or 0)
+    bucket = filesystem.base_path.strip("/") if isinstance(filesystem, fs.SubTreeFileSystem) else ""
+    if code in _ABSENT:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    reason = f"HTTP status {status}" if code == "UNKNOWN" else code
+    message = f"S3 answered {reason} to {match['operation']}"
+    if code in _TRANSIENT or status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR:
+        details = match["text"].strip() or None
+        return RetryableError(message, remedy="Run again", bucket=bucket, file=path, reason=details)
+    if match["operation"] in ("GetObject", "HeadObject"):
+        return _asked_again(message, bucket, path)
+    remedies = bucket_remedies(bucket)
+    message = f"{message}: {match['text'].strip()}".removesuffix(": ")
+    if code == "NO_SUCH_BUCKET":
+        return ConfigurationError(message, remedy=remedies.missing, bucket=bucket, file=path)
+    if code in _DENIED:
+        return ConfigurationError(message, remedy=remedies.denied, bucket=bucket, file=path)
+    remedy = "Look the code up in the S3 API reference"
+    return CdclakeError(message, remedy=remedy, bucket=bucket, file=path)
+
+
+def _asked_again(message: str, bucket: str, path: str) -> Exception:
+    """The true cause of a refused read: pyarrow drops S3's answer, so boto3 asks for a byte of the same file."""
+    try:
+        with aws.translated_errors(bucket_remedies(bucket), bucket=bucket, file=path):
+            try:
+                with _client_lock:
+                    client = aws.client("s3")
+                client.get_object(Bucket=bucket, Key=path, Range="bytes=0-0")["Body"].close()
+            except ClientError as error:
+                if aws.error_code(error) == "NoSuchKey":
+                    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                if aws.error_code(error) != "InvalidRange":  # of an empty file
+                    raise
+    except CdclakeError as error:
+        return error
+    remedy = "Run again: S3 accepts the request now. The task's credentials had expired, or access was just granted"
+    return RetryableError(message, remedy=remedy, bucket=bucket, file=path)
+
+
+def _from_system(error: OSError, path: str) -> CdclakeError:
+    message = f"The operating system cannot access a file: {error.strerror or error}"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG):
+        remedy = "Let this user read and write the folder, and shorten names that are too long for its file system"
+        return ConfigurationError(message, remedy=remedy, file=path)
+    return RetryableError(message, remedy="Check the disk, then run again", file=path)

@@ -297,13 +297,17 @@ class S3Store:
         raise RetryableError(message, remedy="Run again", bucket=self.bucket, file=first.get("Key"))
 
     def _errors(self, key: str) -> AbstractContextManager[None]:
-        remedies = Remedies(
-            missing=f"Create the bucket {self.bucket}, or correct its name in the job arguments",
-            denied=f"Grant the caller s3:ListBucket and s3:ListBucketVersions on arn:aws:s3:::{self.bucket}, and"
-            " s3:GetObject, s3:GetObjectVersion, s3:PutObject, s3:DeleteObject and s3:DeleteObjectVersion on"
-            f" arn:aws:s3:::{self.bucket}/*, and the use of its KMS key",
-        )
-        return translated_errors(remedies, bucket=self.bucket, file=key or None)
+        return translated_errors(bucket_remedies(self.bucket), bucket=self.bucket, file=key or None)
+
+
+def bucket_remedies(bucket: str) -> Remedies:
+    """Remedies for the errors of a bucket."""
+    return Remedies(
+        missing=f"Create the bucket {bucket}, or correct its name in the job arguments",
+        denied=f"Grant the caller s3:ListBucket and s3:ListBucketVersions on arn:aws:s3:::{bucket}, and"
+        " s3:GetObject, s3:GetObjectVersion, s3:PutObject, s3:DeleteObject and s3:DeleteObjectVersion on"
+        f" arn:aws:s3:::{bucket}/*, and the use of its KMS key",
+    )
 
 
 def _is_refusal(error: ClientError) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cdclake.adapters.filesystem import open_input, open_stream
 from cdclake.doctor.csv_guess import Head
 from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
@@ -91,7 +92,7 @@ def read_csv_heads(fs: FileSystem, files: Sequence[RawFile]) -> list[Head]:
     heads = []
     for file in [*loads, *changes[:: max(1, len(changes) * 2 // _MAX_HEADS)]]:
         try:
-            with read_errors_reported(file), fs.open_input_stream(file.key) as stream:
+            with read_errors_reported(file), open_stream(fs, file.key) as stream:
                 data = stream.read(_HEAD_BYTES)
         except InputError:
             continue  # read_sample reports it
@@ -140,7 +141,7 @@ def _columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> FileFact
     with read_errors_reported(file):
         if file.format is not RawFormat.PARQUET:
             return FileFacts(file, raw_csv.column_names(fs, file, settings))
-        with fs.open_input_file(file.key) as source:
+        with open_input(fs, file.key) as source:
             parquet = pq.ParquetFile(source)
             schema, metadata = parquet.schema_arrow, parquet.metadata
             types = {column.name: from_arrow(column.type) or str(column.type) for column in schema}
@@ -190,13 +191,13 @@ def _ends_with_delimiter(fs: FileSystem, file: RawFile, dialect: CsvDialect) -> 
     end = dialect.row_delimiter.encode()
     with read_errors_reported(file):
         if file.format is RawFormat.CSV:
-            with fs.open_input_file(file.key) as source:
+            with open_input(fs, file.key) as source:
                 source.seek(max(source.size() - len(end), 0))
                 return bool(source.read() == end)
         if file.size_bytes > _MAX_GZIP_BYTES:
             return None
         last = b""
-        with fs.open_input_stream(file.key) as stream:
+        with open_stream(fs, file.key) as stream:
             while block := stream.read(_BLOCK_BYTES):
                 last = (last + block)[-len(end) :]
         return last == end

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pyarrow.fs import FileSelector, FileType
 
-from cdclake.adapters.filesystem import lake_filesystem, open_output
+from cdclake.adapters.filesystem import lake_filesystem, open_output, storage_errors
 from cdclake.adapters.stores import FILE, S3, open_store, parse_location
 from cdclake.commit.publish import in_parallel
 from cdclake.control.jobs.arguments import folder_prefix
@@ -215,7 +215,8 @@ class _Bucket:
                 raise
 
     def _check_sizes(self, filesystem: FileSystem, sizes: dict[str, int]) -> None:
-        infos = filesystem.get_file_info(FileSelector(self.prefix, allow_not_found=True, recursive=True))
+        with storage_errors(filesystem, self.prefix):
+            infos = filesystem.get_file_info(FileSelector(self.prefix, allow_not_found=True, recursive=True))
         stored = {info.path: info.size for info in infos if info.type == FileType.File}
         wrong = sorted(key for key, size_bytes in sizes.items() if stored.get(key) != size_bytes)
         if wrong:

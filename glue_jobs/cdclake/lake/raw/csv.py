@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from cdclake.adapters.filesystem import open_stream
 from cdclake.errors import ConfigurationError, UnreadableFileError
 from cdclake.lake.raw.csv_layout import CsvLayout, OperationCheck, csv_layout
 from cdclake.lake.raw.csv_records import Record, RecordFormat, UnclosedQuoteError, end_of_records, records
@@ -42,7 +43,7 @@ def column_names(fs: FileSystem, file: RawFile, settings: TableSettings) -> tupl
     """
     if file.transactions:
         return _transaction_columns(file, settings)
-    with fs.open_input_stream(file.key) as stream:  # decompresses .gz files
+    with open_stream(fs, file.key) as stream:
         head, is_tail = next(_chunks(stream, file, settings.csv))
     return _layout(head, file, settings, is_tail=is_tail).names
 
@@ -58,7 +59,7 @@ def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: Table
     Raises:
         As `column_names`; UnreadableFileError also later, where the damage is.
     """
-    with fs.open_input_stream(file.key) as stream:
+    with open_stream(fs, file.key) as stream:
         chunks = _chunks(stream, file, settings.csv)
         head, is_tail = next(chunks)
         layout = _layout(head, file, settings, is_tail=is_tail)
@@ -86,7 +87,7 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, exclude
     next_row, width = 0, 0
     form = RecordFormat.of(settings.csv)
     placeholder = 2 * form.delimiter + form.row_delimiter if file.transactions else b""
-    with fs.open_input_stream(file.key) as stream:
+    with open_stream(fs, file.key) as stream:
         for number, (chunk, is_tail) in enumerate(_chunks(stream, file, settings.csv)):
             at = 0
             if number == 0:

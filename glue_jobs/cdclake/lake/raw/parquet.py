@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cdclake.adapters.filesystem import open_input
 from cdclake.lake.raw.rows import RawRows
 from cdclake.lake.storage.keys import comparable, key_range
 
@@ -45,8 +46,8 @@ def read_footer(fs: FileSystem, key: str, leading_column: str = "") -> tuple[pa.
     Args:
         leading_column: The table's first key column; empty if it has none.
     """
-    with fs.open_input_file(key) as source:
-        parquet = _open(source)
+    with open_input(fs, key) as source:
+        parquet = open_parquet(source)
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         starts = accumulate((group.num_rows for group in groups), initial=0)
         return parquet.schema_arrow, tuple(
@@ -55,7 +56,8 @@ def read_footer(fs: FileSystem, key: str, leading_column: str = "") -> tuple[pa.
         )
 
 
-def _open(source: pa.NativeFile) -> pq.ParquetFile:
+def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
+    """Read the footer of an open raw file."""
     # INT96 timestamps would be read as nanoseconds, which silently overflow before 1677 and after 2262.
     return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
 
@@ -84,7 +86,7 @@ def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_ro
         row_groups: Their indices; None for all.
         first_row: Index of their first row in the file.
     """
-    with fs.open_input_file(key) as source:
-        for batch in _open(source).iter_batches(BATCH_ROWS, row_groups=row_groups, use_threads=False):
+    with open_input(fs, key) as source:
+        for batch in open_parquet(source).iter_batches(BATCH_ROWS, row_groups=row_groups, use_threads=False):
             yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
             first_row += batch.num_rows

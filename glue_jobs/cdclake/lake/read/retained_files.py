@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdclake.adapters.filesystem import storage_errors
 from cdclake.errors import IntegrityError, LakeFilesError, PastRetentionError, RetryableError
 from cdclake.lake.storage.reader import parquet_file
 from cdclake.lake.storage.shape import is_deleted
@@ -122,7 +123,8 @@ class RetainedFileReader:
 
     def _open_key(self, key: str) -> pa.NativeFile | None:
         try:
-            return self._fs.open_input_file(key)
+            with storage_errors(self._fs, key):
+                return self._fs.open_input_file(key)
         except FileNotFoundError:
             return None
 
@@ -136,7 +138,8 @@ class RetainedFileReader:
     def _retry_if(self, may_retry: bool, file: RetainedFile) -> Iterator[None]:
         """Suppress a failed read if another attempt follows: a run may just have retired the file."""
         try:
-            yield
+            with storage_errors(self._fs, file.file.path):
+                yield
         except OSError as error:
             if not may_retry:
                 message = f"A data file of {self._location.layout.name} could not be read"

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdclake.adapters.filesystem import open_input
+from cdclake.errors import LakeFilesError
 from cdclake.lake.storage.shape import conform
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
@@ -39,8 +41,11 @@ def read_batches(
 
     Args:
         key: Object key of the file in the lake bucket.
+
+    Raises:
+        As `lake_file`.
     """
-    with fs.open_input_file(key) as source:
+    with lake_file(fs, key) as source:
         yield from batches_of(source, shape, columns, encoded=encoded, row_groups=row_groups)
 
 
@@ -75,9 +80,32 @@ def batches_of(
 
 
 @contextmanager
+def lake_file(fs: FileSystem, key: str) -> Iterator[pa.NativeFile]:
+    """Open a Parquet file of the lake.
+
+    Args:
+        key: Object key of the file in the lake bucket.
+
+    Raises:
+        LakeFilesError: The file is missing or damaged; also in the block that reads.
+        CdclakeError: As `storage_errors`: the file cannot be reached.
+    """
+    try:
+        with open_input(fs, key) as source:
+            yield source
+    except FileNotFoundError as error:
+        remedy = "Make sure that no other job writes there. cdclake repair restores a data file"
+        raise LakeFilesError("A file vanished from the lake folder", remedy=remedy, file=key) from error
+    except (pa.ArrowInvalid, OSError) as error:
+        message = f"A file in the lake folder cannot be read as Parquet: {error}"
+        remedy = "Move it out of the folder if it is not a data file. Otherwise restore its earlier version"
+        raise LakeFilesError(message, remedy=remedy, file=key) from error
+
+
+@contextmanager
 def open_parquet(fs: FileSystem, key: str) -> Iterator[pq.ParquetFile]:
-    """Open a data file and read its footer."""
-    with fs.open_input_file(key) as source:
+    """Open a data file and read its footer, see `lake_file`."""
+    with lake_file(fs, key) as source:
         yield parquet_file(source)
 
 

@@ -26,6 +26,7 @@ from cdclake.lake.storage.keys import (
     matches,
     may_contain,
 )
+from cdclake.lake.storage.reader import lake_file
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.snapshot import TombstoneFile
@@ -85,7 +86,7 @@ def find_tombstones(
         has_bounds = has_usable_bounds(file, shape.key_types)
         if has_bounds and not may_contain(file, low, high):
             continue
-        with fs.open_input_file(file.key) as source:
+        with lake_file(fs, file.key) as source:
             parquet = pq.ParquetFile(source)
             for group in _row_groups_with(parquet, wanted_leading) if has_bounds else range(parquet.num_row_groups):
                 rows = _converted(parquet.read_row_group(group, use_threads=False), file, shape)
@@ -148,7 +149,7 @@ def write_tombstone_file(
 
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
     """All tombstones of one file as stored."""
-    with fs.open_input_file(key) as source:
+    with lake_file(fs, key) as source:
         return pq.read_table(source, use_threads=False)
 
 

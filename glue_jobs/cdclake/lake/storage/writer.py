@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import open_output
+from cdclake.adapters.filesystem import new_file, storage_errors
 from cdclake.lake.storage.bloom import bloom_filter_options
 from cdclake.lake.storage.keys import key_range
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape, conform, is_deleted
@@ -80,8 +80,12 @@ class DataFileWriter:
 
     def _write_group(self, max_rows: int) -> None:
         """Write buffered rows as a row group."""
+        with storage_errors(self._fs, self._staged_keys[len(self.written)]):
+            self._write_rows(max_rows)
+
+    def _write_rows(self, max_rows: int) -> None:
         if self._writer is None:
-            self._sink = open_output(self._fs, self._staged_keys[len(self.written)])
+            self._sink = new_file(self._fs, self._staged_keys[len(self.written)])
             self._schema = self._buffered[0].schema
             self._writer = pq.ParquetWriter(
                 self._sink,
@@ -104,11 +108,12 @@ class DataFileWriter:
             self._write_group(self._buffered_rows)
         if self._writer is None or self._sink is None:
             return
-        self._writer.close()
-        size_bytes = self._sink.tell()
-        self._sink.close()
-        low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
         key = self._staged_keys[len(self.written)]
+        with storage_errors(self._fs, key):
+            self._writer.close()
+            size_bytes = self._sink.tell()
+            self._sink.close()
+        low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
         self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted))
         self._writer, self._sink, self._rows, self._deleted, self._bounds = None, None, 0, 0, []
 

@@ -6,14 +6,13 @@ files, readers would find different types of a column.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from cdclake.errors import LakeFilesError
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
+from cdclake.lake.raw.reader import is_reserved
 from cdclake.lake.storage.reader import open_parquet
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.layout import LakeLayout
@@ -21,7 +20,7 @@ from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN, Column, Schema, merge_schemas, parse_partition_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 FIX_FILE = "Fix the file with the program that wrote it, or empty the folder and reload the table"
 _ADDED = frozenset({OP_COLUMN.lower(), POSITION})
 """Columns, in lower case, that cdclake writes in addition to the source's."""
-_IN_FLIGHT = frozenset({LEADING_KEY, KEY, UNSENT})
 _READ_AS_MICROSECONDS = ("ms", "us")
 _INT96 = "INT96"
 
@@ -66,23 +64,9 @@ def inspect_file(fs: FileSystem, table_prefix: str, entry: ListedObject, partiti
         remedy = "Restore the table's change log from the bucket's versions if cdclake wrote the file; else rename it"
         raise LakeFilesError(message, remedy=remedy, file=path)
     partition = _partition(path, partition_key)
-    with reading(path), open_parquet(fs, entry.key) as parquet:
+    with open_parquet(fs, entry.key) as parquet:
         rows, schema = parquet.metadata.num_rows, _source_columns(parquet, path, partition_key)
     return ForeignFile(path, rows, entry.size_bytes, partition, schema)
-
-
-@contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Convert Arrow's errors about a damaged or vanished file, or one in another format, to `LakeFilesError`."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        remedy = "Make sure that no other job writes there, then run the command again"
-        raise LakeFilesError("A file vanished from the lake folder", remedy=remedy, file=path) from error
-    except (pa.ArrowException, OSError) as error:
-        message = f"A file in the lake folder cannot be read as Parquet: {error}"
-        remedy = "Move it out of the folder if it is not a data file, or fix it; then run the command again"
-        raise LakeFilesError(message, remedy=remedy, file=path) from error
 
 
 def common_schema(files: Sequence[ForeignFile]) -> Schema:
@@ -129,7 +113,7 @@ def _source_columns(parquet: pq.ParquetFile, path: str, partition_key: Sequence[
     folders = {name.lower() for name in partition_key}
     for number, field in enumerate(parquet.schema_arrow):
         name = field.name.lower()
-        if name in seen or name in _IN_FLIGHT:
+        if name in seen or (is_reserved(name) and name not in _ADDED):
             message = f"A file in the lake folder has two columns {field.name}, or the name is reserved"
             raise LakeFilesError(
                 message, remedy=f"Names that differ only in case are the same column. {FIX_FILE}", file=path

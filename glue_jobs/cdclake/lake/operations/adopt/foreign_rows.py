@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import LakeFilesError
 from cdclake.lake.merge.resolve import is_last_of_key
-from cdclake.lake.operations.adopt.foreign_file import FIX_FILE, reading
+from cdclake.lake.operations.adopt.foreign_file import FIX_FILE
 from cdclake.lake.storage.key_ranges import quantiles
 from cdclake.lake.storage.keys import key_range, matches
 from cdclake.lake.storage.reader import read_batches
@@ -94,17 +94,16 @@ class ForeignRows:
         keys: list[KeyValue] = []
         samples: list[KeyValue] = []
         key_bytes = nulls = other_operations = 0
-        with reading(file.path):
-            for batch in self._batches(file):
-                valid = pc.is_in(batch[OP_COLUMN], value_set=pa.array([INSERT, UPDATE]))
-                other_operations += batch.num_rows - (pc.sum(valid).as_py() or 0)
-                if self._shape.primary_key:
-                    leading_key, key = self._shape.keys_of(batch, file.partition)
-                    nulls += key.null_count
-                    leading_keys += key_range(leading_key)
-                    keys += key_range(key)
-                    samples += key.take(pa.array(np.arange(0, len(key), ROWS_PER_SAMPLE))).to_pylist()
-                    key_bytes += key.nbytes
+        for batch in self._batches(file):
+            valid = pc.is_in(batch[OP_COLUMN], value_set=pa.array([INSERT, UPDATE]))
+            other_operations += batch.num_rows - (pc.sum(valid).as_py() or 0)
+            if self._shape.primary_key:
+                leading_key, key = self._shape.keys_of(batch, file.partition)
+                nulls += key.null_count
+                leading_keys += key_range(leading_key)
+                keys += key_range(key)
+                samples += key.take(pa.array(np.arange(0, len(key), ROWS_PER_SAMPLE))).to_pylist()
+                key_bytes += key.nbytes
         if nulls:
             message = f"{nulls} rows of a file in the lake folder have null in a key column"
             remedy = f"Correct PrimaryKey, which is {','.join(self._shape.primary_key)}. {FIX_FILE}"
@@ -140,8 +139,7 @@ class ForeignRows:
 
     def _keys_within(self, file: DataFile, low: KeyValue, high: KeyValue) -> pa.Array:
         """Keys of a file from `low` up to but excluding `high`; None means no bound."""
-        with reading(file.path):
-            parts = [_within(self._shape.keys_of(batch, file.partition)[1], low, high) for batch in self._batches(file)]
+        parts = [_within(self._shape.keys_of(batch, file.partition)[1], low, high) for batch in self._batches(file)]
         return pa.concat_arrays(parts)
 
     def _repeated(self, rows: str, files: Sequence[str]) -> LakeFilesError:

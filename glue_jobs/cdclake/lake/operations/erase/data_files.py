@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from cdclake.adapters.filesystem import storage_errors
 from cdclake.commit.erasure import Replacement, retained_snapshots
 from cdclake.commit.publish import in_parallel
 from cdclake.errors import IntegrityError, PastRetentionError
@@ -107,7 +108,7 @@ def search(location: TableLocation, log: ChangeLog, head: int, keys: RowKeys, pr
                 with lock:
                     matches.missing.append(file)
             return
-        with source:
+        with storage_errors(fs, candidate.path), source:
             rows = candidate.key_filter.count(source, file.partition)
         if rows:
             with lock:
@@ -194,7 +195,7 @@ def _without_rows(fs: FileSystem, reader: RetainedFileReader, match: MatchedFile
     old = match.retained.file
     shape = replace(match.shape, soft_delete=bool(old.deleted))  # makes the writer count remaining soft-deleted rows
     writer = DataFileWriter(fs, [target], shape, old.partition, old.rows)
-    with reader.open(match.retained) as source:
+    with storage_errors(fs, match.path), reader.open(match.retained) as source:
         for rows in match.key_filter.other_rows(source, match.shape, old.partition):
             writer.write(rows)
     writer.close()

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdclake.adapters.filesystem import open_input
 from cdclake.errors import InputError
 from cdclake.lake.operations.erase.quarantine import has_key
 from cdclake.lake.raw import csv
+from cdclake.lake.raw.parquet import open_parquet
 from cdclake.lake.raw.reader import Slice, read
 from cdclake.lake.storage.keys import KEY, row_keys
 from cdclake.lake.storage.shape import TableShape
@@ -189,8 +191,8 @@ def _purge(store: ObjectStore, key: str) -> None:
 
 
 def _parquet_without_rows(fs: FileSystem, match: MatchedRawFile) -> bytes:
-    with fs.open_input_file(match.file.key) as source:
-        parquet = pq.ParquetFile(source)
+    with open_input(fs, match.file.key) as source:
+        parquet = open_parquet(source)
         codec = parquet.metadata.row_group(0).column(0).compression
         rows = parquet.read(use_threads=False)
     rest = pa.array(number not in match.rows for number in range(rows.num_rows))
