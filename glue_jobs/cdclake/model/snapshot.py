@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 KeyValue = Union[int, str, None]
 """Bound of a key column as in JSON: an integer or text. None: unknown."""
 
+_NEGATIVE_ZERO, _ZERO = "-0", "0"
+"""Leading keys of -0.0 in files of earlier versions and of both zeros now. No number's text sorts below the first."""
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -46,7 +49,10 @@ class DataFile:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DataFile:
         """Inverse of `dataclasses.asdict`."""
-        return cls(**{**data, "partition": tuple(data["partition"])})
+        bounds = {}
+        if data["key_min"] == _NEGATIVE_ZERO:
+            bounds["key_max"] = max(data["key_max"], _ZERO)
+        return cls(**{**data, **bounds, "partition": tuple(data["partition"])})
 
     @property
     def live_rows(self) -> int:

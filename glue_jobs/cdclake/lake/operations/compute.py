@@ -12,6 +12,7 @@ from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, plan_history
 from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.lake.storage.key_ranges import without_key_ranges
+from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import merge_schemas
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.lake.spark.backend import Backend
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.schema import Schema
-    from cdclake.model.snapshot import Snapshot
+    from cdclake.model.snapshot import DataFile, Snapshot
 
 CONCURRENT_INSPECTIONS = 16
 
@@ -134,11 +135,16 @@ def compute(
         ConfigurationError: The settings require a history, but the table cannot have one.
     """
     full_load, change = loaded_utc is not None, before.change + 1
-    files = () if full_load else before.files
-    rewrite_all = has_type_change(before.schema, shape.schema)
-    if rewrite_all:
+    files = () if full_load else _with_partitions(before, shape)
+    type_changes = has_type_change(before.schema, shape.schema)
+    if type_changes:
         files = without_key_ranges(files)
         before = _with_key_types(before)
+    outdated = (
+        i
+        for i, (file, was) in enumerate(zip(files, before.files, strict=False))
+        if type_changes or file.partition != was.partition or (file.deleted and not shape.soft_delete)
+    )
     locations = locations_of(run, before)
     history = plan_history(run, before, shape, locations, loaded_utc=loaded_utc, sets_history_time=sets_history_time)
     request = Request(
@@ -151,12 +157,24 @@ def compute(
         settings=run.settings,
         locations=locations,
         full_load=full_load,
-        rewrite_all=rewrite_all,
+        outdated=frozenset(outdated),
         history=history,
     )
     result = Engine(spark).run(request)
     load = change if full_load else None
     return replace(result, history=history_after(before, shape, history, result.versions, load))
+
+
+def _with_partitions(before: Snapshot, shape: TableShape) -> tuple[DataFile, ...]:
+    """The data files with the partitions in which their rows belong.
+
+    These differ from the partitions that they are in if a partition column becomes wider. Earlier versions left such
+    files where they were.
+    """
+    was, now = ([_type_of(name, schema) for name in before.partition_key] for schema in (before.schema, shape.schema))
+    partitions = {file.partition for file in before.files}
+    converted = {partition: convert_partition(partition, was, now) for partition in partitions}
+    return tuple(replace(file, partition=converted[file.partition]) for file in before.files)
 
 
 def _with_key_types(before: Snapshot) -> Snapshot:

@@ -63,7 +63,7 @@ class Request:
         oldest: Smallest `file_order` of change files whose deletes must be kept as tombstones.
         shape: Columns and keys after the change.
         locations: Where to read and write.
-        rewrite_all: Whether to rewrite every data file, because a column's type changes.
+        outdated: Indices of data files to rewrite even if none of their rows changes.
         history: How the history changes; None if the table keeps none.
     """
 
@@ -76,7 +76,7 @@ class Request:
     settings: TableSettings
     locations: tasks.Locations
     full_load: bool
-    rewrite_all: bool
+    outdated: frozenset[int]
     history: HistoryPlan | None = None
 
 
@@ -341,7 +341,7 @@ def _counting(request: Request) -> tasks.InsertCounting:
 
 
 def _plan(request: Request, resolution: tasks.Resolution) -> tasks.WriteContext:
-    touched = range(len(request.files)) if request.rewrite_all else resolution.touched | _to_purge(request)
+    touched = resolution.touched | request.outdated
     settings = request.settings
     return tasks.WriteContext(
         plan=plan_rewrite(request.files, touched, resolution.inserts, settings.target_file_bytes),
@@ -352,13 +352,6 @@ def _plan(request: Request, resolution: tasks.Resolution) -> tasks.WriteContext:
         full_load=request.full_load,
         max_bad_rows=settings.max_quarantined_rows,
     )
-
-
-def _to_purge(request: Request) -> frozenset[int]:
-    """Data files with soft-deleted rows, if the table no longer uses soft deletes."""
-    if request.shape.soft_delete:
-        return frozenset()
-    return frozenset(i for i, file in enumerate(request.files) if file.deleted)
 
 
 def _plan_versions(

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.storage.types import cast_exactly
-from cdclake.model.schema import decimal_parts
+from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, without_negative_zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,15 +33,13 @@ def comparable(values: pa.Array) -> pa.Array:
     Values of one type stay equal or different, but -0.0 equals 0.0, and NaN equals NaN. Nulls stay null.
     """
     kind = values.type
-    if pa.types.is_floating(kind):
-        values = pc.add(values, pa.scalar(0, kind))  # -0.0 becomes 0.0
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind):
         return values.cast(pa.int64())
     if pa.types.is_date32(kind):
         return values.cast(pa.int32()).cast(pa.int64())
     if pa.types.is_binary(kind):
         return pa.array([value.hex() if value is not None else None for value in values.to_pylist()], pa.string())
-    return values.cast(pa.string())
+    return without_negative_zero(values).cast(pa.string())
 
 
 def row_keys(columns: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
@@ -97,14 +94,9 @@ def convert_keys(
 
 def _convert(values: pa.Array, before: str, after: str) -> pa.Array:
     """Values of one key column, encoded for its wider type."""
-    if not _depends_on_type(after):
+    if not text_depends_on_type(after):
         return values
     return comparable(cast_exactly(cast_exactly(values.cast(pa.string()), before), after))
-
-
-def _depends_on_type(kind: str) -> bool:
-    """Whether the same number has another encoding as a value of another type."""
-    return kind in {"float", "double"} or decimal_parts(kind) is not None
 
 
 def key_range(keys: pa.Array) -> tuple[KeyValue, KeyValue]:
@@ -124,7 +116,7 @@ def may_contain(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -
 
 def has_usable_bounds(file: TombstoneFile, types: Sequence[str]) -> bool:
     """Whether a file's key range compares with keys of these types."""
-    return file.key_types == tuple(types) or not _depends_on_type(types[0])
+    return file.key_types == tuple(types) or not text_depends_on_type(types[0])
 
 
 def matches(keys: pa.Array, wanted: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError
-from cdclake.lake.storage.types import cast_exactly
+from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, without_negative_zero
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
@@ -68,9 +68,12 @@ def _folder_values(rows: pa.Table, name: str) -> pa.Array:
 
 
 def partition_text(values: pa.Array) -> pa.Array:
-    """Partition values as text for the folder name, in Spark's format; null stays null."""
+    """Partition values as text for the folder name, in Spark's format; null stays null.
+
+    Equal values of one type have the same text; so do 0.0 and -0.0.
+    """
     if not pa.types.is_timestamp(values.type):
-        return values.cast(pa.string())
+        return without_negative_zero(values).cast(pa.string())
     text = values.cast(pa.timestamp("us")).cast(pa.string())  # always six decimals
     return pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")
 
@@ -78,3 +81,19 @@ def partition_text(values: pa.Array) -> pa.Array:
 def partition_column(text: str | None, kind: str, rows: int) -> pa.Array:
     """A partition value, parsed from its text, repeated for every row of a file."""
     return pa.repeat(cast_exactly(pa.array([text], pa.string()), kind)[0], rows)
+
+
+def convert_partition(partition: Partition, before: Sequence[str], after: Sequence[str]) -> Partition:
+    """A partition as it is named after its columns became wider: `1.1` becomes `1.10`.
+
+    Args:
+        before: Lake types of the partition columns for which the partition is named.
+        after: The types now.
+    """
+    kinds = zip(partition, before, after, strict=True)
+    return tuple(_convert(text, was, now) if text_depends_on_type(now) else text for text, was, now in kinds)
+
+
+def _convert(text: str | None, before: str, after: str) -> str | None:
+    converted: str | None = partition_text(cast_exactly(partition_column(text, before, 1), after))[0].as_py()
+    return converted

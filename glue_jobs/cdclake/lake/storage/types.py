@@ -78,6 +78,16 @@ def from_arrow(kind: pa.DataType) -> str | None:
     return _FROM_ARROW.get(kind)
 
 
+def text_depends_on_type(kind: str) -> bool:
+    """Whether a number has another text as a value of this type than as one of a narrower type: 5, 5.00."""
+    return kind in {"float", "double"} or decimal_parts(kind) is not None
+
+
+def without_negative_zero(values: pa.Array) -> pa.Array:
+    """The same values, but 0.0 for -0.0."""
+    return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
+
+
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Arrow schema of lake columns."""
     return pa.schema([pa.field(column.name, to_arrow(column.type)) for column in schema])
