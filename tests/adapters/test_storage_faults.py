@@ -110,7 +110,7 @@ def write_bad_rows() -> None:
 
 
 def write_deletes() -> None:
-    write_tombstone_file(opened(), "new.parquet", read_tombstone_file(opened(), "deletes.parquet"), "", ("bigint",))
+    write_tombstone_file(opened(), "new.parquet", read_tombstone_file(opened(), "deletes.parquet"), "", ("bigint",), 1)
 
 
 READS: dict[str, Callable[[], Any]] = {

@@ -33,9 +33,10 @@ class DataFile:
         rows: Number of all rows, soft-deleted ones included.
         bytes: Size of the object.
         partition: Values of the partition columns as text, in their order; None for null.
-        key_min: Smallest value of the first key column; None if unknown, or if the table has no key.
-        key_max: Largest value of the first key column.
+        key_min: Smallest leading key, see `cdclake.lake.storage.keys`; None if unknown, or if the table has no key.
+        key_max: Largest leading key.
         deleted: Number of soft-deleted rows.
+        key_columns: Number of key columns in these bounds: all, but only the first in files of earlier versions.
     """
 
     path: str
@@ -45,6 +46,7 @@ class DataFile:
     key_min: KeyValue = None
     key_max: KeyValue = None
     deleted: int = 0
+    key_columns: int = 1
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DataFile:
@@ -68,9 +70,10 @@ class TombstoneFile:
         key: Key in the lake bucket.
         rows: Number of deletes.
         newest: Greatest `file_order` of the change files with these deletes.
-        key_min: Smallest value of the first key column.
+        key_min: Smallest leading key.
         key_max: Largest.
         key_types: Types of the key columns when it was written; empty if unknown, in files of earlier versions.
+        key_columns: As for `DataFile`.
     """
 
     key: str
@@ -79,6 +82,7 @@ class TombstoneFile:
     key_min: KeyValue
     key_max: KeyValue
     key_types: tuple[str, ...] = ()
+    key_columns: int = 1
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TombstoneFile:

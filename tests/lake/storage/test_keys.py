@@ -8,12 +8,21 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.storage.keys import convert_keys, row_keys
+from cdclake.lake.storage.keys import (
+    convert_keys,
+    first_parts,
+    key_range_of_columns,
+    may_contain,
+    row_keys,
+    with_leading_bounds,
+)
 from cdclake.lake.storage.types import cast_exactly, to_arrow
+from cdclake.model.snapshot import DataFile
 from tests.examples import examples
 
 STORED = [
@@ -48,7 +57,7 @@ def test_the_stored_form_of_a_key_does_not_change(kind: str, value: object, stor
 def test_the_stored_form_of_a_key_of_several_columns_does_not_change() -> None:
     columns = [pa.array(["a:é", ""]), pa.array([Decimal("1.10"), None], pa.decimal128(4, 2)), pa.array([7, 8])]
     leading_keys, keys = row_keys(columns)
-    assert leading_keys.to_pylist() == ["a:é", ""]
+    assert leading_keys.to_pylist() == ["a:é\0001.10\00009223372036854775815", None]
     assert keys.to_pylist() == ["4:a:é:4:1.10:1:7", None]
 
 
@@ -56,6 +65,37 @@ def test_the_stored_form_of_a_key_of_several_columns_does_not_change() -> None:
 def test_zeros_of_both_signs_are_one_key_as_are_all_nans(kind: str) -> None:
     assert len(encoded(kind, 0.0, -0.0).unique()) == 1
     assert len(encoded(kind, math.nan, -math.nan).unique()) == 1
+
+
+@examples(default=200, thorough=5_000)
+@given(st.data())
+def test_leading_keys_of_several_columns_sort_like_their_values(data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(["bigint", "string"]), min_size=2, max_size=3))
+    number, text = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2), st.text(alphabet="\0\1\2ab:é𝄞", max_size=4)
+    row = st.tuples(*(number if kind == "bigint" else text for kind in kinds))
+    rows = data.draw(st.lists(row, min_size=1, max_size=10))
+    columns = [pa.array(column, to_arrow(kind)) for column, kind in zip(zip(*rows), kinds)]
+    leading_keys = row_keys(columns)[0]
+
+    by_key = sorted(range(len(rows)), key=lambda i: (leading_keys[i].as_py(), i))
+    assert [rows[i] for i in by_key] == sorted(rows)
+    assert [rows[i] for i in pc.array_sort_indices(leading_keys).to_pylist()] == sorted(rows), "as Arrow sorts them"
+    assert first_parts(leading_keys, columns[0].type).to_pylist() == [row[0] for row in rows]
+    low, high = key_range_of_columns([(min(column), max(column)) for column in zip(*rows)])
+    assert low <= min(leading_keys.to_pylist())
+    assert max(leading_keys.to_pylist()) <= high
+    old = DataFile("", 1, 1, (), min(row[0] for row in rows), max(row[0] for row in rows))
+    (file,) = with_leading_bounds([old], len(kinds))
+    assert all(may_contain(file, key, key) for key in leading_keys.to_pylist())
+
+
+def test_bounds_use_a_column_only_while_those_before_it_have_one_value() -> None:
+    columns = pa.array([7, 7, 7, 8, 6, 9]), pa.array([100, 200, 5, 500, 5, 5])
+    first, last, *others = row_keys(columns)[0].to_pylist()
+    assert key_range_of_columns([(7, 7), (100, 200)]) == (first, last)
+    low, high = key_range_of_columns([(7, 8), (100, 200)])
+    assert [low <= key <= high for key in others] == [True, True, False, False]
+    assert key_range_of_columns([(None, None), (1, 2)]) == (None, None)
 
 
 WIDENINGS = [

@@ -71,7 +71,9 @@ def test_a_task_reads_only_row_groups_that_may_contain_its_keys(
 ) -> None:
     monkeypatch.setattr(tombstones, "ROWS_PER_GROUP", 2)
     deletes, fs, shape = deletes_of(keys, kind), LocalFileSystem(), shape_of(from_arrow(kind) or "")
-    file = write_tombstone_file(fs, str(tmp_path / "deletes.parquet"), deletes, "20240305-101500000", shape.key_types)
+    file = write_tombstone_file(
+        fs, str(tmp_path / "deletes.parquet"), deletes, "20240305-101500000", shape.key_types, 1
+    )
     read: list[int] = []
     read_row_group = pq.ParquetFile.read_row_group
 

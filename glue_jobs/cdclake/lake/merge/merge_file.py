@@ -114,7 +114,7 @@ def _remaining_rows(
         for batch in read_batches(fs, base, shape, encoded=spec.file_count == 1):
             rows = batch
             if expected:
-                keys = shape.keys_of(rows, spec.partition)[1]
+                keys = shape.key_of(rows, spec.partition)
                 removed, marked = (_is_among(keys, wanted) for wanted in (remove, mark))
                 found += removed.true_count + marked.true_count
                 rows = _mark_deleted(rows, marked) if marked.true_count else rows

@@ -241,12 +241,11 @@ def find_existing_rows(
 
 
 def _existing_rows(batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array) -> pa.Table:
-    leading_key, key = shape.keys_of(batch, file.partition)
-    is_wanted = matches(key, keys)
-    rows = batch.filter(is_wanted)
+    rows = batch.filter(matches(shape.key_of(batch, file.partition), keys))
+    leading_key, key = shape.keys_of(rows, file.partition)
     columns = {
-        LEADING_KEY: leading_key.filter(is_wanted),
-        KEY: key.filter(is_wanted),
+        LEADING_KEY: leading_key,
+        KEY: key,
         POSITION: rows[POSITION],
         FILE_INDEX: pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows),
         PARTITION_ID: pa.repeat(partition_id(file.partition), rows.num_rows),

@@ -12,6 +12,7 @@ from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, plan_history
 from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.lake.storage.key_ranges import without_key_ranges
+from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
@@ -135,7 +136,7 @@ def compute(
         ConfigurationError: The settings require a history, but the table cannot have one.
     """
     full_load, change = loaded_utc is not None, before.change + 1
-    files = () if full_load else _with_partitions(before, shape)
+    files = () if full_load else with_leading_bounds(_with_partitions(before, shape), len(shape.primary_key))
     type_changes = has_type_change(before.schema, shape.schema)
     if type_changes:
         files = without_key_ranges(files)

@@ -12,6 +12,7 @@ from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.scd2.tasks import HistoryPlan
 from cdclake.lake.storage.key_ranges import without_key_ranges
+from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema, merge_schemas
@@ -71,7 +72,7 @@ def plan_history(
     now_utc = run.clock()
     rewrite_all = existing is not None and has_type_change(existing.schema, shape.schema)
     files = (existing.open, existing.closed) if existing else ((), ())
-    opened, closed = (_relative(versions, rewrite_all) for versions in files)
+    opened, closed = (_relative(versions, len(shape.primary_key), rewrite_all) for versions in files)
     return HistoryPlan(
         change=change,
         open_files=opened,
@@ -149,9 +150,9 @@ def _after(files: tuple[DataFile, ...], staged: Rewrite) -> tuple[DataFile, ...]
     return (*unchanged_files(files, staged.rewritten), *staged.written)
 
 
-def _relative(files: Sequence[DataFile], rewrite_all: bool) -> tuple[DataFile, ...]:
-    """Data files with their paths relative to the history's folder."""
-    inside = tuple(replace(file, path=file.path[len(HISTORY) :]) for file in files)
+def _relative(files: Sequence[DataFile], key_columns: int, rewrite_all: bool) -> tuple[DataFile, ...]:
+    """Data files with their paths relative to the history's folder, and with bounds of all key columns."""
+    inside = tuple(replace(file, path=file.path[len(HISTORY) :]) for file in with_leading_bounds(files, key_columns))
     return without_key_ranges(inside) if rewrite_all else inside
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_input
 from cdclake.lake.raw.rows import RawRows
-from cdclake.lake.storage.keys import comparable, key_range
+from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,18 +40,18 @@ class RowGroup(NamedTuple):
     key_range: tuple[KeyValue, KeyValue] = (None, None)
 
 
-def read_footer(fs: FileSystem, key: str, leading_column: str = "") -> tuple[pa.Schema, tuple[RowGroup, ...]]:
+def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tuple[pa.Schema, tuple[RowGroup, ...]]:
     """Read a file's columns and row groups.
 
     Args:
-        leading_column: The table's first key column; empty if it has none.
+        key_columns: The table's key columns; empty if it has none.
     """
     with open_input(fs, key) as source:
         parquet = open_parquet(source)
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         starts = accumulate((group.num_rows for group in groups), initial=0)
         return parquet.schema_arrow, tuple(
-            RowGroup(i, start, _compressed_bytes(group), _key_range(group, parquet.schema_arrow, leading_column))
+            RowGroup(i, start, _compressed_bytes(group), _key_range(group, parquet.schema_arrow, key_columns))
             for i, (group, start) in enumerate(zip(groups, starts, strict=False))
         )
 
@@ -66,7 +66,11 @@ def _compressed_bytes(group: pq.RowGroupMetaData) -> int:
     return sum(group.column(i).total_compressed_size for i in range(group.num_columns))
 
 
-def _key_range(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
+def _key_range(group: pq.RowGroupMetaData, schema: pa.Schema, key_columns: Sequence[str]) -> tuple[KeyValue, KeyValue]:
+    return key_range_of_columns([_column_range(group, schema, name) for name in key_columns])
+
+
+def _column_range(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
     indices = [i for i, column in enumerate(schema.names) if column.lower() == name.lower()]
     if len(indices) != 1 or group.num_columns != len(schema.names):
         return None, None

@@ -85,7 +85,7 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
     """
     with read_errors_reported(file):
         if file.format is RawFormat.PARQUET:
-            raw_schema, groups = parquet.read_footer(fs, file.key, next(iter(settings.primary_key), ""))
+            raw_schema, groups = parquet.read_footer(fs, file.key, settings.primary_key)
             parts = tuple(
                 Slice(file, group.size_bytes, (group.number,), group.first_row, group.key_range) for group in groups
             )

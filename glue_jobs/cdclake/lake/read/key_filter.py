@@ -14,7 +14,16 @@ import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError
 from cdclake.lake.storage.bloom import row_group_filter
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, convert_keys, has_usable_bounds, matches, may_contain, row_keys
+from cdclake.lake.storage.keys import (
+    KEY,
+    LEADING_KEY,
+    convert_keys,
+    has_usable_bounds,
+    matches,
+    may_contain,
+    row_keys,
+    with_leading_bounds,
+)
 from cdclake.lake.storage.reader import batches_of
 from cdclake.lake.storage.types import cast_column
 from cdclake.model.snapshot import TombstoneFile
@@ -102,8 +111,8 @@ class RowKeys:
         if not pc.any(valid).as_py():
             return None
         leading_keys, keys = row_keys([values.filter(valid) for values in cast])
-        has_bounds = shape.primary_key[:1] == self.names[:1]
-        return KeyFilter(replace(shape, primary_key=self.names), leading_keys, keys, has_bounds)
+        shape_of_keys = replace(shape, primary_key=self.names, leading=None)
+        return KeyFilter(shape_of_keys, leading_keys, keys, has_bounds=shape.leading_columns == self.names)
 
     def appear_in(self, text: str, schema: Schema) -> bool:
         """Whether all values of at least one key are words of a text, in any notation of their types."""
@@ -146,9 +155,9 @@ class KeyFilter:
 
     Attributes:
         shape: The shape, with the columns of the keys as its primary key.
-        leading_keys: For each key, the value of its leading column.
+        leading_keys: The same, as they sort.
         keys: The keys, as `cdclake.lake.storage.keys.row_keys` encodes them.
-        has_bounds: Whether the key bounds of files are bounds of the same leading column.
+        has_bounds: Whether the key bounds of files are bounds of the same columns.
     """
 
     shape: TableShape
@@ -160,8 +169,11 @@ class KeyFilter:
         """Whether a file may contain one of the keys, according to its bounds."""
         if not self.has_bounds or file.key_min is None or file.key_max is None:
             return True
-        if isinstance(file, TombstoneFile) and not has_usable_bounds(file, self.shape.key_types):
-            return True
+        if isinstance(file, TombstoneFile):
+            if not has_usable_bounds(file, self.shape.key_types):
+                return True
+        else:
+            file = with_leading_bounds([file], len(self.shape.primary_key))[0]
         return any(may_contain(file, value, value) for value in self.leading_keys.to_pylist())
 
     def mask(self, rows: pa.Table, partition: Partition) -> pa.ChunkedArray | pa.Array:
@@ -170,8 +182,7 @@ class KeyFilter:
         Args:
             rows: Rows of a data file, with at least the key columns stored in it.
         """
-        _, keys = self.shape.keys_of(rows, partition)
-        return matches(keys, self.keys)
+        return matches(self.shape.key_of(rows, partition), self.keys)
 
     def tombstone_mask(self, file: TombstoneFile, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
         """The same for the rows of a file of tombstones. A file with keys of other columns has none."""

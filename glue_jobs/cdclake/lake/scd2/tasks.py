@@ -169,7 +169,7 @@ def _find(fs: FileSystem, i: int, wanted: pa.Table, plan: HistoryPlan, shape: Ta
     row_groups = row_group_filter(keyed, keys, wanted[LEADING_KEY])
     found = [version_schema(shape).empty_table()]
     for rows in read_batches(fs, plan.locations.table_prefix + file.path, keyed, row_groups=row_groups):
-        is_wanted = matches(keyed.keys_of(rows, file.partition)[1], keys)
+        is_wanted = matches(keyed.key_of(rows, file.partition), keys)
         found.append(_existing_versions(rows.filter(is_wanted), i, file, shape))
     return pa.concat_tables(found).combine_chunks()
 

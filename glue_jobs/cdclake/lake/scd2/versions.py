@@ -79,7 +79,8 @@ def keyed_shape(table: TableShape) -> TableShape:
 
 def file_shape(table: TableShape) -> TableShape:
     """Shape of a history's data files, with the key of a version, which has the same leading key as the table."""
-    return replace(keyed_shape(table), primary_key=(*table.primary_key, CHANGE_ID, POSITION))
+    leading = len(table.primary_key)
+    return replace(keyed_shape(table), primary_key=(*table.primary_key, CHANGE_ID, POSITION), leading=leading)
 
 
 def version_schema(table: TableShape) -> pa.Schema:

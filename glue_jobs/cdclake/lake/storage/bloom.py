@@ -17,6 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from cdclake.lake.storage.keys import comparable, first_parts
+from cdclake.lake.storage.types import to_arrow
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -67,22 +70,26 @@ def row_group_filter(
     name = filtered_column(shape)
     if not name or len(keys) > MAX_PROBED_KEYS:
         return None
-    return partial(row_groups_that_may_contain, name=name, leading_keys=pc.unique(leading_keys))
+    values = pc.unique(leading_keys)
+    if len(shape.leading_columns) > 1:
+        values = pc.unique(first_parts(values, comparable(pa.array([], to_arrow(shape.key_types[0]))).type))
+    return partial(row_groups_that_may_contain, name=name, values=values)
 
 
 def row_groups_that_may_contain(
-    source: pa.NativeFile, parquet: pq.ParquetFile, name: str, leading_keys: pa.Array
+    source: pa.NativeFile, parquet: pq.ParquetFile, name: str, values: pa.Array
 ) -> Iterator[int]:
-    """Row groups that may contain one of these keys; a row group without a filter may contain any.
+    """Row groups that may contain one of these values; a row group without a filter may contain any.
 
     Args:
         source: The open file, to read filters from.
         parquet: The same file with its footer.
-        leading_keys: Values from `keys.comparable`: int64 or text, no nulls.
+        name: The column with the filter.
+        values: Its values from `keys.comparable`: int64 or text, no nulls.
     """
     names = [column.lower() for column in parquet.schema_arrow.names]
     index = names.index(name.lower()) if name.lower() in names and len(parquet.schema) == len(names) else None
-    hashes = None if index is None else _hashes(parquet.schema.column(index), leading_keys)
+    hashes = None if index is None else _hashes(parquet.schema.column(index), values)
     if index is None or hashes is None:
         yield from range(parquet.num_row_groups)
         return

@@ -1,7 +1,8 @@
 """Represents the key of a row as one Arrow column, so that sorting, matching and splitting are vectorized.
 
-The leading key is the first key column; the key ranges of data files refer to it. The key identifies the row: it equals
-the leading key if the primary key has one column, else it is a text built from all columns.
+The leading key sorts rows by the table's primary key; the key ranges of data files refer to it. The key identifies a
+row. In a table both have the columns of the primary key; in the files of a history, the key also has those that
+identify a version. A key of one column is that column's value, a key of several columns is a text.
 
 Keys are stored in tombstones, and leading keys in the key ranges of snapshots. So the encoding of a type never changes.
 If a key column gets a wider type, the keys of tombstones are converted when they are read.
@@ -9,12 +10,14 @@ If a key column gets a wider type, the keys of tombstones are converted when the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, without_negative_zero
+from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, to_arrow, without_negative_zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +28,14 @@ LEADING_KEY = "_route"
 KEY = "_key"
 UNSENT = "_unsent"
 """One character per source column, `1` if the change did not send it; empty if it sent all."""
+
+_DIGITS = 20
+_SIGN = np.uint64(1 << 63)
+_END = "\0"
+"""Ends a column of a leading key. It sorts below all other characters, so that a text sorts before longer ones."""
+_AFTER_END = "\1"
+_ESCAPES = (("\1", "\1\2"), ("\0", "\1\1"))
+"""Replace the end mark, and the escape itself, in this order; the escaped text sorts like the original."""
 
 
 def comparable(values: pa.Array) -> pa.Array:
@@ -42,19 +53,100 @@ def comparable(values: pa.Array) -> pa.Array:
     return without_negative_zero(values).cast(pa.string())
 
 
-def row_keys(columns: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
+def row_keys(columns: Sequence[pa.Array], leading: int | None = None) -> tuple[pa.Array, pa.Array]:
     """Leading key and key of rows.
 
     Args:
         columns: The key columns in the order of the primary key, at least one.
+        leading: Number of columns in the leading key; None for all.
 
     Returns:
         Two columns of equal length; null where a key column is null.
     """
+    return leading_key_of(columns[:leading]), key_of(columns)
+
+
+def key_of(columns: Sequence[pa.Array]) -> pa.Array:
+    """Key with these columns."""
     parts = [comparable(column) for column in columns]
+    return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def leading_key_of(columns: Sequence[pa.Array]) -> pa.Array:
+    """Leading key with these columns."""
+    return _in_order([comparable(column) for column in columns])
+
+
+def _in_order(parts: Sequence[pa.Array]) -> pa.Array:
+    """Text that sorts, byte by byte, like the parts one after another; a single part unchanged."""
     if len(parts) == 1:
-        return parts[0], parts[0]
-    return parts[0], _join(parts)
+        return parts[0]
+    return pc.binary_join_element_wise(*map(_sortable, parts), _END)
+
+
+def _sortable(part: pa.Array) -> pa.Array:
+    """Text without the end mark that sorts like the values: 20 digits for an integer."""
+    if pa.types.is_integer(part.type):
+        shifted = pc.fill_null(part, 0).to_numpy().view(np.uint64) ^ _SIGN
+        digits = pc.utf8_lpad(pa.array(shifted).cast(pa.string()), _DIGITS, "0")
+        return pc.if_else(part.is_valid(), digits, pa.scalar(None, pa.string()))
+    for character, escaped in _ESCAPES:
+        part = pc.replace_substring(part, character, escaped)
+    return part
+
+
+def key_range_of_columns(ranges: Sequence[tuple[KeyValue, KeyValue]]) -> tuple[KeyValue, KeyValue]:
+    """Bounds of leading keys, given those of each column.
+
+    A column refines the bounds only if all rows have the same value in each column before it.
+
+    Args:
+        ranges: Smallest and largest value of each key column, as `comparable` returns them; None if unknown.
+    """
+    if not ranges or ranges[0][0] is None or ranges[0][1] is None:
+        return None, None
+    if len(ranges) == 1:
+        return ranges[0]
+    known: list[tuple[KeyValue, KeyValue]] = []
+    for low, high in ranges:
+        if low is None or high is None:
+            break
+        known.append((low, high))
+        if low != high:
+            break
+    low_text, high_text = (_END.join(_sortable(pa.array([value]))[0].as_py() for value in side) for side in zip(*known))
+    return low_text, high_text if len(known) == len(ranges) else high_text + _AFTER_END
+
+
+def with_leading_bounds(files: Sequence[DataFile], columns: int) -> tuple[DataFile, ...]:
+    """The same files with bounds that compare with leading keys of some columns.
+
+    Args:
+        columns: Number of key columns. The bounds of files of earlier versions cover only the first one.
+    """
+    unknown = [(None, None)] * (columns - 1)
+    converted = []
+    for file in files:
+        if file.key_columns < columns:
+            low, high = key_range_of_columns([(file.key_min, file.key_max), *unknown])
+            converted.append(replace(file, key_min=low, key_max=high, key_columns=columns))
+        else:
+            converted.append(file)
+    return tuple(converted)
+
+
+def first_parts(leading_keys: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The first column of leading keys of several columns, as `comparable` returns it.
+
+    Args:
+        kind: Its type: int64 or text.
+    """
+    texts = pc.list_element(pc.split_pattern(leading_keys, _END, max_splits=1), 0)
+    if pa.types.is_integer(kind):
+        return pa.array((texts.cast(pa.uint64()).to_numpy() ^ _SIGN).view(np.int64))
+    for character, escaped in reversed(_ESCAPES):
+        texts = pc.replace_substring(texts, escaped, character)
+    return texts
 
 
 def _join(parts: Sequence[pa.Array]) -> pa.Array:
@@ -85,11 +177,13 @@ def convert_keys(
         before: Lake types of the key columns for which the keys are encoded.
         after: The types now.
     """
-    leading_keys = _convert(leading_keys, before[0], after[0])
     if len(after) == 1:
+        leading_keys = _convert(leading_keys, before[0], after[0])
         return leading_keys, leading_keys
-    parts = zip(_split(keys, len(after)), before, after, strict=True)
-    return leading_keys, _join([_convert(*part) for part in parts])
+    texts = zip(_split(keys, len(after)), before, after, strict=True)
+    parts = [_convert(*text) for text in texts]
+    typed = [part.cast(comparable(pa.array([], to_arrow(kind))).type) for part, kind in zip(parts, after, strict=True)]
+    return _in_order(typed), _join(parts)
 
 
 def _convert(values: pa.Array, before: str, after: str) -> pa.Array:
@@ -115,8 +209,10 @@ def may_contain(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -
 
 
 def has_usable_bounds(file: TombstoneFile, types: Sequence[str]) -> bool:
-    """Whether a file's key range compares with keys of these types."""
-    return file.key_types == tuple(types) or not text_depends_on_type(types[0])
+    """Whether a file's key range compares with leading keys of columns of these types."""
+    if file.key_columns != len(types):
+        return False
+    return file.key_types == tuple(types) or not any(map(text_depends_on_type, types))
 
 
 def matches(keys: pa.Array, wanted: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, key_of, key_range, leading_key_of, row_keys
 from cdclake.lake.storage.partitions import partition_column
 from cdclake.lake.storage.types import arrow_schema, to_arrow
 from cdclake.model.position import COLUMN as POSITION
@@ -17,6 +17,7 @@ from cdclake.model.schema import DELETE, OP_COLUMN, Schema
 
 if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
+    from cdclake.model.snapshot import KeyValue
 
 ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 """Arrow type of text that stays dictionary-encoded."""
@@ -34,6 +35,7 @@ class TableShape:
         complete: Whether `schema` contains all columns of the files; if not, they also have operation and position.
         soft_delete: Whether deleted rows stay in the files, with the operation `D`.
         order_type: See `Snapshot.order_type`.
+        leading: Number of key columns in the leading key; None for all.
     """
 
     schema: Schema
@@ -43,6 +45,7 @@ class TableShape:
     complete: bool = False
     soft_delete: bool = False
     order_type: str = ""
+    leading: int | None = None
 
     @property
     def stored(self) -> pa.Schema:
@@ -60,7 +63,7 @@ class TableShape:
         texts = [*self._own_columns(), *([UNSENT] if self.partial else [])]
         full = pa.schema([*arrow_schema(self.schema), *(pa.field(name, pa.string()) for name in texts)])
         if self.primary_key:
-            leading_key, key = row_keys([pa.array([], to_arrow(kind)) for kind in self.key_types])
+            leading_key, key = row_keys([pa.array([], to_arrow(kind)) for kind in self.key_types], self.leading)
             full = full.append(pa.field(LEADING_KEY, leading_key.type)).append(pa.field(KEY, key.type))
         return full
 
@@ -97,11 +100,31 @@ class TableShape:
             rows: The file's rows with at least the stored key columns.
             partition: The file's partition.
         """
-        return row_keys([self._key_column(name, rows, partition) for name in self.primary_key])
+        return row_keys([self._key_column(name, rows, partition) for name in self.primary_key], self.leading)
+
+    def key_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
+        """Key alone, see `keys_of`."""
+        return key_of([self._key_column(name, rows, partition) for name in self.primary_key])
 
     def leading_key_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
         """Leading key alone, see `keys_of`."""
-        return comparable(self._key_column(self.primary_key[0], rows, partition))
+        return leading_key_of([self._key_column(name, rows, partition) for name in self.leading_columns])
+
+    def leading_key_range(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> tuple[KeyValue, KeyValue]:
+        """Smallest and largest leading key; two None if there are no rows."""
+        extremes: list[KeyValue] = []
+        for position, compare in enumerate((pc.min, pc.max)):
+            candidates = rows
+            for name in self.leading_columns[:-1]:  # encodes the keys of few rows
+                part = comparable(self._key_column(name, candidates, partition))
+                candidates = candidates.filter(pc.equal(part, compare(part)))
+            extremes.append(key_range(self.leading_key_of(candidates, partition))[position])
+        return extremes[0], extremes[1]
+
+    @property
+    def leading_columns(self) -> tuple[str, ...]:
+        """Key columns in the leading key."""
+        return self.primary_key[: self.leading]
 
     def _key_column(self, name: str, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
         column = self.schema.find(name)

@@ -101,7 +101,7 @@ def tombstone_schema(shape: TableShape) -> pa.Schema:
 
 def _converted(rows: pa.Table, file: TombstoneFile, shape: TableShape) -> pa.Table:
     """Rows of a file, with the keys as the table encodes them now."""
-    if file.key_types == shape.key_types:
+    if file.key_types == shape.key_types and file.key_columns == len(shape.key_types):
         return rows
     # The keys of an earlier version's file may be encoded for several types: they are parsed as numbers, too.
     leading_keys, keys = (rows[name].combine_chunks() for name in (LEADING_KEY, KEY))
@@ -128,11 +128,11 @@ def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Tabl
     rows = pa.concat_tables([new, *merged])
     rows = rows.filter(pc.greater_equal(_file_orders(rows[POSITION], plan.oldest), plan.oldest))
     newest = pc.max(_file_orders(rows[POSITION], plan.oldest)).as_py() or plan.oldest
-    return write_tombstone_file(fs, key, rows, newest, shape.key_types)
+    return write_tombstone_file(fs, key, rows, newest, shape.key_types, len(shape.key_types))
 
 
 def write_tombstone_file(
-    fs: FileSystem, key: str, rows: pa.Table, newest: str, key_types: tuple[str, ...]
+    fs: FileSystem, key: str, rows: pa.Table, newest: str, key_types: tuple[str, ...], key_columns: int
 ) -> TombstoneFile:
     """Write tombstones as one file, sorted by key.
 
@@ -140,11 +140,12 @@ def write_tombstone_file(
         rows: Leading key, key, position.
         newest: Greatest `file_order` of the change files that the deletes came from.
         key_types: Types of the key columns that the keys are encoded for.
+        key_columns: Number of key columns in the leading keys.
     """
     rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
     with open_output(fs, key) as sink:
         pq.write_table(rows, sink, ROWS_PER_GROUP, compression=COMPRESSION, store_schema=False)
-    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]), key_types)
+    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]), key_types, key_columns)
 
 
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:

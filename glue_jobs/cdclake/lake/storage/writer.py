@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import new_file, storage_errors
 from cdclake.lake.storage.bloom import bloom_filter_options
-from cdclake.lake.storage.keys import key_range
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape, conform, is_deleted
 from cdclake.model.snapshot import DataFile, KeyValue
 
@@ -68,7 +67,7 @@ class DataFileWriter:
 
     def _append(self, rows: pa.Table) -> None:
         if self._shape.primary_key:
-            extremes = key_range(self._shape.leading_key_of(rows, self._partition))
+            extremes = self._shape.leading_key_range(rows, self._partition)
             self._bounds += [bound for bound in extremes if bound is not None]
         self._rows += rows.num_rows
         if self._shape.soft_delete:
@@ -114,7 +113,8 @@ class DataFileWriter:
             size_bytes = self._sink.tell()
             self._sink.close()
         low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
-        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted))
+        columns = len(self._shape.leading_columns) or 1
+        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted, columns))
         self._writer, self._sink, self._rows, self._deleted, self._bounds = None, None, 0, 0, []
 
 

@@ -42,7 +42,7 @@ class KeyRange:
     """The keys of a file.
 
     Attributes:
-        leading_key: Smallest and largest value of the leading key column, as `DataFile` has them.
+        leading_key: Smallest and largest leading key, as `DataFile` has them.
         key: Smallest and largest key, as `cdclake.lake.storage.keys` encodes it.
         samples: Every `ROWS_PER_SAMPLE`th key.
         key_bytes: Size of all keys in memory.
@@ -77,7 +77,7 @@ class ForeignRows:
         """Check that these rows can be a lake table.
 
         Returns:
-            For each file, the smallest and the largest value of the leading key column; None if there is no key.
+            For each file, the smallest and the largest leading key; None if there is no key.
 
         Raises:
             LakeFilesError: A key column is null, a key is repeated, or an operation is neither I nor U. Contains the
@@ -139,7 +139,7 @@ class ForeignRows:
 
     def _keys_within(self, file: DataFile, low: KeyValue, high: KeyValue) -> pa.Array:
         """Keys of a file from `low` up to but excluding `high`; None means no bound."""
-        parts = [_within(self._shape.keys_of(batch, file.partition)[1], low, high) for batch in self._batches(file)]
+        parts = [_within(self._shape.key_of(batch, file.partition), low, high) for batch in self._batches(file)]
         return pa.concat_arrays(parts)
 
     def _repeated(self, rows: str, files: Sequence[str]) -> LakeFilesError:

@@ -1,0 +1,105 @@
+"""Keys of several columns: every column counts when data files are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.lake.merge import tasks
+from cdclake.lake.storage.keys import row_keys
+from tests.lake.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("text", pa.string())])
+TENANTS, ROWS = 3, 4_000
+
+
+def row(tenant: int, number: int, text: str = "") -> dict[str, Any]:
+    return {"tenant": f"t{tenant}", "id": number, "text": text or f"{number:032d}"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """A table of three tenants, each with several data files."""
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "tenant,id", "TargetFileBytes": "20000"})
+    table.load([row(tenant, number) for tenant in range(TENANTS) for number in range(ROWS)])
+    return table
+
+
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Indices of the data files in which keys were looked up."""
+    indices: list[int] = []
+    keys_of_files = tasks.keys_of_files
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        for i, rows in keys_of_files(*arguments, **options):
+            indices.append(i)
+            yield i, rows
+
+    monkeypatch.setattr(tasks, "keys_of_files", recorded)
+    return indices
+
+
+def forget_columns(table: Table) -> None:
+    """Make the newest snapshot one of an earlier version, whose bounds cover the first key column."""
+    snapshot = table.log.snapshot(table.log.head())
+    files = []
+    for file in snapshot.files:
+        low, high = (str(bound).partition("\0")[0] for bound in (file.key_min, file.key_max))
+        files.append(replace(file, key_min=low, key_max=high, key_columns=1))
+    record = table.log.record(snapshot.change)
+    table.log.store.put(record.snapshot_key, replace(snapshot, files=tuple(files)).to_bytes())
+
+
+def test_a_full_load_becomes_files_whose_key_ranges_are_apart(table: Table) -> None:
+    files = table.log.snapshot(1).files
+    bounds = sorted((file.key_min, file.key_max) for file in files)
+    assert len(files) > 3 * TENANTS
+    assert all(before[1] < after[0] for before, after in zip(bounds, bounds[1:]))  # type: ignore[operator]
+
+
+def test_a_key_is_looked_up_in_the_one_file_of_its_range(table: Table, probed: list[int]) -> None:
+    table.apply_file("20240305-101500000.parquet", [("U", row(1, 7, "new"))])
+    assert len(probed) == 1
+
+
+def test_newest_rows_of_each_tenant_leave_the_ranges_apart(table: Table) -> None:
+    for number in range(5):
+        inserts = [("I", row(tenant, ROWS + number)) for tenant in range(TENANTS)]
+        updates = [("U", row(tenant, number * 500, "new")) for tenant in range(TENANTS)]
+        table.apply_file(f"20240305-10150000{number}.parquet", [*inserts, *updates])
+    bounds = sorted((file.key_min, file.key_max) for file in table.log.snapshot(6).files)
+    assert all(before[1] < after[0] for before, after in zip(bounds, bounds[1:]))  # type: ignore[operator]
+
+
+def test_rows_of_an_earlier_version_s_lake_are_found(table: Table, probed: list[int]) -> None:
+    forget_columns(table)
+    table.apply_file("20240305-101500000.parquet", [("U", row(1, 7, "new")), ("D", row(2, 8)), ("I", row(2, ROWS))])
+    texts = {(one.row["tenant"], one.row["id"]): one.row["text"] for one in table.rows()}
+    assert len(texts) == TENANTS * ROWS
+    assert (texts["t1", 7], ("t2", 8) in texts, ("t2", ROWS) in texts) == ("new", False, True)
+    assert len(probed) < len(table.log.snapshot(1).files), "the first column still rules files out"
+
+
+def test_a_delete_that_an_earlier_version_remembered_is_found(table: Table) -> None:
+    table.apply_file("20240305-101500000.parquet", [("D", row(1, 7))])
+    snapshot = table.log.snapshot(2)
+    (file,) = snapshot.tombstones
+    path = table.lake / file.key
+    rows = pq.read_table(path)
+    leading = rows.schema.get_field_index("_route")
+    pq.write_table(rows.set_column(leading, "_route", pa.array(["t1"])), path, store_schema=False)
+    old = replace(file, key_min="t1", key_max="t1", key_columns=1, key_types=())
+    table.log.store.put(table.log.record(2).snapshot_key, replace(snapshot, tombstones=(old,)).to_bytes())
+
+    table.apply_file("20240305-101400000.parquet", [("U", row(1, 7, "late"))])
+
+    assert ("t1", 7) not in {(one.row["tenant"], one.row["id"]) for one in table.rows()}
+    assert row_keys([pa.array(["t1"]), pa.array([7])])[1].to_pylist() == ["2:t1:1:7"], "as stored"
