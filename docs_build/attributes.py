@@ -6,6 +6,7 @@ import ast
 import inspect
 import itertools
 import textwrap
+from enum import Enum
 from typing import NamedTuple
 
 from cdclake.model import names
@@ -26,6 +27,10 @@ READ_MORE = {
     Attribute.DMS_TASK: "../operations.md#a-full-load-that-is-still-arriving",
     Attribute.MAX_FILES_PER_RUN: "../operations.md#a-large-backlog",
     Attribute.MAX_BYTES_PER_RUN: "../operations.md#a-large-backlog",
+    Attribute.SCHEMA_POLICY: "../schema-changes.md",
+    Attribute.ACCEPTED_DRIFT: "../schema-changes.md#what-else-should-happen",
+    Attribute.ACKNOWLEDGED_CHANGE: "../schema-changes.md#acknowledge",
+    Attribute.LAST_FINDINGS: "../schema-changes.md#acknowledge",
     Attribute.DELETE_MODE: "../soft-delete.md",
     Attribute.HISTORY: "../history.md",
     Attribute.HISTORY_TIME_COLUMN: "../history.md#what-makes-a-version",
@@ -94,6 +99,8 @@ def defaults() -> dict[str, str]:
 
 def _text(value: object) -> str:
     match value:
+        case Enum():
+            return str(value.value)
         case bool():
             return str(value).lower()
         case str():

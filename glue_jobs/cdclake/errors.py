@@ -95,6 +95,10 @@ class SchemaMismatchError(InputError):
     """A raw file's columns cannot be converted to the table's without loss."""
 
 
+class SchemaDriftError(InputError):
+    """A source's columns changed, and the table's `SchemaPolicy` is `freeze`. Nothing was applied."""
+
+
 class BadRowError(InputError):
     """A row of a raw file breaks a rule: an unknown Op, a null key, a value that does not parse."""
 

@@ -19,6 +19,8 @@ from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableName, TableState
 from tests.builders import LakeBuilder
 
+BAD_ROW = b'{"file": "20240302-000000000.csv", "row": 0, "reason": "id is null", "content": {"id": null}}'
+
 
 class Command:
     """Runs `cdclake` with arguments."""
@@ -139,7 +141,7 @@ def store(state):
     table = LakeBuilder(ChangeLog(S3Store(client, "cdclake-lake"), Target().installation.layout(name)), content=content)
     seconds = {"read": 0.25, "rewrite": 1.5}
     first = table.change(rows=100, kind=ChangeKind.FULL_LOAD, seconds=seconds)
-    table.change(rows=50, too_late=("20240101-000000000.parquet",), bad_rows=b"{}", seconds=seconds)
+    table.change(rows=50, too_late=("20240101-000000000.parquet",), bad_rows=BAD_ROW, seconds=seconds)
     table.change(rows=20, retired=(first.added[0].path,), seconds=seconds)
     state.set_attributes("cdclake-raw/shop/store/", {"ActiveFlag": "true"})
     state.record_run("cdclake-raw/shop/store/", {"LastChangeId": "3"})

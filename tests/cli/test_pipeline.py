@@ -310,6 +310,7 @@ def test_json_is_one_object_for_each_table(changed, capsys):
             "bytes_read": 2_000_000,
             "bytes_added": 1_500_000,
             "seconds": 1.75,
+            "drift": [],
             "files": "0 of 0",
         }
     ]

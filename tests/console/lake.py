@@ -14,6 +14,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.installation import Installation
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs
+from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableName
@@ -193,7 +194,8 @@ def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], Cha
     for name in (ORDERS, STORE, LONG):
         path = installation.new_state(name).path
         lake = log_of(name).snapshot(log_of(name).head())
-        attributes = {"LastChangeId": str(lake.change)}
+        states.set_attributes(path, {"AcknowledgedChange": str(lake.change)})
+        attributes = {"LastChangeId": str(lake.change), "LastFindings": str(OpenFindings(lake.change))}
         if lake.watermark:
             attributes["LastIncrementalFile"] = f"{path}{lake.watermark}"
         states.record_run(path, attributes)

@@ -11,6 +11,7 @@ import pytest
 
 from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
 from cdclake.console import changes, tables
+from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake.model.table import TableName
 from tests.console.conftest import Browser, new_browser, plain_text
@@ -37,6 +38,14 @@ def test_tables_that_need_action_come_first_in_the_list(browser: Browser) -> Non
     assert "shop.vouchers new" in text
     assert "not registered" in text
     assert "shop.orders up to date 0 s 333,078 22 incremental" in text
+
+
+def test_a_finding_makes_a_table_incomplete_and_is_shown_once(browser: Browser, lake: MemoryLake) -> None:
+    lake.states.record_run("cdclake-raw/shop/orders/", {"LastFindings": str(OpenFindings(22, quarantined_rows=3))})
+    for page in ("/?health=incomplete", "/tables/shop.orders"):
+        text = browser.text(page)
+        assert "shop.orders incomplete" in text
+        assert text.count("quarantined rows that the table lacks: 3.") == 1
 
 
 def test_the_list_is_filtered_by_name_and_health(browser: Browser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.change import ChangeKind
+from cdclake.model.drift import drift_text
 from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def change_fields(record: ChangeRecord) -> dict[str, object]:
         "made_by": record.made_by,
         "reason": record.reason,
         "raw_files": len(record.raw_files),
+        "drift": [str(one) for one in record.drift],
         "rows_read": books.read,
         "inserted": books.inserted,
         "updated": books.updated,
@@ -51,7 +53,8 @@ def entry_fields(entry: LogEntry) -> dict[str, object]:
     notes = {"current": entry.current, "undone": entry.undone, "not retained": not entry.retained}
     made_by = f"by {record.made_by}" if record.made_by else ""
     why = f"{made_by}: {record.reason}" if made_by and record.reason else made_by
-    note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why])])
+    drift = f"columns: {drift_text(record.drift)}" if record.drift else ""
+    note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why, drift])])
     return {**change_fields(record), **flags, "note": note}
 
 

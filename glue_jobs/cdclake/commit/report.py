@@ -32,6 +32,7 @@ class ChangeSummary:
         bytes_added: Size of the data files written.
         seconds: Duration of the change, without Spark's start.
         phase_seconds: Duration of each phase.
+        drift: Columns that changed at the source, as texts.
     """
 
     change: int
@@ -52,6 +53,7 @@ class ChangeSummary:
     bytes_added: int
     seconds: float
     phase_seconds: Mapping[str, float]
+    drift: tuple[str, ...] = ()
 
 
 def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterator[ChangeSummary]:
@@ -87,6 +89,7 @@ def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> 
             bytes_added=record.bytes_added,
             seconds=round(sum(phases.values()), 3),
             phase_seconds=phases,
+            drift=tuple(map(str, record.drift)),
         )
 
 

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Callable
 
 from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.open_findings import OpenFindings
+from cdclake.control.run.item_sync import quarantined_rows
 from cdclake.control.run.metrics import lag_seconds
 from cdclake.errors import CdclakeError
 from cdclake.model.names import Attribute, RunState, Sentinel
@@ -141,11 +143,16 @@ def table_statuses(
     """
 
     def read(table: PlannedTable) -> TableStatus:
-        record, problem = None, ""
-        number = table.state.last_change
-        if number:
+        record, problem, state = None, "", table.state
+        if state.last_change:
+            log = log_of(state.name)
             try:
-                record = log_of(table.state.name).record(number)
+                record = log.record(state.last_change)
+                if table.decision and OpenFindings.of(state.item) is None:  # no run of this version worked on it yet
+                    rows = quarantined_rows(log, state.last_change, state.acknowledged_change)
+                    texts = OpenFindings(state.last_change, rows).texts(state.name)
+                    decision = replace(table.decision, findings=(*table.decision.findings, *texts))
+                    table = replace(table, decision=decision)
             except CdclakeError as error:  # reported in the table's status
                 problem = str(error)
         return table_status(table, record, problem, now, late_after_minutes)

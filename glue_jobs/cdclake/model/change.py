@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from cdclake.errors import BooksError
+from cdclake.model.drift import ColumnDrift
 from cdclake.model.stored_json import FORMAT, read_stored
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ class ChangeRecord:
         snapshot_key: Key of its snapshot.
         too_late: Relative keys of change files that were left out because they arrived after the late window.
         quarantine: Keys of the files with quarantined rows.
+        drift: Columns that changed at the source, as the raw files read show it.
         bytes_read: Size of the raw files read, and of the data files replaced.
         bytes_added: Size of the new data files.
         seconds: Duration of each phase up to the commit; `ChangeLog.seconds` has the later phases.
@@ -194,6 +196,7 @@ class ChangeRecord:
     made_by: str = ""
     too_late: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
+    drift: tuple[ColumnDrift, ...] = ()
     bytes_read: int = 0
     bytes_added: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -222,4 +225,5 @@ class ChangeRecord:
         read["added"] = tuple(StagedFile(**file) for file in added)
         for name in ("raw_files", "retired", "restored", "too_late", "quarantine"):
             read[name] = tuple(read[name])
+        read["drift"] = tuple(ColumnDrift(**one) for one in read.get("drift", ()))
         return cls(**read)

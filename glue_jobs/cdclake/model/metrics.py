@@ -28,6 +28,8 @@ class Measure(Enum):
     """Data files that a change retired, whether or not others replaced them."""
     QUARANTINED_ROWS = ("QuarantinedRows", Unit.COUNT)
     """Rows that a change quarantined."""
+    COLUMN_CHANGES = ("ColumnChanges", Unit.COUNT)
+    """Columns that changed at the source, as the raw files of a change show it."""
     FAILURES = ("Failures", Unit.COUNT)
     """1 for failed work on a table, 0 for successful work."""
     DURATION_SECONDS = ("DurationSeconds", Unit.SECONDS)

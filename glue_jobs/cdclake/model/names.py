@@ -70,6 +70,14 @@ class Attribute:
     MAX_BYTES_PER_RUN = "MaxBytesPerRun"
     """Maximum bytes of change files in one change; a larger file is applied by itself. Set by the operator."""
 
+    SCHEMA_POLICY = "SchemaPolicy"
+    """When columns change at the source: `evolve`: apply and report; `warn`: also, and the table is `incomplete` until
+    `cdclake tables acknowledge`; `freeze`: apply nothing before that. Set by the operator."""
+    ACCEPTED_DRIFT = "AcceptedDrift"
+    """Column changes that an operator accepted with `cdclake tables acknowledge` while `SchemaPolicy` is `freeze`."""
+    ACKNOWLEDGED_CHANGE = "AcknowledgedChange"
+    """Number of the newest change at the last `cdclake tables acknowledge`."""
+
     DELETE_MODE = "DeleteMode"
     """`hard`: a delete removes the row from the lake table. `soft`: the row stays, and its `Op` is `D`. Set by the
     operator."""
@@ -101,6 +109,10 @@ class Attribute:
     """Error of the last run, with the remedy; empty after a good run."""
     LAST_ERROR_CODE = "LastErrorCode"
     """Kind of that error, such as `InputError`; it determines the exit status."""
+    LAST_FINDINGS = "LastFindings"
+    """What changes left out or found, and no operator has acknowledged, as JSON; absent until a run wrote it."""
+    LAST_DRIFT = "LastDrift"
+    """Column changes for which the last run refused to apply anything; empty if none."""
     LAST_CHANGE_ID = "LastChangeId"
     """Number of the lake table's newest change."""
     LAST_PENDING = "LastPending"

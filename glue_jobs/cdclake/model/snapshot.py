@@ -150,6 +150,7 @@ class Snapshot:
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.
         history: The history; None if the table never had one.
+        source: Columns of the newest raw file applied; None if unknown, as in snapshots of earlier versions.
     """
 
     change: int = 0
@@ -167,6 +168,7 @@ class Snapshot:
     full_load_utc: str = ""
     files: tuple[DataFile, ...] = ()
     history: History | None = None
+    source: Schema | None = None
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:
@@ -191,7 +193,9 @@ class Snapshot:
     def to_bytes(self) -> bytes:
         """Gzipped JSON; the same snapshot always gives the same bytes."""
         history = self.history.to_json() if self.history else None
-        data = {**asdict(self), "schema": self.schema.to_json(), "history": history, "format": FORMAT}
+        source = self.source.to_json() if self.source else None
+        schemas = {"schema": self.schema.to_json(), "source": source}
+        data = {**asdict(self), **schemas, "history": history, "format": FORMAT}
         text = json.dumps(data, separators=(",", ":"), sort_keys=True)
         return gzip.compress(text.encode(), mtime=0)
 
@@ -206,6 +210,7 @@ class Snapshot:
         read["schema"] = Schema.from_json(read["schema"])
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
         read["tombstones"] = tuple(TombstoneFile.from_json(file) for file in read["tombstones"])
+        read["source"] = Schema.from_json(read["source"]) if read.get("source") else None
         history = read.get("history")
         read["history"] = History.from_json(history) if history else None
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):

@@ -6,9 +6,11 @@ import re
 import shlex
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
+from cdclake.model.drift import SEPARATOR
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
@@ -232,6 +234,12 @@ class TableState:
         return int(text) if text.isdigit() else 0
 
     @property
+    def acknowledged_change(self) -> int:
+        """Number of the newest change when an operator last acknowledged the findings; 0 if never."""
+        text = self.item.get(Attribute.ACKNOWLEDGED_CHANGE, "")
+        return int(text) if text.isdigit() else 0
+
+    @property
     def last_look_from(self) -> str:
         """`yyyymmdd-HHMMSS`: the scan for new files begins no earlier; empty if absent or invalid."""
         text = self.item.get(Attribute.LAST_LOOK_FROM, "")
@@ -263,6 +271,17 @@ class CsvDialect:
     quoting: bool = True
 
 
+class SchemaPolicy(Enum):
+    """What happens when columns change at the source."""
+
+    EVOLVE = "evolve"
+    """The change is applied and reported."""
+    WARN = "warn"
+    """It also needs an acknowledgement."""
+    FREEZE = "freeze"
+    """Nothing is applied before an operator accepts the change."""
+
+
 @dataclass(frozen=True)
 class TableSettings:
     """The operator's settings of a table, parsed.
@@ -275,6 +294,7 @@ class TableSettings:
         csv: The attributes of CSV files.
         cdc_path: Without slashes at its ends.
         soft_delete: Whether `DeleteMode` is `soft`.
+        accepted_drift: Texts of `cdclake.model.drift.ColumnDrift`.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -295,6 +315,8 @@ class TableSettings:
     catalog_table: str = ""
     history: bool = False
     history_time_column: str = ""
+    schema_policy: SchemaPolicy = SchemaPolicy.EVOLVE
+    accepted_drift: tuple[str, ...] = ()
 
     @classmethod
     def from_item(cls, item: Mapping[str, str]) -> TableSettings:
@@ -325,6 +347,10 @@ class TableSettings:
             catalog_table=_value(item, Attribute.CATALOG_TABLE),
             history=_flag(item, Attribute.HISTORY, default="false"),
             history_time_column=_value(item, Attribute.HISTORY_TIME_COLUMN),
+            schema_policy=SchemaPolicy(
+                _one_of(item, Attribute.SCHEMA_POLICY, tuple(policy.value for policy in SchemaPolicy))
+            ),
+            accepted_drift=tuple(_value(item, Attribute.ACCEPTED_DRIFT).split(SEPARATOR)),
         )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from cdclake.cli.target import Target
 from cdclake.model.change import ChangeKind, ChangeRecord
+from cdclake.model.drift import ColumnDrift
 from cdclake.model.table import TableName
 
 
@@ -157,3 +158,13 @@ def test_the_lake_prefix_is_used(cdclake, store, state):
     elsewhere = Target(lake_prefix="other").installation.layout(TableName("shop", "store"))
     assert cdclake("changes", "shop.store", "--lake-prefix", "other").stdout.startswith("shop.store has no changes")
     assert elsewhere.table_prefix == "other/shop/store/"
+
+
+def test_columns_that_changed_are_in_the_list_and_in_the_change(cdclake, store):
+    store.change(rows=5, drift=(ColumnDrift("added", "note", "string", file="20240306-000000000.parquet"),))
+    assert "columns: note string added" in cdclake("changes", "shop.store").stdout
+    assert cdclake.records("changes", "shop.store")[-1]["drift"] == ["note string added"]
+    shown = cdclake("changes", "show", "shop.store", "4").stdout
+    assert "note string added, first in 20240306-000000000.parquet" in shown
+    (drift,) = cdclake.record("changes", "show", "shop.store", "4")["drift"]
+    assert (drift["kind"], drift["column"], drift["type"]) == ("added", "note", "string")

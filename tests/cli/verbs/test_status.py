@@ -10,6 +10,7 @@ from rich.console import Console
 
 from cdclake.cli.output import TextOutput
 from cdclake.cli.verbs.status import show
+from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.status import Health, TableStatus
 
 STORE, PRODUCT = "cdclake-raw/shop/store/", "cdclake-raw/shop/product/"
@@ -22,7 +23,8 @@ def lake(store, state):
         boto3.client("s3").put_object(Bucket="cdclake-raw", Key=f"shop/{table}/LOAD00000001.csv", Body=b"x")
     state.set_attributes(PRODUCT, {"PrimaryKey": "id"})
     later = (datetime.now(timezone.utc) + timedelta(minutes=1)).strftime("%Y-%m-%d %H:%M:%S")
-    state.record_run(STORE, {"LastFullLoadDate": later, "LastRunState": "SUCCEEDED", "LastRunId": "jr-7"})
+    ended = {"LastFullLoadDate": later, "LastRunState": "SUCCEEDED", "LastRunId": "jr-7"}
+    state.record_run(STORE, {**ended, "LastFindings": str(OpenFindings(3))})
     return state
 
 
@@ -50,6 +52,18 @@ def test_a_failed_table_needs_action_and_shows_its_error(cdclake, lake):
     assert "1 failed (shop.store)" in result.stderr
     assert "BadRowError: Op is X" in result.stderr
     assert cdclake("status", "--table", "shop.product").exit_code == 0
+
+
+def test_a_table_with_quarantined_rows_needs_action_also_if_its_item_is_of_an_earlier_version(cdclake, lake):
+    lake.record_run(STORE, {"LastFindings": ""})
+    result = cdclake("status", "--output", "json")
+    assert result.exit_code == 6
+    assert health(result)["shop.store"] == "incomplete"
+    lake.record_run(STORE, {"LastFindings": str(OpenFindings(3, too_late_files=2))})
+    result = cdclake("status")
+    assert result.exit_code == 6
+    assert "1 incomplete (shop.store)" in result.stderr
+    assert result.stdout.count("arrived too late and were not applied: 2") == 1
 
 
 def test_a_table_that_is_behind_needs_no_action(cdclake, lake):

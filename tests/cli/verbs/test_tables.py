@@ -182,3 +182,20 @@ def test_a_file_without_settings_is_refused(cdclake, state, tmp_path, text, word
     before = dict(state.get(STORE).item)
     assert words in cdclake.refused("tables", "set", "shop.store", "--from", str(file))
     assert state.get(STORE).item == before
+
+
+def test_acknowledge_shows_what_it_acknowledges_and_asks(cdclake, store, state):
+    findings = '{"through": 3, "quarantined_rows": 2, "too_late_files": 0, "too_late_file": "", "drift": []}'
+    state.record_run(STORE, {"LastFindings": findings, "LastDrift": "note string added"})
+    dry = cdclake("tables", "acknowledge", "shop.store", "--dry-run")
+    assert dry.exit_code == 0, dry.output
+    assert "the table lacks: 2." in dry.output
+    assert "applied nothing: note string added" in dry.output
+    assert cdclake("tables", "acknowledge", "shop.store").exit_code == 2  # needs a confirmation
+    assert state.get(STORE).item["LastFindings"] == findings
+    assert cdclake("tables", "acknowledge", "shop.store", "--yes").exit_code == 0
+    item = state.get(STORE).item
+    assert (item["AcknowledgedChange"], item["AcceptedDrift"]) == ("3", "note string added")
+    assert '"quarantined_rows": 0' in item["LastFindings"]
+    state.record_run(STORE, {"LastDrift": ""})
+    assert "there is nothing to acknowledge" in cdclake("tables", "acknowledge", "shop.store", "--yes").output

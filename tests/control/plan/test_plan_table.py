@@ -229,7 +229,7 @@ def test_files_that_arrive_too_late_are_counted_and_named_but_not_applied():
     old = [f"202403010000{n:02d}000.csv".replace("0301", "0301-") for n in range(4)]
     decision = planned_with(lake(CHANGE_2), table(**AFTER_2, **LISTED), **dict.fromkeys(old, 40), **{CHANGE_2: 0})
     assert not decision.work
-    assert decision.too_late == 4
+    assert len(decision.too_late_files) == 4
     assert decision.reason.endswith(
         f"4 change files arrived too late and will not be applied: {', '.join(old[:3])}, ..."
     )

@@ -514,7 +514,7 @@ def test_a_file_that_arrives_too_late_is_logged_once(world: World, caplog: pytes
     world.put(too_late)
     world.clock.advance(60)
     first, second = world.process().rounds[0].decision, world.process().rounds[0].decision
-    assert (first.work, first.too_late, second.too_late) == (False, 1, 0)
+    assert (first.work, first.too_late_files, second.too_late_files) == (False, (too_late,), ())
     assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"]
     assert world.applied == [CHANGE_1]
 

@@ -115,6 +115,8 @@ def _omissions(name: TableName, change: ChangeSummary) -> Iterable[str]:
     if change.quarantined:
         command = f"cdclake quarantine show {name.typed}"
         yield f"{name}, change {change.change}, rows quarantined: {change.quarantined:,}. To show them: {command}"
+    if change.drift:
+        yield f"{name}, change {change.change}, columns changed at the source: {'; '.join(change.drift)}"
     if change.too_late_files:
         command = f"cdclake changes show {name.typed} {change.change}"
         yield f"{name}, change {change.change}, files too late: {change.too_late_files:,}. To show them: {command}"

@@ -152,6 +152,40 @@ def pause(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, ta
 
 @app.command()
 @with_target
+def acknowledge(
+    table: TableArgument,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Acknowledge what a table lacks and what changed at its source, so that it is no longer incomplete.
+
+    This covers quarantined rows, files that arrived too late, and changed columns. If SchemaPolicy stopped the table,
+    it also accepts the new columns, and the next run applies the file. Quarantined rows can still be released.
+
+    Example: cdclake tables acknowledge shop.orders
+    """
+    out = output_for(output)
+    lake_table = open_table(target, table)
+    seen = lake_table.to_acknowledge()
+    for finding in seen.findings:
+        out.remark(f"{table}: {finding}")
+    if seen.accepts:
+        out.remark(f"{table}: columns changed at the source, and the last run applied nothing: {seen.accepts}")
+    if not seen.findings and not seen.accepts:
+        out.remark(f"{table}: there is nothing to acknowledge.")
+    if dry_run:
+        out.remark(DRY_RUN)
+        return
+    confirm(f"Acknowledge this for {table}?", yes=yes, output=output)
+    after = lake_table.acknowledge(seen)
+    out.records("Tables", _COLUMNS, [_state_record(after)])
+
+
+@app.command()
+@with_target
 def unfreeze(
     table: TableArgument,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, TypeVar
+from typing import TYPE_CHECKING, Callable, NamedTuple, TypeVar
 
 from cdclake.commit.adopt import adopt
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
@@ -13,7 +13,8 @@ from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import UndoPlan, apply_undo, check_files_retained, plan_reapply, plan_rollback
 from cdclake.control.catalog.sync import sync_catalog
-from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes
+from cdclake.control.plan.open_findings import OpenFindings
+from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings
 from cdclake.control.run.lease import Lease
 from cdclake.errors import CommitConflictError
 from cdclake.model.catalog import CatalogName
@@ -40,6 +41,18 @@ _ADOPTED_FROM = (
     Attribute.LAST_INCREMENTAL_FILE,
 )
 """Attributes that determine an adopted table."""
+
+
+class Acknowledgement(NamedTuple):
+    """What an operator acknowledges.
+
+    Attributes:
+        findings: The texts of the findings.
+        accepts: Column changes that the last run refused to apply; empty if none.
+    """
+
+    findings: tuple[str, ...]
+    accepts: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +150,38 @@ class RegisteredTable:
             record = adopt(self.log, adopted, self.run_id, lease.token, self.clock, lease.renew_if_due)
             self._sync_item()
         return record
+
+    def to_acknowledge(self) -> Acknowledgement:
+        """The findings of changes, and the column changes that the last run refused to apply."""
+        return self._to_acknowledge(self.state)
+
+    def acknowledge(self, agreed: Acknowledgement | None = None) -> TableState:
+        """Record that the operator has seen all that, and accept the column changes. Returns the table's new state.
+
+        Args:
+            agreed: What the operator confirmed; None if no confirmation was asked.
+
+        Raises:
+            LeaseHeldError: A run is working on the table.
+            CommitConflictError: There is something else to acknowledge by now; nothing was changed.
+        """
+        with self._leased():
+            state = self.states.get(self.state.path) or self.state
+            seen = self._to_acknowledge(state)
+            if agreed is not None and seen != agreed:
+                raise self._changed_meanwhile()
+            change = self.log.head()
+            settings = {Attribute.ACKNOWLEDGED_CHANGE: str(change)}
+            if seen.accepts:
+                settings[Attribute.ACCEPTED_DRIFT] = seen.accepts
+            outcome = {Attribute.LAST_FINDINGS: str(OpenFindings(change))}
+            self.states.set_attributes(state.path, settings)
+            self.states.record_run(state.path, outcome)
+        return state.with_attributes(**settings, **outcome)
+
+    def _to_acknowledge(self, state: TableState) -> Acknowledgement:
+        found = open_findings(state, self.log, self.log.snapshot(self.log.head()))
+        return Acknowledgement(found.texts(state.name), state.item.get(Attribute.LAST_DRIFT, ""))
 
     def differences(self) -> Differences:
         """Differences between the table's folder and the change log.
@@ -251,4 +296,6 @@ class RegisteredTable:
         snapshot = self.log.snapshot(self.log.head())
         attributes = lake_attributes(self.state, snapshot, emptied=is_emptied(self.log, snapshot))
         if attributes:  # none while the lake has no change
+            item = self.states.get(self.state.path) or self.state
+            attributes[Attribute.LAST_FINDINGS] = str(open_findings(item, self.log, snapshot))
             self.states.record_run(self.state.path, attributes)

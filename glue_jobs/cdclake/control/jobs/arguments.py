@@ -35,10 +35,17 @@ _SETTINGS = (
     Attribute.DMS_TASK,
     Attribute.MAX_FILES_PER_RUN,
     Attribute.MAX_BYTES_PER_RUN,
+    Attribute.SCHEMA_POLICY,
 )
 """Settings that may apply to all new tables. Keys and activation are set for each table by an operator."""
 
-_ERRORS = (Attribute.LAST_ERROR, Attribute.LAST_ERROR_CODE, Attribute.LAST_CATALOG_ERROR)
+_NOT_PASSED = (
+    Attribute.LAST_ERROR,
+    Attribute.LAST_ERROR_CODE,
+    Attribute.LAST_CATALOG_ERROR,
+    Attribute.LAST_FINDINGS,
+    Attribute.LAST_DRIFT,
+)
 
 
 def parse_arguments(
@@ -98,9 +105,9 @@ def folder_prefix(text: str) -> str:
 def item_json(item: Mapping[str, str]) -> str:
     """Format an item of the state table as the argument `item`: JSON with DynamoDB's types, as in the AWS walkthrough.
 
-    Errors are left out: no job reads them, and they may be too long for an argument.
+    Errors and findings are left out: no job reads them, and they may be too long for an argument.
     """
-    return json.dumps({name: {"S": value} for name, value in item.items() if name not in _ERRORS})
+    return json.dumps({name: {"S": value} for name, value in item.items() if name not in _NOT_PASSED})
 
 
 def parse_item(text: str) -> Item:

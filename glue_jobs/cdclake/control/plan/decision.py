@@ -56,7 +56,7 @@ class Decision:
         bytes: Their size.
         left: Number of raw files that are left for a later run.
         oldest_utc: When the oldest of all these files was written; None if there are none.
-        too_late: Number of change files that arrived since the last run, outside the late window.
+        too_late_files: Relative keys of change files that arrived since the last run, outside the late window.
         findings: What was left out or needs an operator's attention although the table works: one short text each,
             with its remedy.
         note: Text to store in the item before anything is applied, see `cdclake.control.plan.lost_files`.
@@ -73,7 +73,7 @@ class Decision:
     bytes: int = 0
     left: int = 0
     oldest_utc: datetime | None = None
-    too_late: int = 0
+    too_late_files: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     note: str = ""
 
@@ -112,6 +112,6 @@ class Decision:
             "bytes": self.bytes,
             "left": self.left,
             "oldest_utc": iso_utc(self.oldest_utc) if self.oldest_utc else None,
-            "too_late": self.too_late,
+            "too_late": len(self.too_late_files),
             "findings": list(self.findings),
         }

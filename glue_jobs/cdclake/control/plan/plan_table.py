@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import due_loads, newest_load_utc, wait_reason
 from cdclake.control.plan.lost_files import count_vanished, pending_note
+from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import IntegrityError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes
 from cdclake.model.names import Attribute, Sentinel
@@ -34,6 +35,24 @@ def plan_table(
     now: datetime,
     lake: Snapshot | None = None,
     dms_state: str | None = None,
+) -> Decision:
+    """Decide what is due for a table, and add the open findings of its item; see `_plan_files`.
+
+    Raises:
+        ConfigurationError: An attribute of the state is invalid; names it.
+    """
+    decision = _plan_files(state, full_load_files, change_files, now, lake, dms_state)
+    found = OpenFindings.of(state.item)
+    return replace(decision, findings=(*decision.findings, *found.texts(state.name))) if found else decision
+
+
+def _plan_files(
+    state: TableState,
+    full_load_files: Sequence[RawFile],
+    change_files: Sequence[RawFile],
+    now: datetime,
+    lake: Snapshot | None,
+    dms_state: str | None,
 ) -> Decision:
     """Decide what is due for a table.
 
@@ -81,7 +100,7 @@ def plan_table(
         bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
         left=len(work.late) + len(work.changes) - len(work.batch),
         oldest_utc=_oldest(loads, work.late, work.changes),
-        too_late=len(work.too_late),
+        too_late_files=tuple(file.relative for file in work.too_late),
         note=pending_note(work.base.watermark, work.changes_in_batch, work.changes),
     )
     if lost:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cdclake.commit.quarantine import quarantined_files
+from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
 from cdclake.errors import IntegrityError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableState
@@ -11,6 +14,10 @@ from cdclake.model.table import TableState
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.model.snapshot import Snapshot
+
+
+MAX_CHANGES_READ = 100
+"""A rebuilt item knows no change; reading all of them could take long."""
 
 
 def is_emptied(log: ChangeLog, snapshot: Snapshot) -> bool:
@@ -37,6 +44,35 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> 
         Attribute.LAST_INCREMENTAL_FILE: state.as_watermark(snapshot.watermark),
         Attribute.LAST_FULL_LOAD_DATE: snapshot.full_load_utc or Sentinel.NEVER_LOADED,
     }
+
+
+def open_findings(state: TableState, log: ChangeLog, snapshot: Snapshot) -> OpenFindings:
+    """The findings of a table after its newest change.
+
+    They build on those in the item. If it has none, as after an upgrade, only quarantined rows are searched for in
+    the changes that it knows.
+
+    Args:
+        snapshot: The lake table after its newest change.
+
+    Raises:
+        IntegrityError: A change record is missing.
+    """
+    change = snapshot.change
+    stored = OpenFindings.of(state.item)
+    usable = stored is not None and stored.through <= change  # it is not if the lake table was emptied
+    known = stored if stored and usable else OpenFindings(min(state.last_change, change))
+    records = list(log.records(max(known.through, change - MAX_CHANGES_READ) + 1, change))
+    found = known.after(records, state.settings.schema_policy)
+    if usable and not can_empty_quarantine(records):
+        return found
+    return replace(found, quarantined_rows=quarantined_rows(log, change, state.acknowledged_change))
+
+
+def quarantined_rows(log: ChangeLog, change: int, acknowledged: int) -> int:
+    """Number of quarantined rows that a table lacks after a change, without those of acknowledged changes."""
+    after = acknowledged if acknowledged <= change else 0
+    return sum(len(file.rows) for file in quarantined_files(log, change) if file.change > after) if change else 0
 
 
 def check_not_ahead(state: TableState, change: int, *, adopts: bool = False) -> None:

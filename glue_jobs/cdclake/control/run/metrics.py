@@ -37,10 +37,14 @@ def lag_metrics(table: str, decision: Decision, now: datetime) -> list[Metric]:
 
 
 def change_metrics(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
-    """Sums of what changes of a lake table read, rewrote and quarantined; empty if there are no changes."""
+    """Sums of what changes of a lake table read, rewrote and quarantined; empty if there are no changes.
+
+    Column changes are rare, and reported only if there are any.
+    """
     changes = list(records)
     if not changes:
         return []
+    drift = sum(len(record.drift) for record in changes)
     rows = {
         "I": sum(record.books.read_insert for record in changes),
         "U": sum(record.books.read_update for record in changes),
@@ -50,6 +54,7 @@ def change_metrics(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
         *(Metric(Measure.ROWS, count, table, op) for op, count in rows.items()),
         Metric(Measure.FILES_REWRITTEN, sum(len(record.retired) for record in changes), table),
         Metric(Measure.QUARANTINED_ROWS, sum(record.books.quarantined for record in changes), table),
+        *([Metric(Measure.COLUMN_CHANGES, drift, table)] if drift else []),
     ]
 
 

@@ -18,8 +18,8 @@ from cdclake.control.plan.full_load_gate import dms_table_state
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.raw_scan import scan_start
 from cdclake.control.run import metrics
-from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes
-from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, UnknownTableError
+from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings
+from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, SchemaDriftError, UnknownTableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, RunState, Sentinel
 from cdclake.model.times import iso_utc
 from cdclake.raw_listing import list_raw_files
@@ -209,7 +209,7 @@ class TableWork:
         decision = plan_table(state, *files, listed_utc, lake, dms_state)
         self.report.rounds.append(Round(decision))
         self._ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
-        level = logging.WARNING if decision.too_late else logging.INFO
+        level = logging.WARNING if decision.too_late_files else logging.INFO
         self._log.log(level, decision.kind.value, extra={"reason": decision.reason})
         if decision.kind is DecisionKind.FROZEN:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
@@ -286,6 +286,8 @@ class TableWork:
         }
         if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
             outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._round.listed_utc)
+            found = open_findings(self._round.state, self._changes, lake)
+            outcome[Attribute.LAST_FINDINGS] = str(found.with_too_late(decision.too_late_files))
         self._record_end(RunState.SUCCEEDED, more=outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
@@ -362,6 +364,8 @@ class TableWork:
         """Write the attributes into the item that differ from the lake."""
         self._change = lake.change or None
         attributes = lake_attributes(state, lake, emptied=is_emptied(self._changes, lake))
+        if lake.change:
+            attributes[Attribute.LAST_FINDINGS] = str(open_findings(state, self._changes, lake))
         if not full_load_date:
             attributes.pop(Attribute.LAST_FULL_LOAD_DATE, None)
         changed = {name: value for name, value in attributes.items() if state.item.get(name) != value}
@@ -393,6 +397,7 @@ class TableWork:
                 Attribute.LAST_RUN_UTC: iso_utc(self._ports.clock()),
                 Attribute.LAST_ERROR: error_line(error) if error else "",
                 Attribute.LAST_ERROR_CODE: error.code if isinstance(error, CdclakeError) else "",
+                Attribute.LAST_DRIFT: str(error.details["columns"]) if isinstance(error, SchemaDriftError) else "",
                 **(more or {}),
             },
         )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.engine import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.drift import ColumnDrift
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import DataFile, History, Snapshot
 
@@ -57,6 +58,7 @@ def commit(
     *,
     reason: str = "",
     made_by: str = "",
+    drift: tuple[ColumnDrift, ...] = (),
 ) -> dict[str, Any]:
     """Commit a staged change and make it visible.
 
@@ -67,6 +69,7 @@ def commit(
         too_late: Change files that were left out because they arrived behind the late window.
         reason: Why, if a user requested the change.
         made_by: Who requested it, if a user did.
+        drift: Columns that changed at the source.
 
     Returns:
         Summary of the change, for logs and programs.
@@ -99,6 +102,7 @@ def commit(
         made_by=made_by,
         too_late=left_out,
         quarantine=result.quarantine_keys,
+        drift=drift,
         bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in replaced if not full_load),
         bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
@@ -111,6 +115,7 @@ def commit(
         "kind": kind.value,
         "raw_files": len(raw),
         "too_late": list(left_out),
+        "drift": [str(one) for one in drift],
         "files_added": len(record.added),
         "files_retired": len(record.retired),
         "files_before": len(before.all_files),

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdclake.errors import ConfigurationError
+from cdclake.errors import ConfigurationError, SchemaDriftError
 from cdclake.lake.merge.tasks import Locations
 from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, plan_history
@@ -15,8 +15,10 @@ from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
+from cdclake.model.drift import drift_text
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import merge_schemas
+from cdclake.model.table import SchemaPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Inspection, Slice
     from cdclake.lake.spark.backend import Backend
+    from cdclake.model.drift import ColumnDrift
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import DataFile, Snapshot
@@ -75,6 +78,25 @@ def table_shape(run: TableRun, schema: Schema, before: Snapshot) -> TableShape:
 def _type_of(name: str, *schemas: Schema) -> str:
     """Type of a column in the first schema that has it; empty if none has."""
     return next((column.type for schema in schemas if (column := schema.find(name))), "")
+
+
+def require_accepted(run: TableRun, changes: Sequence[ColumnDrift]) -> None:
+    """Refuse column changes at the source if the table's policy is to freeze, except those an operator accepted.
+
+    Raises:
+        SchemaDriftError: There are others.
+    """
+    if run.settings.schema_policy is not SchemaPolicy.FREEZE:
+        return
+    refused = [one for one in changes if str(one) not in run.settings.accepted_drift]
+    if refused:
+        name = run.layout.name
+        message = f"Columns changed at the source, and {Attribute.SCHEMA_POLICY} is {SchemaPolicy.FREEZE.value}"
+        remedy = (
+            "Nothing was applied. If the new columns are right, accept them with"
+            f" cdclake tables acknowledge {name.typed}; the next run applies the file. Otherwise correct the source"
+        )
+        raise SchemaDriftError(message, remedy=remedy, table=name, file=refused[0].file, columns=drift_text(changes))
 
 
 def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> None:

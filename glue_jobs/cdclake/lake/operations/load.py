@@ -11,9 +11,17 @@ from cdclake.commit.ancestry import ancestry
 from cdclake.errors import InputError, RawFilesLostError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
-from cdclake.lake.operations.compute import compute, inspect_raw_files, merged_schema, require_same_keys, table_shape
+from cdclake.lake.operations.compute import (
+    compute,
+    inspect_raw_files,
+    merged_schema,
+    require_accepted,
+    require_same_keys,
+    table_shape,
+)
 from cdclake.lake.operations.history import base_schema
 from cdclake.model.change import ChangeKind
+from cdclake.model.drift import incremental_drift, reload_drift
 from cdclake.model.due_files import (
     begin_after,
     covered_by_full_load,
@@ -23,6 +31,7 @@ from cdclake.model.due_files import (
     pending_changes,
 )
 from cdclake.model.rawfiles import file_order, missing_loads
+from cdclake.model.schema import Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files
 
@@ -64,13 +73,18 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
 
     inspections = inspect_raw_files(run, full_load)
     shape = table_shape(run, merged_schema(base_schema(run, before, reloads=True), full_load, inspections), Snapshot())
+    loaded = merged_schema(Schema(), full_load, inspections)
+    drift = reload_drift(before, loaded, full_load[0].relative)
+    require_accepted(run, drift.changes)
     # The oldest file's time: change files written later are applied, because the load may not contain their changes.
     loaded_utc = min(file.modified_utc for file in full_load)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(inspections), loaded_utc=loaded_utc)
     base = begin_after(before, covered_by_full_load(full_load, changes) if before.exists else "")
-    after = replace(snapshot_after(run, base, shape, result, unchanged=()), full_load_files=names, full_load_utc=newest)
-    return commit(run, before, after, result.after_listing(listed_seconds), ChangeKind.FULL_LOAD, full_load)
+    after = snapshot_after(run, base, shape, result, unchanged=())
+    after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source)
+    result = result.after_listing(listed_seconds)
+    return commit(run, before, after, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 
 
 def load_incremental(
@@ -116,11 +130,13 @@ def load_incremental(
     inspections = inspect_raw_files(run, due)
     shape = table_shape(run, merged_schema(base_schema(run, before, reloads=False), due, inspections), before)
     require_same_keys(run, before, shape)
+    drift = incremental_drift(before, [(file, one.schema) for file, one in zip(due, inspections, strict=True)])
+    require_accepted(run, drift.changes)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(inspections)).after_listing(listed_seconds)
     after = snapshot_after(run, base, shape, result, unchanged_files(before.files, result.rewritten))
-    after = mark_applied(after, due, run.settings.late_window_hours)
-    return commit(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late)
+    after = replace(mark_applied(after, due, run.settings.late_window_hours), source=drift.source)
+    return commit(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late, drift=drift.changes)
 
 
 def _parts(inspections: Sequence[Inspection]) -> list[Slice]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.run.process_table import process_table
 from cdclake.errors import (
     CdclakeError,
@@ -98,8 +99,8 @@ class TestAdoptedTable:
         before = dict(adoptee.state.item)
         adoptee.adopt()
         after = dict(adoptee.state.item)
-        token = {Attribute.FENCING_TOKEN: "1"}
-        assert after == {**before, **token, Attribute.LAST_CHANGE_ID: "1"}
+        written = {Attribute.FENCING_TOKEN: "1", Attribute.LAST_CHANGE_ID: "1"}
+        assert after == {**before, **written, Attribute.LAST_FINDINGS: str(OpenFindings(1))}
 
     def test_rows_without_op_and_position_get_both_when_rewritten(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1, 2, 3).drop_columns("Op"))

@@ -291,7 +291,7 @@ def test_rewritten_files_behind_the_late_window_do_not_count_as_late(table: Eras
     files = [file if "1002" in file.relative else replace(file, modified_utc=now) for file in files]
     lake = table.log.snapshot(table.log.head())
     decision = plan_table(state, (), files, now, lake)
-    assert (decision.kind, decision.too_late) == (DecisionKind.NOTHING_NEW, 1)
+    assert (decision.kind, decision.too_late_files) == (DecisionKind.NOTHING_NEW, ("20240305-100030000.parquet",))
     assert "will not be applied: 20240305-100030000.parquet" in decision.reason
     table.apply(("U", row(1, "Kiel")))
     assert "20240305-100100000.parquet" not in table.log.snapshot(table.log.head()).applied_files

@@ -1,0 +1,104 @@
+"""What changes of a table left out or found, and no operator has acknowledged. The table's item holds it as JSON.
+
+So the planner and `cdclake status` know it without reading the lake. Each run under the table's lease adds what is new.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from cdclake.model.change import ChangeKind
+from cdclake.model.names import Attribute
+from cdclake.model.table import SchemaPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cdclake.model.change import ChangeRecord
+    from cdclake.model.table import TableName
+
+MAX_DRIFT_TEXTS = 20
+"""The newest ones; the change log has all."""
+_CAN_EMPTY_QUARANTINE = frozenset(
+    {ChangeKind.FULL_LOAD, ChangeKind.RELEASE, ChangeKind.ROLLBACK, ChangeKind.REAPPLY, ChangeKind.ERASURE}
+)
+
+
+@dataclass(frozen=True)
+class OpenFindings:
+    """Findings of a table.
+
+    Attributes:
+        through: Number of the newest change that they account for.
+        quarantined_rows: Quarantined rows that the table lacks.
+        too_late_files: Number of change files that arrived too late.
+        too_late_file: The last of them, relative to the table's raw folder; empty if there are none.
+        drift: Column changes at the source, under the policy `warn`.
+    """
+
+    through: int
+    quarantined_rows: int = 0
+    too_late_files: int = 0
+    too_late_file: str = ""
+    drift: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, item: Mapping[str, str]) -> OpenFindings | None:
+        """The findings that an item holds; None if it has none, as an item of an earlier version."""
+        try:
+            data = json.loads(item.get(Attribute.LAST_FINDINGS, ""))
+            return cls(**{**data, "drift": tuple(data["drift"])})
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def __str__(self) -> str:
+        """The JSON that an item holds."""
+        return json.dumps(asdict(self))
+
+    def after(self, records: Sequence[ChangeRecord], policy: SchemaPolicy) -> OpenFindings:
+        """Add newer changes.
+
+        Args:
+            records: In order. The rows that they quarantined are added, see `can_empty_quarantine`.
+        """
+        drift = [f"{one} (change {record.change})" for record in records for one in record.drift]
+        return replace(
+            self,
+            through=records[-1].change if records else self.through,
+            quarantined_rows=self.quarantined_rows + sum(record.books.quarantined for record in records),
+            drift=(*self.drift, *(drift if policy is SchemaPolicy.WARN else ()))[-MAX_DRIFT_TEXTS:],
+        )
+
+    def with_too_late(self, files: Sequence[str]) -> OpenFindings:
+        """Add files that arrived too late."""
+        if not files:
+            return self
+        return replace(self, too_late_files=self.too_late_files + len(files), too_late_file=files[-1])
+
+    def texts(self, name: TableName) -> tuple[str, ...]:
+        """A text for each, with its remedy."""
+        acknowledge = f"cdclake tables acknowledge {name.typed}"
+        texts = []
+        if self.quarantined_rows:
+            texts.append(
+                f"quarantined rows that the table lacks: {self.quarantined_rows:,}. See cdclake quarantine show"
+                f" {name.typed}; release them after a correction, or do without them: {acknowledge}"
+            )
+        if self.too_late_files:
+            texts.append(
+                f"change files that arrived too late and were not applied: {self.too_late_files:,}, the last is"
+                f" {self.too_late_file}. Reload the table, or do without them: {acknowledge}"
+            )
+        if self.drift:
+            texts.append(
+                f"columns changed at the source: {'; '.join(self.drift)}. Check the readers of the table, then:"
+                f" {acknowledge}"
+            )
+        return tuple(texts)
+
+
+def can_empty_quarantine(records: Iterable[ChangeRecord]) -> bool:
+    """Whether some of these changes may have taken rows out of quarantine, so that the rows must be counted again."""
+    return any(record.kind in _CAN_EMPTY_QUARANTINE for record in records)

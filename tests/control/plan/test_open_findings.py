@@ -1,0 +1,51 @@
+"""The findings that a table's item holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdclake.control.plan.open_findings import MAX_DRIFT_TEXTS, OpenFindings, can_empty_quarantine
+from cdclake.model.change import Books, ChangeKind
+from cdclake.model.drift import ColumnDrift
+from cdclake.model.table import SchemaPolicy, TableName
+from tests.builders import change_record
+
+NAME = TableName("shop", "order items")
+
+
+def test_findings_are_read_as_they_were_written():
+    found = OpenFindings(7, 3, 2, "20240305-101500000.csv", ("note string added (change 7)",))
+    assert OpenFindings.of({"LastFindings": str(found)}) == found
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"later": 1, "drift": []}'])
+def test_an_item_without_findings_that_this_version_knows_has_none(text: str):
+    assert OpenFindings.of({"LastFindings": text}) is None
+    assert OpenFindings.of({}) is None
+
+
+def test_only_the_policy_warn_keeps_drift_and_only_the_newest():
+    records = [change_record(n, drift=(ColumnDrift("added", f"c{n}", "int"),)) for n in range(1, 30)]
+    assert OpenFindings(0).after(records, SchemaPolicy.EVOLVE) == OpenFindings(29)
+    found = OpenFindings(0).after(records, SchemaPolicy.WARN)
+    assert len(found.drift) == MAX_DRIFT_TEXTS
+    assert found.drift[-1] == "c29 int added (change 29)"
+
+
+def test_quarantined_rows_add_up():
+    records = [change_record(n, books=Books(quarantined=n)) for n in (4, 5)]
+    assert OpenFindings(3, 1).after(records, SchemaPolicy.EVOLVE) == OpenFindings(5, 10)
+
+
+@pytest.mark.parametrize("kind", ChangeKind)
+def test_only_new_rows_of_the_source_cannot_empty_the_quarantine(kind: ChangeKind):
+    adds = {ChangeKind.INCREMENTAL, ChangeKind.DIRECT, ChangeKind.ADOPTION, ChangeKind.TAKEOVER}
+    assert can_empty_quarantine([change_record(1), change_record(2, kind=kind)]) == (kind not in adds)
+
+
+def test_every_text_names_the_command_that_acknowledges_it():
+    texts = OpenFindings(7, 1000, 2, "late.csv", ("a", "b")).texts(NAME)
+    assert len(texts) == 3
+    assert all("cdclake tables acknowledge 'shop.order items'" in text for text in texts)
+    assert "1,000" in texts[0]
+    assert OpenFindings(7).texts(NAME) == ()

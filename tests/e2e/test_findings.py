@@ -1,0 +1,164 @@
+"""A table is incomplete until an operator has dealt with what it lacks, and with what changed at its source."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.control.status import Health
+from cdclake.errors import CommitConflictError
+from cdclake.lake.operations.release import release
+from cdclake.model.layout import LakeLayout
+from cdclake.model.metrics import Measure
+from cdclake.model.names import Attribute
+from tests.builders import LAKE, RAW, table_run
+from tests.e2e.orders import PATH, PREFIX, Orders, after, change_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BAD = "I,3,three\nI,four,four\n"
+NARROW, WIDE = "id tinyint, name string", "id int, name string"
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Orders:
+    orders = Orders(tmp_path, MaxQuarantinedRows="5")
+    assert orders.run().health is Health.UP_TO_DATE
+    return orders
+
+
+def by_hand(orders: Orders) -> RegisteredTable:
+    one = orders.installation
+    return RegisteredTable(one.states, one.state(PATH), one.log(PATH), "by-hand", orders.clock)
+
+
+def release_rows(orders: Orders, *names: str) -> dict[str, Any]:
+    """Apply quarantined rows, as `cdclake quarantine release` does."""
+    root, item = orders.installation.root, orders.installation.state(PATH).item
+    layout = LakeLayout(LAKE, "", orders.installation.state(PATH).name)
+
+    def commit(token: int) -> dict[str, Any]:
+        run = table_run(root / RAW, root / LAKE, PREFIX, layout, item, fencing_token=token, clock=orders.clock)
+        return release(run, names)
+
+    return by_hand(orders).change(commit)
+
+
+def put_columns(orders: Orders, minutes: float, **columns: object) -> None:
+    """Write a Parquet change file with one insert of these values."""
+    name = f"{after(minutes=minutes):%Y%m%d-%H%M%S}000.parquet"
+    table = pa.table({"Op": ["I"], **{column: [value] for column, value in columns.items()}})
+    pq.write_table(
+        table.set_column(1, "id", table["id"].cast(pa.int32())), orders.installation.root / RAW / PREFIX / name
+    )
+    orders.touch(name)
+
+
+def test_a_table_with_quarantined_rows_is_incomplete_until_they_are_released(orders: Orders):
+    orders.set(Schema=NARROW)
+    orders.put("LOAD00000001.csv", "1,one\n2,two\n", after(hours=2))
+    orders.run(minutes=180)
+    file = change_name(after(hours=4))
+    orders.put(file, "I,3,three\nI,400,four hundred\n")
+    status = orders.run()
+    assert (status.health, set(orders.rows())) == (Health.INCOMPLETE, {1, 2, 3})
+    assert status.to_do.startswith("quarantined rows that the table lacks: 1. See cdclake quarantine show shop.orders")
+    orders.put(change_name(after(hours=6)), "U,1,uno\n")
+    assert orders.run().health is Health.INCOMPLETE
+    orders.set(Schema=WIDE)
+    release_rows(orders, file)
+    assert orders.rows()[400] == "four hundred"
+    assert orders.status().health is Health.UP_TO_DATE
+
+
+def test_a_reload_replaces_quarantined_rows(orders: Orders):
+    orders.put(change_name(after(hours=1)), BAD)
+    orders.run()
+    orders.put("LOAD00000001.csv", "1,one\n4,four\n")
+    assert orders.run().health is Health.UP_TO_DATE
+
+
+def test_acknowledged_rows_stay_releasable_and_new_ones_make_the_table_incomplete_again(orders: Orders):
+    file = change_name(after(hours=1))
+    orders.put(file, BAD)
+    orders.run()
+    by_hand(orders).acknowledge()
+    assert (orders.attribute(Attribute.ACKNOWLEDGED_CHANGE), orders.status().health) == ("2", Health.UP_TO_DATE)
+    orders.put(change_name(after(hours=2)), "I,five,five\nI,six,six\n")
+    assert "the table lacks: 2." in orders.run().to_do
+    assert release_rows(orders, file)["books"]["quarantined"] == 1
+
+
+def test_an_acknowledgement_of_something_else_changes_nothing(orders: Orders):
+    orders.put(change_name(after(hours=1)), BAD)
+    orders.run()
+    agreed = by_hand(orders).to_acknowledge()
+    orders.put(change_name(after(hours=2)), "I,five,five\n")
+    orders.run()
+    with pytest.raises(CommitConflictError):
+        by_hand(orders).acknowledge(agreed)
+    assert orders.status().health is Health.INCOMPLETE
+
+
+def test_quarantined_rows_of_an_item_of_an_earlier_version_are_found(orders: Orders):
+    orders.put(change_name(after(hours=1)), BAD)
+    orders.run()
+    orders.set(PrimaryKey="id")
+    orders.installation.states.record_run(PATH, {Attribute.LAST_FINDINGS: ""})
+    assert orders.status().health is Health.INCOMPLETE
+    orders.put(change_name(after(hours=2)), "U,1,uno\n")
+    assert "the table lacks: 1." in orders.run().to_do
+    assert orders.attribute(Attribute.LAST_FINDINGS)
+
+
+def test_files_that_arrive_too_late_make_the_table_incomplete_until_acknowledged(orders: Orders):
+    orders.put(change_name(after(hours=1)), "U,1,uno\n")
+    orders.run()
+    too_late = change_name(after(hours=1) - timedelta(days=9))
+    orders.put(too_late, "U,1,old\n")
+    orders.put(change_name(after(hours=2)), "U,2,due\n")
+    status = orders.run()
+    assert status.health is Health.INCOMPLETE
+    assert f"arrived too late and were not applied: 1, the last is {too_late}. " in status.to_do
+    assert orders.run().findings == status.findings
+    by_hand(orders).acknowledge()
+    assert orders.run().health is Health.UP_TO_DATE
+
+
+def test_drift_is_applied_and_measured_by_default(orders: Orders):
+    put_columns(orders, 60, id=3, name="three", note="new")
+    assert orders.run().health is Health.UP_TO_DATE
+    assert [one.value for one in orders.installation.metrics.metrics if one.measure is Measure.COLUMN_CHANGES] == [1]
+
+
+def test_drift_under_warn_is_applied_and_makes_the_table_incomplete_until_acknowledged(orders: Orders):
+    orders.set(SchemaPolicy="warn")
+    put_columns(orders, 60, id=3, name="three", note="new")
+    status = orders.run()
+    assert (status.health, set(orders.rows())) == (Health.INCOMPLETE, {1, 2, 3})
+    assert status.to_do.startswith("columns changed at the source: note string added (change 2). Check the readers")
+    put_columns(orders, 120, id=4, name="four", note="new")
+    assert orders.run().findings == status.findings
+    by_hand(orders).acknowledge()
+    assert orders.status().health is Health.UP_TO_DATE
+
+
+def test_drift_under_freeze_stops_the_table_until_acknowledged(orders: Orders):
+    orders.set(SchemaPolicy="freeze")
+    put_columns(orders, 60, id=3, name="three", note="new")
+    status = orders.run()
+    assert (status.health, set(orders.rows())) == (Health.FAILED, {1, 2})
+    assert orders.attribute(Attribute.LAST_ERROR_CODE) == "SchemaDriftError"
+    assert "columns note string added" in status.error
+    assert by_hand(orders).to_acknowledge().accepts == "note string added"
+    by_hand(orders).acknowledge()
+    assert (orders.run().health, set(orders.rows())) == (Health.UP_TO_DATE, {1, 2, 3})
+    put_columns(orders, 240, id=4, name="four")
+    status = orders.run(minutes=300)
+    assert "columns note string dropped" in status.error
