@@ -101,13 +101,18 @@ class PrivateServer(ABC):
         log_path = self._folder / "error.log"
         with log_path.open("wb") as log:
             server = Child(self._command(), cwd=self._folder, env=environment(), stdout=log, stderr=log)
-        stack.callback(_stop, server)
+        stack.callback(self._stop, server)
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while not self._accepts_connections():
             if time.monotonic() > deadline or server.has_ended():
                 message = f"{self.product} did not start: {_last_lines(log_path)}"
                 raise JobRunError(message, remedy="Start the server by hand to see more")
             time.sleep(_POLL_SECONDS)
+
+    def _stop(self, server: Child) -> None:
+        """Kill the server: its data is deleted anyway, so an orderly shutdown would waste time."""
+        server.kill()
+        server.wait()
 
     def _run(self, command: Sequence[str]) -> None:
         result = subprocess.run(
@@ -133,12 +138,6 @@ def _free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _stop(server: Child) -> None:
-    """Kill the server: its data is deleted anyway, so an orderly shutdown would waste time."""
-    server.kill()
-    server.wait()
 
 
 def _last_lines(log: Path) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from cdclake.devkit.replicate.postgres.source_tables import is_selected, read_tables
@@ -113,7 +112,8 @@ class KnownTables:
         fitting = next((column for column in alike if _fits(column, value)), None)
         column = fitting or next(iter(alike), None)
         if column is None:
-            column = PostgresColumn(name, value.kind, value.kind, *_digits(value), mapping=self._mapping)
+            precision, scale = _digits(value.text) if value.kind == "numeric" else (0, 0)
+            column = PostgresColumn(name, value.kind, value.kind, precision, scale, mapping=self._mapping)
         return replace(column if _fits(column, value) else _widened(column, value), name=name)
 
     def _refresh(self) -> None:
@@ -143,20 +143,20 @@ def _fits(column: PostgresColumn, value: DecodedValue) -> bool:
     """Whether a column has room for a value; only a NUMERIC with a precision may not."""
     if column.kind != "numeric" or not column.precision:
         return True
-    precision, scale = _digits(value)
+    precision, scale = _digits(value.text)
     return scale <= max(column.scale, 0) and precision - scale <= column.precision - column.scale
 
 
 def _widened(column: PostgresColumn, value: DecodedValue) -> PostgresColumn:
     """The column with room for a value."""
-    precision, scale = _digits(value)
+    precision, scale = _digits(value.text)
     wider = max(column.scale, scale)
     return replace(column, precision=max(column.precision - column.scale, precision - scale) + wider, scale=wider)
 
 
-def _digits(value: DecodedValue) -> tuple[int, int]:
-    """Precision and scale of a NUMERIC value as the log has it; (0, 0) for other values."""
-    if value.kind != "numeric" or value.text is None or not Decimal(value.text).is_finite():
+def _digits(text: str | None) -> tuple[int, int]:
+    """Precision and scale of a NUMERIC value in the log; (0, 0) for null, NaN and infinities."""
+    if text is None or not text[-1].isdigit():
         return 0, 0
-    whole, _, decimals = value.text.lstrip("-").partition(".")
+    whole, _, decimals = text.lstrip("-").partition(".")
     return len(whole.lstrip("0")) + len(decimals), len(decimals)

@@ -98,9 +98,10 @@ def read_tables(connection: Connection, only: Sequence[str], mapping: TypeMappin
         for oid, schema, name, identity in query(connection, _TABLES)
         if is_selected(TableName(schema, name), only)
     }
+    ((money_scale,),) = query(connection, "select scale(0::money::numeric)")
     columns: dict[int, list[PostgresColumn]] = {oid: [] for oid in found}
     for oid, name, declared, kind, is_composite, modifier in query(connection, _COLUMNS, (list(found),)):
-        columns[oid].append(_column(name, kind, declared, modifier, is_composite, mapping))
+        columns[oid].append(_column(name, kind, declared, modifier, money_scale, is_composite, mapping))
     keys: dict[int, list[str]] = {oid: [] for oid in found}
     indexed: dict[int, list[str]] = {oid: [] for oid in found}
     for oid, is_primary, is_identity, name in query(connection, _INDEXES, (list(found),)):
@@ -144,10 +145,11 @@ def _column(
     kind: str,
     declared: str,
     modifier: int,
+    money_scale: int,
     is_composite: bool,
     mapping: TypeMapping,
 ) -> PostgresColumn:
-    precision, scale = numeric_precision(modifier) if kind == "numeric" else (0, 0)
+    precision, scale = numeric_precision(modifier) if kind == "numeric" else (0, money_scale if kind == "money" else 0)
     length = max(modifier - _HEADER, 0) if kind == "character" else 0
     return PostgresColumn(name, kind, declared, precision, scale, length, is_composite, mapping)
 

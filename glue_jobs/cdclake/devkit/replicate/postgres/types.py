@@ -4,23 +4,29 @@ The types are those of the DMS user guide ("Source data types for PostgreSQL": `
 STRING beyond, `MONEY` NUMERIC(38,4), `BOOLEAN` the text `true` or `false`, `TIMESTAMP WITH TIME ZONE` DATETIME, `UUID`
 STRING, `JSONB`, arrays and composites NCLOB, ...), as DMS writes them to Parquet.
 
-All values arrive as PostgreSQL's text, from a SELECT and from the log alike, so both produce the same result.
+All values arrive as PostgreSQL's text, from a SELECT and from the log alike, so both produce the same result. What a
+type cannot represent is null, and logged: infinite and BC dates, years from 10000 on, the time 24:00, and the NaN and
+infinities of a NUMERIC.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.devkit.dms.files import CHAR_LENGTH
+from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+logger = logging.getLogger(__name__)
 
 MAX_DIGITS = 38
 """Maximum precision of a DMS NUMERIC, and of 128-bit decimals in Arrow and Parquet."""
@@ -43,6 +49,10 @@ _SIMPLE = {
     "time without time zone": pa.time64("us"),
     "time with time zone": pa.time64("us"),
 }
+_COMMON_ERA = re.compile(r"\d{4}-[^B]*")
+"""Dates and times of the years 1 to 9999, not `infinity`."""
+_TIME = re.compile(r"(\d\d):(\d\d):([\d.]+)(?:([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?)?")
+_DAY_MICROSECONDS = 86_400_000_000
 _LOBS = frozenset(
     {"text", "citext", "bytea", "json", "jsonb", "xml", "tsvector", "tsquery", "path", "polygon", "hstore"}
 )
@@ -74,7 +84,7 @@ class PostgresColumn:
             domain, the name of its base type.
         declared: The name of the type as declared: that of the domain, if it is one.
         precision: Precision of a numeric; 0 if it has none.
-        scale: Scale of a numeric.
+        scale: Scale of a numeric, or decimals of the database's money.
         length: Characters of a `character(n)`; 0 for other types.
         is_composite: Whether values are rows.
     """
@@ -130,16 +140,32 @@ def _numerics(column: PostgresColumn, values: Sequence[str | None]) -> pa.Array:
     if not pa.types.is_decimal(kind):
         return pa.array(values, kind)
     unit, context = Decimal(1).scaleb(-kind.scale), Context(prec=kind.precision, rounding=ROUND_HALF_UP)
+    try:
+        rounded = [None if text is None else Decimal(text).quantize(unit, context=context) for text in _finite(values)]
+    except InvalidOperation as error:
+        message = f"Column {column.name} of the source has a number that is too large for DMS's NUMERIC{UNBOUNDED}"
+        remedy = "Set MapUnboundedNumericAsString to true, or declare the column's precision at the source"
+        raise ConfigurationError(message, remedy=remedy, column=column.name) from error
+    return _reported(column, values, pa.array(rounded, kind))
 
-    def converted(text: str) -> Decimal | None:
-        value = Decimal(text)
-        return value.quantize(unit, context=context) if value.is_finite() else None
 
-    return pa.array([None if text is None else converted(text) for text in values], kind)
+def _finite(values: Sequence[str | None]) -> Iterator[str | None]:
+    return (text if text is None or text[-1].isdigit() else None for text in values)
+
+
+def _moneys(column: PostgresColumn, values: Sequence[str | None]) -> pa.Array:
+    """Read amounts in any locale's form: `-$1,234.50`, `($1,234.50)`, `1.234,50 €`."""
+
+    def converted(text: str) -> Decimal:
+        amount = Decimal("".join(filter(str.isdecimal, text))).scaleb(-column.scale)
+        return -amount if "-" in text or "(" in text else amount
+
+    return pa.array([None if text is None else converted(text) for text in values], column.arrow_type)
 
 
 def _booleans(column: PostgresColumn, values: Sequence[str | None]) -> pa.Array:
-    return pa.array(values, pa.string()).cast(column.arrow_type)
+    """Read `true` and `false`, or `t` and `f`, as the log has values of domains."""
+    return pa.array([None if text is None else text[0] == "t" for text in values], pa.bool_()).cast(column.arrow_type)
 
 
 def _bytes(_: PostgresColumn, values: Sequence[str | None]) -> pa.Array:
@@ -151,25 +177,51 @@ def _characters(_: PostgresColumn, values: Sequence[str | None]) -> pa.Array:
     return pc.ascii_rtrim(pa.array(values, pa.string()), " ")
 
 
-_COMMON_ERA = re.compile(r"\d{4}-[^B]*")
-"""Times of the years 1 to 9999, and not `infinity`."""
+def _timestamps(column: PostgresColumn, values: Sequence[str | None]) -> pa.Array:
+    texts = pa.array([text if text is None or _COMMON_ERA.fullmatch(text) else None for text in values], pa.string())
+    kind = column.arrow_type
+    naive = texts.cast(kind) if kind == pa.date32() else pc.replace_substring(texts, "+00", "").cast(pa.timestamp("us"))
+    return _reported(column, values, naive.cast(kind))
 
 
 def _times(column: PostgresColumn, values: Sequence[str | None]) -> pa.Array:
-    representable = [text if text is not None and _COMMON_ERA.fullmatch(text) else None for text in values]
-    texts = pa.array(representable, pa.string())
-    if column.kind == "timestamp with time zone":
-        texts = pc.replace_substring_regex(texts, r"\+00$", "")
-    kind = column.arrow_type
-    return texts.cast(kind if kind == pa.date32() else pa.timestamp("us")).cast(kind)
+    times = [None if text is None else _time(text) for text in values]
+    return _reported(column, values, pa.array(times, column.arrow_type))
+
+
+def _time(text: str) -> int | None:
+    """Microseconds of a time of day, in UTC if it has a time zone; None for 24:00."""
+    match = _TIME.fullmatch(text)
+    assert match is not None
+    hours, minutes, seconds, sign, *offset = match.groups()
+    microseconds = _microseconds(hours, minutes, seconds)
+    if microseconds == _DAY_MICROSECONDS:
+        return None
+    shift = _microseconds(*(part or "0" for part in offset)) * (-1 if sign == "+" else 1)
+    return (microseconds + shift) % _DAY_MICROSECONDS
+
+
+def _microseconds(hours: str, minutes: str, seconds: str) -> int:
+    return (int(hours) * 60 + int(minutes)) * 60_000_000 + int(Decimal(seconds) * 1_000_000)
+
+
+def _reported(column: PostgresColumn, values: Sequence[str | None], converted: pa.Array) -> pa.Array:
+    """Log it if values became null; returns the converted values."""
+    lost = converted.null_count - sum(text is None for text in values)
+    if lost:
+        logger.warning("Column %s: %d values that its type in DMS cannot represent are null", column.name, lost)
+    return converted
 
 
 _CONVERTERS: Mapping[str, Callable[[PostgresColumn, Sequence[Any]], pa.Array]] = {
     "numeric": _numerics,
+    "money": _moneys,
     "boolean": _booleans,
     "bytea": _bytes,
     "character": _characters,
-    "date": _times,
-    "timestamp without time zone": _times,
-    "timestamp with time zone": _times,
+    "date": _timestamps,
+    "timestamp without time zone": _timestamps,
+    "timestamp with time zone": _timestamps,
+    "time without time zone": _times,
+    "time with time zone": _times,
 }
