@@ -20,7 +20,9 @@ from cdclake.devkit.replicate.mysql import connection as mysql
 from cdclake.devkit.replicate.mysql.source import MysqlSource
 from cdclake.devkit.replicate.mysql.types import quoted_identifier
 from cdclake.devkit.replicate.postgres import connection as postgres
+from cdclake.devkit.replicate.postgres.log import wait_until_unused
 from cdclake.devkit.replicate.postgres.source import PostgresSource
+from cdclake.devkit.replicate.postgres.types import TypeMapping
 from cdclake.devkit.replicate.service import Replication, ReplicationTask
 from cdclake.model.rawfiles import RawKind, raw_files
 from cdclake.oracle import ChangeRow, merge
@@ -147,10 +149,15 @@ class MariadbDatabase(TestDatabase):
 
 
 class PostgresDatabase(TestDatabase):
-    """A new database of a PostgreSQL server, with its schema `public`."""
+    """A new database of a PostgreSQL server, with its schema `public`.
+
+    Attributes:
+        settings: Settings that change types.
+    """
 
     def __init__(self, connection_options: postgres.ConnectionOptions, database: str) -> None:
         super().__init__("public")
+        self.settings = WITH_KEYS
         self.connection_options = connection_options
         self.database = database
 
@@ -162,20 +169,21 @@ class PostgresDatabase(TestDatabase):
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
-        self._on_server(
-            f"select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = '{self.database}'",
-            f'drop database "{self.database}" with (force)',
-        )
+        with closing(postgres.connect(self.connection_options, "postgres")) as connection:
+            slots = "select slot_name from pg_replication_slots where database = %s"
+            for (slot,) in postgres.query(connection, slots, (self.database,)):
+                wait_until_unused(connection, slot)
+                postgres.query(connection, "select pg_drop_replication_slot(%s)", (slot,))
+        self._on_server(f'drop database "{self.database}" with (force)')
 
     @property
     def source(self) -> PostgresSource:
-        return PostgresSource(self.connection_options, self.database)
+        return PostgresSource(self.connection_options, self.database, TypeMapping.from_settings(self.settings))
 
-    def _on_server(self, *statements: str) -> None:
-        with closing(postgres.connect(self.connection_options, "postgres")) as connection:
-            for statement in statements:
-                with connection.cursor() as cursor:
-                    cursor.execute(statement)
+    def _on_server(self, statement: str) -> None:
+        options = self.connection_options
+        with closing(postgres.connect(options, "postgres")) as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
 
 
 def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:

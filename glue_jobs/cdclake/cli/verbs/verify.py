@@ -33,10 +33,15 @@ _COLUMNS = (
 @with_target
 def verify(
     database: Annotated[
-        str | None, typer.Argument(help="MySQL or MariaDB database. Its name is the schema's name.")
+        str | None,
+        typer.Argument(help="Database. Of MySQL, its name is the schema's name; of PostgreSQL, all schemas."),
     ] = None,
     *,
-    table: Annotated[list[str] | None, typer.Option(help="Only this table of the database. Repeatable.")] = None,
+    engine: source_database.EngineOption = source_database.Engine.MYSQL,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this table of the database; of PostgreSQL also sales.orders. Repeatable."),
+    ] = None,
     count: Annotated[bool, typer.Option("--count", help="Compare row counts only, not values.")] = False,
     expect: Annotated[
         list[str] | None,
@@ -62,7 +67,6 @@ def verify(
     Example: cdclake verify shop --user reader --host db.example.com
     """
     from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
-    from cdclake.devkit.replicate.mysql.source import MysqlSource
     from cdclake.devkit.replicate.verify import verify as compare_with
     from cdclake.lake.read.as_of import TableLocation
 
@@ -77,8 +81,9 @@ def verify(
         if database is None:
             results = [_compare_count(location_of, text) for text in expect or ()]
         else:
-            options = source_database.connection_options(user, host, port, socket, option_file)
-            source = MysqlSource(options, database)
+            source = source_database.source(
+                engine, database, user=user, host=host, port=port, socket=socket, option_file=option_file
+            )
             results += compare_with(source, location_of, table or (), counts_only=count, report=bar.count)
     out = output_for(output)
     records = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in results]

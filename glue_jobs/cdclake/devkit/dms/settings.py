@@ -1,7 +1,8 @@
 """Settings of a DMS task and its S3 endpoint that affect the files.
 
 Names and defaults are those of `S3Settings` in the DMS API
-(https://docs.aws.amazon.com/dms/latest/APIReference/API_S3Settings.html), in snake case. The last three are not
+(https://docs.aws.amazon.com/dms/latest/APIReference/API_S3Settings.html), in snake case; the two that begin with `map`
+are those of `PostgreSQLSettings`. The last three are not
 endpoint settings: they represent table-mapping rules of the task.
 """
 
@@ -106,6 +107,9 @@ class DmsSettings:
         timestamp_column_name: Column with the commit time, or the transfer time in a full load; empty for none.
         date_partition_timezone: For example `Europe/Berlin`; empty for UTC. Applies only with date folders.
         cdc_path: Folder of transaction files below `bucket_folder`.
+        map_boolean_as_boolean: Of a PostgreSQL source: otherwise a boolean is the text `true` or `false`.
+        map_unbounded_numeric_as_string: Of a PostgreSQL source: otherwise a NUMERIC without precision has 28 digits, 6
+            of them decimals.
         csv_no_sup_value: CSV text for a value that the source did not log, if `use_csv_no_sup_value`.
         before_images: Columns that a rule `add-before-image-columns` adds as `BI_<column>`.
         header_columns: Columns that rules add, named after DMS's headers, such as `AR_H_CHANGE_SEQ`.
@@ -142,6 +146,8 @@ class DmsSettings:
     max_file_size: int = 1_048_576
     cdc_max_batch_interval: int = 60
     cdc_min_file_size: int = 32_000
+    map_boolean_as_boolean: bool = False
+    map_unbounded_numeric_as_string: bool = False
     before_images: BeforeImages = BeforeImages.NONE
     header_columns: tuple[str, ...] = ()
     parallel_load: ParallelLoad = ParallelLoad.NONE

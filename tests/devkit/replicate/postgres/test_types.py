@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
+
+from cdclake.devkit.dms.settings import DmsSettings
+from cdclake.devkit.replicate.postgres.types import PostgresColumn, TypeMapping
+from cdclake.errors import ConfigurationError
+from tests.devkit.replicate.source_database import WITH_KEYS
 
 if TYPE_CHECKING:
     from tests.devkit.replicate.source_database import PostgresDatabase
@@ -159,9 +167,9 @@ def test_full_load_and_log_deliver_the_same_values_of_every_type(postgres: Postg
         postgres.replicate()
 
     loaded, changed = postgres.loaded("t"), postgres.changed("t")
-    for number, (kind, _, values) in enumerate(TYPES):
-        expected = [value for _, value in values] + [None] * (rows - len(values))
-        expected = [values[0][1]] * rows if "as (" in kind else expected
+    for number, (kind, _, pairs) in enumerate(TYPES):
+        expected = [value for _, value in pairs] + [None] * (rows - len(pairs))
+        expected = [pairs[0][1]] * rows if "as (" in kind else expected
         assert (kind, [row[f"c{number}"] for row in loaded]) == (kind, expected)
         assert (kind, [row[f"c{number}"] for row in changed]) == (kind, expected)
 
@@ -173,3 +181,60 @@ def test_every_column_has_the_type_that_dms_delivers(postgres: PostgresDatabase)
     assert [(kind, field.type) for (kind, *_), field in zip(TYPES, list(table.schema)[1:], strict=True)] == [
         (kind, arrow) for kind, arrow, _ in TYPES
     ]
+
+
+def test_settings_of_the_source_endpoint_change_types(postgres: PostgresDatabase):
+    settings = replace(WITH_KEYS, map_boolean_as_boolean=True, map_unbounded_numeric_as_string=True)
+    postgres.settings = settings
+    postgres.run("create table t (id int primary key, b boolean, n numeric)", "insert into t values (1, true, 1e30)")
+    postgres.replicate(settings)
+    postgres.replicate_after("insert into t values (2, false, 0.1234567), (3, null, 'NaN')", settings=settings)
+    assert [(row["b"], row["n"]) for row in [*postgres.loaded("t"), *postgres.changed("t")]] == [
+        (True, f"1{'0' * 30}"),
+        (False, "0.1234567"),
+        (None, "NaN"),
+    ]
+
+
+def test_a_number_that_dms_has_no_room_for_is_an_error(postgres: PostgresDatabase):
+    postgres.replicate_after("create table t (id int primary key, n numeric)")
+    with pytest.raises(ConfigurationError, match=r"too large for DMS's NUMERIC.*MapUnboundedNumericAsString") as error:
+        postgres.replicate_after("insert into t values (1, 1e22)")
+    assert error.value.details["column"] == "n"
+
+
+def test_values_that_become_null_are_logged(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.WARNING, logger="cdclake"):
+        assert PostgresColumn("seen", "date").selected(["infinity", None, "2024-01-01"]).null_count == 2
+        assert PostgresColumn("kept", "date").selected([None, "2024-01-01"]).null_count == 1
+    assert caplog.messages == ["Column seen: 1 values that its type in DMS cannot represent are null"]
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals", "amount"),
+    [
+        ("-$1,234.50", 2, "-1234.50"),
+        ("($1.00)", 2, "-1.00"),
+        ("1.234,50 €", 2, "1234.50"),
+        ("￥1,234", 0, "1234"),
+        ("-1.234,567 TND", 3, "-1234.567"),
+    ],
+)
+def test_money_is_read_in_any_locale(text: str, decimals: int, amount: str):
+    column = PostgresColumn("m", "money", scale=decimals)
+    assert column.selected([text, None]).to_pylist() == [Decimal(amount), None]
+
+
+def test_large_objects_are_those_of_dms():
+    kinds = {"text": True, "jsonb": True, "bytea": True, "integer[]": True, "character varying": False, "uuid": False}
+    assert {kind: PostgresColumn("c", kind).is_lob for kind in kinds} == kinds
+    assert PostgresColumn("c", "shop.pair", is_composite=True).is_lob
+
+
+def test_a_char_is_padded_if_the_settings_say_so():
+    (length,) = PostgresColumn("c", "character", length=5).field.metadata.values()
+    assert length == b"5"
+
+
+def test_the_settings_of_the_task_give_the_mapping():
+    assert TypeMapping.from_settings(DmsSettings(map_boolean_as_boolean=True)) == TypeMapping(boolean_as_boolean=True)

@@ -37,9 +37,15 @@ SETTINGS = {
 
 @with_target
 def replicate(
-    database: Annotated[str, typer.Argument(help="Database. Its name becomes the schema's folder.")],
+    database: Annotated[
+        str,
+        typer.Argument(help="Database. Of MySQL, its name becomes the schema's folder; of PostgreSQL, all schemas."),
+    ],
     *,
-    table: Annotated[list[str] | None, typer.Option(help="Only this table. Repeatable.")] = None,
+    engine: source_database.EngineOption = source_database.Engine.MYSQL,
+    table: Annotated[
+        list[str] | None, typer.Option(help="Only this table; of PostgreSQL also sales.orders. Repeatable.")
+    ] = None,
     user: source_database.UserOption = None,
     host: source_database.HostOption = None,
     port: source_database.PortOption = None,
@@ -50,7 +56,7 @@ def replicate(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Setting of the DMS S3 endpoint, such as DataFormat=csv; or BeforeImages, HeaderColumns. Repeatable.",
+            help="Setting of the DMS endpoints, such as DataFormat=csv; or BeforeImages, HeaderColumns. Repeatable.",
         ),
     ] = None,
     folder: Annotated[
@@ -60,34 +66,36 @@ def replicate(
     anew: Annotated[bool, typer.Option("--anew", help="Delete the tables' raw files and load them again.")] = False,
     yes: YesOption = False,
     until_now: Annotated[
-        bool, typer.Option("--until-now", help="Stop at the current end of the binlog instead of at Ctrl-C.")
+        bool, typer.Option("--until-now", help="Stop at the current end of the database's log instead of at Ctrl-C.")
     ] = False,
     target: Target,
 ) -> None:
-    """Replicate a MySQL or MariaDB database to the raw bucket, instead of AWS DMS.
+    """Replicate a MySQL, MariaDB or PostgreSQL database to the raw bucket, instead of AWS DMS.
 
     Writes a full load, then changes. For trials without DMS. After a stop it continues from its saved position.
 
     Example: cdclake local replicate shop --user cdclake --socket /run/mysqld/mysqld.sock
     """
     from cdclake.devkit.dms.settings import settings_from  # slow to import, and --help does not need it
-    from cdclake.devkit.replicate.mysql.source import MysqlSource
     from cdclake.devkit.replicate.service import Replication, ReplicationTask
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake").setLevel(logging.INFO)
     all_settings = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
-    options = source_database.connection_options(user, host, port, socket, option_file)
+    dms = settings_from(all_settings)
+    source = source_database.source(
+        engine, database, dms, user=user, host=host, port=port, socket=socket, option_file=option_file
+    )
     if anew:
         confirm(
             f"Delete the raw files of {', '.join(table or ()) or 'all tables'} of {database}, and load them again?",
             yes=yes,
             output=OutputFormat.TABLE,
         )
-    task = ReplicationTask(tuple(table or ()), settings_from(all_settings), name)
+    task = ReplicationTask(tuple(table or ()), dms, name)
     raw = _store(folder, target)
     with _stop_signal() as should_stop:
-        Replication(task, MysqlSource(options, database), raw, lambda: datetime.now(timezone.utc)).run(
+        Replication(task, source, raw, lambda: datetime.now(timezone.utc)).run(
             should_stop, reload=anew, until_now=until_now
         )
 

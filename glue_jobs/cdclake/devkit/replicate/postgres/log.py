@@ -18,7 +18,7 @@ from cdclake.devkit.replicate.postgres.decoding import DecodedRow, Truncate, com
 from cdclake.devkit.replicate.postgres.row_columns import KnownTables
 from cdclake.devkit.replicate.progress import WalPosition
 from cdclake.devkit.replicate.transactions import Idle, Transaction
-from cdclake.errors import IntegrityError
+from cdclake.errors import IntegrityError, RetryableError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from cdclake.devkit.replicate.transactions import ChangeRow
 
 HEARTBEAT_SECONDS = 1
+_UNUSED_TIMEOUT_SECONDS = 20
+_POLL_SECONDS = 0.1
 _LOG_LOST = {"55000", "58P01", "42704"}
 """Object not in prerequisite state, undefined file, undefined object: the slot was invalidated or dropped."""
 
@@ -63,6 +65,7 @@ class LogReader:
             closing(replication_connection(self._options, self._database)) as connection,
             connection.cursor() as cursor,
         ):
+            wait_until_unused(catalog, self._slot)
             self._check_slot(catalog, start)
             known = KnownTables(catalog, self._only, self._mapping)
             assembler = _Assembler(known)
@@ -125,6 +128,20 @@ class LogReader:
     def _lost(self, start: WalPosition) -> IntegrityError:
         message = f"The replication slot {self._slot} of the source no longer has the position {start}"
         return IntegrityError(message, remedy="Repeat the full load with --anew")
+
+
+def wait_until_unused(connection: Connection, slot: str) -> None:
+    """Wait until a server has noticed that the last reader of a slot was killed.
+
+    Raises:
+        RetryableError: It still has a reader.
+    """
+    deadline = time.monotonic() + _UNUSED_TIMEOUT_SECONDS
+    while query(connection, "select 1 from pg_replication_slots where slot_name = %s and active", (slot,)):
+        if time.monotonic() > deadline:
+            message = f"Another process reads from the replication slot {slot}"
+            raise RetryableError(message, remedy="Stop it first (pg_replication_slots.active_pid), and run again")
+        time.sleep(_POLL_SECONDS)
 
 
 class _Assembler:

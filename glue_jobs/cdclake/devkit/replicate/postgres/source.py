@@ -18,7 +18,7 @@ from cdclake.devkit.replicate.postgres.connection import (
     replication_connection,
     source_error,
 )
-from cdclake.devkit.replicate.postgres.log import LogReader
+from cdclake.devkit.replicate.postgres.log import LogReader, wait_until_unused
 from cdclake.devkit.replicate.postgres.snapshot import end_of_wal, slot_snapshot, snapshot
 from cdclake.devkit.replicate.postgres.types import DEFAULT_MAPPING, TypeMapping
 from cdclake.devkit.replicate.progress import Position, WalPosition
@@ -82,6 +82,7 @@ class PostgresSession:
 
     def drop_slot(self, slot: str) -> None:
         """Drop a replication slot; does nothing if there is none."""
+        wait_until_unused(self._connection, slot)
         statement = "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = %s"
         query(self._connection, statement, (slot,))
 

@@ -36,8 +36,9 @@ _COLUMNS = """
     where a.attrelid = any(%s) and a.attnum > 0 and not a.attisdropped
     order by a.attrelid, a.attnum
 """
+# A deferrable primary key is no replica identity: its index is not immediate.
 _INDEXES = """
-    select i.indrelid, i.indisprimary, i.indisreplident, a.attname
+    select i.indrelid, i.indisprimary, i.indisprimary and i.indimmediate, i.indisreplident, a.attname
     from pg_index i cross join unnest(i.indkey[0:i.indnkeyatts - 1]) with ordinality as k (attnum, number)
     join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
     where i.indrelid = any(%s) and (i.indisprimary or i.indisreplident)
@@ -103,18 +104,21 @@ def read_tables(connection: Connection, only: Sequence[str], mapping: TypeMappin
     for oid, name, declared, kind, is_composite, modifier in query(connection, _COLUMNS, (list(found),)):
         columns[oid].append(_column(name, kind, declared, modifier, money_scale, is_composite, mapping))
     keys: dict[int, list[str]] = {oid: [] for oid in found}
-    indexed: dict[int, list[str]] = {oid: [] for oid in found}
-    for oid, is_primary, is_identity, name in query(connection, _INDEXES, (list(found),)):
+    identities: dict[int, dict[str, list[str]]] = {
+        oid: {"d": [], "i": [], "n": [], "f": [column.name for column in columns[oid]]} for oid in found
+    }
+    """By `pg_class.relreplident`: default, index, nothing, full."""
+    for oid, is_primary, is_default, is_index, name in query(connection, _INDEXES, (list(found),)):
         if is_primary:
             keys[oid].append(name)
-        if is_identity:
-            indexed[oid].append(name)
+        if is_default:
+            identities[oid]["d"].append(name)
+        if is_index:
+            identities[oid]["i"].append(name)
     tables = []
     for oid, (name, identity) in sorted(found.items(), key=lambda item: item[1]):
         source = SourceTable(name, tuple(columns[oid]), tuple(keys[oid]), *_sql(name, columns[oid], keys[oid]))
-        # pg_class.relreplident: default, index, full, nothing
-        identities = {"d": keys[oid], "i": indexed[oid], "f": [column.name for column in columns[oid]], "n": []}
-        tables.append(PostgresTable(source, tuple(columns[oid]), tuple(identities[identity])))
+        tables.append(PostgresTable(source, tuple(columns[oid]), tuple(identities[oid][identity])))
     return tuple(tables)
 
 

@@ -26,6 +26,8 @@ from cdclake.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from cdclake.devkit.dms.settings import DmsSettings
+
 logger = logging.getLogger(__name__)
 
 MAX_DIGITS = 38
@@ -70,6 +72,11 @@ class TypeMapping:
 
     boolean_as_boolean: bool = False
     unbounded_numeric_as_string: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: DmsSettings) -> TypeMapping:
+        """The mapping that the settings of a DMS task describe."""
+        return cls(settings.map_boolean_as_boolean, settings.map_unbounded_numeric_as_string)
 
 
 DEFAULT_MAPPING = TypeMapping()
