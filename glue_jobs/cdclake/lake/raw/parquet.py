@@ -1,8 +1,9 @@
-"""Reads raw Parquet files, one row group at a time."""
+"""Reads raw Parquet files in bounded memory, whatever the size of their row groups."""
 
 from __future__ import annotations
 
 from itertools import accumulate
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,13 +15,18 @@ from cdclake.lake.raw.rows import RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyarrow.fs import FileSystem
 
     from cdclake.model.snapshot import KeyValue
 
 BATCH_ROWS = 1 << 17
+BATCH_BYTES = 64 << 20
+"""Most uncompressed bytes of a batch of rows of average length."""
+_RUN_BYTES = 32 << 20
+_LARGE_GROUP_BYTES = 512 << 20
+_BUFFER_BYTES = 4 << 20
 _ORDERED_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
 """Types whose minimum and maximum in a footer follow the order of leading keys."""
 
@@ -56,10 +62,20 @@ def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tu
         )
 
 
-def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
-    """Read the footer of an open raw file."""
+def open_parquet(
+    source: pa.NativeFile, footer: pq.FileMetaData | None = None, *, pre_buffer: bool = False, buffer_size: int = 0
+) -> pq.ParquetFile:
+    """Prepare to read an open raw file.
+
+    Args:
+        footer: The file's footer, if already read.
+        pre_buffer: Whether to request adjacent column chunks together, and keep them in memory.
+        buffer_size: Bytes of a column chunk to request at once; 0 for the whole chunk.
+    """
     # INT96 timestamps would be read as nanoseconds, which silently overflow before 1677 and after 2262.
-    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+    return pq.ParquetFile(
+        source, metadata=footer, pre_buffer=pre_buffer, buffer_size=buffer_size, coerce_int96_timestamp_unit="us"
+    )
 
 
 def _compressed_bytes(group: pq.RowGroupMetaData) -> int:
@@ -84,13 +100,54 @@ def _column_range(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> t
 
 
 def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_row: int) -> Iterator[RawRows]:
-    """Read consecutive row groups.
+    """Read consecutive row groups in batches of at most about `BATCH_BYTES`, and at least one row.
 
     Args:
         row_groups: Their indices; None for all.
         first_row: Index of their first row in the file.
     """
     with open_input(fs, key) as source:
-        for batch in open_parquet(source).iter_batches(BATCH_ROWS, row_groups=row_groups, use_threads=False):
-            yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
-            first_row += batch.num_rows
+        footer = open_parquet(source).metadata
+        for run in _runs(footer, range(footer.num_row_groups) if row_groups is None else row_groups):
+            is_single = len(run.row_groups) == 1
+            parquet = open_parquet(source, footer, pre_buffer=not is_single, buffer_size=is_single * _BUFFER_BYTES)
+            for batch in parquet.iter_batches(run.batch_rows, row_groups=run.row_groups, use_threads=False):
+                yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
+                first_row += batch.num_rows
+
+
+class _Run(NamedTuple):
+    """Row groups to read together.
+
+    Attributes:
+        batch_rows: Rows of a batch.
+    """
+
+    row_groups: list[int]
+    batch_rows: int
+
+
+def _runs(footer: pq.FileMetaData, row_groups: Iterable[int]) -> Iterator[_Run]:
+    """Consecutive row groups, together up to `_RUN_BYTES` uncompressed.
+
+    Small row groups are requested together, because each request takes time. A large one is read piece by piece.
+    """
+    run: list[int] = []
+    run_bytes = run_rows = 0
+    for number in row_groups:
+        group = footer.row_group(number)
+        if run and run_bytes + group.total_byte_size > _RUN_BYTES:
+            yield _Run(run, _batch_rows(run_rows, run_bytes))
+            run, run_bytes, run_rows = [], 0, 0
+        run.append(number)
+        run_bytes += group.total_byte_size
+        run_rows += group.num_rows
+    if run:
+        yield _Run(run, _batch_rows(run_rows, run_bytes))
+
+
+def _batch_rows(rows: int, size_bytes: int) -> int:
+    """Rows of a batch of `BATCH_BYTES`. Long values may follow each other, so a large row group gets shorter ones."""
+    if size_bytes <= BATCH_BYTES:
+        return BATCH_ROWS
+    return max(1, min(BATCH_ROWS, rows * BATCH_BYTES // (size_bytes * ceil(size_bytes / _LARGE_GROUP_BYTES))))

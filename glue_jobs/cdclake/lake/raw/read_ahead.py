@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cdclake.lake.raw.reader import Slice, read
+from cdclake.lake.raw.reader import Slice, joined, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,11 +29,12 @@ def read_all(
 ) -> Iterator[ReadBatch]:
     """Read slices in order, see `reader.read`, which raises the same errors.
 
-    At most `READS_AHEAD` small slices are in memory besides the current batch.
+    Adjacent row groups of a file count as one slice. At most `READS_AHEAD` small slices are in memory besides the
+    current batch.
     """
     pool = ThreadPoolExecutor(READS_AHEAD)
     pending: deque[Slice | Future[list[ReadBatch]]] = deque()
-    remaining = iter(parts)
+    remaining = _joined(parts)
     try:
         while True:
             for part in islice(remaining, READS_AHEAD - len(pending)):
@@ -45,6 +46,18 @@ def read_all(
             yield from first.result() if isinstance(first, Future) else read(fs, first, shape, settings, table)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _joined(parts: Iterable[Slice]) -> Iterator[Slice]:
+    """The same slices, but adjacent row groups of a file as one, so that a task reads the file's footer once."""
+    adjacent: list[Slice] = []
+    for part in parts:
+        if adjacent and not adjacent[-1].ends_before(part):
+            yield joined(adjacent)
+            adjacent.clear()
+        adjacent.append(part)
+    if adjacent:
+        yield joined(adjacent)
 
 
 def _whole(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyarrow.fs import FileSystem
 
@@ -55,6 +56,12 @@ class Slice:
     key_range: tuple[KeyValue, KeyValue] = (None, None)
     only_rows: frozenset[int] | None = None
 
+    def ends_before(self, other: Slice) -> bool:
+        """Whether the other slice has the next row groups of the same file."""
+        if self.row_groups is None or other.row_groups is None or self.file != other.file:
+            return False
+        return self.row_groups[-1] + 1 == other.row_groups[0] and self.only_rows == other.only_rows
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -67,6 +74,15 @@ class Inspection:
 
     schema: Schema
     parts: tuple[Slice, ...]
+
+
+def joined(parts: Sequence[Slice]) -> Slice:
+    """Slices that end before each other, as one without a key range."""
+    if len(parts) == 1:
+        return parts[0]
+    row_groups = tuple(chain.from_iterable(part.row_groups or () for part in parts))
+    size_bytes = sum(part.size_bytes for part in parts)
+    return replace(parts[0], size_bytes=size_bytes, row_groups=row_groups, key_range=(None, None))
 
 
 def is_reserved(name: str) -> bool:
