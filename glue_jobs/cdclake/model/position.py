@@ -47,6 +47,13 @@ def file_part(relative: str) -> str:
     return f"|{file_order(relative)}|"
 
 
+def file_and_row(change_position: str) -> tuple[str, int]:
+    """The change file, as `RawFile.relative`, and the index of the row that a position names. Inverse of `position`."""
+    order, row = change_position.rsplit("|", 2)[1:]
+    _, _, in_folder = order.partition("/")
+    return in_folder or order, int(row[:ROW_DIGITS])
+
+
 def position(relative: str, row: int, ordering: str | None = None) -> str:
     """Position of one change row.
 

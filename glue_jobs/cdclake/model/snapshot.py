@@ -23,6 +23,9 @@ KeyValue = Union[int, str, None]
 _NEGATIVE_ZERO, _ZERO = "-0", "0"
 """Leading keys of -0.0 in files of earlier versions and of both zeros now. No number's text sorts below the first."""
 
+BELOW_POSITIONS = "!"
+"""`Snapshot.forgotten` if some delete was forgotten whose position is unknown; below every position of a change row."""
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -74,6 +77,7 @@ class TombstoneFile:
         key_max: Largest.
         key_types: Types of the key columns when it was written; empty if unknown, in files of earlier versions.
         key_columns: As for `DataFile`.
+        last: Greatest position; empty if unknown, in files of earlier versions.
     """
 
     key: str
@@ -83,6 +87,7 @@ class TombstoneFile:
     key_max: KeyValue
     key_types: tuple[str, ...] = ()
     key_columns: int = 1
+    last: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TombstoneFile:
@@ -145,7 +150,9 @@ class Snapshot:
         floor: Relative key; the full load contains all change files up to it, so they are never late. Empty if none.
         horizon: `yyyymmdd-HHMMSS`; applied files and tombstones of earlier change files were dropped, so these files
             are too late permanently. Empty if nothing was dropped.
-        tombstones: Deletes within the late window.
+        tombstones: Deletes within the late window, or more.
+        forgotten: Greatest position of a tombstone that was dropped since the full load; empty if none was.
+        load_in_quarantine: Whether rows of the full load are in quarantine, from where they may still be released.
         full_load_files: Relative keys of the files of the last full load.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.
@@ -164,6 +171,8 @@ class Snapshot:
     floor: str = ""
     horizon: str = ""
     tombstones: tuple[TombstoneFile, ...] = ()
+    forgotten: str = ""
+    load_in_quarantine: bool = False
     full_load_files: tuple[str, ...] = ()
     full_load_utc: str = ""
     files: tuple[DataFile, ...] = ()
@@ -207,6 +216,7 @@ class Snapshot:
             ConfigurationError: A newer version of cdclake wrote it.
         """
         read = read_stored(gzip.decompress(data), cls, "snapshot of the table")
+        read.setdefault("forgotten", BELOW_POSITIONS if read["horizon"] else "")
         read["schema"] = Schema.from_json(read["schema"])
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
         read["tombstones"] = tuple(TombstoneFile.from_json(file) for file in read["tombstones"])

@@ -121,6 +121,6 @@ def test_merged_files_have_the_keys_of_the_types_now(tmp_path: Path) -> None:
     fs, file = stored(tmp_path, [5, 6], [5, 6])
     shape = shape_of("decimal(12,2)")
     new = tombstone_schema(shape).empty_table()
-    merged = write_tombstones(fs, "new.parquet", TombstonePlan((), (file,), "", True), new, shape)
+    merged = write_tombstones(fs, "new.parquet", TombstonePlan((), (file,), "", True), new, shape)[0]
     assert (merged.key_min, merged.key_max, merged.key_types) == ("5.00", "6.00", ("decimal(12,2)",))
     assert found(fs, merged, shape, "6") == 1

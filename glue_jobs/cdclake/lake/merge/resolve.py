@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import IntegrityError
+from cdclake.errors import BadRowError, IntegrityError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
 from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import file_and_row
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
@@ -69,15 +70,19 @@ class ResolvedBatch:
     tombstones: pa.Table | None = None
 
 
-def resolve(rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table, shape: TableShape) -> ResolvedBatch:
+def resolve(
+    rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table, shape: TableShape, forgotten: str = ""
+) -> ResolvedBatch:
     """Resolve all change rows of some keys.
 
     Args:
         rows: Rows in flight: all rows of each key, any order.
         existing_rows: The lake's rows of these keys, at most one per key, see `tasks.existing_rows_schema`.
         tombstones: Tombstones of these keys: key and position; a key may have several.
+        forgotten: See `Snapshot.forgotten`.
 
     Raises:
+        BadRowError: A row might be older than a forgotten delete of its key.
         IntegrityError: The lake contains a key twice.
     """
     if len(pc.unique(existing_rows[KEY])) != existing_rows.num_rows:
@@ -87,18 +92,20 @@ def resolve(rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table, shape
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
     winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(is_known, has_tombstone))), live, shape)
     is_present, is_delete = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
+    is_new = pc.invert(pc.or_(is_present, is_delete))
+    _require_later(winners.filter(is_new), forgotten)
     counts = Counts(
         applied=winners.num_rows,
         superseded=rows.num_rows - winners.num_rows,
-        inserted=_count(pc.invert(pc.or_(is_present, is_delete))),
+        inserted=_count(is_new),
         updated=_count(pc.and_(is_present, pc.invert(is_delete))),
         deleted=_count(pc.and_(is_present, is_delete)),
         absent=_count(pc.and_(pc.invert(is_present), is_delete)),
     )
     stored, deleted = winners.filter(pc.invert(is_delete)), winners.filter(is_delete)
     if shape.soft_delete:
-        is_new = pc.invert(pc.or_(is_known, matches(rows[KEY], stored[KEY])))
-        soft_deleted = _soft_deleted_rows(rows.filter(is_new), has_tombstone.filter(is_new), existing_rows, shape)
+        is_gone = pc.invert(pc.or_(is_known, matches(rows[KEY], stored[KEY])))
+        soft_deleted = _soft_deleted_rows(rows.filter(is_gone), has_tombstone.filter(is_gone), existing_rows, shape)
         stored = in_order(pa.concat_tables([stored, soft_deleted]))
     before = _matching(existing_rows, stored[KEY])
     same_partition = pc.equal(partition_ids(stored, shape.partition_key), before[PARTITION_ID])
@@ -110,6 +117,17 @@ def resolve(rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table, shape
         inserts=dict(by_partition(stored.filter(pc.invert(in_place)), shape.partition_key)),
         tombstones=deleted.select([LEADING_KEY, KEY, POSITION]),
     )
+
+
+def _require_later(new_rows: pa.Table, forgotten: str) -> None:
+    """Refuse new rows whose key may have been deleted after them."""
+    first = pc.min(new_rows[POSITION]).as_py()
+    if not forgotten or first is None or first > forgotten:
+        return
+    file, row = file_and_row(first)
+    message = "A row is older than a delete that is forgotten, so its key may have been deleted since"
+    remedy = "Nothing was applied. Reload the table, or move the file out of the raw folder if it repeats old changes"
+    raise BadRowError(message, remedy=remedy, file=file, row=row + 1)
 
 
 def _removed_rows(existing_rows: pa.Table, stored: pa.Table, deleted: pa.Table, shape: TableShape) -> pa.Table:

@@ -308,12 +308,14 @@ def resolve_key_range(
     locations: Locations,
     shape: TableShape,
     tombstones: Sequence[TombstoneFile],
+    forgotten: str,
     counting: InsertCounting,
 ) -> Iterator[Resolution]:
     """Resolve all rows of one key range.
 
     Args:
         entries: `(key range, (whether the rows are the lake's, rows))`.
+        forgotten: See `Snapshot.forgotten`.
         counting: How to count the new rows.
     """
     batches: dict[bool, list[bytes]] = {True: [], False: []}
@@ -324,7 +326,7 @@ def resolve_key_range(
     rows = concat_ipc(batches[False], shape.in_flight)
     existing_rows = concat_ipc(batches[True], existing_rows_schema(shape))
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
-    yield to_resolution(resolve(rows, existing_rows, remembered, shape), counting)
+    yield to_resolution(resolve(rows, existing_rows, remembered, shape, forgotten), counting)
 
 
 def resolve_inserts(data: bytes, *, shape: TableShape, full_load: bool, counting: InsertCounting) -> Resolution:
@@ -406,10 +408,17 @@ def _split(data: bytes, targets: InsertTargets, ordinal: int) -> Iterator[tuple[
 
 @dataclass(frozen=True)
 class WriteResult:
-    """What a task wrote: data files (`path` is the staged key), a tombstone file, and bad rows."""
+    """What a task wrote.
+
+    Attributes:
+        files: Data files; `path` is the staged key.
+        tombstones: A tombstone file.
+        forgotten: Greatest position of a tombstone that it dropped; empty if it dropped none.
+    """
 
     files: tuple[DataFile, ...] = ()
     tombstones: tuple[TombstoneFile, ...] = ()
+    forgotten: str = ""
     quarantine: Quarantine = Quarantine()  # noqa: RUF009 - frozen
 
 
@@ -447,7 +456,8 @@ def write_files(
     if task == len(context.plan.tasks):
         key = f"{locations.tombstones}-{attempt}.parquet"
         new = concat_ipc(additions, tombstone_schema(shape))
-        return WriteResult(tombstones=(write_tombstones(fs, key, context.tombstone_plan, new, shape),))
+        file, forgotten = write_tombstones(fs, key, context.tombstone_plan, new, shape)
+        return WriteResult(tombstones=(file,), forgotten=forgotten)
     target = context.plan.tasks[task]
     bases = [context.files[i] for i in target.bases]
     spec = MergeSpec(

@@ -43,6 +43,7 @@ def snapshot_after(
         order_type=shape.order_type,
         files=(*unchanged, *result.written),
         tombstones=result.tombstones,
+        forgotten=max(before.forgotten, result.forgotten),
         history=result.history,
     )
 

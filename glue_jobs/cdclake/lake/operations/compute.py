@@ -175,7 +175,8 @@ def compute(
         parts=tuple(parts),
         files=files,
         tombstones=() if full_load else before.tombstones,
-        oldest=before.horizon,
+        oldest=_oldest_tombstone(run, before),
+        forgotten="" if full_load else before.forgotten,
         shape=shape,
         settings=run.settings,
         locations=locations,
@@ -186,6 +187,15 @@ def compute(
     result = Engine(spark).run(request)
     load = change if full_load else None
     return replace(result, history=history_after(before, shape, history, result.versions, load))
+
+
+def _oldest_tombstone(run: TableRun, before: Snapshot) -> str:
+    """`file_order` of the change files before which deletes are forgotten; empty if none is.
+
+    If a column orders the rows, a change file of any time may contain a row that is older than a delete. So may the
+    quarantine of the full load.
+    """
+    return "" if run.settings.order_column or before.load_in_quarantine else before.horizon
 
 
 def _with_partitions(before: Snapshot, shape: TableShape) -> tuple[DataFile, ...]:

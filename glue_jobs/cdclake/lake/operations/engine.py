@@ -61,6 +61,7 @@ class Request:
         files: Live data files that the change applies to; none for a full load.
         tombstones: Files of tombstones; none for a full load.
         oldest: Smallest `file_order` of change files whose deletes must be kept as tombstones.
+        forgotten: See `Snapshot.forgotten`.
         shape: Columns and keys after the change.
         locations: Where to read and write.
         outdated: Indices of data files to rewrite even if none of their rows changes.
@@ -72,6 +73,7 @@ class Request:
     files: tuple[DataFile, ...]
     tombstones: tuple[TombstoneFile, ...]
     oldest: str
+    forgotten: str
     shape: TableShape
     settings: TableSettings
     locations: tasks.Locations
@@ -103,6 +105,7 @@ class Result:
         written: New data files; `path` is the staged key.
         rewritten: Indices, in the request's files, of the files that the new ones replace.
         tombstones: Files of all tombstones after the change.
+        forgotten: Greatest position of a tombstone that the change dropped; empty if it dropped none.
         repeated: Number of rows of a full load that were quarantined because they repeat a key.
         quarantine_keys: Keys of the files of quarantined rows.
         versions: Files of the history's open versions and of its closed versions; None if the table keeps no history.
@@ -117,6 +120,7 @@ class Result:
     tombstones: tuple[TombstoneFile, ...]
     repeated: int
     quarantine_keys: tuple[str, ...]
+    forgotten: str = ""
     versions: tuple[Rewrite, Rewrite] | None = None
     history: History | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -229,15 +233,16 @@ class Engine:
             )
             for (_, context), results in zip(outputs, [written, *versions_written], strict=True)
         )
-        kept = outputs[0][1].tombstone_plan.kept
+        tombstones = outputs[0][1].tombstone_plan
         return Result(
             read=read,
             resolution=resolution,
             written=table.written,
             rewritten=table.rewritten,
-            tombstones=(*kept, *(file for result in written for file in result.tombstones)),
+            tombstones=(*tombstones.kept, *(file for result in written for file in result.tombstones)),
             repeated=quarantine.rows - read.quarantine.rows,
             quarantine_keys=quarantine.keys,
+            forgotten=max([tombstones.forgotten, *(result.forgotten for result in written)]),
             versions=(versions[0], versions[1]) if versions else None,
             seconds=seconds,
         )
@@ -258,6 +263,7 @@ class Engine:
             locations=locations,
             shape=shape,
             tombstones=request.tombstones,
+            forgotten=request.forgotten,
             counting=_counting(request),
         )
         return entries.mapPartitions(resolve)

@@ -83,6 +83,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
     base = begin_after(before, covered_by_full_load(full_load, changes) if before.exists else "")
     after = snapshot_after(run, base, shape, result, unchanged=())
     after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source)
+    after = replace(after, load_in_quarantine=bool(result.quarantine_keys))
     result = result.after_listing(listed_seconds)
     return commit(run, before, after, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from cdclake.lake.operations.history import base_schema
 from cdclake.lake.raw.reader import Slice
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.change import ChangeKind
-from cdclake.model.rawfiles import RawKind
+from cdclake.model.rawfiles import file_order
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     before = run.current()
     numbers: dict[str, set[int]] = {}
     quarantined_by: dict[str, int] = {}
-    for entry in quarantined_files(run.log, before.change):
+    entries = quarantined_files(run.log, before.change)
+    for entry in entries:
         if entry.raw_file in names:
             numbers.setdefault(entry.raw_file, set()).update(row["row"] for row in entry.rows if row["row"] is not None)
             quarantined_by[entry.raw_file] = entry.change  # the oldest change comes last
@@ -67,7 +69,13 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     spark = InProcessSpark()
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
+    load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)
+    after = replace(after, load_in_quarantine=load_rows_remain or bool(result.quarantine_keys))
     return commit(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
+
+
+def _is_load(raw_file: str) -> bool:
+    return not file_order(raw_file)
 
 
 def _raw_files(run: TableRun, before: Snapshot, names: Collection[str]) -> list[RawFile]:
@@ -82,7 +90,7 @@ def _raw_files(run: TableRun, before: Snapshot, names: Collection[str]) -> list[
     if gone:
         raise _refused(run, f"{len(gone)} raw files with bad rows are no longer in the raw bucket", gone)
     files = [listed[name] for name in sorted(names)]
-    old = [file.relative for file in files if file.kind is RawKind.CHANGE and file.order < before.horizon]
+    old = [one for one in sorted(names) if (before.forgotten if _is_load(one) else file_order(one) < before.horizon)]
     if old:
         message = f"{len(old)} raw files are behind the late window, so later deletes of their keys may be forgotten"
         raise _refused(run, message, old)

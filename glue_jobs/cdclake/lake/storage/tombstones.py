@@ -2,8 +2,8 @@
 
 They are in the control area as Parquet files of leading key, key and position, listed in the snapshot with their key
 ranges. A change writes at most one file, into which it merges the smaller files before it. So the number of files grows
-with the logarithm of the deletes. Merging drops deletes that are older than the window. Files are sorted by key, so a
-task reads only the row groups that may contain its keys.
+with the logarithm of the deletes, up to `MAX_FILE_ROWS`. Merging drops deletes that are older than the window. Files
+are sorted by key, so a task reads only the row groups that may contain its keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cdclake.lake.storage.keys import (
 from cdclake.lake.storage.reader import lake_file
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.snapshot import TombstoneFile
+from cdclake.model.snapshot import BELOW_POSITIONS, TombstoneFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
 
 ROWS_PER_GROUP = 65_536
+MAX_FILE_ROWS = 1 << 22
+"""A change merges files only up to this many rows, because it has the merged rows in memory."""
 _FILE_OF_POSITION = r"\|(?P<order>\d{8}-[^|]*)\|\d+$"
 
 
@@ -52,12 +54,14 @@ class TombstonePlan:
         merged: Files that become part of the new file.
         oldest: Smallest `file_order` to remember; deletes from older change files may be dropped.
         needed: Whether the change writes a new file.
+        forgotten: Greatest position in the files that are dropped; empty if none is.
     """
 
     kept: tuple[TombstoneFile, ...]
     merged: tuple[TombstoneFile, ...]
     oldest: str
     needed: bool
+    forgotten: str = ""
 
 
 def plan_tombstones(files: Sequence[TombstoneFile], new_rows: int, oldest: str) -> TombstonePlan:
@@ -65,10 +69,11 @@ def plan_tombstones(files: Sequence[TombstoneFile], new_rows: int, oldest: str) 
     remembered = [file for file in files if file.newest >= oldest]
     merged: list[TombstoneFile] = []
     rows = new_rows
-    while new_rows and remembered and remembered[-1].rows <= 2 * rows:
+    while new_rows and remembered and remembered[-1].rows <= min(2 * rows, MAX_FILE_ROWS - rows):
         merged.insert(0, remembered.pop())
         rows += merged[0].rows
-    return TombstonePlan(tuple(remembered), tuple(merged), oldest, bool(new_rows))
+    forgotten = max((file.last or BELOW_POSITIONS for file in files if file.newest < oldest), default="")
+    return TombstonePlan(tuple(remembered), tuple(merged), oldest, bool(new_rows), forgotten)
 
 
 def find_tombstones(
@@ -122,13 +127,21 @@ def _row_groups_with(parquet: pq.ParquetFile, leading_keys: NDArray[Any]) -> Ite
             yield group
 
 
-def write_tombstones(fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table, shape: TableShape) -> TombstoneFile:
-    """Write the new tombstones and those of the merged files as one file."""
+def write_tombstones(
+    fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table, shape: TableShape
+) -> tuple[TombstoneFile, str]:
+    """Write the new tombstones and those of the merged files as one file.
+
+    Returns:
+        The file, and the greatest position that was dropped; empty if none was.
+    """
     merged = (_converted(read_tombstone_file(fs, file.key), file, shape) for file in plan.merged)
     rows = pa.concat_tables([new, *merged])
-    rows = rows.filter(pc.greater_equal(_file_orders(rows[POSITION], plan.oldest), plan.oldest))
+    is_kept = pc.greater_equal(_file_orders(rows[POSITION], plan.oldest), plan.oldest)
+    forgotten = pc.max(rows.filter(pc.invert(is_kept))[POSITION]).as_py() or ""
+    rows = rows.filter(is_kept)
     newest = pc.max(_file_orders(rows[POSITION], plan.oldest)).as_py() or plan.oldest
-    return write_tombstone_file(fs, key, rows, newest, shape.key_types, len(shape.key_types))
+    return write_tombstone_file(fs, key, rows, newest, shape.key_types, len(shape.key_types)), forgotten
 
 
 def write_tombstone_file(
@@ -143,9 +156,10 @@ def write_tombstone_file(
         key_columns: Number of key columns in the leading keys.
     """
     rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
+    last = pc.max(rows[POSITION]).as_py() or ""
     with open_output(fs, key) as sink:
         pq.write_table(rows, sink, ROWS_PER_GROUP, compression=COMPRESSION, store_schema=False)
-    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]), key_types, key_columns)
+    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]), key_types, key_columns, last)
 
 
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
