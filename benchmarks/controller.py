@@ -34,7 +34,7 @@ from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS
 from cdclake.model.due_files import first_batch, mark_applied, pending_changes
-from cdclake.model.rawfiles import ListedObject, raw_files
+from cdclake.model.rawfiles import ListedObject, RawFiles, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
 
@@ -171,12 +171,12 @@ def backlog() -> dict[str, Any]:
     stamps = (start + timedelta(seconds=BACKLOG_STEP_SECONDS * number) for number in range(BACKLOG_FILES))
     prefix = f"{PREFIX}s0/t000000/"
     listed = (ListedObject(f"{prefix}{stamp:%Y%m%d-%H%M%S}000.parquet", 20_480, stamp) for stamp in stamps)
-    _, changes = raw_files(listed, prefix)
+    changes = raw_files(listed, prefix).changes
     state = Lake([2], 0).state(0).with_attributes(LastIncrementalFile="null", LastListedUtc="null")
     settings = state.settings
     lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)), full_load_utc="2020-01-01 00:00:00")
     started, watermarks, largest = time.perf_counter(), [""], 0
-    while (decision := plan_table(state, (), changes, NEWEST, lake)).incremental:
+    while (decision := plan_table(state, RawFiles(changes=changes), NEWEST, lake)).incremental:
         due = pending_changes(lake, changes, settings.late_window_hours).due
         batch = first_batch(due, settings.max_files_per_run, settings.max_bytes_per_run)
         if batch[-1].relative != decision.new_watermark or decision.new_watermark <= watermarks[-1]:

@@ -160,7 +160,7 @@ class Hour:
         state = TableState(parse_item(arguments[Argument.ITEM]))
         log = ChangeLog(self._lake, LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER]))
         before = begin_after(log.snapshot(log.head()), state.watermark)
-        due = pending_changes(before, list_raw_files(self._raw, state.raw_prefix, "")[1], 72).due
+        due = pending_changes(before, list_raw_files(self._raw, state.raw_prefix, state.settings).changes, 72).due
         after = replace(mark_applied(before, due, 72), change=before.change + 1, schema=SCHEMA)
         token = int(arguments[Argument.FENCING_TOKEN])
         key = log.write_snapshot(after, "run")

@@ -250,7 +250,8 @@ class World:
         """Commit the change of a Spark job, if files are due."""
         token = token or log.fencing_token(log.head())
         before = log.snapshot(log.head())
-        loads, changes = list_raw_files(self.raw, state.raw_prefix, state.settings.cdc_path)
+        files = list_raw_files(self.raw, state.raw_prefix, state.settings)
+        loads, changes = files.full_load, files.changes
         hours = state.settings.late_window_hours
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD

@@ -77,6 +77,7 @@ class Orders:
         """Let time pass, run the Controller and what it starts, and return the status."""
         self.clock.advance(minutes * 60)
         self.installation.run_controller()
+        self.clock.advance(60)
         return self.status()
 
     def plan(self) -> PlannedTable:

@@ -125,7 +125,7 @@ def test_files_that_arrive_too_late_make_the_table_incomplete_until_acknowledged
     orders.put(change_name(after(hours=2)), "U,2,due\n")
     status = orders.run()
     assert status.health is Health.INCOMPLETE
-    assert f"arrived too late and were not applied: 1, the last is {too_late}. " in status.to_do
+    assert f"1 change file ({too_late}) too late, so not applied. " in status.to_do
     assert orders.run().findings == status.findings
     by_hand(orders).acknowledge()
     assert orders.run().health is Health.UP_TO_DATE

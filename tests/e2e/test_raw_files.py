@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.control.plan.planned_table import Action
 from cdclake.control.status import Health
 from tests.e2e.orders import Orders, after, change_name
 
@@ -88,3 +89,93 @@ def test_a_lake_that_applied_a_file_stamped_in_the_future_can_be_loaded_again(or
     orders.set(LastFullLoadDate="1900-01-01 00:00:00")
     assert orders.run().health is Health.UP_TO_DATE
     assert orders.rows() == {1: "real", 2: "two"}
+
+
+def test_a_data_file_with_another_name_is_a_finding_until_the_operator_accepts_it(orders: Orders):
+    orders.run()
+    for marker in ("_SUCCESS", "_temporary/0/part-0.csv", "2024_$folder$", "2024/.part-0.csv.crc"):
+        orders.put(marker, "x")
+    orders.put("empty", "")
+    assert orders.run().findings == ()
+    orders.put("2024/3/5/part-00000.snappy.parquet", "rows")
+    orders.put("20240305-1015.csv", "U,1,unread\n")
+    for _ in range(2):
+        (finding,) = orders.run().findings
+        assert "2 files (2024/3/5/part-00000.snappy.parquet, 20240305-1015.csv) not read" in finding
+        assert "cdclake tables set shop.orders --set 'IgnoreFiles=" in finding
+        assert orders.plan().action is Action.NONE
+    orders.set(IgnoreFiles="*.snappy.parquet, 2024????-1015.csv")
+    assert orders.run().findings == ()
+    assert orders.attribute("LastLeftOut") == ""
+
+
+def test_a_due_file_that_the_operator_leaves_out_is_neither_applied_nor_missed(orders: Orders):
+    orders.run()
+    broken, good = change_name(after(minutes=70)), change_name(after(minutes=80))
+    orders.put(broken, '"unclosed')
+    assert orders.run().health is Health.FAILED
+    orders.put(good, "U,1,good\n")
+    orders.set(IgnoreFiles=broken)
+    status = orders.run()
+    assert (status.health, status.findings) == (Health.UP_TO_DATE, ())
+    assert "1 raw file left out by IgnoreFiles" in status.reason
+    assert orders.rows() == {1: "good", 2: "two"}
+
+
+def test_a_file_that_comes_too_late_is_a_finding_until_it_is_accepted_or_a_reload_contains_it(orders: Orders):
+    newest, old = change_name(after(days=4)), change_name(after(hours=1))
+    orders.clock.advance(4 * 86_400)
+    orders.put(newest, "U,1,newest\n")
+    orders.run()
+    orders.put(old, "U,2,too late\n")
+    for _ in range(3):
+        (finding,) = orders.run().findings
+        assert f"1 change file ({old}) too late, so not applied" in finding
+    orders.put(change_name(orders.clock()), "I,3,three\n")
+    assert len(orders.run().findings) == 1
+    orders.set(IgnoreFiles=old)
+    assert orders.run().findings == ()
+    orders.set(IgnoreFiles="null")
+    orders.set(LastFullLoadDate="1900-01-01 00:00:00")
+    assert orders.run().findings == ()
+    assert orders.rows() == {1: "newest", 2: "too late", 3: "three"}
+
+
+def test_a_change_file_overwritten_after_it_was_applied_is_a_finding_and_not_applied_again(orders: Orders):
+    name = change_name(after(minutes=10))
+    orders.put(name, "U,1,first\n")
+    orders.run()
+    orders.put(name, "U,1,other\n")
+    for _ in range(2):
+        (finding,) = orders.run().findings
+        assert f"1 change file ({name}) overwritten since applied" in finding
+    assert orders.rows() == {1: "first", 2: "two"}
+    orders.put(name, "U,1,first\n")
+    assert orders.run().findings == ()
+
+
+def test_an_overwritten_file_stays_a_finding_after_it_has_left_the_late_window(orders: Orders):
+    name = change_name(after(minutes=10))
+    orders.put(name, "U,1,first\n")
+    orders.run()
+    orders.put(name, "U,1,other\n")
+    orders.run()
+    orders.clock.advance(4 * 86_400)
+    newest = change_name(orders.clock())
+    orders.put(newest, "I,3,three\n")
+    orders.run()
+    assert orders.snapshot.applied_files == (newest,)
+    (finding,) = orders.run().findings
+    assert "overwritten" in finding
+
+
+def test_change_files_copied_onto_themselves_are_the_same_files(orders: Orders):
+    names = [change_name(after(minutes=minute)) for minute in (10, 20)]
+    for name in names:
+        orders.put(name, "D,1,one\n")
+    orders.run()
+    for name in names:
+        orders.touch(name, after(hours=2))
+    status = orders.run(minutes=120)
+    assert (status.health, status.findings) == (Health.UP_TO_DATE, ())
+    assert orders.snapshot.change == 2

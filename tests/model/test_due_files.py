@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,9 @@ from cdclake.errors import UnreadableFileError
 from cdclake.model.due_files import begin_after, covered_by_full_load, mark_applied, pending_changes
 from cdclake.model.rawfiles import ListedObject, RawFile, raw_files
 from cdclake.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 T0 = datetime(2024, 3, 5, tzinfo=timezone.utc)
 HOURS = 72
@@ -24,8 +28,8 @@ def name(hour: float, folder: str = "") -> str:
     return f"{folder}{T0 + timedelta(hours=hour):%Y%m%d-%H%M%S}000.parquet"
 
 
-def written(*relatives: str, at: datetime = LATER) -> list[RawFile]:
-    return raw_files([ListedObject(f"s/t/{relative}", 1, at) for relative in relatives], "s/t/")[1]
+def written(*relatives: str, at: datetime = LATER) -> Sequence[RawFile]:
+    return raw_files([ListedObject(f"s/t/{relative}", 1, at) for relative in relatives], "s/t/").changes
 
 
 def due(snapshot: Snapshot, *relatives: str, hours: int = HOURS) -> list[str]:
@@ -36,8 +40,9 @@ def applied(*relatives: str, to: Snapshot | None = None, hours: int = HOURS) -> 
     return mark_applied(to or Snapshot(), written(*relatives), hours)
 
 
-def _loads(*hours: int) -> list[RawFile]:
-    return raw_files([ListedObject(f"s/t/LOAD0000000{n}.csv", 1, T0 + timedelta(hours=n)) for n in hours], "s/t/")[0]
+def _loads(*hours: int) -> Sequence[RawFile]:
+    listing = [ListedObject(f"s/t/LOAD0000000{hour}.csv", 1, T0 + timedelta(hours=hour)) for hour in hours]
+    return raw_files(listing, "s/t/").full_load
 
 
 def test_a_table_without_any_change_lacks_every_file_however_old() -> None:
@@ -121,14 +126,14 @@ def test_a_full_load_resets_the_horizon() -> None:
 def test_a_reload_covers_the_change_files_written_before_it() -> None:
     loads = _loads(2, 3)
     before, since = written(name(0), name(1), at=T0 + timedelta(hours=1)), written(name(2), at=T0 + timedelta(hours=2))
-    assert covered_by_full_load(loads, before + since) == name(1)
+    assert covered_by_full_load(loads, [*before, *since]) == name(1)
     assert covered_by_full_load(loads, since) == ""
 
 
 def test_a_file_before_the_window_is_too_late_if_it_arrived_since_a_given_time() -> None:
     snapshot = applied(name(0), name(100))
     old, came_now = written(name(0), at=LONG_AGO), written(name(10), name(99))
-    pending = pending_changes(snapshot, old + came_now, HOURS, modified_after=LATER)
+    pending = pending_changes(snapshot, [*old, *came_now], HOURS, modified_after=LATER)
     assert [file.relative for file in pending.too_late] == [name(10)]
     assert [file.relative for file in pending.due] == [name(99)]
 

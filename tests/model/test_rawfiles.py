@@ -70,7 +70,7 @@ def test_change_files_are_ordered_by_time_in_any_folder() -> None:
         "20240402-000000000.csv",
     ]
     objects = [ListedObject(f"s/t/{name}", 1, NOW) for name in reversed(names)]
-    _, changes = raw_files(objects, "s/t/")
+    changes = raw_files(objects, "s/t/").changes
     assert [file.relative for file in changes] == names
 
 
@@ -136,3 +136,39 @@ def test_a_sentinel_sorts_before_every_change_file() -> None:
 )
 def test_a_key_tells_its_table(key: str, prefix: str, expected: tuple[str, str, str] | None) -> None:
     assert split_raw_key(key, prefix) == expected
+
+
+def test_objects_of_a_table_folder_that_hold_no_data_are_not_unread() -> None:
+    markers = {
+        "": 0,
+        "2024/": 0,
+        "2024_$folder$": 0,
+        "_SUCCESS": 0,
+        "_temporary/0/part-0.parquet": 5,
+        ".part-0.parquet.crc": 12,
+        "awsdms_status/x.csv": 3,
+        "s3_validation_failures/x.csv": 3,
+        "done": 0,
+    }
+    data = {"20240305-1015.csv": 5, "broken.parquet": 0, "load00000001.csv": 1, "notes.txt": 3, "part-0.orc": 9}
+    objects = [ListedObject(f"s/t/{name}", size, NOW) for name, size in {**markers, **data}.items()]
+    objects += [ListedObject(f"s/t/{name}", 1, NOW) for name in ("LOAD00000001.csv", "20240305-101500123.csv")]
+    found = raw_files(objects, "s/t/")
+    assert found.unread == sorted(data)
+    assert [file.relative for file in (*found.full_load, *found.changes)] == [
+        "LOAD00000001.csv",
+        "20240305-101500123.csv",
+    ]
+
+
+def test_files_that_a_glob_covers_are_ignored_whatever_they_are() -> None:
+    names = ["LOAD00000001.csv", "2024/20240305-101500123.csv", "2024/notes.txt", "notes.txt"]
+    objects = [ListedObject(f"s/t/{name}", 1, NOW) for name in names]
+    objects.append(ListedObject("s/cdc/CDC_TXN-20240305101500123.csv", 1, NOW))
+    found = raw_files(objects, "s/t/", ["2024/*", "LOAD*", "CDC_TXN-2024030510*"])
+    assert (list(found.full_load), list(found.changes), list(found.unread)) == ([], [], ["notes.txt"])
+    assert [file.relative for file in found.ignored] == [
+        "2024/20240305-101500123.csv",
+        "CDC_TXN-20240305101500123.csv",
+        "LOAD00000001.csv",
+    ]

@@ -25,6 +25,7 @@ _SET_BY_JOBS = WRITTEN_BY_STORE | {
     Attribute.LAST_DRIFT,
     Attribute.ACCEPTED_DRIFT,
     Attribute.ACKNOWLEDGED_CHANGE,
+    Attribute.LAST_LEFT_OUT,
     Attribute.LAST_LOOK_FROM,
     Attribute.LAST_PAGE_END,
     Attribute.LAST_ERROR,

@@ -23,6 +23,7 @@ from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
 from cdclake.control.run.trigger import trigger_table, trigger_tables
 from cdclake.errors import ConfigurationError, NoRoomError, UnknownTableError
 from cdclake.model.names import Attribute
+from cdclake.model.rawfiles import RawFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -134,7 +135,7 @@ def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: Ta
             decision = Decision(DecisionKind.INACTIVE, "the table is new", to_activate(state))
             return PlannedTable(state, Action.REGISTER, decision)
         if not state.active:
-            return PlannedTable(state, Action.NONE, plan_table(state, (), (), now))
+            return PlannedTable(state, Action.NONE, plan_table(state, RawFiles(), now))
         scan = scan_raw(inputs.raw, state, now)
         decision = _decide(inputs, state, scan, now)
         if decision.kind is DecisionKind.FROZEN and not scan.complete:  # the scan may have missed the files
@@ -145,8 +146,8 @@ def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: Ta
 
 
 def _decide(inputs: PlanInputs, state: TableState, scan: RawScan, now: datetime) -> Decision:
-    dms_state = dms_table_state(inputs.statistics, state, scan.full_load_files)
-    return plan_table(state, scan.full_load_files, scan.change_files, now, dms_state=dms_state)
+    dms_state = dms_table_state(inputs.statistics, state, scan.files.full_load)
+    return plan_table(state, scan.files, now, dms_state=dms_state)
 
 
 def _action(decision: Decision) -> Action:

@@ -18,7 +18,7 @@ from cdclake.model.table import TableState
 from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from cdclake.model.rawfiles import RawFile
@@ -31,10 +31,12 @@ class Pending(NamedTuple):
     Attributes:
         due: Files to apply, late ones included, in the order of `RawFile.order`.
         too_late: Files to leave out, as they are before the late window, in the same order.
+        overwritten: Applied files of the late window whose content has changed since, in the same order.
     """
 
     due: list[RawFile]
     too_late: list[RawFile]
+    overwritten: list[RawFile]
 
 
 def pending_changes(
@@ -56,12 +58,15 @@ def pending_changes(
     watermark, floor = file_order(snapshot.watermark), file_order(snapshot.floor)
     horizon = window_begin(snapshot, late_window_hours)
     applied = {snapshot.watermark, *snapshot.applied_files}
-    pending = Pending([], [])
+    pending = Pending([], [], [])
     for file in sorted(files, key=lambda file: file.order):
         if file.order > watermark:
             pending.due.append(file)
-        elif file.order <= floor or file.relative in applied:
+        elif file.order <= floor:
             continue
+        elif file.relative in applied:
+            if snapshot.identities.get(file.relative, file.identity) != file.identity:
+                pending.overwritten.append(file)
         elif file.order >= horizon:
             pending.due.append(file)
         elif modified_after is not None and file.modified_utc >= modified_after.replace(microsecond=0):
@@ -101,25 +106,37 @@ def mark_applied(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours
         late_window_hours: As for `pending_changes`.
 
     Returns:
-        The snapshot with new `watermark`, `applied_files` and `horizon`; nothing else changes.
+        The snapshot with new `watermark`, `applied_files`, `horizon` and `identities`; nothing else changes.
     """
     applied = {*snapshot.applied_files, *(file.relative for file in files)}
     after = replace(snapshot, watermark=max({snapshot.watermark, *applied}, key=file_order))
     horizon = window_begin(after, late_window_hours)
-    kept = (relative for relative in applied if file_order(relative) >= horizon)
-    return replace(after, applied_files=tuple(sorted(kept, key=file_order)), horizon=horizon)
+    kept = sorted((relative for relative in applied if file_order(relative) >= horizon), key=file_order)
+    return with_identities(replace(after, applied_files=tuple(kept), horizon=horizon), files)
+
+
+def with_identities(snapshot: Snapshot, files: Iterable[RawFile]) -> Snapshot:
+    """The snapshot with the identities of these files, and without those of files that it no longer lists.
+
+    Args:
+        files: Raw files that were just applied or loaded.
+    """
+    listed = {*snapshot.applied_files, *snapshot.full_load_files}
+    known = {**snapshot.identities, **{file.relative: file.identity for file in files if file.identity}}
+    return replace(snapshot, identities={name: known[name] for name in sorted(listed & known.keys())})
 
 
 def remember_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
     """The snapshot with these change files among the applied ones, even before the late window, until the next change.
 
-    Without this, files that cdclake itself rewrites would count as arriving too late.
+    Without this, files that cdclake itself rewrites would count as arriving too late, or as overwritten by others.
 
     Args:
         names: Relative keys of the change files.
     """
     applied = {*snapshot.applied_files, *names}
-    return replace(snapshot, applied_files=tuple(sorted(applied, key=file_order)))
+    identities = {name: identity for name, identity in snapshot.identities.items() if name not in names}
+    return replace(snapshot, applied_files=tuple(sorted(applied, key=file_order)), identities=identities)
 
 
 def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:

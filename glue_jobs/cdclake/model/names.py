@@ -77,6 +77,9 @@ class Attribute:
     """Column changes that an operator accepted with `cdclake tables acknowledge` while `SchemaPolicy` is `freeze`."""
     ACKNOWLEDGED_CHANGE = "AcknowledgedChange"
     """Number of the newest change at the last `cdclake tables acknowledge`."""
+    IGNORE_FILES = "IgnoreFiles"
+    """Comma-separated globs of raw files to leave out. A glob must match the whole key within the table's folder; `*`
+    matches slashes too. Set by the operator."""
 
     DELETE_MODE = "DeleteMode"
     """`hard`: a delete removes the row from the lake table. `soft`: the row stays, and its `Op` is `D`. Set by the
@@ -118,6 +121,9 @@ class Attribute:
     LAST_PENDING = "LastPending"
     """Number of change files listed and not yet applied, and the last of them; empty if none. `cdclake tables
     unfreeze` clears it."""
+    LAST_LEFT_OUT = "LastLeftOut"
+    """JSON of what the last run left out: whether there were unread files, and change files that came too late or were
+    overwritten. Empty if nothing."""
     LAST_LOOK_FROM = "LastLookFrom"
     """Time in the name of the 800th change file before the watermark, `yyyymmdd-HHMMSS`; empty if there are fewer.
     The Controller lists new files from there at the earliest."""

@@ -12,13 +12,14 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from enum import Enum
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake.errors import UnreadableFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _EXTENSION = r"\.(?P<extension>csv\.gz|csv|parquet)"
 _FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]{8})" + _EXTENSION)
@@ -31,6 +32,7 @@ INVALID_TIME_REMEDY = "Rename it to the time when it was written (yyyymmdd-HHMMS
 """Remedy for a change file with an invalid time in its name."""
 MAX_STAMP_AHEAD = timedelta(days=1)
 """How much later than it was written a change file may be stamped."""
+_KNOWN_FORMAT = re.compile(_EXTENSION + "$")
 _NOT_DATA = re.compile(r"^(s3_validation_failures|awsdms_[^/]*)/", re.IGNORECASE)
 
 
@@ -236,28 +238,71 @@ def _raw_file(entry: ListedObject, relative: str, kind: RawKind, match: re.Match
     )
 
 
-def raw_files(objects: Iterable[ListedObject], raw_prefix: str) -> tuple[list[RawFile], list[RawFile]]:
-    """Split a listing of a table's raw folder, and of the transaction files' folder if there is one.
+class RawFiles(NamedTuple):
+    """The data in a table's raw folder, and in the transaction files' folder if there is one.
+
+    Attributes:
+        full_load: Full-load files, by name.
+        changes: Change files, in the order to apply them.
+        unread: Relative keys of data files that are neither, by name.
+        ignored: Raw files that `IgnoreFiles` covers, by name. They are in no other field.
+    """
+
+    full_load: Sequence[RawFile] = ()
+    changes: Sequence[RawFile] = ()
+    unread: Sequence[str] = ()
+    ignored: Sequence[RawFile] = ()
+
+
+def raw_files(objects: Iterable[ListedObject], raw_prefix: str, ignore: Sequence[str] = ()) -> RawFiles:
+    """Sort a listing of a table's raw folder, and of the transaction files' folder if there is one.
 
     Args:
         objects: Listing, any order.
         raw_prefix: Key prefix of the table's folder, with a trailing slash.
-
-    Returns:
-        Full-load files by name, and change files in the order to apply them.
+        ignore: Globs of relative keys, see `is_covered`.
 
     Raises:
         UnreadableFileError: The name of a change file has an invalid time, so its order is unknown.
     """
-    parsed = [parse_raw_file(entry, raw_prefix) for entry in objects]
-    files = [file for file in parsed if file]
-    full_load = sorted((f for f in files if f.kind is RawKind.FULL_LOAD), key=lambda f: f.relative)
-    changes = sorted((f for f in files if f.kind is RawKind.CHANGE), key=lambda f: f.order)
+    full_load, changes, unread, ignored = list[RawFile](), list[RawFile](), list[str](), list[RawFile]()
+    for entry in objects:
+        file = parse_raw_file(entry, raw_prefix)
+        relative = file.relative if file else entry.key[len(raw_prefix) :]
+        if ignore and is_covered(relative, ignore):
+            ignored += [file] if file else []
+        elif file:
+            (full_load if file.kind is RawKind.FULL_LOAD else changes).append(file)
+        elif entry.key.startswith(raw_prefix) and is_data(relative, entry.size_bytes):
+            unread.append(relative)
+    changes.sort(key=lambda file: file.order)
     for file in changes:
         if not read_time(file.order):
             message = "The name of a change file has an invalid time"
             raise UnreadableFileError(message, remedy=INVALID_TIME_REMEDY, file=file.key)
-    return full_load, changes
+    full_load.sort(key=lambda file: file.relative)
+    ignored.sort(key=lambda file: file.relative)
+    return RawFiles(full_load, changes, sorted(unread), ignored)
+
+
+def is_covered(relative: str, globs: Iterable[str]) -> bool:
+    """Whether one of these globs matches a whole relative key. `*` and `?` match slashes too.
+
+    Example:
+        >>> is_covered("2024/notes.txt", ["*.txt"]), is_covered("notes.txt.gz", ["*.txt"])
+        (True, False)
+    """
+    return any(fnmatchcase(relative, glob) for glob in globs)
+
+
+def is_data(relative: str, size_bytes: int) -> bool:
+    """Whether an object of a table's folder that is no raw file holds data.
+
+    Folder markers, DMS's own files, names that Hive and Spark hide (`_SUCCESS`, `.part.crc`) and empty files do not.
+    """
+    parts = relative.split("/")
+    hidden = any(part.startswith(("_", ".")) for part in parts) or relative.endswith(("/", "_$folder$"))
+    return not (hidden or _NOT_DATA.match(relative)) and (size_bytes > 0 or bool(_KNOWN_FORMAT.search(relative)))
 
 
 def missing_loads(full_load_files: Iterable[RawFile]) -> list[str]:

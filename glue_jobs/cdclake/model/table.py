@@ -240,6 +240,11 @@ class TableState:
         return int(text) if text.isdigit() else 0
 
     @property
+    def left_out(self) -> str:
+        """What the last run left out, see `cdclake.control.plan.left_out`; empty if nothing."""
+        return _value(self.item, Attribute.LAST_LEFT_OUT)
+
+    @property
     def last_look_from(self) -> str:
         """`yyyymmdd-HHMMSS`: the scan for new files begins no earlier; empty if absent or invalid."""
         text = self.item.get(Attribute.LAST_LOOK_FROM, "")
@@ -312,6 +317,7 @@ class TableSettings:
     dms_task: str = ""
     max_files_per_run: int = DEFAULT_MAX_FILES_PER_RUN
     max_bytes_per_run: int = DEFAULT_MAX_BYTES_PER_RUN
+    ignore_files: tuple[str, ...] = ()
     catalog_table: str = ""
     history: bool = False
     history_time_column: str = ""
@@ -344,6 +350,7 @@ class TableSettings:
             dms_task=_value(item, Attribute.DMS_TASK),
             max_files_per_run=_number(item, Attribute.MAX_FILES_PER_RUN, DEFAULT_MAX_FILES_PER_RUN, least=1),
             max_bytes_per_run=_number(item, Attribute.MAX_BYTES_PER_RUN, DEFAULT_MAX_BYTES_PER_RUN, least=1),
+            ignore_files=_texts(item, Attribute.IGNORE_FILES),
             catalog_table=_value(item, Attribute.CATALOG_TABLE),
             history=_flag(item, Attribute.HISTORY, default="false"),
             history_time_column=_value(item, Attribute.HISTORY_TIME_COLUMN),
@@ -411,8 +418,12 @@ def _value(item: Mapping[str, str], attribute: str) -> str:
     return "" if text == Sentinel.NONE else text
 
 
+def _texts(item: Mapping[str, str], attribute: str) -> tuple[str, ...]:
+    return tuple(text.strip() for text in _value(item, attribute).split(",") if text.strip())
+
+
 def _columns(item: Mapping[str, str], attribute: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in _value(item, attribute).split(",") if name.strip())
+    names = _texts(item, attribute)
     if len({name.lower() for name in names}) != len(names):
         message = f"{attribute} names a column twice"
         raise ConfigurationError(message, remedy=f"Correct {attribute}", table=item.get(Attribute.PATH))

@@ -59,11 +59,11 @@ def test_a_table_with_quarantined_rows_needs_action_also_if_its_item_is_of_an_ea
     result = cdclake("status", "--output", "json")
     assert result.exit_code == 6
     assert health(result)["shop.store"] == "incomplete"
-    lake.record_run(STORE, {"LastFindings": str(OpenFindings(3, too_late_files=2))})
+    lake.record_run(STORE, {"LastFindings": str(OpenFindings(3, quarantined_rows=2))})
     result = cdclake("status")
     assert result.exit_code == 6
     assert "1 incomplete (shop.store)" in result.stderr
-    assert result.stdout.count("arrived too late and were not applied: 2") == 1
+    assert result.stdout.count("quarantined rows that the table lacks: 2") == 1
 
 
 def test_a_table_that_is_behind_needs_no_action(cdclake, lake):

@@ -185,7 +185,7 @@ def test_a_file_without_settings_is_refused(cdclake, state, tmp_path, text, word
 
 
 def test_acknowledge_shows_what_it_acknowledges_and_asks(cdclake, store, state):
-    findings = '{"through": 3, "quarantined_rows": 2, "too_late_files": 0, "too_late_file": "", "drift": []}'
+    findings = '{"through": 3, "quarantined_rows": 2, "drift": []}'
     state.record_run(STORE, {"LastFindings": findings, "LastDrift": "note string added"})
     dry = cdclake("tables", "acknowledge", "shop.store", "--dry-run")
     assert dry.exit_code == 0, dry.output

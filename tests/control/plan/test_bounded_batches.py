@@ -13,13 +13,15 @@ from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.model.due_files import first_batch, mark_applied, pending_changes
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Attribute
-from cdclake.model.rawfiles import ListedObject, RawFile, file_order, raw_files
+from cdclake.model.rawfiles import ListedObject, RawFile, RawFiles, file_order, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
 from tests.control.world import ORDERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.control.world import World
 
 T0 = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
@@ -31,8 +33,8 @@ def change(minute: int) -> str:
     return f"{T0 + timedelta(minutes=minute):%Y%m%d-%H%M%S}000.parquet"
 
 
-def listed(minutes: list[int], size_bytes: int = 10) -> list[RawFile]:
-    return raw_files([ListedObject(PREFIX + change(minute), size_bytes, LATER) for minute in minutes], PREFIX)[1]
+def listed(minutes: list[int], size_bytes: int = 10) -> Sequence[RawFile]:
+    return raw_files([ListedObject(PREFIX + change(minute), size_bytes, LATER) for minute in minutes], PREFIX).changes
 
 
 def active(**attributes: str) -> TableState:
@@ -96,8 +98,8 @@ def test_late_files_left_for_the_next_run_are_kept_if_this_run_dies(world: World
     with pytest.raises(Exception, match="boom"):
         world.process()
     world.failures.clear()
-    _, changes = raw_files(world.raw.list(PREFIX), PREFIX)
-    assert plan_table(world.state(), (), changes, world.clock()).kind is DecisionKind.LOOK
+    changes = raw_files(world.raw.list(PREFIX), PREFIX).changes
+    assert plan_table(world.state(), RawFiles(changes=changes), world.clock()).kind is DecisionKind.LOOK
     world.process()
     assert world.applied == [change(minute) for minute in (50, 0, 1, 2, 3)]
 
@@ -126,7 +128,7 @@ def test_planner_and_job_select_the_same_files(applied: list[int], there: list[i
     state = active(MaxFilesPerRun=str(most_files), MaxBytesPerRun=str(most_bytes), LateWindowHours="72")
     left = len(pending_changes(lake, files, 72).due)
     while left:
-        decision = plan_table(state, (), files, LATER, lake)
+        decision = plan_table(state, RawFiles(changes=files), LATER, lake)
         assert decision.incremental
         end = file_order(decision.new_watermark)
         due = [file for file in pending_changes(lake, files, 72).due if not end or file.order <= end]
@@ -137,6 +139,6 @@ def test_planner_and_job_select_the_same_files(applied: list[int], there: list[i
         assert decision.left == left - len(job)
         assert len(job) == 1 or decision.bytes <= most_bytes
         lake = mark_applied(lake, job, 72)
-        assert not plan_table(state, (), files, LATER, lake).repeats(decision)
+        assert not plan_table(state, RawFiles(changes=files), LATER, lake).repeats(decision)
         left -= len(job)
-    assert plan_table(state, (), files, LATER, lake).kind is DecisionKind.NOTHING_NEW
+    assert plan_table(state, RawFiles(changes=files), LATER, lake).kind is DecisionKind.NOTHING_NEW

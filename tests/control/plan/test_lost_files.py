@@ -166,7 +166,7 @@ def test_files_that_vanish_after_the_applied_batch_freeze_the_table(world: World
 
 def test_a_run_that_died_right_after_its_commit_freezes_nothing(world: World):
     world.add_table(*CHANGES[:3], MaxFilesPerRun="2")
-    note = pending_note("", *(raw_files(world.raw.list(PREFIX), PREFIX)[1][:n] for n in (2, 3)))
+    note = pending_note("", *(raw_files(world.raw.list(PREFIX), PREFIX).changes[:n] for n in (2, 3)))
     world.states.record_run(ORDERS, {Attribute.LAST_PENDING: note})
     world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # commits, but does not write the item
     vanish(world, *CHANGES[:2])
@@ -176,7 +176,7 @@ def test_a_run_that_died_right_after_its_commit_freezes_nothing(world: World):
 
 def test_the_note_is_small_whatever_the_backlog(world: World):
     world.put(*(f"20240305-{number:09d}.parquet" for number in range(3000)))
-    _, changes = raw_files(world.raw.list(PREFIX), PREFIX)
+    changes = raw_files(world.raw.list(PREFIX), PREFIX).changes
     note = pending_note("", changes[:10], changes)
     assert len(note) < 300
     assert PendingNote.parse(note) == PendingNote(10, changes[9].relative, 2990, changes[-1].relative, "")

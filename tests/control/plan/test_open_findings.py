@@ -14,7 +14,7 @@ NAME = TableName("shop", "order items")
 
 
 def test_findings_are_read_as_they_were_written():
-    found = OpenFindings(7, 3, 2, "20240305-101500000.csv", ("note string added (change 7)",))
+    found = OpenFindings(7, 3, ("note string added (change 7)",))
     assert OpenFindings.of({"LastFindings": str(found)}) == found
 
 
@@ -44,8 +44,8 @@ def test_only_new_rows_of_the_source_cannot_empty_the_quarantine(kind: ChangeKin
 
 
 def test_every_text_names_the_command_that_acknowledges_it():
-    texts = OpenFindings(7, 1000, 2, "late.csv", ("a", "b")).texts(NAME)
-    assert len(texts) == 3
+    texts = OpenFindings(7, 1000, ("a", "b")).texts(NAME)
+    assert len(texts) == 2
     assert all("cdclake tables acknowledge 'shop.order items'" in text for text in texts)
     assert "1,000" in texts[0]
     assert OpenFindings(7).texts(NAME) == ()

@@ -29,7 +29,7 @@ def table(**attributes: str) -> TableState:
 def planned(state: TableState, **written: float) -> Decision:
     """Plan with files written the given number of seconds after T0."""
     listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
-    return plan_table(state, *raw_files(listing, PREFIX), NOW)
+    return plan_table(state, raw_files(listing, PREFIX), NOW)
 
 
 def test_a_new_table_with_load_files_and_change_files_gets_a_full_load_then_an_incremental():
@@ -162,9 +162,15 @@ def test_without_the_lake_and_a_last_listing_every_file_of_the_window_needs_a_lo
     assert planned(table(**AFTER_2), **{CHANGE_1: 0}).kind is DecisionKind.LOOK
 
 
-def test_a_file_before_the_window_needs_no_look():
-    assert planned(table(**AFTER_2, **LISTED), **{"20240301-000000000.csv": 40}).kind is DecisionKind.NOTHING_NEW
-    assert planned(table(LateWindowHours="240", **AFTER_2, **LISTED), **{"20240301-000000000.csv": 40}).work
+@pytest.mark.parametrize("hours", ["72", "240"])
+def test_a_new_file_before_the_window_needs_a_look_too_so_that_it_is_reported(hours: str):
+    decision = planned(table(LateWindowHours=hours, **AFTER_2, **LISTED), **{"20240301-000000000.csv": 40})
+    assert decision.kind is DecisionKind.LOOK
+
+
+@pytest.mark.parametrize(("seconds", "kind"), [(30, DecisionKind.NOTHING_NEW), (31, DecisionKind.LOOK)])
+def test_the_last_applied_file_needs_a_look_once_it_is_written_again(seconds: float, kind: DecisionKind):
+    assert planned(table(**AFTER_2, **LISTED), **{CHANGE_2: seconds}).kind is kind
 
 
 def test_certain_work_takes_precedence_over_a_look():
@@ -177,12 +183,12 @@ def test_certain_work_takes_precedence_over_a_look():
 def lake(*applied: str, **fields: object) -> Snapshot:
     listing = [ListedObject(PREFIX + name, 10, T0) for name in applied]
     snapshot = Snapshot(change=1, schema=SCHEMA, **fields)  # type: ignore[arg-type]  # any field of a snapshot
-    return mark_applied(snapshot, raw_files(listing, PREFIX)[1], 72)
+    return mark_applied(snapshot, raw_files(listing, PREFIX).changes, 72)
 
 
 def planned_with(snapshot: Snapshot, state: TableState, **written: float) -> Decision:
     listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
-    return plan_table(state, *raw_files(listing, PREFIX), NOW, snapshot)
+    return plan_table(state, raw_files(listing, PREFIX), NOW, snapshot)
 
 
 def test_the_lake_distinguishes_a_late_file_from_one_delivered_again():
@@ -229,10 +235,9 @@ def test_files_that_arrive_too_late_are_counted_and_named_but_not_applied():
     old = [f"202403010000{n:02d}000.csv".replace("0301", "0301-") for n in range(4)]
     decision = planned_with(lake(CHANGE_2), table(**AFTER_2, **LISTED), **dict.fromkeys(old, 40), **{CHANGE_2: 0})
     assert not decision.work
-    assert len(decision.too_late_files) == 4
-    assert decision.reason.endswith(
-        f"4 change files arrived too late and will not be applied: {', '.join(old[:3])}, ..."
-    )
+    assert decision.too_late == 4
+    (finding,) = decision.findings
+    assert finding.startswith(f"4 change files ({', '.join(old[:3])}, ...) too late, so not applied. Reload")
 
 
 def test_an_invalid_listing_time_is_named_with_a_remedy():

@@ -96,7 +96,7 @@ def scans(bucket: Bucket, state: TableState, count: int) -> Iterator[tuple[set[s
     for _ in range(count):
         bucket.requests = 0
         scan = scan_raw(bucket, state, NOW)
-        names = [file.relative for file in (*scan.full_load_files, *scan.change_files)]
+        names = [file.relative for file in (*scan.files.full_load, *scan.files.changes)]
         assert len(names) == len(set(names)), "nothing counts twice"
         yield set(names), bucket.requests, scan.page_end
         state = state.with_attributes(**{Attribute.LAST_PAGE_END: scan.page_end})
@@ -168,7 +168,7 @@ def test_every_object_of_any_folder_is_seen_within_one_scan_per_page_and_one_mor
 def test_no_idle_table_takes_more_than_two_requests(files: int, seconds: int, loads: int):
     names = [change(seconds * number) for number in range(files)]
     bucket = Bucket([*names, *(f"LOAD{number:08X}.parquet" for number in range(1, loads + 1))])
-    _, changes = raw_files(bucket.list(PREFIX), PREFIX)
+    changes = raw_files(bucket.list(PREFIX), PREFIX).changes
     noted = scan_start(changes, names[-1])
     assert all(requests <= 2 for _, requests, _ in scans(bucket, applied_up_to(names[-1], LastLookFrom=noted), 4))
 
@@ -375,7 +375,7 @@ def test_once_a_day_transaction_files_are_listed_from_the_late_window_once_for_a
         world.raw.put(f"dms/cdc/{name}", b"rows")
     applied = {"CdcPath": "cdc", "LastIncrementalFile": f"{RAW}/dms/cdc/{names[-1]}", "LastChangeId": "7"}
     for table in ("a", "b"):
-        world.register(f"{RAW}/dms/shop/{table}/", **applied, LastListedUtc="2024-03-05T23:59:59Z")
+        world.register(f"{RAW}/dms/shop/{table}/", **applied, LastListedUtc="2024-03-10T10:00:00Z")
     world.clock.now = datetime(2024, 3, 12, tzinfo=timezone.utc)
     world.raw.put("dms/cdc/CDC_TXN-20240308120000000.csv", b"late")
     kinds = {}

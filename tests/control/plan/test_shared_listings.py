@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from cdclake.control.plan.shared_listings import SharedListings
+from cdclake.model.table import TableSettings
 from cdclake.raw_listing import list_raw_files
 from tests.control.world import RawBucket
 
@@ -17,10 +18,10 @@ def test_tables_that_plan_at_the_same_time_share_one_listing_of_transaction_file
         raw.put(f"cdc/CDC_TXN-20240305{number:09d}.csv", b"")
     for number in range(40):
         raw.put(f"shop/t{number}/20240306-000000000.csv", b"")
-    shared = SharedListings(raw)
+    shared, settings = SharedListings(raw), TableSettings(cdc_path="cdc")
     with ThreadPoolExecutor(8) as pool:
-        listed = list(pool.map(lambda number: list_raw_files(shared, f"shop/t{number}/", "cdc"), range(40)))
-    assert [len(changes) for _, changes in listed] == [101] * 40
+        listed = list(pool.map(lambda number: list_raw_files(shared, f"shop/t{number}/", settings), range(40)))
+    assert [len(files.changes) for files in listed] == [101] * 40
     assert raw.listed.count("cdc/CDC_TXN-") == 1
     assert sum(prefix.startswith("shop/") for prefix in raw.listed) == 40
 

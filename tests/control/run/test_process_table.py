@@ -506,7 +506,9 @@ def test_a_successful_run_records_when_it_began_to_list_and_a_failed_one_does_no
     assert world.state().item[Attribute.LAST_LISTED_UTC] == "2024-03-05T10:00:00Z"
 
 
-def test_a_file_that_arrives_too_late_is_logged_once(world: World, caplog: pytest.LogCaptureFixture):
+def test_a_file_that_arrives_too_late_is_logged_by_every_run_until_it_is_gone(
+    world: World, caplog: pytest.LogCaptureFixture
+):
     too_late = "20240301-000000000.parquet"
     world.add_table(CHANGE_1)
     world.process()
@@ -514,8 +516,10 @@ def test_a_file_that_arrives_too_late_is_logged_once(world: World, caplog: pytes
     world.put(too_late)
     world.clock.advance(60)
     first, second = world.process().rounds[0].decision, world.process().rounds[0].decision
-    assert (first.work, first.too_late_files, second.too_late_files) == (False, (too_late,), ())
-    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"]
+    assert (first.work, first.too_late, second.too_late) == (False, 1, 1)
+    world.raw.delete([f"dms/shop/orders/{too_late}"])
+    assert world.process().rounds[0].decision.too_late == 0
+    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"] * 2
     assert world.applied == [CHANGE_1]
 
 

@@ -122,7 +122,7 @@ class TestDatabase(ABC):
 
     def _files(self, table: str, kind: RawKind) -> list[list[dict[str, Any]]]:
         folder = f"{self.schema}/{table}/"
-        loads, changes = raw_files(self.raw.list(folder), folder)
+        loads, changes, *_ = raw_files(self.raw.list(folder), folder)
         files = loads if kind is RawKind.FULL_LOAD else changes
         return [pq.read_table(io.BytesIO(self.raw.get(file.key) or b"")).to_pylist() for file in files]
 

@@ -13,6 +13,7 @@ from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import UndoPlan, apply_undo, check_files_retained, plan_reapply, plan_rollback
 from cdclake.control.catalog.sync import sync_catalog
+from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings
 from cdclake.control.run.lease import Lease
@@ -174,14 +175,18 @@ class RegisteredTable:
             settings = {Attribute.ACKNOWLEDGED_CHANGE: str(change)}
             if seen.accepts:
                 settings[Attribute.ACCEPTED_DRIFT] = seen.accepts
-            outcome = {Attribute.LAST_FINDINGS: str(OpenFindings(change))}
+            left_out = LeftOut.parse(state.left_out).acknowledged().stored
+            outcome = {Attribute.LAST_FINDINGS: str(OpenFindings(change)), Attribute.LAST_LEFT_OUT: left_out}
             self.states.set_attributes(state.path, settings)
             self.states.record_run(state.path, outcome)
         return state.with_attributes(**settings, **outcome)
 
     def _to_acknowledge(self, state: TableState) -> Acknowledgement:
         found = open_findings(state, self.log, self.log.snapshot(self.log.head()))
-        return Acknowledgement(found.texts(state.name), state.item.get(Attribute.LAST_DRIFT, ""))
+        left_out = LeftOut.parse(state.left_out)._replace(unread=())
+        return Acknowledgement(
+            (*found.texts(state.name), *left_out.findings(state.name)), state.item.get(Attribute.LAST_DRIFT, "")
+        )
 
     def differences(self) -> Differences:
         """Differences between the table's folder and the change log.

@@ -36,6 +36,7 @@ _SETTINGS = (
     Attribute.MAX_FILES_PER_RUN,
     Attribute.MAX_BYTES_PER_RUN,
     Attribute.SCHEMA_POLICY,
+    Attribute.IGNORE_FILES,
 )
 """Settings that may apply to all new tables. Keys and activation are set for each table by an operator."""
 
@@ -45,6 +46,7 @@ _NOT_PASSED = (
     Attribute.LAST_CATALOG_ERROR,
     Attribute.LAST_FINDINGS,
     Attribute.LAST_DRIFT,
+    Attribute.LAST_LEFT_OUT,
 )
 
 

@@ -56,9 +56,10 @@ class Decision:
         bytes: Their size.
         left: Number of raw files that are left for a later run.
         oldest_utc: When the oldest of all these files was written; None if there are none.
-        too_late_files: Relative keys of change files that arrived since the last run, outside the late window.
+        too_late: Number of change files that arrived outside the late window, and are left out.
         findings: What was left out or needs an operator's attention although the table works: one short text each,
             with its remedy.
+        left_out: Text to store in the item after the run, see `cdclake.control.plan.left_out`.
         note: Text to store in the item before anything is applied, see `cdclake.control.plan.lost_files`.
     """
 
@@ -73,8 +74,9 @@ class Decision:
     bytes: int = 0
     left: int = 0
     oldest_utc: datetime | None = None
-    too_late_files: tuple[str, ...] = ()
+    too_late: int = 0
     findings: tuple[str, ...] = ()
+    left_out: str = ""
     note: str = ""
 
     @property
@@ -112,6 +114,6 @@ class Decision:
             "bytes": self.bytes,
             "left": self.left,
             "oldest_utc": iso_utc(self.oldest_utc) if self.oldest_utc else None,
-            "too_late": len(self.too_late_files),
+            "too_late": self.too_late,
             "findings": list(self.findings),
         }

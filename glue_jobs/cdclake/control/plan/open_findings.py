@@ -33,15 +33,11 @@ class OpenFindings:
     Attributes:
         through: Number of the newest change that they account for.
         quarantined_rows: Quarantined rows that the table lacks.
-        too_late_files: Number of change files that arrived too late.
-        too_late_file: The last of them, relative to the table's raw folder; empty if there are none.
         drift: Column changes at the source, under the policy `warn`.
     """
 
     through: int
     quarantined_rows: int = 0
-    too_late_files: int = 0
-    too_late_file: str = ""
     drift: tuple[str, ...] = ()
 
     @classmethod
@@ -49,7 +45,7 @@ class OpenFindings:
         """The findings that an item holds; None if it has none, as an item of an earlier version."""
         try:
             data = json.loads(item.get(Attribute.LAST_FINDINGS, ""))
-            return cls(**{**data, "drift": tuple(data["drift"])})
+            return cls(data["through"], data["quarantined_rows"], tuple(data["drift"]))
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -71,12 +67,6 @@ class OpenFindings:
             drift=(*self.drift, *(drift if policy is SchemaPolicy.WARN else ()))[-MAX_DRIFT_TEXTS:],
         )
 
-    def with_too_late(self, files: Sequence[str]) -> OpenFindings:
-        """Add files that arrived too late."""
-        if not files:
-            return self
-        return replace(self, too_late_files=self.too_late_files + len(files), too_late_file=files[-1])
-
     def texts(self, name: TableName) -> tuple[str, ...]:
         """A text for each, with its remedy."""
         acknowledge = f"cdclake tables acknowledge {name.typed}"
@@ -85,11 +75,6 @@ class OpenFindings:
             texts.append(
                 f"quarantined rows that the table lacks: {self.quarantined_rows:,}. See cdclake quarantine show"
                 f" {name.typed}; release them after a correction, or do without them: {acknowledge}"
-            )
-        if self.too_late_files:
-            texts.append(
-                f"change files that arrived too late and were not applied: {self.too_late_files:,}, the last is"
-                f" {self.too_late_file}. Reload the table, or do without them: {acknowledge}"
             )
         if self.drift:
             texts.append(

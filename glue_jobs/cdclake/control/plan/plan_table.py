@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import due_loads, newest_load_utc, wait_reason
+from cdclake.control.plan.left_out import MAX_NAMES, LeftOut
 from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import IntegrityError
-from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes
+from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
 from cdclake.model.snapshot import Snapshot
@@ -19,40 +20,29 @@ from cdclake.model.table import TableState
 from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from cdclake.model.rawfiles import RawFile
-
-MAX_NAMES = 3
-"""Number of files that a reason names."""
+    from cdclake.model.rawfiles import RawFile, RawFiles
 
 
 def plan_table(
-    state: TableState,
-    full_load_files: Sequence[RawFile],
-    change_files: Sequence[RawFile],
-    now: datetime,
-    lake: Snapshot | None = None,
-    dms_state: str | None = None,
+    state: TableState, files: RawFiles, now: datetime, lake: Snapshot | None = None, dms_state: str | None = None
 ) -> Decision:
     """Decide what is due for a table, and add the open findings of its item; see `_plan_files`.
 
     Raises:
         ConfigurationError: An attribute of the state is invalid; names it.
+        UnreadableFileError: A due change file is stamped in the future.
+        IntegrityError: Such a file was applied.
     """
-    decision = _plan_files(state, full_load_files, change_files, now, lake, dms_state)
+    decision = _plan_files(state, files, now, lake, dms_state)
     found = OpenFindings.of(state.item)
     return replace(decision, findings=(*decision.findings, *found.texts(state.name))) if found else decision
 
 
 def _plan_files(
-    state: TableState,
-    full_load_files: Sequence[RawFile],
-    change_files: Sequence[RawFile],
-    now: datetime,
-    lake: Snapshot | None,
-    dms_state: str | None,
+    state: TableState, files: RawFiles, now: datetime, lake: Snapshot | None, dms_state: str | None
 ) -> Decision:
     """Decide what is due for a table.
 
@@ -62,8 +52,7 @@ def _plan_files(
     loaded again, change files older than the new LOAD files are not applied, as the full load contains their changes.
 
     Args:
-        full_load_files: LOAD files of the table, any order.
-        change_files: Change files of the table, any order.
+        files: What is in the raw folder.
         now: The time of the listing.
         lake: The lake table, which knows what was applied. Only the holder of the table's lease passes it. Without it
             the decision rests on the item: a leased table is `BUSY`. A table needs a `LOOK` if a change file before the
@@ -80,18 +69,22 @@ def _plan_files(
         reason = f"{Attribute.ACTIVE_FLAG} is not '{Sentinel.ACTIVE}'"
         return Decision(DecisionKind.INACTIVE, reason, to_activate(state))
     known = _known_lake(state, lake)
-    loads = due_loads(state, full_load_files)
+    loads = due_loads(state, files.full_load)
+    stored = LeftOut.parse(state.left_out)
     wait = wait_reason(state, loads, now, dms_state) if loads else None
     if wait:
-        return _blocked(DecisionKind.WAITING, *wait, known.watermark, len(loads), _oldest(loads))
+        waiting = _blocked(DecisionKind.WAITING, *wait, known.watermark, len(loads), _oldest(loads))
+        return _with_left_out(state, waiting, stored.updated(files))
     if not loads:
         _check_watermark_time(state, known.watermark, now)
-    work = _due_files(state, known, loads, change_files, lake)
+    work = _due_files(state, known, loads, files.changes, lake)
+    left_out = stored.updated(files, work.accounted, work.too_late, work.overwritten)
     note = state.item.get(Attribute.LAST_PENDING, "")
-    lost = 0 if loads else count_vanished(note, work.base.watermark, work.changes)
+    ignored = [file for file in files.ignored if file.order > file_order(work.base.watermark)]
+    lost = 0 if loads else count_vanished(note, work.base.watermark, [*work.changes, *ignored])
     decision = Decision(
         kind=work.kind,
-        reason=_reason(state, work, any_files=bool(full_load_files or change_files)),
+        reason=_reason(state, work, files, left_out),
         watermark=known.watermark,
         new_watermark=work.end or known.watermark,
         first=work.batch[0].relative if work.batch else "",
@@ -100,12 +93,13 @@ def _plan_files(
         bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
         left=len(work.late) + len(work.changes) - len(work.batch),
         oldest_utc=_oldest(loads, work.late, work.changes),
-        too_late_files=tuple(file.relative for file in work.too_late),
         note=pending_note(work.base.watermark, work.changes_in_batch, work.changes),
     )
     if lost:
-        return _frozen(state, decision, lost)
-    return decision if lake else _with_lease(state, _with_catalog(state, decision), now)
+        decision = _frozen(state, decision, lost)
+    elif not lake:
+        decision = _with_lease(state, _with_catalog(state, _with_report(decision, stored, left_out)), now)
+    return _with_left_out(state, decision, left_out)
 
 
 def _check_watermark_time(state: TableState, watermark: str, now: datetime) -> None:
@@ -150,8 +144,24 @@ def _blocked(
     return Decision(kind, reason, to_do, watermark=watermark, new_watermark=watermark, left=left, oldest_utc=oldest_utc)
 
 
+def _with_left_out(state: TableState, decision: Decision, left_out: LeftOut) -> Decision:
+    return replace(
+        decision,
+        findings=left_out.findings(state.name),
+        left_out=left_out.stored,
+        too_late=len(left_out.too_late),
+    )
+
+
 def _oldest(*files: Sequence[RawFile]) -> datetime | None:
     return min((file.modified_utc for file in chain(*files)), default=None)
+
+
+def _with_report(decision: Decision, stored: LeftOut, left_out: LeftOut) -> Decision:
+    """Give a table a run that stores what it leaves out, so that later plans, which list a part, show it too."""
+    if decision.kind is DecisionKind.NOTHING_NEW and stored.is_outdated(left_out):
+        return replace(decision, kind=DecisionKind.LOOK, reason="the raw files that are left out have changed")
+    return decision
 
 
 def _with_catalog(state: TableState, decision: Decision) -> Decision:
@@ -186,9 +196,11 @@ class _DueFiles(NamedTuple):
         changes: Change files after the watermark.
         late: Change files before the watermark that were never applied.
         batch: The oldest of both, as many as one change may take.
-        maybe_late: Change files before the watermark that arrived since the last run, if it is unknown what was
+        maybe_late: Change files up to the watermark that were written since the last run, if it is unknown what was
             applied.
         too_late: Change files that arrived since the last run, outside the late window.
+        overwritten: Applied change files whose content has changed.
+        accounted: Relative keys of the change files that are due, applied or covered by a full load.
     """
 
     base: Snapshot
@@ -198,6 +210,8 @@ class _DueFiles(NamedTuple):
     batch: Sequence[RawFile]
     maybe_late: list[RawFile]
     too_late: list[RawFile]
+    overwritten: list[RawFile]
+    accounted: Collection[str]
 
     @property
     def changes_in_batch(self) -> Sequence[RawFile]:
@@ -232,12 +246,25 @@ def _due_files(
     watermark = file_order(base.watermark)
     changes = [file for file in pending.due if file.order > watermark]
     late = pending.due[: len(pending.due) - len(changes)]
-    maybe_late: list[RawFile] = []
     if lake is None:
-        since = state.last_listed_utc
-        late, maybe_late = [], [file for file in late if since is None or file.modified_utc >= since]
+        late, maybe_late = [], _maybe_late(state, base, change_files)
+        batch = first_batch(changes, settings.max_files_per_run, settings.max_bytes_per_run)
+        return _DueFiles(base, loads, changes, late, batch, maybe_late, [], [], ())
     batch = first_batch([*late, *changes], settings.max_files_per_run, settings.max_bytes_per_run)
-    return _DueFiles(base, loads, changes, late, batch, maybe_late, pending.too_late if lake else [])
+    covered = (file.relative for file in change_files if file.order <= file_order(base.floor))
+    accounted = {*covered, *base.applied_files, *(file.relative for file in pending.due)}
+    return _DueFiles(base, loads, changes, late, batch, [], pending.too_late, pending.overwritten, accounted)
+
+
+def _maybe_late(state: TableState, base: Snapshot, change_files: Sequence[RawFile]) -> list[RawFile]:
+    """Change files up to the watermark that were written since the last run: late, delivered again or overwritten."""
+    since, floor, watermark = state.last_listed_utc, file_order(base.floor), file_order(base.watermark)
+    before = [file for file in change_files if floor < file.order < watermark]
+    if since is None:
+        begin = window_begin(base, state.settings.late_window_hours)
+        return [file for file in before if file.order >= begin]
+    overwritten = [file for file in change_files if file.order == watermark and file.modified_utc > since]
+    return [*(file for file in before if file.modified_utc >= since), *overwritten]
 
 
 def _known_lake(state: TableState, lake: Snapshot | None) -> Snapshot:
@@ -251,7 +278,7 @@ def _loaded_before(state: TableState) -> bool:
     return state.last_full_load_utc.strftime(TableState.DATE_FORMAT) != Sentinel.NEVER_LOADED
 
 
-def _reason(state: TableState, work: _DueFiles, *, any_files: bool) -> str:
+def _reason(state: TableState, work: _DueFiles, files: RawFiles, left_out: LeftOut) -> str:
     parts = []
     if work.loads:
         since = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
@@ -264,12 +291,12 @@ def _reason(state: TableState, work: _DueFiles, *, any_files: bool) -> str:
         parts.append(f"the oldest {len(work.batch)} of them first")
     if work.maybe_late and not parts:
         parts.append(f"{_count(work.maybe_late, 'change file')} may have arrived late: {_names(work.maybe_late)}")
-    if not parts:
-        parts.append("every raw file is accounted for" if any_files else "there are no raw files")
-    if work.too_late:
-        parts.append(
-            f"{_count(work.too_late, 'change file')} arrived too late and will not be applied: {_names(work.too_late)}"
-        )
+    if not parts and left_out.unaccepted:
+        parts.append("no raw file is due")
+    elif not parts:
+        parts.append("every raw file is accounted for" if any(files) else "there are no raw files")
+    if files.ignored:
+        parts.append(f"{_count(files.ignored, 'raw file')} left out by {Attribute.IGNORE_FILES}")
     return "; ".join(parts)
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from cdclake.control.plan.full_load_gate import due_loads
+from cdclake.control.plan.left_out import LeftOut
 from cdclake.model.due_files import window_begin
 from cdclake.model.rawfiles import file_order, is_transactions_key, raw_files, start_after
 from cdclake.model.snapshot import Snapshot
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from cdclake.model.rawfiles import ListedObject, RawFile
+    from cdclake.model.rawfiles import ListedObject, RawFile, RawFiles
     from cdclake.model.table import TableState
     from cdclake.ports import ObjectReader
 
@@ -50,14 +51,11 @@ class RawScan(NamedTuple):
     """The raw files of a table that a scan listed.
 
     Attributes:
-        full_load_files: By name.
-        change_files: In the order to apply them.
         page_end: Where the page of the next scan begins, for `TableState.last_page_end`.
         complete: Whether these are all files of the table.
     """
 
-    full_load_files: list[RawFile]
-    change_files: list[RawFile]
+    files: RawFiles
     page_end: str
     complete: bool
 
@@ -65,8 +63,9 @@ class RawScan(NamedTuple):
 def scan_raw(raw: ObjectReader, state: TableState, now: datetime) -> RawScan:
     """List a table's raw files that may be new, and a page of the others.
 
-    All files are listed if a full load is due, because the change files that it covers then matter. All files are also
-    listed if the start of the tail is unknown: before the first change, and in date folders that do not sort by time.
+    All files are listed if a full load is due, because the change files that it covers then matter, and if the last run
+    left files out, to show whether they are still there. All files are also listed if the start of the tail is unknown:
+    before the first change, and in date folders that do not sort by time.
 
     Args:
         now: The time; it determines where the listing of transaction files begins.
@@ -75,16 +74,16 @@ def scan_raw(raw: ObjectReader, state: TableState, now: datetime) -> RawScan:
         ConfigurationError: An attribute of the state is invalid; names it.
     """
     begin = _tail_begin(state)
-    if not begin:
+    if not begin or LeftOut.parse(state.left_out).unaccepted:
         return scan_all(raw, state)
     listing = _page_and_tail(raw, state, begin)
     transactions: Iterable[ListedObject] = ()
     if state.transactions_prefix:
         transactions = raw.list(state.transactions_prefix, transactions_begin(state, now))
-    loads, changes = raw_files(chain(listing.objects, transactions), state.raw_prefix)
-    if due_loads(state, loads):
+    files = raw_files(chain(listing.objects, transactions), state.raw_prefix, state.settings.ignore_files)
+    if due_loads(state, files.full_load):
         return scan_all(raw, state)
-    return RawScan(loads, changes, listing.page_end, complete=False)
+    return RawScan(files, listing.page_end, complete=False)
 
 
 def scan_all(raw: ObjectReader, state: TableState) -> RawScan:
@@ -93,8 +92,8 @@ def scan_all(raw: ObjectReader, state: TableState) -> RawScan:
     Raises:
         ConfigurationError: An attribute of the state is invalid; names it.
     """
-    loads, changes = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path)
-    return RawScan(loads, changes, state.last_page_end, complete=True)
+    files = list_raw_files(raw, state.raw_prefix, state.settings)
+    return RawScan(files, state.last_page_end, complete=True)
 
 
 def transactions_begin(state: TableState, now: datetime) -> str:
@@ -188,6 +187,6 @@ def _tail(state: TableState, listed: Iterator[ListedObject]) -> tuple[list[Liste
 
 
 def _may_precede_new_files(state: TableState, page: Sequence[ListedObject]) -> bool:
-    loads, changes = raw_files(page, state.raw_prefix)
+    files = raw_files(page, state.raw_prefix, state.settings.ignore_files)
     end = file_order(state.checked_watermark)
-    return bool(due_loads(state, loads)) or any(file.order > end or file.unpadded for file in changes)
+    return bool(due_loads(state, files.full_load)) or any(file.order > end or file.unpadded for file in files.changes)

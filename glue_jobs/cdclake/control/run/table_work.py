@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import asdict, dataclass, field
 from random import random as random_number
 from typing import TYPE_CHECKING, Callable, NamedTuple
@@ -21,17 +20,17 @@ from cdclake.control.run import metrics
 from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings
 from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, SchemaDriftError, UnknownTableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, RunState, Sentinel
+from cdclake.model.rawfiles import RawFiles
 from cdclake.model.times import iso_utc
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from cdclake.commit.publish import KeepAlive
     from cdclake.control.run.lease import Lease
     from cdclake.model.layout import LakeLayout
-    from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
     from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
@@ -132,14 +131,14 @@ class _RoundState(NamedTuple):
 
     Attributes:
         listed_utc: When the listing of the raw files began.
-        files: The LOAD files and the change files.
+        files: What is in the raw folder.
         dms_state: State of the table in its DMS task.
         change_before: Newest change that the item knew.
         decision: What is still due.
     """
 
     listed_utc: datetime
-    files: tuple[Sequence[RawFile], Sequence[RawFile]]
+    files: RawFiles
     dms_state: str | None
     change_before: int
     state: TableState
@@ -148,7 +147,8 @@ class _RoundState(NamedTuple):
 
     def after(self, state: TableState, lake: Snapshot) -> _RoundState:
         """The state after a job has ended: the lake shows which change files it holds."""
-        decision = plan_table(state, *self.files, self.listed_utc, lake, self.dms_state)
+        state = state.with_attributes(**{Attribute.LAST_LEFT_OUT: self.decision.left_out})
+        decision = plan_table(state, self.files, self.listed_utc, lake, self.dms_state)
         return self._replace(state=state, lake=lake, decision=decision)
 
 
@@ -197,20 +197,21 @@ class TableWork:
         self._states.clear_request(self.path)  # before listing: a later file sets a new mark
         state = read_state(self._states, self.path)
         if not state.active:
-            self.report.rounds.append(Round(plan_table(state, (), (), self._ports.clock())))
+            self.report.rounds.append(Round(plan_table(state, RawFiles(), self._ports.clock())))
             return
         change = state.last_change
         self._change = change or None
         state, lake = self._sync_with_lake(state)
         listed_utc = self._ports.clock()
         raw = self._ports.open_bucket(state.bucket)
-        files = list_raw_files(raw, state.raw_prefix, state.settings.cdc_path)
-        dms_state = dms_table_state(self._ports.statistics, state, files[0])
-        decision = plan_table(state, *files, listed_utc, lake, dms_state)
+        files = list_raw_files(raw, state.raw_prefix, state.settings)
+        dms_state = dms_table_state(self._ports.statistics, state, files.full_load)
+        decision = plan_table(state, files, listed_utc, lake, dms_state)
         self.report.rounds.append(Round(decision))
         self._ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
-        level = logging.WARNING if decision.too_late_files else logging.INFO
-        self._log.log(level, decision.kind.value, extra={"reason": decision.reason})
+        self._log.info(decision.kind.value, extra={"reason": decision.reason})
+        for finding in decision.findings:
+            self._log.warning(finding)
         if decision.kind is DecisionKind.FROZEN:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
         if decision.work:
@@ -282,12 +283,13 @@ class TableWork:
         self.report.rounds[-1].changes = list(range(self._round.change_before + 1, lake.change + 1))
         outcome = {
             Attribute.LAST_PENDING: decision.note,
-            Attribute.LAST_LOOK_FROM: scan_start(self._round.files[1], lake.watermark),
+            Attribute.LAST_LEFT_OUT: decision.left_out,
+            Attribute.LAST_LOOK_FROM: scan_start(self._round.files.changes, lake.watermark),
         }
         if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
             outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._round.listed_utc)
             found = open_findings(self._round.state, self._changes, lake)
-            outcome[Attribute.LAST_FINDINGS] = str(found.with_too_late(decision.too_late_files))
+            outcome[Attribute.LAST_FINDINGS] = str(found)
         self._record_end(RunState.SUCCEEDED, more=outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))

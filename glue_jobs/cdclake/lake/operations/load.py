@@ -29,6 +29,7 @@ from cdclake.model.due_files import (
     full_load_facts,
     mark_applied,
     pending_changes,
+    with_identities,
 )
 from cdclake.model.rawfiles import file_order, missing_loads
 from cdclake.model.schema import Schema
@@ -58,7 +59,8 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
     """
     started = time.perf_counter()
     before = run.current(reloads=True)
-    full_load, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
+    raw = list_raw_files(run.raw, run.raw_prefix, run.settings)
+    full_load, changes = raw.full_load, raw.changes
     if not full_load:
         remedy = "Confirm that the DMS task does a full load of this table into this folder"
         raise InputError("The raw folder contains no full-load files", remedy=remedy, file=run.raw_prefix)
@@ -84,6 +86,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
     after = snapshot_after(run, base, shape, result, unchanged=())
     after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source)
     after = replace(after, load_in_quarantine=bool(result.quarantine_keys))
+    after = with_identities(after, full_load)
     result = result.after_listing(listed_seconds)
     return commit(run, before, after, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 
@@ -114,9 +117,9 @@ def load_incremental(
     before = run.current()
     base = before if before.exists else begin_after(before, last_file)
     end = file_order(new_file)
-    _, changes = list_raw_files(run.raw, run.raw_prefix, run.settings.cdc_path)
+    changes = list_raw_files(run.raw, run.raw_prefix, run.settings).changes
     last_applied, rewritten = _last_applied(run, before)
-    due, too_late = pending_changes(base, changes, run.settings.late_window_hours, last_applied)
+    due, too_late, _ = pending_changes(base, changes, run.settings.late_window_hours, last_applied)
     too_late = [file for file in too_late if file.relative not in rewritten]
     due = [file for file in due if not end or file.order <= end]
     if due and len(due) < listed_files:

@@ -19,6 +19,7 @@ from cdclake.errors import ConfigurationError, InputError, PastRetentionError
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.operations.release import release
 from cdclake.lake.raw.csv import batches
+from cdclake.model.rawfiles import RawFiles
 from cdclake.model.schema import parse_columns
 from cdclake.model.table import TableName, TableSettings, TableState
 from cdclake.model.times import iso_utc
@@ -290,9 +291,9 @@ def test_rewritten_files_behind_the_late_window_do_not_count_as_late(table: Eras
     now = START + timedelta(minutes=20)
     files = [file if "1002" in file.relative else replace(file, modified_utc=now) for file in files]
     lake = table.log.snapshot(table.log.head())
-    decision = plan_table(state, (), files, now, lake)
-    assert (decision.kind, decision.too_late_files) == (DecisionKind.NOTHING_NEW, ("20240305-100030000.parquet",))
-    assert "will not be applied: 20240305-100030000.parquet" in decision.reason
+    decision = plan_table(state, RawFiles(changes=files), now, lake)
+    assert (decision.kind, decision.too_late) == (DecisionKind.NOTHING_NEW, 1)
+    assert "1 change file (20240305-100030000.parquet) too late, so not applied" in decision.findings[0]
     table.apply(("U", row(1, "Kiel")))
     assert "20240305-100100000.parquet" not in table.log.snapshot(table.log.head()).applied_files
 

@@ -121,15 +121,15 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
         foreign = list(pool.map(inspect, listed))
     stored = common_schema(foreign)
-    full_load, changes = list_raw_files(source.raw, state.raw_prefix, settings.cdc_path)
-    newest = max((*full_load, *changes), key=lambda file: (file.modified_utc, file.order), default=None)
+    raw = list_raw_files(source.raw, state.raw_prefix, settings)
+    newest = max((*raw.full_load, *raw.changes), key=lambda file: (file.modified_utc, file.order), default=None)
     folders = _partition_columns(source, newest)
     shape = TableShape(Schema((*stored, *folders)), settings.primary_key, settings.partition_key)
     _require_keys(shape, foreign)
     files = [DataFile(file.path, file.rows, file.bytes, _partition(file, folders)) for file in foreign]
     on_progress(f"Checking the keys of {sum(file.rows for file in files)} rows")
     bounds = ForeignRows(source.lake_fs, prefix, files, shape).check()
-    full_load_utc, warnings = _last_full_load(state, full_load)
+    full_load_utc, warnings = _last_full_load(state, raw.full_load)
     table = Snapshot(
         schema=shape.schema,
         primary_key=shape.primary_key,
@@ -142,7 +142,7 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
         ),
     )
     table = begin_after(table, state.checked_watermark)
-    due = pending_changes(table, changes, settings.late_window_hours).due
+    due = pending_changes(table, raw.changes, settings.late_window_hours).due
     return Adoption(table, len(due), (*warnings, *_warnings(table, len(due))))
 
 

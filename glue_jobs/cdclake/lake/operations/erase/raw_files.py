@@ -81,7 +81,8 @@ class RawMatches:
         full_load: All files of the full load if at least one of them contains a row; else empty.
         full_load_rows: Number of rows to erase in them.
         changes: Change files that contain rows.
-        too_late: Relative keys of all change files that arrived behind the late window since the last run.
+        left_out: Relative keys of all change files that are not in the lake and will not be: they arrived behind the
+            late window since the last run, or `IgnoreFiles` covers them.
         pending: Relative keys of files that contain a row and are not in the lake yet.
         renamed: Number of rows that stay because they change the key of a row to another one.
         unreadable: Relative keys of files that cannot be read.
@@ -90,7 +91,7 @@ class RawMatches:
     full_load: list[RawFile] = field(default_factory=list)
     full_load_rows: int = 0
     changes: list[MatchedRawFile] = field(default_factory=list)
-    too_late: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
     pending: list[str] = field(default_factory=list)
     renamed: int = 0
     unreadable: list[str] = field(default_factory=list)
@@ -103,7 +104,7 @@ class RawMatches:
     @property
     def applied(self) -> tuple[str, ...]:
         """Relative keys of the change files to rewrite that are in the lake."""
-        return tuple(match.file.relative for match in self.changes if match.file.relative not in self.too_late)
+        return tuple(match.file.relative for match in self.changes if match.file.relative not in self.left_out)
 
 
 def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) -> RawMatches:
@@ -112,12 +113,16 @@ def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) 
     Args:
         lake: The table's newest snapshot.
     """
-    full_load, changes = list_raw_files(raw.store, raw.prefix, raw.settings.cdc_path)
-    due, too_late = pending_changes(lake, changes, raw.settings.late_window_hours, raw.last_listed_utc)
+    files = list_raw_files(raw.store, raw.prefix, raw.settings)
+    full_load = [*files.full_load, *(file for file in files.ignored if file.kind is RawKind.FULL_LOAD)]
+    ignored = [file for file in files.ignored if file.kind is RawKind.CHANGE]
+    changes = [*files.changes, *ignored]
+    due, too_late, _ = pending_changes(lake, files.changes, raw.settings.late_window_hours, raw.last_listed_utc)
     not_in_lake = {file.relative for file in due}
-    if full_load and full_load_facts(full_load) != (lake.full_load_files, lake.full_load_utc):
+    if files.full_load and full_load_facts(files.full_load) != (lake.full_load_files, lake.full_load_utc):
         not_in_lake.update(file.relative for file in full_load)
-    matches, fs = RawMatches(too_late=frozenset(file.relative for file in too_late)), raw.fs.open()
+    left_out = frozenset(file.relative for file in (*too_late, *ignored)) - {lake.watermark, *lake.applied_files}
+    matches, fs = RawMatches(left_out=left_out), raw.fs.open()
     progress.expect("Searching raw files", len(full_load) + len(changes))
     for file in (*full_load, *changes):
         try:

@@ -1,0 +1,136 @@
+"""Knows what a table leaves out although it works: unread, late and overwritten files. Pure.
+
+The lake forgets files behind the late window, and a run that applies nothing commits nothing. So each run stores in the
+table's item what it left out. That stays a finding as long as the files are there unchanged, no full load covers them,
+and no operator accepts them, with `IgnoreFiles` or an acknowledgement.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from cdclake.model.names import Attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from cdclake.model.rawfiles import RawFile, RawFiles
+    from cdclake.model.table import TableName
+
+MAX_NAMES = 3
+"""Number of files that a text names."""
+MAX_STORED = 500
+"""Number of files of each kind that the item holds: at most a tenth of an item's 400 KB."""
+
+
+class LeftOut(NamedTuple):
+    """What a run leaves out.
+
+    Attributes:
+        unread: Relative keys of data files that are neither LOAD nor change files. Of stored ones, only whether there
+            were any is known.
+        too_late: Identities of the change files that arrived behind the late window, by relative key.
+        overwritten: Identities of the change files whose content changed after they were applied, by relative key.
+        accepted: Those of both that an operator acknowledged.
+    """
+
+    unread: Sequence[str] = ()
+    too_late: dict[str, str] = {}  # noqa: RUF012 - never modified
+    overwritten: dict[str, str] = {}  # noqa: RUF012 - never modified
+    accepted: dict[str, str] = {}  # noqa: RUF012 - never modified
+
+    @classmethod
+    def parse(cls, text: str) -> LeftOut:
+        """Inverse of `stored`; empty for any other text."""
+        try:
+            data = json.loads(text)
+            files = (dict(data[kind]) for kind in cls._fields[1:])
+            return cls(("",) if data["unread"] else (), *files)
+        except (ValueError, TypeError, KeyError):
+            return cls()
+
+    @property
+    def stored(self) -> str:
+        """The text that the item holds; empty if nothing is left out."""
+        files = {kind: dict(list(getattr(self, kind).items())[:MAX_STORED]) for kind in self._fields[1:]}
+        return json.dumps({"unread": bool(self.unread), **files}) if any(self) else ""
+
+    @property
+    def unaccepted(self) -> bool:
+        """Whether something is left out that no operator has accepted."""
+        return any(self[:3])
+
+    def acknowledged(self) -> LeftOut:
+        """The same, with the late and overwritten files accepted."""
+        return LeftOut(self.unread, accepted={**self.accepted, **self.too_late, **self.overwritten})
+
+    def is_outdated(self, now: LeftOut) -> bool:
+        """Whether stored text must be written again: there is something else to report than before."""
+        return [bool(files) for files in self[:3]] != [bool(files) for files in now[:3]]
+
+    def updated(
+        self,
+        files: RawFiles,
+        accounted: Collection[str] = (),
+        too_late: Sequence[RawFile] = (),
+        overwritten: Sequence[RawFile] = (),
+    ) -> LeftOut:
+        """What is left out now.
+
+        Args:
+            files: What is in the raw folder.
+            accounted: Relative keys of the change files that are due, applied or covered by a full load.
+            too_late: Change files that were found to be too late now.
+            overwritten: Change files that were found to be overwritten now.
+        """
+        there = {file.relative: file for file in files.changes if file.relative not in accounted}
+
+        def remaining(stored: dict[str, str], found: Sequence[RawFile] = ()) -> dict[str, str]:
+            kept = {name: identity for name, identity in stored.items() if _is_same(there.get(name), identity)}
+            return {**kept, **{file.relative: file.identity for file in found}}
+
+        accepted = remaining(self.accepted)
+        changed = _without(remaining(self.overwritten, overwritten), accepted)
+        late = _without(remaining(self.too_late, too_late), {**accepted, **changed})
+        return LeftOut(files.unread, late, changed, accepted)
+
+    def findings(self, table: TableName) -> tuple[str, ...]:
+        """One text for each kind of file, with the remedy."""
+        ignore = f"cdclake tables set {table.typed} --set '{Attribute.IGNORE_FILES}=<globs>'"
+        acknowledge = f"cdclake tables acknowledge {table.typed}"
+        texts = (
+            (
+                self.unread,
+                "file",
+                "not read, because the name is that of no LOAD or change file. Rename it, move it out of the table's"
+                f" folder, or do without it: {ignore}",
+            ),
+            (self.too_late, "change file", f"too late, so not applied. Reload the table, or do without: {acknowledge}"),
+            (
+                self.overwritten,
+                "change file",
+                "overwritten since applied, and not applied again. Put the old file back, reload the table, or do"
+                f" without: {acknowledge}",
+            ),
+        )
+        return tuple(f"{counted(list(names), noun)} {text}" for names, noun, text in texts if names)
+
+
+def counted(names: Sequence[str], what: str) -> str:
+    """The number of files and the first of their names.
+
+    Example:
+        >>> counted(["b.csv", "a.csv"], "file")
+        '2 files (a.csv, b.csv)'
+    """
+    first = ", ".join([*sorted(names)[:MAX_NAMES], *(["..."] if len(names) > MAX_NAMES else [])])
+    return f"{len(names)} {what}{'' if len(names) == 1 else 's'} ({first})"
+
+
+def _is_same(file: RawFile | None, identity: str) -> bool:
+    return file is not None and file.identity == identity
+
+
+def _without(files: dict[str, str], others: dict[str, str]) -> dict[str, str]:
+    return {name: identity for name, identity in files.items() if others.get(name) != identity}

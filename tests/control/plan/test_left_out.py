@@ -1,0 +1,84 @@
+"""What a table leaves out is stored, and stays a finding as long as the files are there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from cdclake.control.plan.left_out import MAX_STORED, LeftOut
+from cdclake.model.rawfiles import ListedObject, RawFiles, raw_files
+from cdclake.model.table import TableName
+
+NOW = datetime(2024, 3, 5, tzinfo=timezone.utc)
+A, B, C = (f"20240305-10000{n}000.csv" for n in (1, 2, 3))
+
+
+def listed(**etags: str) -> RawFiles:
+    return raw_files([ListedObject(f"s/t/{name}", 1, NOW, etag) for name, etag in etags.items()], "s/t/")
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        LeftOut(),
+        LeftOut(too_late={A: "1-a"}),
+        LeftOut(overwritten={A: "1-a", B: ""}),
+        LeftOut(("",), {A: "1-a"}, {}, {B: "1-b"}),
+    ],
+)
+def test_stored_text_round_trips(left_out: LeftOut):
+    assert LeftOut.parse(left_out.stored) == left_out
+    assert bool(left_out.stored) is any(left_out)
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"unread": true}', "x"])
+def test_other_text_means_that_nothing_was_left_out(text: str):
+    assert LeftOut.parse(text) == LeftOut()
+
+
+def test_stored_text_is_limited_and_keeps_that_something_is_unread():
+    many = {f"20240305-{number:09d}.csv": f"1-{number:032x}" for number in range(2 * MAX_STORED)}
+    stored = LeftOut([f"{number}.txt" for number in range(9999)], many, many).stored
+    assert len(stored) < 100_000
+    assert LeftOut.parse(stored).unread
+    assert len(LeftOut.parse(stored).too_late) == MAX_STORED
+
+
+def test_a_file_is_left_out_until_it_is_gone_changed_or_accounted_for():
+    before = LeftOut(too_late={A: "1-a", B: "1-b", C: "1-c"})
+    assert before.updated(listed(**{A: "a", B: "other"})).too_late == {A: "1-a"}
+    assert before.updated(listed(**{A: "a", B: "b"}), accounted=[A]).too_late == {B: "1-b"}
+
+
+def test_a_file_that_was_overwritten_is_not_too_late_as_well():
+    files = listed(**{A: "a"})
+    now = LeftOut(overwritten={A: "1-a"}).updated(files, too_late=files.changes)
+    assert (now.too_late, now.overwritten) == ({}, {A: "1-a"})
+
+
+def test_an_acknowledged_file_is_no_finding_until_it_changes():
+    seen = LeftOut(too_late={A: "1-a"}, overwritten={B: "1-b"}).acknowledged()
+    again = seen.updated(listed(**{A: "a", B: "b"}), overwritten=listed(**{B: "b"}).changes)
+    assert (again.accepted, again.unaccepted) == ({A: "1-a", B: "1-b"}, False)
+    files = listed(**{B: "other"})
+    assert seen.updated(files, overwritten=files.changes).overwritten == {B: "1-other"}
+
+
+def test_stored_text_is_outdated_once_a_kind_of_file_appears_or_goes():
+    late = LeftOut(too_late={A: "1-a"})
+    assert LeftOut().is_outdated(late)
+    assert late.is_outdated(LeftOut())
+    assert not late.is_outdated(LeftOut(too_late={B: "1-b"}))
+
+
+def test_each_finding_counts_names_and_says_the_remedy():
+    unread = ["d", "a", "c", "b"]
+    texts = LeftOut(unread, {A: ""}, {B: "", C: ""}).findings(TableName("shop", "my orders"))
+    assert [text.split(")")[0] for text in texts] == [
+        "4 files (a, b, c, ...",
+        f"1 change file ({A}",
+        f"2 change files ({B}, {C}",
+    ]
+    assert "cdclake tables set 'shop.my orders' --set 'IgnoreFiles=<globs>'" in texts[0]
+    assert all("cdclake tables acknowledge 'shop.my orders'" in text for text in texts[1:])
