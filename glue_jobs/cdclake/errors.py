@@ -103,6 +103,10 @@ class BadRowError(InputError):
     """A row of a raw file breaks a rule: an unknown Op, a null key, a value that does not parse."""
 
 
+class UnsettledKeyError(InputError):
+    """An update moved a row to the key of another row, and the change files do not tell which of them remains."""
+
+
 class RefusedChangeError(InputError):
     """A change that an operator requested is not possible as requested. Nothing was changed."""
 

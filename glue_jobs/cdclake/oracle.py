@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from cdclake.model.position import ARRIVED, DEPARTED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
@@ -23,10 +25,11 @@ class ChangeRow:
     """One row of a change file.
 
     Attributes:
-        position: Orders all change rows of the table; unique.
+        position: Orders all change rows of the table; unique. It ends with `position.ARRIVED` if the key changed.
         op: `I`, `U` or `D`.
         row: The source's columns, without those that the change did not send.
-        old_key: The old key of an update that changed the key, in primary-key order; None for all other rows.
+        old_key: The old key of an update that changed the key, in primary-key order; None for all other rows. No row
+            may have the new key at the time.
     """
 
     position: str
@@ -153,12 +156,14 @@ def history(
         if load.rows is not None:
             _compare(versions, {_key(primary_key, row): row for row in load.rows}, load.loaded_utc, time_of)
         for change in _in_order(load.changes):
-            key, operations = _key(primary_key, change.row), [(change.row, "delete" if change.op == "D" else "update")]
+            key = _key(primary_key, change.row)
+            operations = [(change.row, "delete" if change.op == "D" else "update", change.position)]
             if change.old_key is not None and change.old_key != key:
-                operations.append((dict(zip(primary_key, change.old_key)), "delete"))
-            for row, operation in operations:
-                valid_from = time_of(row, change.position) or load.loaded_utc
-                version = Version(row, operation, change.position, valid_from)
+                departed = change.position.rstrip(ARRIVED) + DEPARTED
+                operations.append((dict(zip(primary_key, change.old_key)), "delete", departed))
+            for row, operation, position in operations:
+                valid_from = time_of(row, position) or load.loaded_utc
+                version = Version(row, operation, position, valid_from)
                 versions.setdefault(_key(primary_key, row), []).append(version)
     return [version for key in sorted(versions) for version in _linked(versions[key], columns)]
 

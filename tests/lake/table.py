@@ -27,7 +27,7 @@ from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.layout import LakeLayout
-from cdclake.model.position import position
+from cdclake.model.position import ARRIVED, position
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import HIVE_NULL_PARTITION
 from cdclake.model.table import TableName, TableSettings
@@ -139,7 +139,9 @@ class Table:
         for i, (op, row, old) in enumerate(rows):
             old_key = tuple(old[name] for name in key) if old and op == "U" else None
             sent = {name: value if kinds[name] is not None else None for name, value in row.items()}
-            self.changes.append(ChangeRow(self._position(relative, i, row), op, sent, old_key))
+            moves = old_key is not None and old_key != tuple(row[name] for name in key)
+            mark = ARRIVED if moves else ""
+            self.changes.append(ChangeRow(self._position(relative, i, row) + mark, op, sent, old_key))
 
     def write_partial_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
         """Write a CSV change file without header. A column that a row lacks is marked as not sent."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
 from cdclake.lake.storage.keys import KEY
 from cdclake.lake.storage.types import as_text
+from cdclake.model.position import ARRIVED, file_and_row
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
@@ -219,10 +220,9 @@ class RowStatistics:
             positions = rows[POSITION].combine_chunks()
             decreases = pc.indices_nonzero(pc.less(positions[1:], positions[:-1]))
             if len(decreases):
-                statistics.first_decrease = int(positions[decreases[0].as_py() + 1].as_py().rpartition("|")[2])
+                _, statistics.first_decrease = file_and_row(positions[decreases[0].as_py() + 1].as_py())
         if KEY in rows.column_names:
-            moved = batch.rows.slice(rows.num_rows)[POSITION].combine_chunks()
-            self._add_keys(file, rows, moved)
+            self._add_keys(file, rows)
         if self._partition_key and len(self.partitions) < _MAX_PARTITIONS:
             partition_key = {name.lower() for name in self._partition_key}
             names = [name for name in rows.column_names if name.lower() in partition_key]
@@ -231,12 +231,7 @@ class RowStatistics:
             distinct = rows.select(names).group_by(names).aggregate([]).to_pylist()
             self.partitions |= {tuple(row.values()) for row in distinct}
 
-    def _add_keys(self, file: RawFile, rows: pa.Table, moved: pa.Array) -> None:
-        """Keep keys.
-
-        Args:
-            moved: Positions of the updates that changed the key.
-        """
+    def _add_keys(self, file: RawFile, rows: pa.Table) -> None:
         self._key_count += rows.num_rows
         if not self.keys_complete:
             return
@@ -246,8 +241,7 @@ class RowStatistics:
             return
         for kind in (INSERT, UPDATE):
             self._keys[kind] += keys.filter(pc.equal(rows[OP_COLUMN], kind)).chunks
-        if len(moved):
-            self._keys[_MOVED] += keys.filter(pc.is_in(rows[POSITION], value_set=moved)).chunks
+        self._keys[_MOVED] += keys.filter(pc.ends_with(rows[POSITION], ARRIVED)).chunks
 
     def _add_bad_row(self, bad: BadRow) -> None:
         before = self.bad_rows.get(bad.reason, BadRows(0, bad.file, bad.row))

@@ -15,6 +15,16 @@ from cdclake.model.rawfiles import file_order
 FULL_LOAD_POSITION = ""
 NULL_ORDERING = "!"
 """Ordering value of a change row with null in its ordering column; sorts before all others."""
+ARRIVED = "+"
+"""Ends the position of an update that changed the key: the row arrived at its new key. At the end of a remembered
+delete: the row that it deleted was such a row."""
+DEPARTED = "-"
+"""Ends the position of the delete of the old key, which such an update implies. At the end of a row's position: the
+delete concerned an older row of the key, so this row stays."""
+DISPLACED = ARRIVED + DEPARTED
+"""Ends the position of a row that arrived at a key whose older row then left, among the remembered deletes."""
+ROW_PATTERN = r"\d{10}[+-]*$"
+"""Regular expression of the end of a position: the row number, and marks."""
 COLUMN = "_cdc_position"
 """Column of the lake with the position of each row's last change."""
 ROW_DIGITS = 10

@@ -70,7 +70,7 @@ def existing_rows(lake: dict[int, Row], wanted: set[int]) -> pa.Table:
         for key, held in lake.items()
         if key in wanted
     ]
-    return pa.Table.from_pylist(rows, existing_rows_schema(SHAPE))
+    return pa.Table.from_pylist(rows, existing_rows_schema(SHAPE, complete=False))
 
 
 def tombstone_rows(tombstones: list[tuple[int, str]], wanted: set[int]) -> pa.Table:

@@ -10,6 +10,7 @@ import pytest
 
 from cdclake.errors import BadRowError
 from cdclake.lake.raw import csv
+from cdclake.lake.storage.keys import UNSENT
 from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:
@@ -171,3 +172,21 @@ def test_allowed_bad_rows_are_quarantined_and_the_good_ones_applied(tmp_path: Pa
     table = Table(tmp_path, PERSONS, {**ITEM, "MaxQuarantinedRows": "2"})
     table.apply_file(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
     assert [found.row["id"] for found in table.rows()] == [1]
+
+
+def test_an_update_of_the_key_that_lacks_a_column_is_bad_unless_its_before_image_is_sent(tmp_path: Path) -> None:
+    declared = "id int, name string, age int, BI_id int, BI_name string"
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": declared, "CsvNoSupValue": "?"})
+    table.put(CHANGE, b"U,10,?,5,1,ann\nU,20,b,?,2,b\nU,3,?,?,3,c\nU,40,?,5,4,?\n")
+    batch = table.read(CHANGE)
+    reason = "An update of the key did not send column"
+    assert [(bad.row, bad.reason.partition(":")[0]) for bad in batch.bad_rows] == [
+        (1, f"{reason} age"),
+        (3, f"{reason} name"),
+    ]
+    values = batch.rows.select(["id", "name", "age", "Op", UNSENT]).to_pylist()
+    assert [tuple(row.values()) for row in values] == [
+        (10, "ann", 5, "U", ""),
+        (3, None, None, "U", "011"),
+        (1, None, None, "D", ""),
+    ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.lake.table import Table
 
 _FOLDER = re.compile(r"year=(\d{4})/month=(\d\d)/\d{12}-\d{5}\.parquet")
-_FILE_TIME = re.compile(r"(\d{8}-\d{9})\S*\|\d+$")
+_FILE_TIME = re.compile(r"(\d{8}-\d{9})\S*\|\d+[+-]*$")
 
 
 def version_files(table: Table) -> dict[str, bytes]:

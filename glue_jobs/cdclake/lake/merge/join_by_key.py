@@ -33,6 +33,8 @@ def cogroup_by_key(
     files: Sequence[DataFile],
     shape: TableShape,
     locations: tasks.Locations,
+    *,
+    complete: bool,
 ) -> DistributedRows:
     """Group rows of a change and the lake's rows of the same keys by key range.
 
@@ -42,6 +44,7 @@ def cogroup_by_key(
         rows: Number of rows in the batches.
         samples: Some of their leading keys, sorted.
         files: Live data files.
+        complete: Whether to read all columns of the lake's rows.
 
     Returns:
         `(key range, (whether the rows are the lake's, rows))`.
@@ -52,7 +55,9 @@ def cogroup_by_key(
     entries = batches.flatMap(split).mapValues(partial(tagged, False)).partitionBy(key_ranges, int)
     if not files:
         return entries
-    find = partial(tasks.find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds)
+    find = partial(
+        tasks.find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds, complete=complete
+    )
     existing_rows = probe_files(spark, batches, files, find).mapValues(partial(tagged, True))
     # Both have the same partitioner, so the union needs no further shuffle.
     return entries.union(existing_rows.partitionBy(key_ranges, int))

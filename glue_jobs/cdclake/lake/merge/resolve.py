@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import BadRowError, IntegrityError
+from cdclake.lake.merge.key_updates import KeyMoves, SettledRows, settle_key_updates
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
@@ -61,6 +62,7 @@ class ResolvedBatch:
         replacements: By index of a data file, rows that replace removed ones in the same file.
         inserts: By partition, rows that are new in it, sorted by leading key if there is one.
         tombstones: Leading key, key and position of each delete that applies; None for a table without a key.
+        moves: What is known about updates that changed keys.
     """
 
     counts: Counts
@@ -68,6 +70,7 @@ class ResolvedBatch:
     replacements: dict[int, pa.Table] = field(default_factory=dict)
     inserts: dict[Partition, pa.Table] = field(default_factory=dict)
     tombstones: pa.Table | None = None
+    moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
 
 
 def resolve(
@@ -77,19 +80,23 @@ def resolve(
 
     Args:
         rows: Rows in flight: all rows of each key, any order.
-        existing_rows: The lake's rows of these keys, at most one per key, see `tasks.existing_rows_schema`.
+        existing_rows: The lake's rows of these keys, at most one per key, see `tasks.existing_rows_schema`; with all
+            columns if an update changes a key.
         tombstones: Tombstones of these keys: key and position; a key may have several.
         forgotten: See `Snapshot.forgotten`.
 
     Raises:
         BadRowError: A row might be older than a forgotten delete of its key.
         IntegrityError: The lake contains a key twice.
+        UnsettledKeyError: It is unknown which of two rows a key keeps.
     """
     if len(pc.unique(existing_rows[KEY])) != existing_rows.num_rows:
         message = "The lake table contains a key more than once"
         raise IntegrityError(message, remedy="Reload the table with a full load")
     rows, live = in_order(rows), existing_rows.filter(pc.invert(existing_rows[SOFT_DELETED]))
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
+    settled = settle_key_updates(SettledRows(rows, is_known, has_tombstone), existing_rows, live, tombstones, shape)
+    rows, is_known, has_tombstone = settled.rows, settled.is_known, settled.has_tombstone
     winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(is_known, has_tombstone))), live, shape)
     is_present, is_delete = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
     is_new = pc.invert(pc.or_(is_present, is_delete))
@@ -115,7 +122,8 @@ def resolve(
         removals=_by_file(_removed_rows(existing_rows, stored, deleted, shape)),
         replacements=_by_file(stored.append_column(FILE_INDEX, before[FILE_INDEX]).filter(in_place)),
         inserts=dict(by_partition(stored.filter(pc.invert(in_place)), shape.partition_key)),
-        tombstones=deleted.select([LEADING_KEY, KEY, POSITION]),
+        tombstones=_to_remember(deleted, settled.displacements),
+        moves=settled.moves,
     )
 
 
@@ -128,6 +136,11 @@ def _require_later(new_rows: pa.Table, forgotten: str) -> None:
     message = "A row is older than a delete that is forgotten, so its key may have been deleted since"
     remedy = "Nothing was applied. Reload the table, or move the file out of the raw folder if it repeats old changes"
     raise BadRowError(message, remedy=remedy, file=file, row=row + 1)
+
+
+def _to_remember(deleted: pa.Table, displacements: pa.Table | None) -> pa.Table:
+    tombstones = deleted.select([LEADING_KEY, KEY, POSITION])
+    return pa.concat_tables([tombstones, displacements]) if displacements else tombstones
 
 
 def _removed_rows(existing_rows: pa.Table, stored: pa.Table, deleted: pa.Table, shape: TableShape) -> pa.Table:

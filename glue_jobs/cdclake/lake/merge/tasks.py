@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.merge_file import MergeSpec, merge
 from cdclake.lake.merge.resolve import (
     FILE_INDEX,
@@ -212,19 +213,21 @@ def find_existing_rows(
     shape: TableShape,
     files: Sequence[DataFile],
     bounds: Sequence[KeyValue],
+    complete: bool,
 ) -> Iterator[tuple[int, bytes]]:
-    """Look up keys in data files. If every change sends all columns, only key columns and positions are read.
+    """Look up keys in data files. Unless `complete`, only key columns and positions are read.
 
     Where the key ranges of files overlap and the keys are few, Bloom filters rule out files.
 
     Args:
         wanted: Index of a data file, and the leading keys and keys to look up in it.
+        complete: Whether to read all columns.
 
     Yields:
         Key range, as in `rows_by_key_range`, and the existing rows, see `existing_rows_schema`.
     """
     fs = locations.lake.open()
-    columns = None if shape.partial else [*shape.key_columns_stored(), POSITION]
+    columns = None if complete else [*shape.key_columns_stored(), POSITION]
     overlapping = overlapping_files(files) if filtered_column(shape) else frozenset()
     for i, wanted_rows in wanted:
         keys = pc.unique(wanted_rows[KEY])
@@ -232,15 +235,17 @@ def find_existing_rows(
         file_columns = [*columns, OP_COLUMN] if columns and files[i].deleted else columns
         path = locations.table_prefix + files[i].path
         stored = read_batches(fs, path, shape, file_columns, row_groups=row_groups)
-        matching = [_existing_rows(batch, i, files[i], shape, keys) for batch in stored]
+        matching = [_existing_rows(batch, i, files[i], shape, keys, complete=complete) for batch in stored]
         # A file may have no row groups.
-        found = pa.concat_tables([existing_rows_schema(shape).empty_table(), *matching])
+        found = pa.concat_tables([existing_rows_schema(shape, complete=complete).empty_table(), *matching])
         rows = found.take(pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
         for key_range, part in split_at_bounds(rows, bounds):
             yield key_range, to_ipc(part)
 
 
-def _existing_rows(batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array) -> pa.Table:
+def _existing_rows(
+    batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array, *, complete: bool
+) -> pa.Table:
     rows = batch.filter(matches(shape.key_of(batch, file.partition), keys))
     leading_key, key = shape.keys_of(rows, file.partition)
     columns = {
@@ -251,19 +256,19 @@ def _existing_rows(batch: pa.Table, i: int, file: DataFile, shape: TableShape, k
         PARTITION_ID: pa.repeat(partition_id(file.partition), rows.num_rows),
         SOFT_DELETED: is_deleted(rows) if file.deleted else pa.repeat(False, rows.num_rows),
     }
-    if shape.partial:
+    if complete:
         columns.update(shape.source_columns(rows, file.partition))
-    return pa.table(columns, schema=existing_rows_schema(shape))
+    return pa.table(columns, schema=existing_rows_schema(shape, complete=complete))
 
 
-def existing_rows_schema(shape: TableShape) -> pa.Schema:
+def existing_rows_schema(shape: TableShape, *, complete: bool) -> pa.Schema:
     """Schema of rows that the lake already has.
 
-    Leading key, key, position, file index, partition id, whether the row is soft-deleted, and all source columns if
-    changes may omit columns.
+    Leading key, key, position, file index, partition id, whether the row is soft-deleted, and, if `complete`, all
+    source columns.
     """
     added = [pa.field(FILE_INDEX, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(SOFT_DELETED, pa.bool_())]
-    return pa.schema([*tombstone_schema(shape), *added, *(arrow_schema(shape.schema) if shape.partial else [])])
+    return pa.schema([*tombstone_schema(shape), *added, *(arrow_schema(shape.schema) if complete else [])])
 
 
 @dataclass(frozen=True)
@@ -278,6 +283,7 @@ class Resolution:
         replacements: `(file index, rows)`.
         additions: `(partition, rows)`.
         tombstones: Deletes to remember, as Arrow IPC.
+        moves: What is known about updates that changed keys.
     """
 
     counts: Counts
@@ -288,6 +294,7 @@ class Resolution:
     replacements: tuple[tuple[int, bytes], ...] = ()
     additions: tuple[tuple[Partition, bytes], ...] = ()
     tombstones: bytes = b""
+    moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
 
     def summary(self) -> Resolution:
         """The same without rows."""
@@ -310,11 +317,13 @@ def resolve_key_range(
     tombstones: Sequence[TombstoneFile],
     forgotten: str,
     counting: InsertCounting,
+    complete: bool,
 ) -> Iterator[Resolution]:
     """Resolve all rows of one key range.
 
     Args:
         entries: `(key range, (whether the rows are the lake's, rows))`.
+        complete: Whether the lake's rows have all columns.
         forgotten: See `Snapshot.forgotten`.
         counting: How to count the new rows.
     """
@@ -324,7 +333,7 @@ def resolve_key_range(
     if not batches[False]:
         return
     rows = concat_ipc(batches[False], shape.in_flight)
-    existing_rows = concat_ipc(batches[True], existing_rows_schema(shape))
+    existing_rows = concat_ipc(batches[True], existing_rows_schema(shape, complete=complete))
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
     yield to_resolution(resolve(rows, existing_rows, remembered, shape, forgotten), counting)
 
@@ -371,6 +380,7 @@ def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resoluti
         tuple((i, to_ipc(rows)) for i, rows in resolved.replacements.items()),
         tuple((partition, to_ipc(rows)) for partition, rows in resolved.inserts.items()),
         to_ipc(tombstones) if tombstones else b"",
+        resolved.moves,
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.home_ranges import home_bounds
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values, to_spark, union_all
+from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import plan_rewrite
 from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, load_slices, sorted_groups
@@ -214,6 +215,8 @@ class Engine:
             else:
                 resolutions = keep_on_disk(self._resolve(request, batches, read))
             resolution: tasks.Resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
+            if read.derived:
+                _check_key_moves(resolutions)
         persisted = [batches, resolutions]
         outputs = [(resolutions, _plan(request, resolution))]
         if request.history:
@@ -257,7 +260,10 @@ class Engine:
 
     def _resolve(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
         shape, locations = request.shape, request.locations
-        entries = cogroup_by_key(self._spark, batches, read.rows, read.samples, request.files, shape, locations)
+        complete = shape.partial or read.derived > 0
+        entries = cogroup_by_key(
+            self._spark, batches, read.rows, read.samples, request.files, shape, locations, complete=complete
+        )
         resolve = _task(
             tasks.resolve_key_range,
             locations=locations,
@@ -265,6 +271,7 @@ class Engine:
             tombstones=request.tombstones,
             forgotten=request.forgotten,
             counting=_counting(request),
+            complete=complete,
         )
         return entries.mapPartitions(resolve)
 
@@ -399,6 +406,26 @@ def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: A
 
 def _value(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - of any type
     return pair[1]
+
+
+def _check_key_moves(resolutions: DistributedRows) -> None:
+    """Check updates that changed keys. Most move a row from a key that had one, and need no check on the driver.
+
+    Raises:
+        UnsettledKeyError: See `KeyMoves.check`.
+    """
+    moves: KeyMoves = sum_values(resolutions.map(_exceptional_moves), KeyMoves())
+    if moves.has_exceptions:
+        moves = sum_values(resolutions.map(_moves), KeyMoves())
+        moves.check()
+
+
+def _moves(resolution: tasks.Resolution) -> KeyMoves:
+    return resolution.moves
+
+
+def _exceptional_moves(resolution: tasks.Resolution) -> KeyMoves:
+    return replace(resolution.moves, displacing=frozenset())
 
 
 def _summary(outcome: tasks.Resolution | VersionMerge) -> tasks.Resolution | VersionMerge:

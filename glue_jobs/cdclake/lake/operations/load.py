@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.ancestry import ancestry
-from cdclake.errors import InputError, RawFilesLostError
+from cdclake.errors import InputError, RawFilesLostError, UnsettledKeyError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
 from cdclake.lake.operations.compute import (
@@ -39,9 +39,13 @@ from cdclake.raw_listing import list_raw_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.lake.operations.engine import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Inspection, Slice
     from cdclake.lake.spark.backend import Backend
+    from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.drift import SourceDrift
+    from cdclake.model.rawfiles import RawFile
 
 
 def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) -> dict[str, Any]:
@@ -121,26 +125,49 @@ def load_incremental(
     last_applied, rewritten = _last_applied(run, before)
     due, too_late, _ = pending_changes(base, changes, run.settings.late_window_hours, last_applied)
     too_late = [file for file in too_late if file.relative not in rewritten]
-    due = [file for file in due if not end or file.order <= end]
-    if due and len(due) < listed_files:
-        message = f"Only {len(due)} of {listed_files} change files to apply are still in the raw bucket"
+    listed = [file for file in due if not end or file.order <= end]
+    if listed and len(listed) < listed_files:
+        message = f"Only {len(listed)} of {listed_files} change files to apply are still in the raw bucket"
         remedy = "Restore them, or make DMS reload the table; nothing was applied"
         raise RawFilesLostError(message, remedy=remedy, table=run.layout.name)
-    due = list(first_batch(due, run.settings.max_files_per_run, run.settings.max_bytes_per_run))
-    if not due:
+    batch = first_batch(listed, run.settings.max_files_per_run, run.settings.max_bytes_per_run)
+    if not batch:
         summary = _no_change(run, before, "every change file is in the lake already")
         return {**summary, "too_late": [file.relative for file in too_late]}
 
-    inspections = inspect_raw_files(run, due)
-    shape = table_shape(run, merged_schema(base_schema(run, before, reloads=False), due, inspections), before)
-    require_same_keys(run, before, shape)
-    drift = incremental_drift(before, [(file, one.schema) for file, one in zip(due, inspections, strict=True)])
-    require_accepted(run, drift.changes)
     listed_seconds = time.perf_counter() - started
-    result = compute(run, spark, before, shape, _parts(inspections)).after_listing(listed_seconds)
+    files, shape, drift, result = _compute_changes(run, spark, before, due, len(batch))
+    result = result.after_listing(listed_seconds)
     after = snapshot_after(run, base, shape, result, unchanged_files(before.files, result.rewritten))
-    after = replace(mark_applied(after, due, run.settings.late_window_hours), source=drift.source)
-    return commit(run, before, after, result, ChangeKind.INCREMENTAL, due, too_late, drift=drift.changes)
+    after = replace(mark_applied(after, files, run.settings.late_window_hours), source=drift.source)
+    return commit(run, before, after, result, ChangeKind.INCREMENTAL, files, too_late, drift=drift.changes)
+
+
+def _compute_changes(
+    run: TableRun, spark: Backend, before: Snapshot, due: Sequence[RawFile], count: int
+) -> tuple[Sequence[RawFile], TableShape, SourceDrift, Result]:
+    """Compute the change of the first files that are due.
+
+    If a statement that moves rows between keys goes on in later files, these become part of the change.
+
+    Args:
+        count: Number of files to apply, unless more are needed.
+
+    Returns:
+        The files of the change, the table's shape after it, the source's columns, and the change.
+    """
+    files = due[:count]
+    inspections = inspect_raw_files(run, files)
+    shape = table_shape(run, merged_schema(base_schema(run, before, reloads=False), files, inspections), before)
+    require_same_keys(run, before, shape)
+    drift = incremental_drift(before, [(file, one.schema) for file, one in zip(files, inspections, strict=True)])
+    require_accepted(run, drift.changes)
+    try:
+        return files, shape, drift, compute(run, spark, before, shape, _parts(inspections))
+    except UnsettledKeyError:
+        if len(files) == len(due):
+            raise
+        return _compute_changes(run, spark, before, due, 2 * count)
 
 
 def _parts(inspections: Sequence[Inspection]) -> list[Slice]:

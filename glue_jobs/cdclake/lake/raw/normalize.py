@@ -14,8 +14,8 @@ from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
+from cdclake.model.position import ARRIVED, DEPARTED, ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 from cdclake.model.schema import BEFORE_PREFIX, DELETE, INSERT, OP_COLUMN, UPDATE, Column
 
@@ -44,6 +44,7 @@ def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSet
     rows.require_keys()
     positions = rows.positions()
     old_keys = rows.old_keys()
+    rows.complete_moved_rows(old_keys)
     return rows.to_batch(positions, old_keys)
 
 
@@ -176,8 +177,30 @@ class _Rows:
             old[column.name] = pc.if_else(changed, then, pa.scalar(None, now.type))
         return old
 
+    def complete_moved_rows(self, old_keys: dict[str, pa.Array]) -> None:
+        """Take values that an update of the key did not send from its before image. Without one, the row is bad.
+
+        The lake's row has the old key, so the row with the new key cannot keep its values.
+        """
+        if not (old_keys and self._unsent):
+            return
+        moved = next(iter(old_keys.values())).is_valid()
+        for column in self._shape.schema:
+            unsent = self._unsent.get(column.name)
+            if unsent is None:
+                continue
+            missing = pc.and_(moved, unsent)
+            before = self._before(column)
+            if before is not None:
+                sent = pc.and_(missing, before.is_valid())
+                self._columns[column.name] = pc.if_else(sent, before, self._columns[column.name])
+                self._unsent[column.name] = pc.and_(unsent, pc.invert(sent))
+                missing = pc.and_(missing, pc.invert(sent))
+            reason = f"An update of the key did not send column {column.name}: send its before image (BI_{column.name})"
+            self._fault(_where(missing), reason)
+
     def _before(self, column: Column) -> pa.Array | None:
-        """A key column's value before an update; null if there is none or the row is not an update."""
+        """A column's value before an update; null if there is none or the row is not an update."""
         names = self._raw.columns.schema.names
         wanted = (BEFORE_PREFIX + column.name).lower()
         before = next((n for n in names if n.startswith(BEFORE_PREFIX) and n.lower() == wanted), None)
@@ -193,6 +216,9 @@ class _Rows:
 
     def to_batch(self, positions: pa.Array, old_keys: dict[str, pa.Array]) -> ReadBatch:
         """Return the good rows, followed by deletes of old keys, and the bad rows."""
+        if old_keys:
+            moved = next(iter(old_keys.values())).is_valid()
+            positions = pc.binary_join_element_wise(positions, pc.if_else(moved, ARRIVED, ""), "")
         columns = {**self._columns, POSITION: positions}
         if self._settings.csv.no_sup_value is not None:
             columns[UNSENT] = self._unsent_texts()
@@ -229,11 +255,12 @@ class _Rows:
 
 
 def _old_key_deletes(rows: pa.Table, old_keys: dict[str, pa.Array]) -> pa.Table:
-    """A delete at the position of each row with an old key; other source columns are null."""
+    """A delete at the position of each row with an old key, with the mark of one; other source columns are null."""
     if not old_keys:
         return rows.slice(0, 0)
     count = rows.num_rows
-    values = {**old_keys, POSITION: rows[POSITION], OP_COLUMN: pa.repeat(DELETE, count), UNSENT: pa.repeat("", count)}
+    positions = pc.binary_join_element_wise(pc.utf8_rtrim(rows[POSITION], ARRIVED), DEPARTED, "")
+    values = {**old_keys, POSITION: positions, OP_COLUMN: pa.repeat(DELETE, count), UNSENT: pa.repeat("", count)}
     columns = {field.name: values.get(field.name, pa.nulls(count, field.type)) for field in rows.schema}
     has_old = pc.is_valid(next(iter(old_keys.values())))
     return pa.table(columns, schema=rows.schema).filter(has_old)

@@ -36,6 +36,7 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
+from cdclake.model.position import ARRIVED, DISPLACED
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN
 
@@ -250,10 +251,12 @@ def _missing_deletes(fs: FileSystem, rows: pa.Table, plan: HistoryPlan, shape: T
     tombstones = find_tombstones(fs, plan.tombstones, rows[LEADING_KEY], rows[KEY], shape)
     oldest = pa.TableGroupBy(rows.select([KEY, POSITION]), KEY).aggregate([(POSITION, "min")])
     first = oldest.take(pc.index_in(tombstones[KEY], value_set=oldest[KEY].combine_chunks()))[f"{POSITION}_min"]
-    tombstones = tombstones.filter(pc.greater(tombstones[POSITION], first))
+    is_delete = pc.invert(pc.ends_with(tombstones[POSITION], DISPLACED))
+    tombstones = tombstones.filter(pc.and_(is_delete, pc.greater(tombstones[POSITION], first)))
     same_key = rows.take(pc.index_in(tombstones[KEY], value_set=rows[KEY].combine_chunks()))
     key_columns = {column.name for name in shape.primary_key if (column := shape.schema.find(name))}
     columns = {name: same_key[name] for name in (*key_columns, LEADING_KEY, KEY)}
-    columns |= {POSITION: tombstones[POSITION], OP_COLUMN: pa.repeat(DELETE, tombstones.num_rows)}
+    positions = pc.utf8_rtrim(tombstones[POSITION], ARRIVED)  # only tombstones have this mark
+    columns |= {POSITION: positions, OP_COLUMN: pa.repeat(DELETE, tombstones.num_rows)}
     filled = [columns.get(field.name, pa.nulls(tombstones.num_rows, field.type)) for field in rows.schema]
     return pa.table(filled, schema=rows.schema)

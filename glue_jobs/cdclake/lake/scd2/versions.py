@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
+from cdclake.lake.merge.key_updates import KeySpans, has_mark, is_delivered_again, settle
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.partitions import Partition, by_partition
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import TIMESTAMP
+from cdclake.model.position import ARRIVED, FULL_LOAD_POSITION, ROW_PATTERN
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN, Schema
 from cdclake.model.versions import (
     CHANGE_ID,
@@ -51,7 +52,7 @@ _LOAD = "_cdc_load"
 _ENDED = "!"
 """Follows the position of a version in the position of its end, if the end's own position is unknown."""
 _SEQUENCE = r"^(?P<digits>\d{16})\d{19}\|"
-_FILE_TIME = r"\|(?P<day>\d{8})-(?P<time>\d{9})[^|]*\|\d+$"
+_FILE_TIME = r"\|(?P<day>\d{8})-(?P<time>\d{9})[^|]*\|" + ROW_PATTERN
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,7 @@ def merge_versions(
         IntegrityError: The history does not have exactly one open version of each key.
     """
     rows = _in_order(pa.concat_tables([existing, new]), loads)
+    rows = _settle_key_updates(rows, table, _flags(rows[VERSION_FILE].is_valid()))
     before = rows.select([OPERATION, VALID_TO, VALIDITY_FLAG])
     exists = _flags(rows[VERSION_FILE].is_valid())
     keys = rows[KEY].combine_chunks()
@@ -231,7 +233,7 @@ def merge_versions(
 
 
 def _in_order(rows: pa.Table, loads: Sequence[int]) -> pa.Table:
-    """Sort versions by key and order, and drop new versions with the position of an existing one."""
+    """Sort versions by key and order, and drop new versions of change rows that have one already."""
     rows = rows.append_column(_LOAD, pa.array(_count_loads(rows[CHANGE_ID], loads)))
     columns = (LEADING_KEY, KEY, _LOAD, POSITION)
     rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in (*columns, VERSION_FILE)]))  # nulls last
@@ -241,7 +243,34 @@ def _in_order(rows: pa.Table, loads: Sequence[int]) -> pa.Table:
         repeats = pc.and_(repeats, pc.equal(values.slice(0, len(repeats)), values.slice(1)))  # none is null
     if repeats.true_count:
         rows = rows.filter(pa.concat_arrays([pa.array([True]), pc.invert(repeats)]))
+    loads_before = rows[_LOAD].to_numpy()
+    again = np.flatnonzero(is_delivered_again(rows))
+    again = again[loads_before[again] == loads_before[again - 1]]
+    if len(again):
+        is_new = _flags(rows[VERSION_FILE].is_null())
+        dropped = np.zeros(rows.num_rows, dtype=bool)
+        dropped[np.where(is_new[again], again, again - 1)] = True
+        rows = rows.filter(pa.array(~(dropped & is_new)))
     return rows.drop_columns([_LOAD]).combine_chunks()
+
+
+def _settle_key_updates(rows: pa.Table, table: TableShape, exists: NDArray[np.bool_]) -> pa.Table:
+    """Turn deletes of older rows of a key into updates with the values of the row that arrived, as in the table.
+
+    Args:
+        rows: Versions in order, at least one.
+        exists: Whether each is not new.
+    """
+    arrived = has_mark(rows[POSITION], ARRIVED) & ~exists
+    if not arrived.any():
+        return rows
+    spans = KeySpans.of(rows[KEY].combine_chunks())
+    is_delete = _flags(pc.equal(rows[OPERATION], DELETED))
+    sources = settle(spans, arrived, is_delete, np.zeros(rows.num_rows, dtype=bool)).sources
+    restated = pa.array(np.where(exists, np.arange(rows.num_rows), sources))
+    for name in (*table.schema.names, OPERATION):
+        rows = _with_column(rows, name, rows[name].take(restated))
+    return rows
 
 
 def _count_loads(change_ids: pa.ChunkedArray, loads: Sequence[int]) -> NDArray[np.int64]:

@@ -29,6 +29,7 @@ from cdclake.lake.storage.keys import (
 from cdclake.lake.storage.reader import lake_file
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import ROW_PATTERN
 from cdclake.model.snapshot import BELOW_POSITIONS, TombstoneFile
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 ROWS_PER_GROUP = 65_536
 MAX_FILE_ROWS = 1 << 22
 """A change merges files only up to this many rows, because it has the merged rows in memory."""
-_FILE_OF_POSITION = r"\|(?P<order>\d{8}-[^|]*)\|\d+$"
+_FILE_OF_POSITION = r"\|(?P<order>\d{8}-[^|]*)\|" + ROW_PATTERN
 
 
 @dataclass(frozen=True)

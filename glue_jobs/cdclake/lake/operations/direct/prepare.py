@@ -7,7 +7,7 @@ change is refused before anything is computed. Rows of a Spark DataFrame stay in
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,9 +63,9 @@ class PrepareRequest:
         return tuple(column for name in self.shape.primary_key if (column := self.shape.schema.find(name)))
 
     @property
-    def lookup_shape(self) -> TableShape:
-        """The shape to look up the lake's rows with. Inserts need only their keys."""
-        return replace(self.shape, partial=self.op != INSERT)
+    def needs_values(self) -> bool:
+        """Whether the change needs all columns of the lake's rows. Inserts need only their keys."""
+        return self.op != INSERT
 
 
 class WrittenFile(NamedTuple):
@@ -124,7 +124,14 @@ def _write_files(spark: Backend, request: PrepareRequest, batches: DistributedRo
         return Prepared(stats)
     if request.shape.primary_key:
         entries = cogroup_by_key(
-            spark, batches, stats.rows, stats.samples, request.files, request.lookup_shape, request.locations
+            spark,
+            batches,
+            stats.rows,
+            stats.samples,
+            request.files,
+            request.shape,
+            request.locations,
+            complete=request.needs_values,
         )
     else:
         entries = batches.map(_as_entry)
@@ -162,7 +169,8 @@ def _write_file(
     tables = [from_ipc(batch) for batch in batches[False]]
     if not tables:
         return
-    schema = tasks.existing_rows_schema(request.lookup_shape) if request.shape.primary_key else pa.schema([])
+    has_key = bool(request.shape.primary_key)
+    schema = tasks.existing_rows_schema(request.shape, complete=request.needs_values) if has_key else pa.schema([])
     lake = concat_ipc(batches[True], schema)
     rows, keys = change_rows(request.op, tables, lake, request.shape, request.order_column)
     if not rows.num_rows:

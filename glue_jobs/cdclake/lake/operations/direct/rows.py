@@ -17,7 +17,7 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.types import cast_column, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import NULL_ORDERING
+from cdclake.model.position import NULL_ORDERING, ROW_PATTERN
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.model.schema import Column
     from cdclake.model.snapshot import KeyValue
 
-_PARTS_OF_POSITION = r"(?s)^(?P<ordering>.*)\|(?P<order>\d{8}-[^|]*)\|\d+$"
+_PARTS_OF_POSITION = r"(?s)^(?P<ordering>.*)\|(?P<order>\d{8}-[^|]*)\|" + ROW_PATTERN
 
 
 @dataclass(frozen=True)
