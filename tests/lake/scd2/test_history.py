@@ -230,6 +230,18 @@ def test_a_row_older_than_a_delete_before_the_history_began_stays_deleted(table:
     assert summary(versions(table, KEY)) == [(1, "late", "insert", FEBRUARY, MARCH), (1, "late", "delete", MARCH, None)]
 
 
+def test_a_delete_that_the_history_has_is_not_added_again_for_a_late_row(table: Table) -> None:
+    table.item["History"] = "false"
+    change(table, JANUARY, ("I", row(1, "first")))
+    table.item["History"] = "true"
+    change(table, FEBRUARY, ("I", row(2)))
+    change(table, FEBRUARY + timedelta(hours=3), ("D", row(1)))
+    change(table, FEBRUARY + timedelta(hours=1), ("U", row(1, "late")))
+    check_newest_are_the_table(table, KEY)
+    operations = [(one.row["name"], one.operation) for one in versions(table, KEY) if one.row["id"] == 1]
+    assert operations == [("first", "insert"), ("late", "update"), ("late", "delete")]
+
+
 def test_a_history_turned_off_stays_unchanged_and_catches_up_when_turned_on(table: Table) -> None:
     table.load([row(1, "a"), row(2, "b"), row(3, "c")], JANUARY)
     files = version_files(table)
