@@ -16,7 +16,8 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.publish import KeepAlive, no_lease, publish, roll_forward
+from cdclake.commit.publish import KeepAlive, no_lease, publish
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.undo import UndoPlan, apply_undo, plan_reapply, plan_rollback
 from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths

@@ -43,6 +43,10 @@ class ObjectStore(ObjectReader, Protocol):
     restored. A data file that is live or retired is retained.
     """
 
+    def key_fault(self, key: str) -> str:
+        """Why the store can hold no object of that key; empty if it can. Such an object counts as absent."""
+        ...
+
     def get(self, key: str) -> bytes | None:
         """The content of an object; None if it does not exist."""
         ...

@@ -417,3 +417,14 @@ def test_purging_keeps_live_and_protected_objects(store: ObjectStore) -> None:
     assert store.purge("t/", lambda key: key == "t/3") == 0
     store.restore("t/3", "retired/3")
     assert store.get("t/3") == b"kept"
+
+
+def test_an_object_whose_key_is_too_long_counts_as_absent(store: ObjectStore) -> None:
+    fill(store, "a")
+    long = "shop/" + "ü" * 510
+    assert store.key_fault(long)
+    assert not store.key_fault("shop/" + "ü" * 127)
+    assert not store.is_retained(long, "retired/x")
+    store.retire(long, "retired/x")
+    store.discard(long, "retired/x")
+    assert keys(store) == ["a"]

@@ -11,7 +11,8 @@ import pytest
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.publish import publish, roll_forward
+from cdclake.commit.publish import publish
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.errors import BooksError, CommitConflictError, IntegrityError
 from cdclake.model.change import Books, ChangeRecord, StagedFile
 from cdclake.model.schema import Column, Schema

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.ancestry import content_change
-from cdclake.commit.publish import publish, roll_forward
+from cdclake.commit.publish import publish
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import check_files_retained, plan_reapply, plan_rollback
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError, PastRetentionError

@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, BinaryIO, Callable
 
 from cdclake.errors import ConfigurationError, IntegrityError, file_not_retained
+from cdclake.model.layout import s3_key_fault
 from cdclake.model.rawfiles import ListedObject
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ TEMPORARY_FOLDER = ".cdclake-temporary"
 MAX_ETAGS = 100_000
 """Number of files whose ETags a process remembers."""
 _CHUNK_BYTES = 1024**2
+MAX_NAME_BYTES = 255
+"""Of the usual file systems of Linux, macOS and Windows."""
 TEMPORARY_LIFETIME = timedelta(days=1)
 """An older temporary file is a leftover of a killed process."""
 
@@ -58,6 +61,13 @@ class FolderStore:
         """See `ObjectReader.list_folders`. Skips folders without any object below them, as on S3."""
         rests = (entry.key[len(prefix) :] for entry in self._entries(prefix))
         return iter(sorted({f"{prefix}{rest.split('/', 1)[0]}/" for rest in rests if "/" in rest}))
+
+    def key_fault(self, key: str) -> str:
+        """See `ObjectStore.key_fault`. File systems limit each name; a whole key has S3's limit."""
+        longest = max(len(os.fsencode(name)) for name in key.split("/"))
+        if longest > MAX_NAME_BYTES:
+            return f"a name of {longest} bytes, of at most {MAX_NAME_BYTES} in a file system"
+        return s3_key_fault(key)
 
     def get(self, key: str) -> bytes | None:
         """See `ObjectStore.get`."""
@@ -99,6 +109,8 @@ class FolderStore:
 
     def retire(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.retire`. Renames the file."""
+        if self.key_fault(key):
+            return
         path, retired = self._path(key), self._path(retired_key)
         if not path.is_file():
             return
@@ -121,7 +133,7 @@ class FolderStore:
 
     def is_retained(self, key: str, retired_key: str) -> bool:
         """See `ObjectStore.is_retained`."""
-        return any(path.is_file() for path in self._candidates(key, retired_key))
+        return not self.key_fault(key) and any(path.is_file() for path in self._candidates(key, retired_key))
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
         """See `ObjectStore.copy_retained`."""
@@ -130,7 +142,7 @@ class FolderStore:
 
     def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
-        if not self._path(key).is_file():
+        if not self.key_fault(key) and not self._path(key).is_file():
             self.delete([retired_key])
 
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions

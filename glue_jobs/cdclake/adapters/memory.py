@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
 from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table
 from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError, file_not_retained
+from cdclake.model.layout import s3_key_fault
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject
 from cdclake.model.table import TableState
@@ -58,6 +59,10 @@ class MemoryStore:
         self._clock = clock
         self._objects: dict[str, _Stored] = {}
         self._lock = Lock()
+
+    def key_fault(self, key: str) -> str:
+        """See `ObjectStore.key_fault`. As on S3."""
+        return s3_key_fault(key)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
         """See `ObjectReader.list`. The listing reflects the moment of the call."""

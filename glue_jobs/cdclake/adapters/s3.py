@@ -20,6 +20,7 @@ from cdclake.errors import (
     RetryableError,
     file_not_retained,
 )
+from cdclake.model.layout import s3_key_fault
 from cdclake.model.rawfiles import ListedObject
 
 if TYPE_CHECKING:
@@ -100,6 +101,10 @@ class S3Store:
                     return None
                 raise
 
+    def key_fault(self, key: str) -> str:
+        """See `ObjectStore.key_fault`."""
+        return s3_key_fault(key)
+
     def get(self, key: str) -> bytes | None:
         """See `ObjectStore.get`."""
         with self._errors(key):
@@ -155,6 +160,8 @@ class S3Store:
         version `null` unless versioning is on at that moment. So the object's version id decides, not the bucket's
         state. https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
         """
+        if self.key_fault(key):
+            return
         head = self._head(key)
         if head is None:
             next(self.list(key), None)  # raises if the bucket is missing, which HEAD cannot distinguish
@@ -177,7 +184,7 @@ class S3Store:
 
     def is_retained(self, key: str, retired_key: str) -> bool:
         """See `ObjectStore.is_retained`."""
-        return self._find(key, retired_key) is not None
+        return not self.key_fault(key) and self._find(key, retired_key) is not None
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
         """See `ObjectStore.copy_retained`."""
@@ -194,6 +201,8 @@ class S3Store:
 
     def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
+        if self.key_fault(key):
+            return
         versions = self._versions(key)
         if not versions.live:
             self._delete_all(versions)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from cdclake.commit.storable import require_storable
 from cdclake.errors import CommitConflictError, IntegrityError, LeaseLostError, PastRetentionError
 from cdclake.model.change import ChangeRecord
 from cdclake.model.snapshot import Snapshot
@@ -128,15 +129,17 @@ class ChangeLog:
             raise LeaseLostError(message, remedy="Nothing to do: the run that holds the lease now does the work")
 
     def commit(self, record: ChangeRecord) -> None:
-        """Append a change: the point of no return. Checks the books and the fencing token first.
+        """Append a change: the point of no return. Checks books, keys of files and fencing token first.
 
         Raises:
             BooksError: The record's books do not balance.
+            InputError: The store cannot hold the change's data files; see `require_storable`.
             LeaseLostError: The change before was made under a later lease.
             CommitConflictError: Another run committed this number.
             CommitStateUnknownError: The record may have been written or not.
         """
         record.books.check()
+        require_storable(self.store, self.layout, record)
         self.check_fence(record.change - 1, record.fencing_token)
         if not self.store.put_if_absent(self.layout.change_key(record.change), record.to_bytes()):
             message = f"Another run committed change {record.change} of {self.layout.name} first"

@@ -58,19 +58,6 @@ def publish(
     return later_seconds
 
 
-def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
-    """Publish the newest change if a run crashed before it was published; returns its number, 0 if there is none.
-
-    Also deletes what crashed runs staged for this change or earlier ones.
-    """
-    change = log.head()
-    if change and not log.is_published(change):
-        publish(log, log.record(change), keep_alive)
-    elif change:
-        remove_staging(log, change)
-    return change
-
-
 def remove_staging(log: ChangeLog, through: int) -> None:
     """Delete what any run staged for changes up to `through`, whether it committed, lost or crashed."""
     prefix = log.layout.staging_folder

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdclake.commit.publish import KeepAlive, no_lease, publish, roll_forward
+from cdclake.commit.publish import KeepAlive, no_lease, publish
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.errors import CommitConflictError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 

@@ -16,7 +16,15 @@ HISTORY = "_history/"
 has such a path, as readers skip names with a leading underscore."""
 HISTORY_SUFFIX = "_history"
 """Suffix of the history's folder, next to the table's folder."""
+MAX_KEY_BYTES = 1024
+"""Of S3. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
+
+
+def s3_key_fault(key: str) -> str:
+    """Why S3 can hold no object of that key; empty if it can."""
+    size_bytes = len(key.encode())
+    return f"a key of {size_bytes} bytes, of at most {MAX_KEY_BYTES} in S3" if size_bytes > MAX_KEY_BYTES else ""
 
 
 def batches_prefix(lake_prefix: str) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.errors import BadRowError, SchemaMismatchError
+from cdclake.errors import BadRowError, InputError, SchemaMismatchError
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -226,3 +226,16 @@ def test_a_source_column_may_have_almost_any_name(tmp_path: Path, name: str, set
     table.load_incremental()
     live = sorted((one.row["id"], one.row[name]) for one in table.rows() if one.op != "D")
     assert live == [(0, "old 0"), (1, "new"), (3, "old 3")]
+
+
+def test_a_partition_value_that_is_too_long_for_a_key_is_refused_before_the_commit(tmp_path: Path) -> None:
+    columns = pa.schema([("k", pa.int64()), ("p", pa.string())])
+    table = Table(tmp_path, columns, {"PrimaryKey": "k", "PartitionKey": "p"})
+    table.write_load([{"k": 1, "p": "x"}, {"k": 2, "p": "long " * 60}])
+    with pytest.raises(InputError, match="partition value is too long") as caught:
+        table.load_initial()
+    assert (caught.value.details["column"], caught.value.details["value"]) == ("p", "long long long long ...")
+    assert (table.log.head(), table.files()) == (0, [])
+    table.write_load([{"k": 1, "p": "x"}])
+    table.load_initial()
+    assert len(table.rows()) == 1

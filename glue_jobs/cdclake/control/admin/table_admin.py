@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, TypeVar
 
 from cdclake.commit.adopt import adopt
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
-from cdclake.commit.publish import roll_forward
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import UndoPlan, apply_undo, check_files_retained, plan_reapply, plan_rollback

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake import logs
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.publish import roll_forward
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.control.catalog.sync import sync_catalog
 from cdclake.control.jobs.arguments import item_json
 from cdclake.control.jobs.entry import StoppedError, error_line

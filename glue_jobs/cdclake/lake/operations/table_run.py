@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdclake.commit.publish import roll_forward
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files
 
 if TYPE_CHECKING:

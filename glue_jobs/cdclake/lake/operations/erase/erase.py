@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
 from cdclake.commit.erasure import commit_erasure, delete_unreferenced, rewrite_snapshots
-from cdclake.commit.publish import roll_forward
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
 from cdclake.errors import ConfigurationError

@@ -1,0 +1,50 @@
+"""Refuses a change whose data files would have keys that the store cannot hold, because of their partition values.
+
+Such a change could be committed, but neither published nor retired.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.errors import InputError
+from cdclake.model.layout import HISTORY
+from cdclake.model.schema import parse_partition_folder
+
+if TYPE_CHECKING:
+    from cdclake.model.change import ChangeRecord
+    from cdclake.model.layout import LakeLayout
+    from cdclake.ports import ObjectStore
+
+_SHOWN_CHARACTERS = 20
+
+
+def require_storable(store: ObjectStore, layout: LakeLayout, record: ChangeRecord) -> None:
+    """Check the key of every new data file, wherever the file may go: published, retired, or copied for reading.
+
+    Raises:
+        InputError: The store cannot hold one of them.
+    """
+    for file in record.added:
+        for key in (layout.data_key(file.path), layout.retired_key(file.path), layout.as_of_key(file.path)):
+            fault = store.key_fault(key)
+            if fault:
+                raise _refusal(layout, file.path, fault)
+
+
+def is_publishable(store: ObjectStore, layout: LakeLayout, record: ChangeRecord) -> bool:
+    """Whether the store can hold all new data files of a change in the table's folder."""
+    return not any(store.key_fault(layout.data_key(file.path)) for file in record.added)
+
+
+def _refusal(layout: LakeLayout, path: str, fault: str) -> InputError:
+    folders = [parse_partition_folder(folder) for folder in path.removeprefix(HISTORY).split("/")[:-1]]
+    values = {column: value or "" for column, value in filter(None, folders)}
+    column = max(values, key=lambda one: len(values[one].encode()), default=None)
+    message = f"A partition value is too long for the name of a data file: {fault}"
+    start = None if column is None else f"{values[column][:_SHOWN_CHARACTERS]}..."
+    remedy = (
+        "Nothing was applied. Choose a PartitionKey with shorter values and reload the table, or correct the value at"
+        " the source"
+    )
+    return InputError(message, remedy=remedy, table=layout.name, column=column, value=start)
