@@ -41,10 +41,16 @@ def postgresql() -> Iterator[PrivatePostgresql]:
 
 
 @pytest.fixture
-def source(mariadb: PrivateMariadb) -> Iterator[MariadbDatabase]:
+def mariadb_database(mariadb: PrivateMariadb) -> Iterator[MariadbDatabase]:
     """A new empty MariaDB database, and a raw bucket in memory."""
     with MariadbDatabase(mariadb.connection_options, f"shop{next(_NUMBERS)}") as database:
         yield database
+
+
+@pytest.fixture
+def source(mariadb_database: MariadbDatabase) -> MariadbDatabase:
+    """The same, for tests of MariaDB alone."""
+    return mariadb_database
 
 
 @pytest.fixture

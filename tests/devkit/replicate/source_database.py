@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.parquet as pq
 
@@ -47,7 +47,9 @@ class TestDatabase(ABC):
     """
 
     __test__ = False
+    engine: ClassVar[str]
     connection: Any
+    connection_options: Any
 
     def __init__(self, schema: str) -> None:
         self.schema = schema
@@ -57,6 +59,14 @@ class TestDatabase(ABC):
     @abstractmethod
     def source(self) -> Source:
         """The database, as a source."""
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """A further connection, with the same default schema."""
+
+    @abstractmethod
+    def fill(self, table: str, rows: int) -> None:
+        """Insert rows `(n, n)`, from 1 on."""
 
     def run(self, *statements: str) -> None:
         """Execute statements, each of which is committed at once unless one of them begins a transaction."""
@@ -130,6 +140,8 @@ class TestDatabase(ABC):
 class MariadbDatabase(TestDatabase):
     """A new database of a MariaDB server."""
 
+    engine = "mysql"
+
     def __init__(self, connection_options: mysql.ConnectionOptions, schema: str) -> None:
         super().__init__(schema)
         self.connection_options = connection_options
@@ -147,6 +159,12 @@ class MariadbDatabase(TestDatabase):
     def source(self) -> MysqlSource:
         return MysqlSource(self.connection_options, self.schema)
 
+    def connect(self) -> Any:
+        return mysql.connect(self.connection_options, database=self.schema)
+
+    def fill(self, table: str, rows: int) -> None:
+        self.run(f"insert into {table} select seq, seq from seq_1_to_{rows}")
+
 
 class PostgresDatabase(TestDatabase):
     """A new database of a PostgreSQL server, with its schema `public`.
@@ -154,6 +172,8 @@ class PostgresDatabase(TestDatabase):
     Attributes:
         settings: Settings that change types.
     """
+
+    engine = "postgres"
 
     def __init__(self, connection_options: postgres.ConnectionOptions, database: str) -> None:
         super().__init__("public")
@@ -163,8 +183,7 @@ class PostgresDatabase(TestDatabase):
 
     def __enter__(self) -> PostgresDatabase:
         self._on_server(f'create database "{self.database}"')
-        self.connection = postgres.connect(self.connection_options, self.database)
-        self.run("set search_path = public")
+        self.connection = self.connect()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -179,6 +198,15 @@ class PostgresDatabase(TestDatabase):
     @property
     def source(self) -> PostgresSource:
         return PostgresSource(self.connection_options, self.database, TypeMapping.from_settings(self.settings))
+
+    def connect(self) -> Any:
+        connection = postgres.connect(self.connection_options, self.database)
+        with connection.cursor() as cursor:
+            cursor.execute(f"set search_path = {self.schema}")
+        return connection
+
+    def fill(self, table: str, rows: int) -> None:
+        self.run(f"insert into {table} select n, n from generate_series(1, {rows}) n")
 
     def _on_server(self, statement: str) -> None:
         options = self.connection_options

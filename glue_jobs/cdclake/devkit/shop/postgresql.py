@@ -20,7 +20,7 @@ from cdclake.devkit.shop.private_server import USER, PrivateServer, program
 from cdclake.loopback import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cdclake.devkit.local.processes import Child
 
@@ -44,10 +44,19 @@ _SETTINGS = {
 
 
 class PrivatePostgresql(PrivateServer):
-    """A PostgreSQL server. As root, it runs as the user `postgres`, because the server refuses to run as root."""
+    """A PostgreSQL server. As root, it runs as the user `postgres`, because the server refuses to run as root.
+
+    Args:
+        port: Loopback port; 0 for any free one.
+        settings: Settings of the server by name, besides those that replication needs.
+    """
 
     product = "PostgreSQL"
     how_to_install = "Install it (Debian, Ubuntu: apt-get install -y --no-install-recommends postgresql)"
+
+    def __init__(self, port: int = 0, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(port)
+        self._settings = {**_SETTINGS, **(settings or {})}
 
     @classmethod
     def is_installed(cls) -> bool:
@@ -76,7 +85,7 @@ class PrivatePostgresql(PrivateServer):
 
     def _command(self) -> Sequence[str]:
         addresses = {"port": self._port, "unix_socket_directories": self._folder}
-        settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **addresses}.items()]
+        settings = [f"--{name}={value}" for name, value in {**self._settings, **addresses}.items()]
         return [
             *_as_user(_server_user()),
             str(program(SERVER, _folders())),

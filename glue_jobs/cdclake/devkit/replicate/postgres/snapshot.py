@@ -125,7 +125,7 @@ def _begin(options: ConnectionOptions, database: str) -> Connection:
 
 def _slot_error(error: psycopg2.Error) -> Exception:
     text = " ".join(str(error).split())
-    if error.pgcode == "53400":  # configuration_limit_exceeded
+    if error.pgcode in {"53400", "55000"}:  # no slot is free, or the server has none at all
         message = f"The source database has no free replication slot: {text}"
         remedy = "Drop unused slots (pg_replication_slots), or set max_replication_slots to more"
         return ConfigurationError(message, remedy=remedy)
