@@ -197,5 +197,5 @@ def gravest_kind(errors: Iterable[BaseException]) -> type[CdclakeError]:
 def similar_names(name: str, known: Iterable[str]) -> str:
     """`Did you mean a or b? `, to begin a remedy with; empty if no known name is similar."""
     by_lower = {one.lower(): one for one in known}
-    similar = [by_lower[one] for one in get_close_matches(name.lower(), by_lower)]
+    similar = [by_lower[one] for one in get_close_matches(name.lower(), by_lower, cutoff=0.75)]
     return f"Did you mean {' or '.join(similar)}? " if similar else ""

@@ -269,7 +269,17 @@ class World:
             self.applied += [file.relative for file in due]
             after = mark_applied(start, due, hours)
         number = before.change + 1
-        key = log.write_snapshot(replace(after, change=number, schema=SCHEMA), f"jr-{number}")
+        key = log.write_snapshot(
+            replace(
+                after,
+                change=number,
+                schema=SCHEMA,
+                primary_key=state.settings.primary_key,
+                partition_key=state.settings.partition_key,
+                order_column=state.settings.order_column,
+            ),
+            f"jr-{number}",
+        )
         record = change_record(
             number,
             kind=kind,

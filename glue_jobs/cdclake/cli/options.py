@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 TableArgument = Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", help="The table.")]
+TablePatternArgument = Annotated[
+    str, typer.Argument(metavar="SCHEMA.TABLE", help="The table, or a quoted pattern such as 'shop.*'.")
+]
 TablesOption = Annotated[
     Union[list[str], None], typer.Option("--table", metavar="SCHEMA.TABLE", help="Only this table. Repeatable.")
 ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.adapters.state_rules import WRITTEN_BY_STORE
 from cdclake.cli.json_file import json_object
-from cdclake.errors import ConfigurationError
+from cdclake.errors import ConfigurationError, similar_names
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _SET_BY_JOBS = WRITTEN_BY_STORE | {
     Attribute.LAST_RUN_UTC,
     Attribute.LAST_LISTED_UTC,
     Attribute.LAST_PENDING,
+    Attribute.LAST_KEYS,
     Attribute.LAST_FINDINGS,
     Attribute.LAST_DRIFT,
     Attribute.ACCEPTED_DRIFT,
@@ -49,7 +50,10 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
         name, equals, value = setting.partition("=")
         if not equals or name not in SETTABLE:
             message = f"'{setting}' is not a setting"
-            raise ConfigurationError(message, remedy=f"Write ATTRIBUTE=VALUE with one of {', '.join(SETTABLE)}")
+            similar = similar_names(name, SETTABLE) if equals else ""
+            raise ConfigurationError(
+                message, remedy=f"{similar}Write ATTRIBUTE=VALUE with one of {', '.join(SETTABLE)}"
+            )
         attributes[name] = value
     return attributes
 

@@ -21,7 +21,7 @@ from cdclake.control.plan.raw_scan import RawScan, scan_all, scan_raw, transacti
 from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
 from cdclake.control.run.trigger import trigger_table, trigger_tables
-from cdclake.errors import ConfigurationError, NoRoomError, UnknownTableError
+from cdclake.errors import ConfigurationError, NoRoomError, UnknownTableError, similar_names
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawFiles
 
@@ -107,7 +107,9 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[str] | None = None)
     unknown = sorted(set(only or ()) - {str(table.state.name) for table in tables})
     if unknown and not discovered.errors:
         message = f"There is no table {', '.join(unknown)} in {bucket}/{prefix}"
-        raise UnknownTableError(message, remedy="Write it as schema.table, as the folders in the raw bucket are named")
+        similar = similar_names(unknown[0], (str(state.name) for state in states.values()))
+        remedy = f"{similar}Write it as schema.table, as the folders in the raw bucket are named"
+        raise UnknownTableError(message, remedy=remedy)
     return Plan(tables, tuple(discovered.errors))
 
 

@@ -128,7 +128,7 @@ def _read_file(
 ) -> FileFacts:
     facts = FileFacts(file)
     try:
-        facts = _columns(fs, file, settings)
+        facts = read_columns(fs, file, settings)
         inspection = inspect_raw_file(fs, file, settings)
         all_rows_read = _read_rows(fs, facts, inspection, settings, table, statistics)
     except (ConfigurationError, InputError) as error:
@@ -137,7 +137,13 @@ def _read_file(
     return replace(facts, all_rows_read=all_rows_read, ends_with_delimiter=terminated)
 
 
-def _columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> FileFacts:
+def read_columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> FileFacts:
+    """The columns of a file, without its rows.
+
+    Raises:
+        InputError: It cannot be read.
+        ConfigurationError: It is a transaction file, and the Schema attribute is not set.
+    """
     with read_errors_reported(file):
         if file.format is not RawFormat.PARQUET:
             return FileFacts(file, raw_csv.column_names(fs, file, settings))

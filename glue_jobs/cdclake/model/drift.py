@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.model.names import DRIFT_SEPARATOR
 from cdclake.model.rawfiles import file_order
 from cdclake.model.schema import Schema, merge_schemas, wider_type
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import Snapshot
-
-SEPARATOR = "; "
 
 
 class DriftKind(str, Enum):
@@ -58,7 +57,7 @@ class ColumnDrift:
 
 def drift_text(changes: Iterable[ColumnDrift]) -> str:
     """All changes on one line; each text once."""
-    return SEPARATOR.join(dict.fromkeys(map(str, changes)))
+    return DRIFT_SEPARATOR.join(dict.fromkeys(map(str, changes)))
 
 
 class SourceDrift(NamedTuple):

@@ -124,6 +124,8 @@ class Attribute:
     LAST_LEFT_OUT = "LastLeftOut"
     """JSON of what the last run left out: whether there were unread files, and change files that came too late or were
     overwritten. Empty if nothing."""
+    LAST_KEYS = "LastKeys"
+    """`PrimaryKey`, `PartitionKey` and `OrderColumn` that the lake table was created with, as a JSON list."""
     LAST_LOOK_FROM = "LastLookFrom"
     """Time in the name of the 800th change file before the watermark, `yyyymmdd-HHMMSS`; empty if there are fewer.
     The Controller lists new files from there at the earliest."""
@@ -144,6 +146,10 @@ class Attribute:
     """Counts leases: a later holder has a greater number."""
     WORK_REQUESTED_UTC = "WorkRequestedUtc"
     """An event asked for a run that has not yet listed the raw files; absent if none is waiting."""
+
+
+DRIFT_SEPARATOR = "; "
+"""Between the column changes in `AcceptedDrift` and `LastDrift`."""
 
 
 class Sentinel:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
+from cdclake.errors import ConfigurationError
+from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import Schema
 from cdclake.model.stored_json import FORMAT, read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from cdclake.model.table import TableName, TableSettings
 
 KeyValue = Union[int, str, None]
 """Bound of a key column as in JSON: an integer or text. None: unknown."""
@@ -229,3 +234,53 @@ class Snapshot:
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):
             read[name] = tuple(read[name])
         return cls(**read)
+
+
+class LakeKeys(NamedTuple):
+    """The attributes that a lake table was created with and that change only when it is loaded again, as texts.
+
+    The item holds them too, so that a plan can check the settings without reading the lake.
+    """
+
+    primary_key: str
+    partition_key: str
+    order_column: str
+
+    @classmethod
+    def of(cls, lake: Snapshot) -> LakeKeys | None:
+        """Those of a lake table; None if it does not exist."""
+        if not lake.exists:
+            return None
+        return cls(",".join(lake.primary_key), ",".join(lake.partition_key), lake.order_column)
+
+    @classmethod
+    def parse(cls, text: str) -> LakeKeys | None:
+        """Inverse of `str`; None for any other text."""
+        try:
+            return cls(*json.loads(text))
+        except (ValueError, TypeError):
+            return None
+
+    def __str__(self) -> str:
+        """The JSON list that the item holds."""
+        return json.dumps(list(self))
+
+    def check(self, settings: TableSettings, name: TableName) -> None:
+        """Refuse settings of a table with other keys or another ordering column.
+
+        Raises:
+            ConfigurationError: Names the attribute that was changed.
+        """
+        now = LakeKeys(",".join(settings.primary_key), ",".join(settings.partition_key), settings.order_column)
+        attributes = (Attribute.PRIMARY_KEY, Attribute.PARTITION_KEY, Attribute.ORDER_COLUMN)
+        for attribute, was, is_now in zip(attributes, self, now):
+            if was != is_now:
+                message = f"The lake table was created with {attribute} '{was}', but the settings now have '{is_now}'"
+                reload = f"{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}"
+                command = f"cdclake tables set {name.typed} --set"
+                back, new = (shlex.quote(f"{attribute}={value or Sentinel.NONE}") for value in (was, is_now))
+                remedy = (
+                    f"Set it back ({command} {back}), or reload the table with it ({command} {new}"
+                    f" --set {shlex.quote(reload)})"
+                )
+                raise ConfigurationError(message, remedy=remedy, table=name)

@@ -10,8 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.drift import SEPARATOR
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import DRIFT_SEPARATOR, Attribute, Sentinel
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
 from cdclake.model.times import iso_utc, parse_iso_utc
@@ -357,8 +356,20 @@ class TableSettings:
             schema_policy=SchemaPolicy(
                 _one_of(item, Attribute.SCHEMA_POLICY, tuple(policy.value for policy in SchemaPolicy))
             ),
-            accepted_drift=tuple(_value(item, Attribute.ACCEPTED_DRIFT).split(SEPARATOR)),
+            accepted_drift=tuple(_value(item, Attribute.ACCEPTED_DRIFT).split(DRIFT_SEPARATOR)),
         )
+
+    @property
+    def named_columns(self) -> dict[str, tuple[str, ...]]:
+        """The columns that settings name, by attribute; without attributes that name none."""
+        columns = {
+            Attribute.PRIMARY_KEY: self.primary_key,
+            Attribute.PARTITION_KEY: self.partition_key,
+            Attribute.ORDER_COLUMN: (self.order_column,),
+            Attribute.HISTORY_TIME_COLUMN: (self.history_time_column,),
+            Attribute.SCHEMA: tuple(self.schema.names) if self.schema else (),
+        }
+        return {attribute: names for attribute, names in columns.items() if any(names)}
 
 
 def _cdc_path(item: Mapping[str, str]) -> str:

@@ -199,3 +199,13 @@ def test_going_back_to_the_old_jobs_restores_their_files_and_watermark(cdclake, 
         name: before[name] for name in kept_for_the_old_jobs
     }
     assert after[Attribute.ACTIVE_FLAG] == "false"
+
+
+def test_a_pattern_adopts_each_table_and_an_error_stops_no_other(cdclake, lake):
+    lake.states.register(lake.target.installation.new_state(TableName("shop", "empty")))
+    result = cdclake("adopt", "shop.*", "--yes")
+    assert result.exit_code == 2, result.output
+    assert "1 of 2 tables failed: shop.empty" in result.stderr
+    assert lake.log.head() == 1
+    (summary,) = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["shop.orders"]]
+    assert summary[1:] == ["1", "3", "yes"]

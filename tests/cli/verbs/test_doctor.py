@@ -90,3 +90,9 @@ def test_a_bucket_is_read_and_its_versions_are_noted(
         assert [one["code"] for one in noted["findings"]] == ["versioned-bucket"]
         assert json.loads(cdclake(*arguments, "plain").stdout)["findings"] == []
         assert [S3Store(client, bucket).keeps_versions() for bucket in ("raw", "plain")] == [True, False]
+
+
+def test_a_pattern_checks_each_registered_table(cdclake: Cdclake, state: DynamoState) -> None:
+    result = cdclake("doctor", "shop.*")
+    assert result.exit_code == 3, result.output  # neither table has raw files
+    assert "2 of 2 tables failed: shop.product, shop.store" in result.stderr

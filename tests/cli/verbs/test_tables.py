@@ -54,6 +54,7 @@ def test_set_changes_only_the_named_settings(cdclake, state):
         "id int, price decimal(10,2)",
         "--set",
         "CsvDelimiter=;",
+        "--unchecked",
     )
     assert dict(state.get(STORE).item) == {
         **before,
@@ -67,7 +68,7 @@ def test_set_changes_only_the_named_settings(cdclake, state):
 def test_set_registers_a_table_without_folder_once(cdclake, state):
     arguments = ("tables", "set", "shop.voucher", "--register")
     assert cdclake(*arguments, "--set", "CdcPath=cdc").exit_code == 0
-    assert cdclake(*arguments, "--primary-key", "id").exit_code == 0
+    assert cdclake(*arguments, "--primary-key", "id", "--unchecked").exit_code == 0
     item = state.get("cdclake-raw/shop/voucher/").item
     assert (item[Attribute.CDC_PATH], item[Attribute.PRIMARY_KEY]) == ("cdc", "id")
     assert item[Attribute.ACTIVE_FLAG] == "false"
@@ -161,7 +162,7 @@ def test_show_of_a_table_that_is_not_in_the_lake(cdclake, state):
 def test_options_override_settings_from_a_file(cdclake, state, tmp_path):
     file = tmp_path / "table.json"
     file.write_text(json.dumps({Attribute.PRIMARY_KEY: "code", Attribute.HISTORY: "true"}))
-    cdclake.ok("tables", "set", "shop.store", "--from", str(file), "--primary-key", "id")
+    cdclake.ok("tables", "set", "shop.store", "--from", str(file), "--primary-key", "id", "--unchecked")
     item = state.get(STORE).item
     assert (item[Attribute.PRIMARY_KEY], item[Attribute.HISTORY]) == ("id", "true")
 
@@ -199,3 +200,51 @@ def test_acknowledge_shows_what_it_acknowledges_and_asks(cdclake, store, state):
     assert '"quarantined_rows": 0' in item["LastFindings"]
     state.record_run(STORE, {"LastDrift": ""})
     assert "there is nothing to acknowledge" in cdclake("tables", "acknowledge", "shop.store", "--yes").output
+
+
+def test_an_expression_is_refused_also_unchecked(cdclake, state):
+    result = cdclake("tables", "set", "shop.store", "--partition-key", "month(createdat)", "--unchecked")
+    assert result.exit_code == 2
+    assert "is an expression and not a column" in result.stderr
+    assert state.get(STORE).item[Attribute.PARTITION_KEY] == "null"
+
+
+def test_columns_without_raw_files_are_refused(cdclake, state):
+    result = cdclake("tables", "set", "shop.store", "--primary-key", "id")
+    assert (result.exit_code, "--unchecked" in result.stderr) == (2, True)
+    assert state.get(STORE).item[Attribute.PRIMARY_KEY] == "null"
+
+
+def test_another_key_of_a_loaded_table_is_refused_unless_it_is_loaded_again(cdclake, store, state):
+    arguments = ("tables", "set", "shop.store", "--primary-key", "id", "--partition-key", "id", "--unchecked")
+    result = cdclake(*arguments)
+    assert result.exit_code == 2
+    assert "was created with PartitionKey ''" in result.stderr
+    assert "LastFullLoadDate=1900-01-01 00:00:00" in result.stderr
+    assert state.get(STORE).item[Attribute.PARTITION_KEY] == "null"
+    assert cdclake(*arguments, "--set", "LastFullLoadDate=1900-01-01 00:00:00").exit_code == 0
+
+
+def test_a_pattern_changes_every_table_that_it_matches(cdclake, state):
+    for verb, active in (("activate", True), ("pause", False)):
+        records = cdclake.records("tables", verb, "shop.*")
+        assert [(record["table"], record["active"]) for record in records] == [
+            ("shop.product", active),
+            ("shop.store", active),
+        ]
+    assert len(cdclake.records("tables", "set", "shop.s*", "--set", "LateWindowHours=5")) == 1
+    assert "LateWindowHours" not in state.get("cdclake-raw/shop/product/").item
+
+
+def test_a_pattern_that_matches_nothing_or_is_wrong_for_one_table_changes_nothing(cdclake, store, state):
+    nothing = cdclake("tables", "activate", "shop.x*")
+    assert (nothing.exit_code, "matches the pattern" in nothing.stderr) == (2, True)
+    before = {table.path: dict(table.item) for table in state.all()}
+    wrong = cdclake("tables", "set", "shop.*", "--partition-key", "id", "--unchecked")  # shop.store is loaded
+    assert wrong.exit_code == 2
+    assert {table.path: dict(table.item) for table in state.all()} == before
+
+
+def test_similar_names_are_suggested(cdclake, state):
+    assert "Did you mean shop.store?" in cdclake("tables", "show", "shop.stroe").stderr
+    assert "Did you mean LateWindowHours?" in cdclake("tables", "set", "shop.store", "--set", "LateWindowHour=1").stderr

@@ -22,7 +22,7 @@ from cdclake.model.catalog import CatalogName, CatalogTable, Statistics
 from cdclake.model.change import Books, StagedFile
 from cdclake.model.layout import HISTORY
 from cdclake.model.metrics import Measure
-from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
+from cdclake.model.names import JOB_PROCESS_TABLE, Attribute, Sentinel
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile, History
 from tests.builders import change_record
@@ -78,6 +78,7 @@ def change(
     and_publish: bool = True,
 ) -> None:
     """Commit one file of ten rows per day to the lake table, as a Spark job does, and one per month to its history."""
+    world.states.set_attributes(ORDERS, {Attribute.PARTITION_KEY: ",".join(key) or Sentinel.NONE})
     log = world.log()
     before = log.snapshot(log.head())
     number = before.change + 1

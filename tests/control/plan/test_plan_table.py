@@ -284,3 +284,12 @@ def test_a_waiting_table_reports_its_lag():
     decision = planned(table(FullLoadQuietMinutes="600"), **{"LOAD00000001.csv": 5, "LOAD00000002.csv": 9})
     assert decision.kind is DecisionKind.WAITING
     assert (decision.left, decision.oldest_utc) == (2, T0 + timedelta(seconds=5))
+
+
+def test_a_key_changed_by_hand_is_refused_before_a_run_unless_the_table_is_loaded_again():
+    keys = {"LastKeys": '["id", "", ""]', "LastFullLoadDate": "2024-03-05 10:00:00"}
+    changed = table(PrimaryKey="id", PartitionKey="day", LastChangeId="1", **keys)
+    with pytest.raises(ConfigurationError, match=r"created with PartitionKey ''.*or reload the table"):
+        planned(changed, **{CHANGE_1: 1})
+    assert planned(table(PrimaryKey="id", LastChangeId="1", **keys), **{CHANGE_1: 1}).incremental
+    assert planned(changed.with_attributes(LastFullLoadDate="1900-01-01 00:00:00"), **{"LOAD00000001.csv": 1}).full_load

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table
-from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
+from cdclake.cli.options import DryRunOption, TablePatternArgument, YesOption, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.several import for_each, matching_names
 from cdclake.cli.target import Target
 from cdclake.model.times import display_stored
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
 
 _MOST_FILES = 20
+_SUMMARY = (
+    OutputColumn("table", "Table"),
+    OutputColumn("files", "Files", number=True),
+    OutputColumn("rows", "Rows", number=True),
+    OutputColumn("done", "Adopted"),
+)
 _FACTS = (OutputColumn("fact", ""), OutputColumn("value", "Value"))
 _COLUMNS = (OutputColumn("name", "Column"), OutputColumn("type", "Type"), OutputColumn("role", "Role"))
 _FILES = (
@@ -30,14 +37,14 @@ _FILES = (
 
 @with_target
 def adopt(
-    table: TableArgument,
+    table: TablePatternArgument,
     *,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Make existing Parquet files a lake table, without rewriting them.
+    """Make existing Parquet files a lake table, without rewriting them; or several, if a pattern names them.
 
     The files are in the table's folder. The walkthrough's jobs, or any other program, may have written them. The next
     run continues from the item's watermark.
@@ -46,6 +53,18 @@ def adopt(
 
     Example: cdclake adopt shop.orders --dry-run
     """
+    names = matching_names(target, table)
+    adopted: list[dict[str, object]] = []
+    out = output_for(output)
+    try:
+        for_each(names, lambda name: adopted.append(_adopt(target, name, output, yes=yes, dry_run=dry_run)), out)
+    finally:
+        if len(names) > 1 and output is OutputFormat.TABLE:
+            out.records("Tables", _SUMMARY, adopted)
+
+
+def _adopt(target: Target, table: str, output: OutputFormat, *, yes: bool, dry_run: bool) -> dict[str, object]:
+    """Adopt one table; returns the figures of the adoption."""
     lake_table = open_table(target, table)
     name, out = lake_table.state.name, output_for(output)
     with progress(f"Reading the files of {name}") as bar:
@@ -56,7 +75,7 @@ def adopt(
     if dry_run:
         out.json_record(result)
         out.remark(DRY_RUN)
-        return
+        return result
     confirm(f"Adopt these files as the lake table {name}?", yes=yes, output=output)
     with progress(f"Adopting {name}"):
         record = lake_table.adopt(adoption.table)
@@ -64,6 +83,7 @@ def adopt(
         out.json_record({**result, "done": True, "change": record.change, "run_id": record.run_id})
     else:
         _show_next_steps(lake_table, record, out)
+    return {**result, "done": True}
 
 
 def _plan(target: Target, lake_table: RegisteredTable, describe: Callable[[str], None]) -> Adoption:

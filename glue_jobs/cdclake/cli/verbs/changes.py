@@ -122,9 +122,18 @@ def _show_list(log: ChangeLog, report: LogReport, out: Output) -> None:
 
 
 def _log(target: Target, table: str) -> ChangeLog:
+    """The change log of a table.
+
+    Raises:
+        UnknownTableError: It has no changes and is not registered. Only then is the state table read.
+    """
     from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
 
-    return connect(target).log(TableName.parse(table))
+    services, name = connect(target), TableName.parse(table)
+    log = services.log(name)
+    if not log.head():
+        target.installation.find_table(services.state, name)
+    return log
 
 
 def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained: bool) -> None:

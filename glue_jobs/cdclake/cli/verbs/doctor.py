@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdclake.cli.errors import print_error
-from cdclake.cli.options import FromFileOption, TableArgument, with_target
+from cdclake.cli.options import FromFileOption, TablePatternArgument, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.settings import parse_settings, read_settings
+from cdclake.cli.several import for_each, matching_names
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.names import Attribute
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableState
 
 _DEFAULT_FILES = 30
+_SUMMARY = (
+    OutputColumn("table", "Table"),
+    OutputColumn("files", "Files", number=True),
+    OutputColumn("error", "Errors", number=True),
+    OutputColumn("warning", "Warnings", number=True),
+    OutputColumn("note", "Notes", number=True),
+)
 _SETTINGS = (
     OutputColumn("setting", "DMS setting"),
     OutputColumn("value", "Value"),
@@ -33,7 +42,7 @@ _SETTINGS = (
 
 @with_target
 def doctor(
-    table: TableArgument,
+    table: TablePatternArgument,
     *,
     primary_key: Annotated[
         str | None, typer.Option(help="Use these key columns, comma-separated, instead of the table's.")
@@ -57,7 +66,7 @@ def doctor(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Check a table's raw files for problems, and show how to fix them.
+    """Check raw files of a table, or of each that a pattern matches, for problems, and show how to fix them.
 
     Also infers the DMS settings. Reads listings, the oldest and newest files and some in between, and changes nothing.
     Works before a table is registered, too. Exit status 6 if there are errors.
@@ -73,21 +82,33 @@ def doctor(
         for name, value in ((Attribute.PRIMARY_KEY, primary_key), (Attribute.SCHEMA, schema))
         if value is not None
     }
-    name = TableName.parse(table)
-    with aws_environment(target), progress(f"Checking {table}") as bar:
-        registered = None if unregistered or folder else _registered(target, name)
-        state = (registered or target.installation.new_state(name)).with_attributes(**attributes)
-        task = state.settings.dms_task
-        raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
-        now = datetime.now(timezone.utc)
-        report = diagnose(raw, state, now, registered=registered is not None, max_files=files, progress=bar.describe)
-    show(report, output)
-    if not (registered or unregistered or folder):
-        output_for(output).remark("The table is not registered yet: cdclake run registers it.")
-    if report.has_errors:
-        errors = [finding for finding in report.findings if finding.kind.severity.value == "error"]
-        message = f"{len(errors)} of {len(report.findings)} findings are errors"
-        raise AttentionError(message, remedy="Fix them as shown, then check again", table=table)
+    summaries: list[dict[str, object]] = []
+
+    def check(table: str) -> None:
+        name = TableName.parse(table)
+        with aws_environment(target), progress(f"Checking {table}") as bar:
+            registered = None if unregistered or folder else _registered(target, name)
+            state = (registered or target.installation.new_state(name)).with_attributes(**attributes)
+            task = state.settings.dms_task
+            raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
+            now, known = datetime.now(timezone.utc), registered is not None
+            report = diagnose(raw, state, now, registered=known, max_files=files, progress=bar.describe)
+        show(report, output)
+        severities = Counter(finding.kind.severity.value for finding in report.findings)
+        summaries.append({"table": table, "files": report.files, **severities})
+        if not (registered or unregistered or folder):
+            out.remark("The table is not registered yet: cdclake run registers it.")
+        if report.has_errors:
+            message = f"{severities['error']} of {len(report.findings)} findings are errors"
+            raise AttentionError(message, remedy="Fix them as shown, then check again", table=table)
+
+    out = output_for(output)
+    names = [table] if folder else matching_names(target, table)
+    try:
+        for_each(names, check, out)
+    finally:
+        if len(names) > 1 and output is OutputFormat.TABLE:
+            out.records("Tables", _SUMMARY, summaries)
 
 
 def _registered(target: Target, name: TableName) -> TableState | None:

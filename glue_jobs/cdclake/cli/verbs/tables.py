@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table
-from cdclake.cli.options import DryRunOption, FromFileOption, TableArgument, YesOption, with_target
+from cdclake.cli.options import (
+    DryRunOption,
+    FromFileOption,
+    TableArgument,
+    TablePatternArgument,
+    YesOption,
+    with_target,
+)
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.settings import SETTABLE, parse_settings, read_settings
 from cdclake.cli.target import Target
-from cdclake.control.admin.change_settings import change_settings
+from cdclake.control.admin.change_settings import COLUMN_ATTRIBUTES, change_settings, checked_settings
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
@@ -95,7 +103,7 @@ def show_table(table: TableArgument, *, output: OutputOption = OutputFormat.TABL
 @app.command("set")
 @with_target
 def set_table(
-    table: TableArgument,
+    table: TablePatternArgument,
     *,
     primary_key: Annotated[str | None, typer.Option(help="Key columns, comma-separated; null for none.")] = None,
     partition_key: Annotated[
@@ -110,10 +118,15 @@ def set_table(
     register: Annotated[
         bool, typer.Option("--register", help="Register the table first, if it has no folder of raw files yet.")
     ] = False,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Do not compare the columns named with the raw files.")
+    ] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Change settings of a table. The other settings stay as they are.
+    """Change settings of a table, or of each that a pattern matches. The other settings stay as they are.
+
+    Columns must be in the table's newest raw file, or in Schema if there is no file yet.
 
     Example: cdclake tables set shop.orders --primary-key id --set LateWindowHours=48
     """
@@ -125,13 +138,13 @@ def set_table(
     if not attributes:
         remedy = "Use --primary-key, --partition-key, --schema, --history, --set or --from"
         raise ConfigurationError("There is nothing to set", remedy=remedy)
-    _change(target, table, attributes, output, register=register)
+    _change(target, table, attributes, output, register=register, unchecked=unchecked)
 
 
 @app.command()
 @with_target
-def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Turn a table on, so that runs work on it.
+def activate(table: TablePatternArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Turn a table on, or each that a pattern matches, so that runs work on it.
 
     Example: cdclake tables activate shop.orders
     """
@@ -140,8 +153,8 @@ def activate(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE,
 
 @app.command()
 @with_target
-def pause(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Turn a table off, so that runs skip it.
+def pause(table: TablePatternArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Turn a table off, or each that a pattern matches, so that runs skip it.
 
     Its lake table stays, and activate continues from there.
 
@@ -277,13 +290,45 @@ def _list(target: Target, output: OutputFormat) -> None:
 
 
 def _change(
-    target: Target, table: str, attributes: dict[str, str], output: OutputFormat, *, register: bool = False
+    target: Target,
+    table: str,
+    attributes: dict[str, str],
+    output: OutputFormat,
+    *,
+    register: bool = False,
+    unchecked: bool = True,
 ) -> None:
+    """Change settings of all tables that a name or pattern matches, or of none if a setting is wrong for one."""
     from cdclake.cli.aws.services import connect
 
-    state, name = connect(target).state, TableName.parse(table)
+    services = connect(target)
     if register:
-        state.register(target.installation.new_state(name))
-    before = target.installation.find_table(state, name)
-    after = change_settings(state, before, attributes)
-    output_for(output).records("Tables", _COLUMNS, [_state_record(after)])
+        new = target.installation.new_state(TableName.parse(table))
+        found = [services.state.get(new.path) or new]
+    else:
+        found = target.installation.find_tables(services.state, table)
+    for before in found:
+        lake = None
+        if attributes.keys() & COLUMN_ATTRIBUTES:
+            log = services.log(before.name)
+            lake = log.snapshot(log.head())
+        after = checked_settings(before, attributes, lake)
+        if lake and not unchecked:
+            _check_columns(target, after, attributes.keys(), lake)
+    for before in found:
+        if register:
+            services.state.register(before)
+        change_settings(services.state, before, attributes)
+    states = [before.with_attributes(**attributes) for before in found]
+    output_for(output).records("Tables", _COLUMNS, [_state_record(after) for after in states])
+
+
+def _check_columns(target: Target, state: TableState, changed: Collection[str], lake: Snapshot) -> None:
+    from cdclake.adapters.filesystem import lake_filesystem
+    from cdclake.cli.aws.environment import aws_environment
+    from cdclake.cli.aws.services import connect
+    from cdclake.doctor.check_settings import RawReader, check_columns_exist
+
+    with aws_environment(target):
+        raw = RawReader(connect(target).raw, lambda: lake_filesystem(target.raw_bucket).open())
+        check_columns_exist(raw, state, changed, datetime.now(timezone.utc), lake)

@@ -10,7 +10,9 @@ import typer
 from cdclake.cli import source_database
 from cdclake.cli.options import with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.several import matching_names
 from cdclake.cli.target import Target
+from cdclake.control.admin.installation import is_pattern
 from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.table import TableName
 
@@ -40,7 +42,10 @@ def verify(
     engine: source_database.EngineOption = source_database.Engine.MYSQL,
     table: Annotated[
         list[str] | None,
-        typer.Option(help="Only this table of the database; of PostgreSQL also sales.orders. Repeatable."),
+        typer.Option(
+            help="Only this table of the database, or those that a pattern such as 'order*' matches;"
+            " of PostgreSQL also sales.orders. Repeatable."
+        ),
     ] = None,
     count: Annotated[bool, typer.Option("--count", help="Compare row counts only, not values.")] = False,
     expect: Annotated[
@@ -84,7 +89,8 @@ def verify(
             source = source_database.source(
                 engine, database, user=user, host=host, port=port, socket=socket, option_file=option_file
             )
-            results += compare_with(source, location_of, table or (), counts_only=count, report=bar.count)
+            only = [name for text in table or () for name in _matching(target, engine, database, text)]
+            results += compare_with(source, location_of, only, counts_only=count, report=bar.count)
     out = output_for(output)
     records = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in results]
     out.records("Lake and source", _COLUMNS, records)
@@ -96,6 +102,15 @@ def verify(
     if different:
         message = f"{len(different)} of {len(results)} tables differ from their source"
         raise AttentionError(message, remedy="Check that they have no lag (cdclake status), then check the named rows")
+
+
+def _matching(target: Target, engine: source_database.Engine, database: str, text: str) -> list[str]:
+    """The tables that a name or pattern names, with the schema for PostgreSQL."""
+    if not is_pattern(text):
+        return [text]
+    if engine is source_database.Engine.MYSQL:
+        return [TableName.parse(name).table for name in matching_names(target, f"{database}.{text}")]
+    return matching_names(target, text if "." in text else f"*.{text}")
 
 
 def _compare_count(location_of: Callable[[TableName], TableLocation], text: str) -> TableVerification:

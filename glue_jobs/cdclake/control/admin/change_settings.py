@@ -6,29 +6,60 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
     from cdclake.ports import StateStore
 
 
+COLUMN_ATTRIBUTES = frozenset(
+    {
+        Attribute.PRIMARY_KEY,
+        Attribute.PARTITION_KEY,
+        Attribute.ORDER_COLUMN,
+        Attribute.HISTORY_TIME_COLUMN,
+        Attribute.SCHEMA,
+    }
+)
+"""Attributes that name columns, see `TableSettings.named_columns`."""
 _OFF = {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE}
 
 
-def change_settings(states: StateStore, before: TableState, attributes: Mapping[str, str]) -> TableState:
-    """Change settings of a registered table. Returns its new state.
+def change_settings(
+    states: StateStore, before: TableState, attributes: Mapping[str, str], lake: Snapshot | None = None
+) -> TableState:
+    """Change settings of a registered table. Returns its new state; see `checked_settings`.
 
     Raises:
         ConfigurationError: The new settings are invalid; nothing was changed.
         UnknownTableError: The table is no longer in the state table.
     """
+    after = checked_settings(before, attributes, lake)
+    states.set_attributes(before.path, attributes)
+    return after
+
+
+def checked_settings(before: TableState, attributes: Mapping[str, str], lake: Snapshot | None = None) -> TableState:
+    """The state of a table with changed settings.
+
+    Args:
+        lake: The lake table, to refuse other keys than it was created with, unless the same call resets the date of the
+            full load; None: they are not checked.
+
+    Raises:
+        ConfigurationError: The new settings are invalid.
+    """
     after = before.with_attributes(**attributes)
     if attributes != _OFF:  # a table with invalid settings can be turned off
         _refuse_invalid(after, attributes)
-    states.set_attributes(before.path, attributes)
+    keys = LakeKeys.of(lake) if lake else None
+    if keys and attributes.get(Attribute.LAST_FULL_LOAD_DATE) != Sentinel.NEVER_LOADED:
+        keys.check(after.settings, after.name)
     return after
 
 
@@ -40,7 +71,12 @@ def set_active(states: StateStore, before: TableState, *, active: bool) -> Table
 
 def _refuse_invalid(state: TableState, changed: Mapping[str, str]) -> None:
     """Read the settings with the code of the jobs, to refuse here what the jobs would refuse."""
-    TableSettings.from_item(state.item)
+    for attribute, names in TableSettings.from_item(state.item).named_columns.items():
+        expressions = [name for name in names if "(" in name]
+        if expressions and attribute in changed and attribute != Attribute.SCHEMA:
+            message = f"{attribute} names {expressions[0]!r}, which is an expression and not a column"
+            remedy = "Name a column of the raw files; a DMS mapping rule (add-column) can compute one from others"
+            raise ConfigurationError(message, remedy=remedy, table=state.path)
     state.last_full_load_utc  # noqa: B018 - checked when read
     state.checked_watermark  # noqa: B018 - checked when read
     flag = changed.get(Attribute.ACTIVE_FLAG, Sentinel.INACTIVE)

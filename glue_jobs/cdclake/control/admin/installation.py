@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from cdclake.control.jobs.arguments import folder_prefix
-from cdclake.errors import UnknownTableError
+from cdclake.errors import UnknownTableError, similar_names
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableName, TableState
@@ -65,6 +66,26 @@ class Installation:
         """The state of a newly registered table."""
         return TableState.new(self.raw_bucket, f"{self.raw_folder}{name.schema}/", f"{name.table}/")
 
+    def find_tables(self, states: StateStore, pattern: str) -> list[TableState]:
+        """Read the states of the tables that a name or a pattern such as `shop.*` matches, by name.
+
+        `*` matches any text, `?` any character, and `[ab]` one of them, as in a shell.
+
+        Raises:
+            ConfigurationError: The text is not a table name.
+            UnknownTableError: No registered table matches.
+        """
+        name = TableName.parse(pattern)
+        if not is_pattern(pattern) or states.get(self.new_state(name).path):
+            return [self.find_table(states, name)]
+        matching = [state for state in states.all(self.state_prefix) if fnmatchcase(str(state.name), pattern)]
+        if not matching:
+            remedy = (
+                "cdclake tables lists the registered tables; quote the pattern, so that the shell does not expand it"
+            )
+            raise UnknownTableError("No registered table matches the pattern", remedy=remedy, pattern=pattern)
+        return sorted(matching, key=lambda state: state.name)
+
     def find_table(self, states: StateStore, name: TableName) -> TableState:
         """Read the state of a table.
 
@@ -74,9 +95,15 @@ class Installation:
         path = self.new_state(name).path
         state = states.get(path)
         if state is None:
-            remedy = "cdclake tables lists the registered tables; cdclake run registers new tables of the raw bucket"
+            similar = similar_names(str(name), (str(one.name) for one in states.all(self.state_prefix)))
+            remedy = f"{similar}cdclake tables lists the tables; cdclake run registers new tables of the raw bucket"
             raise UnknownTableError("The table is not registered", remedy=remedy, table=name, path=path)
         return state
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text may match several tables."""
+    return any(character in text for character in "*?[")
 
 
 def variable(name: str) -> str:

@@ -15,7 +15,7 @@ from cdclake.errors import IntegrityError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
-from cdclake.model.snapshot import Snapshot
+from cdclake.model.snapshot import LakeKeys, Snapshot
 from cdclake.model.table import TableState
 from cdclake.model.times import display_stored
 
@@ -61,7 +61,7 @@ def _plan_files(
         dms_state: The result of `full_load_gate.dms_table_state`.
 
     Raises:
-        ConfigurationError: An attribute of the state is invalid; names it.
+        ConfigurationError: An attribute of the state is invalid, or not the one that the lake table was created with.
         UnreadableFileError: A due change file is stamped in the future.
         IntegrityError: Such a file was applied.
     """
@@ -77,6 +77,9 @@ def _plan_files(
         return _with_left_out(state, waiting, stored.updated(files))
     if not loads:
         _check_watermark_time(state, known.watermark, now)
+        keys = LakeKeys.of(lake) if lake else LakeKeys.parse(state.item.get(Attribute.LAST_KEYS, ""))
+        if keys:
+            keys.check(state.settings, state.name)
     work = _due_files(state, known, loads, files.changes, lake)
     left_out = stored.updated(files, work.accounted, work.too_late, work.overwritten)
     note = state.item.get(Attribute.LAST_PENDING, "")

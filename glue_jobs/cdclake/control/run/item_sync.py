@@ -9,6 +9,7 @@ from cdclake.commit.quarantine import quarantined_files
 from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
 from cdclake.errors import IntegrityError
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> 
         Attribute.LAST_CHANGE_ID: str(snapshot.change),
         Attribute.LAST_INCREMENTAL_FILE: state.as_watermark(snapshot.watermark),
         Attribute.LAST_FULL_LOAD_DATE: snapshot.full_load_utc or Sentinel.NEVER_LOADED,
+        Attribute.LAST_KEYS: str(LakeKeys.of(snapshot) or ""),
     }
 
 

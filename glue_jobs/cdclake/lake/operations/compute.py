@@ -16,8 +16,9 @@ from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.drift import drift_text
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Attribute
 from cdclake.model.schema import merge_schemas
+from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import SchemaPolicy
 
 if TYPE_CHECKING:
@@ -99,24 +100,15 @@ def require_accepted(run: TableRun, changes: Sequence[ColumnDrift]) -> None:
         raise SchemaDriftError(message, remedy=remedy, table=name, file=refused[0].file, columns=drift_text(changes))
 
 
-def require_same_keys(run: TableRun, before: Snapshot, shape: TableShape) -> None:
+def require_same_keys(run: TableRun, before: Snapshot) -> None:
     """Refuse to change a lake table that was created with other keys or another ordering column.
 
     Raises:
         ConfigurationError: Names the attribute that was changed.
     """
-    if not before.exists:
-        return
-    settings = run.settings
-    for attribute, was, now in (
-        (Attribute.PRIMARY_KEY, ",".join(before.primary_key), ",".join(shape.primary_key)),
-        (Attribute.PARTITION_KEY, ",".join(before.partition_key), ",".join(shape.partition_key)),
-        (Attribute.ORDER_COLUMN, before.order_column, settings.order_column),
-    ):
-        if was != now:
-            message = f"The lake table was created with {attribute} '{was}', but the settings now have '{now}'"
-            remedy = f"Set it back, or reload the table: set {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
-            raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
+    keys = LakeKeys.of(before)
+    if keys:
+        keys.check(run.settings, run.layout.name)
 
 
 def locations_of(run: TableRun, before: Snapshot) -> Locations:

@@ -159,7 +159,7 @@ def _compute_changes(
     files = due[:count]
     inspections = inspect_raw_files(run, files)
     shape = table_shape(run, merged_schema(base_schema(run, before, reloads=False), files, inspections), before)
-    require_same_keys(run, before, shape)
+    require_same_keys(run, before)
     drift = incremental_drift(before, [(file, one.schema) for file, one in zip(files, inspections, strict=True)])
     require_accepted(run, drift.changes)
     try:

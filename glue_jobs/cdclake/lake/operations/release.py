@@ -64,7 +64,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     _require_same_numbers(run, before, quarantined_by)
     schema = merged_schema(base_schema(run, before, reloads=False), files, inspect_raw_files(run, files))
     shape = table_shape(run, schema, before)
-    require_same_keys(run, before, shape)
+    require_same_keys(run, before)
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(numbers[file.relative])) for file in files]
     spark = InProcessSpark()
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)

@@ -22,6 +22,7 @@ from cdclake.errors import (
 from cdclake.lake.storage.keys import row_keys
 from cdclake.model.names import Attribute
 from cdclake.model.schema import parse_partition_folder, partition_folder
+from cdclake.model.snapshot import LakeKeys
 from cdclake.oracle import merge
 from tests.builders import LAKE, FolderInstallation
 from tests.lake.operations.adopt.adoptable_table import APPLIED, LOADED_UTC, RAW_PATH, AdoptableTable
@@ -99,7 +100,8 @@ class TestAdoptedTable:
         before = dict(adoptee.state.item)
         adoptee.adopt()
         after = dict(adoptee.state.item)
-        written = {Attribute.FENCING_TOKEN: "1", Attribute.LAST_CHANGE_ID: "1"}
+        keys = {Attribute.LAST_KEYS: str(LakeKeys("id", "", ""))}
+        written = {Attribute.FENCING_TOKEN: "1", Attribute.LAST_CHANGE_ID: "1", **keys}
         assert after == {**before, **written, Attribute.LAST_FINDINGS: str(OpenFindings(1))}
 
     def test_rows_without_op_and_position_get_both_when_rewritten(self, adoptee: AdoptableTable) -> None:

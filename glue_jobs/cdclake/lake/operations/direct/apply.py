@@ -128,7 +128,7 @@ def _sets(column: str, op: str, rows: InputRows) -> bool:
 def _shape(run: TableRun, before: Snapshot, rows: InputRows) -> TableShape:
     schema = before.schema if before.exists else infer_schema(rows, run.settings.schema or Schema())
     shape = table_shape(run, schema, before)
-    require_same_keys(run, before, shape)
+    require_same_keys(run, before)
     return shape
 
 

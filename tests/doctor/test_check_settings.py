@@ -1,0 +1,113 @@
+"""Settings that name columns are compared with the table's raw files before they are stored."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.stores import open_store
+from cdclake.doctor.check_settings import RawReader, check_columns_exist
+from cdclake.errors import ConfigurationError
+from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import Snapshot
+from cdclake.model.table import TableState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = datetime(2024, 3, 6, tzinfo=timezone.utc)
+NO_LAKE = Snapshot()
+LOAD, CHANGE = "LOAD00000001.parquet", "20240305-101500000.parquet"
+
+
+def put(folder: Path, name: str, *columns: str) -> None:
+    path = folder / "shop" / "orders" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table({column: ["1"] for column in columns}), path)
+    else:
+        path.write_text(",".join(columns) + "\n")
+
+
+def check(folder: Path, lake: Snapshot = NO_LAKE, **attributes: str) -> None:
+    state = TableState.new("raw", "shop/", "orders/").with_attributes(**attributes)
+    raw = RawReader(open_store(folder.as_uri()), lambda: lake_filesystem(folder.as_uri()).open())
+    check_columns_exist(raw, state, attributes, NOW, lake)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"PrimaryKey": "id"},
+        {"PrimaryKey": "ID,createdAt"},
+        {"PartitionKey": "createdat"},
+        {"OrderColumn": "AR_H_TIMESTAMP"},
+        {"HistoryTimeColumn": "createdat"},
+        {"Schema": "createdat timestamp"},
+        {"PrimaryKey": "null"},
+        {"LateWindowHours": "3"},
+    ],
+    ids=str,
+)
+def test_columns_of_the_newest_change_file_are_accepted(tmp_path: Path, attributes: dict[str, str]) -> None:
+    put(tmp_path, LOAD, "id")
+    put(tmp_path, CHANGE, "Op", "id", "createdat", "AR_H_TIMESTAMP")
+    check(tmp_path, NO_LAKE, **attributes)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"PrimaryKey": "idd"},
+        {"PrimaryKey": "id,old"},
+        {"PartitionKey": "created"},
+        {"OrderColumn": "old"},
+        {"HistoryTimeColumn": "Op"},
+        {"Schema": "id int, old string"},
+    ],
+    ids=str,
+)
+def test_a_column_that_the_newest_change_file_lacks_is_refused(tmp_path: Path, attributes: dict[str, str]) -> None:
+    put(tmp_path, LOAD, "id", "old")
+    put(tmp_path, CHANGE, "Op", "id", "createdat")
+    (attribute,) = attributes
+    with pytest.raises(ConfigurationError, match=f"{attribute} names .* not a column of {CHANGE}") as refused:
+        check(tmp_path, NO_LAKE, **attributes)
+    assert "--unchecked" in refused.value.remedy
+    assert "The columns are id, createdat" in refused.value.remedy
+
+
+def test_a_similar_name_is_suggested(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, "customer_id", "name")
+    with pytest.raises(ConfigurationError, match=r"Did you mean customer_id\?"):
+        check(tmp_path, PrimaryKey="costumer_id")
+
+
+def test_values_of_a_file_that_may_have_no_header_are_not_shown(tmp_path: Path) -> None:
+    put(tmp_path, "LOAD00000001.csv", "code", "ann")
+    with pytest.raises(ConfigurationError, match="no header line") as refused:
+        check(tmp_path, PrimaryKey="cod")
+    assert "ann" not in str(refused.value)
+    check(tmp_path, PrimaryKey="id", Schema="id int, name string")
+
+
+def test_without_files_columns_come_from_schema_or_the_lake_table(tmp_path: Path) -> None:
+    lake = Snapshot(1, Schema((Column("id", "int"),)))
+    check(tmp_path, PrimaryKey="id", Schema="id int")
+    check(tmp_path, lake, PrimaryKey="id")
+    with pytest.raises(ConfigurationError, match="not a column of the lake table"):
+        check(tmp_path, lake, PrimaryKey="nr")
+    with pytest.raises(ConfigurationError, match="There are no raw files yet to check PrimaryKey against"):
+        check(tmp_path, PrimaryKey="id")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    put(tmp_path, LOAD.replace("parquet", "csv"), "id")
+    (tmp_path / "shop" / "orders" / LOAD).write_bytes(b"no Parquet")
+    with pytest.raises(ConfigurationError, match=f"cannot be checked.*{LOAD}.*--unchecked"):
+        check(tmp_path, PrimaryKey="id")
