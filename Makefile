@@ -22,7 +22,7 @@ help: ## Show this list
 demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: a sample shop, its full load, changes, and a comparison
 	@$(BIN)/cdclake demo
 
-sample-db: $(VENV)/.demo-ready ## Run the same with a private MariaDB server as source (needs mariadb-server; three minutes)
+sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreSQL servers as sources (three minutes each)
 	@$(BIN)/cdclake local sample-db
 
 quick: check ## Lint, check types, and run the tests that start no Spark, AWS or server (under 90 seconds)

@@ -152,3 +152,9 @@ def test_keys_with_the_same_concatenation_are_different(compare: Compare):
 
 def test_tables_with_no_column_in_common_are_not_equal(compare: Compare):
     assert not compare(pa.table({"a": [1]}), pa.table({"b": [1]}), []).equal
+
+
+def test_two_nan_are_equal(compare: Compare):
+    source = pa.table({"id": [1, 2, 3], "v": [float("nan"), float("nan"), None]})
+    assert compare(source, source, ["id"]).equal
+    assert compare(source.set_column(1, "v", [[float("nan"), 1.0, float("nan")]]), source, ["id"]).different == 2

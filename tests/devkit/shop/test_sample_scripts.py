@@ -9,7 +9,7 @@ import pytest
 from pymysql.constants import CLIENT
 
 from cdclake.devkit.replicate.mysql.connection import connect
-from cdclake.devkit.shop.sample_database import DATABASE, sql_files
+from cdclake.devkit.shop.shop_database import DATABASE, sql_files
 from tests.devkit.replicate.source_database import MariadbDatabase
 
 if TYPE_CHECKING:

@@ -174,11 +174,14 @@ def _numbered(keys: pa.ChunkedArray) -> pa.Array:
 
 
 def _differs(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
-    """For each row, whether the values differ; two nulls are equal."""
+    """For each row, whether the values differ; two nulls are equal, and two NaN."""
     one_is_null = pc.xor(left.is_valid(), right.is_valid())
     if left.type != right.type:
         left, right = _as_bytes(left), _as_bytes(right)
-    return pc.fill_null(pc.or_kleene(pc.not_equal(left, right), one_is_null), False)
+    differs = pc.not_equal(left, right)
+    if pa.types.is_floating(left.type):
+        differs = pc.and_not(differs, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    return pc.fill_null(pc.or_kleene(differs, one_is_null), False)
 
 
 def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:

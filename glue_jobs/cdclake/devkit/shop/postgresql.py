@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cdclake.devkit.local.processes import Child
 
-SERVER, INSTALLER = "postgres", "initdb"
+SERVER, INSTALLER, CLIENT = "postgres", "initdb", "psql"
 
 _INSTALLATIONS = "/usr/lib/postgresql"
 """Debian's folder of server programs, by major version: `15/bin`. They are not on the PATH."""
@@ -61,7 +61,7 @@ class PrivatePostgresql(PrivateServer):
     @classmethod
     def is_installed(cls) -> bool:
         """Whether a PostgreSQL server is installed on this machine."""
-        return all(program(name, _folders()) for name in (SERVER, INSTALLER))
+        return all(program(name, _folders()) for name in (SERVER, INSTALLER, CLIENT))
 
     @property
     def connection_options(self) -> ConnectionOptions:
@@ -69,6 +69,11 @@ class PrivatePostgresql(PrivateServer):
         return ConnectionOptions(
             user=USER, password=self._password, host=HOST, port=self._port, socket=str(self._folder)
         )
+
+    @property
+    def psql(self) -> str:
+        """Path of the program `psql`."""
+        return str(program(CLIENT, _folders()))
 
     def _create_data(self) -> None:
         password = self._folder / "password"

@@ -1,6 +1,6 @@
 """Runs the sample shop in a real database through the whole pipeline on the embedded AWS, and compares every row.
 
-The shop is in a private MariaDB server, and a separate process replicates it. File events and hourly runs both start
+The shop is in a private server, and a separate process replicates it. File events and hourly runs both start
 jobs. The walkthrough's changes reach the lake by events alone. During the untidy changes, hourly runs repeat, and the
 replication is killed each time that it has written changes.
 """
@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pymysql.constants import CLIENT
 
-import cdclake
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
@@ -25,15 +21,12 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import change_summaries
 from cdclake.devkit.dms.settings import CHANGE_SEQUENCE
 from cdclake.devkit.replicate.compare import compare_rows
-from cdclake.devkit.replicate.mysql.connection import connect
-from cdclake.devkit.replicate.mysql.snapshot import end_of_binlog
-from cdclake.devkit.replicate.mysql.source import MysqlSource
 from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.devkit.shop.checksum import read_lake
 from cdclake.devkit.shop.data import TIMESTAMP_COLUMN
 from cdclake.devkit.shop.lake_tables import catalog_differences, raw_path, require_inactive, require_success
 from cdclake.devkit.shop.replicator import Replicator
-from cdclake.errors import ConfigurationError
+from cdclake.devkit.shop.shop_database import DATABASE
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Attribute, Sentinel
 
@@ -44,10 +37,9 @@ if TYPE_CHECKING:
     from cdclake.devkit.local.server import EmbeddedAws
     from cdclake.devkit.replicate.compare import RowComparison
     from cdclake.devkit.replicate.tables import SourceTable
-    from cdclake.devkit.shop.mariadb import PrivateMariadb
     from cdclake.devkit.shop.replicator import ReplicationCommand
+    from cdclake.devkit.shop.shop_database import ShopDatabase
 
-DATABASE = "shop"
 PARTITION_KEYS = {"productorder": "orderdate"}
 STAGES = 7
 """Number of stages that `SampleDatabaseRun` reports."""
@@ -114,23 +106,11 @@ class SampleReport:
         return all(check.equal for check in self.checks)
 
 
-def sql_files() -> Path:
-    """Folder of the sample database's scripts.
-
-    Raises:
-        ConfigurationError: The scripts are missing, as in an installation without a checkout.
-    """
-    folder = Path(cdclake.__file__).resolve().parents[2] / "sample_db"
-    if not (folder / "schema.sql").is_file():
-        message = f"The sample database's scripts are not in {folder}"
-        raise ConfigurationError(message, remedy="Run this from a checkout of cdclake")
-    return folder
-
-
 class SampleDatabaseRun:
     """A run on an embedded AWS with cdclake deployed.
 
     Args:
+        shop: The shop's database, still empty.
         command: Replicates the source to the raw bucket.
         run_hourly: Runs the hourly workflow and waits for its end; raises if a job fails.
         report_stage: Called with a text at the start of each of the `STAGES` stages.
@@ -140,15 +120,15 @@ class SampleDatabaseRun:
         self,
         aws: EmbeddedAws,
         deployment: LocalDeployment,
-        server: PrivateMariadb,
+        shop: ShopDatabase,
         command: ReplicationCommand,
         run_hourly: Callable[[], None],
         report_stage: Callable[[str], None],
     ) -> None:
         self._aws = aws
         self._deployment = deployment
-        self._connection_options = server.connection_options
-        self._source = MysqlSource(server.connection_options, DATABASE)
+        self._shop = shop
+        self._source = shop.source
         self._run_hourly_once = run_hourly
         self._report_stage = report_stage
         raw = S3Store(aws.client("s3"), deployment.raw_bucket)
@@ -173,8 +153,8 @@ class SampleDatabaseRun:
         """
         started = time.monotonic()
         self._report_stage("Filling the database")
-        self._execute("schema.sql")
-        self._execute("rows.sql", f"set @orders = {orders:d};")
+        self._shop.execute("schema.sql")
+        self._shop.execute("rows.sql", {"orders": orders})
         with self._replicator:
             self._report_stage("Replicating the full load to the raw bucket")
             self._replicator.wait_for_full_load(_REPLICATION_TIMEOUT_SECONDS)
@@ -186,7 +166,7 @@ class SampleDatabaseRun:
             self._run_hourly()
             self._check("full load")
             self._report_stage("Applying the walkthrough's changes after file events")
-            self._execute("changes.sql")
+            self._shop.execute("changes.sql")
             self._check("walkthrough's changes")
             self._report_stage("Applying untidy changes while the replication is killed")
             self._make_untidy_changes()
@@ -195,16 +175,6 @@ class SampleDatabaseRun:
             self._run_hourly()
             self._check("another hourly run")
         return SampleReport(tuple(self._checks), self._kills, self._hourly_runs, round(time.monotonic() - started, 1))
-
-    def _execute(self, script: str, before: str = "") -> None:
-        """Run a script of the sample database, like the `mysql` program."""
-        text = (sql_files() / script).read_text(encoding="utf-8")
-        use = "" if script == "schema.sql" else f"use {DATABASE};"
-        connection = connect(self._connection_options, client_flag=CLIENT.MULTI_STATEMENTS)
-        with closing(connection), connection.cursor() as cursor:
-            cursor.execute(f"{use}{before}{text}")
-            while cursor.nextset():
-                pass
 
     def _run_hourly(self) -> None:
         self._run_hourly_once()
@@ -215,7 +185,7 @@ class SampleDatabaseRun:
 
         def make() -> None:
             try:
-                self._execute("untidy.sql")
+                self._shop.execute("untidy.sql")
             except Exception as error:  # noqa: BLE001 - raised again in the main thread
                 failures.append(error)
 
@@ -235,9 +205,7 @@ class SampleDatabaseRun:
 
     def _check(self, step: str) -> None:
         """Wait until all changes of the database are applied, and compare every table."""
-        with closing(connect(self._connection_options)) as connection:
-            end = end_of_binlog(connection)
-        self._replicator.wait_for(end, _REPLICATION_TIMEOUT_SECONDS)
+        self._replicator.wait_for(self._shop.end(), _REPLICATION_TIMEOUT_SECONDS)
         self._aws.wait_until_idle(_EVENT_TIMEOUT_SECONDS)
         with self._source.snapshot() as now:
             for table in now.tables:

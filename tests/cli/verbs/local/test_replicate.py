@@ -6,15 +6,17 @@ import pytest
 
 from cdclake.cli.verbs.local.replicate import SETTINGS
 from cdclake.devkit.dms.settings import BeforeImages, DataFormat, settings_from
-from cdclake.devkit.shop import mariadb
+from cdclake.devkit.shop import mariadb, postgresql
 
 
 def test_without_a_server_the_sample_database_is_skipped(cdclake, monkeypatch, tmp_path):
     monkeypatch.setattr(mariadb, "_FOLDERS", ())
+    monkeypatch.setattr(postgresql, "_INSTALLATIONS", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     result = cdclake.ok("local", "sample-db")
-    assert "Skipped: there is no MariaDB server" in result.output
-    assert "apt-get install" in result.output
+    for product, package in {"MariaDB": "mariadb-server", "PostgreSQL": "postgresql"}.items():
+        assert f"Skipped: there is no {product} server" in result.output
+        assert f"apt-get install -y --no-install-recommends {package}" in result.output
 
 
 def test_the_default_settings_equal_those_of_the_sample_task():
@@ -33,3 +35,17 @@ def test_an_unreachable_source_asks_to_run_again(cdclake, tmp_path):
     result = cdclake("local", "replicate", "shop", "--folder", str(tmp_path), "--socket", str(tmp_path / "none"))
     assert result.exit_code == 4
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unreachable_postgresql_asks_to_run_again(cdclake, tmp_path):
+    arguments = ("--engine", "postgres", "--folder", str(tmp_path), "--socket", str(tmp_path))
+    result = cdclake("local", "replicate", "shop", *arguments)
+    assert result.exit_code == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_option_file_is_refused_for_postgresql(cdclake, tmp_path):
+    file = tmp_path / "my.cnf"
+    file.touch()
+    error = cdclake.refused("local", "replicate", "shop", "--engine", "postgres", "--option-file", str(file))
+    assert "--option-file is a file of MySQL" in error

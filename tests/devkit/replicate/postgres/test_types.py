@@ -124,7 +124,7 @@ TYPES: list[tuple[str, pa.DataType, list[tuple[str, Any]]]] = [
     ("text[]", pa.string(), [("array['a,b', 'it''s', 'null', null]", '{"a,b",it\'s,"null",NULL}')]),
     ("bit(4)", pa.string(), [("b'1010'", "1010")]),
     ("varbit", pa.string(), [("b'1'", "1"), ("b''", "")]),
-    ("inet", pa.string(), [("'10.0.0.1/8'", "10.0.0.1/8")]),
+    ("inet", pa.string(), [("'10.0.0.1/8'", "10.0.0.1/8"), ("'10.0.0.1'", "10.0.0.1")]),
     ("cidr", pa.string(), [("'10.0.0.0/8'", "10.0.0.0/8")]),
     ("macaddr", pa.string(), [("'08:00:2b:01:02:03'", "08:00:2b:01:02:03")]),
     ("tsvector", pa.string(), [("'b a'", "'a' 'b'")]),

@@ -9,15 +9,15 @@ import typer
 
 from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
-from cdclake.cli.source_database import PASSWORD_VARIABLE
+from cdclake.cli.source_database import PASSWORD_VARIABLE, Engine
 from cdclake.errors import CdclakeError, IntegrityError
 
 if TYPE_CHECKING:
     from cdclake.cli.output import ProgressBar
     from cdclake.devkit.local import EmbeddedAws, LocalDeployment
-    from cdclake.devkit.shop.mariadb import PrivateMariadb
     from cdclake.devkit.shop.replicator import ReplicationCommand
     from cdclake.devkit.shop.sample_database import SampleReport
+    from cdclake.devkit.shop.shop_database import ShopDatabase
 
 _DEFAULT_ORDERS = 30_000
 _MIN_ORDERS = 1_000
@@ -38,73 +38,85 @@ _COLUMNS = (
 
 def sample_db(
     *,
+    engine: Annotated[
+        Engine | None, typer.Option(help="Only this kind of database. Default: each whose server is installed.")
+    ] = None,
     orders: Annotated[
         int, typer.Option(min=_MIN_ORDERS, max=1_000_000, help="Orders in the sample shop.")
     ] = _DEFAULT_ORDERS,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Run the whole pipeline on this machine, with a private MariaDB as source.
+    """Run the whole pipeline on this machine, with a private MariaDB as source, and again with a PostgreSQL.
 
-    Compares the lake with the database. Uses nothing outside this machine, and does nothing if no MariaDB server is
-    installed.
+    Compares the lake with the database. Uses nothing outside this machine, and skips a server that is not installed.
 
-    Example: cdclake local sample-db --orders 100000
+    Example: cdclake local sample-db --engine postgres --orders 100000
     """
-    from cdclake.devkit.local import EmbeddedAws  # slow to import, and --help does not need it
-    from cdclake.devkit.shop.mariadb import PrivateMariadb
+    from cdclake.devkit.shop.shop_database import (
+        MariadbShop,
+        PostgresqlShop,
+    )  # slow to import, and --help does not need it
 
-    if not PrivateMariadb.is_installed():
-        typer.echo(f"Skipped: there is no MariaDB server on this machine. {PrivateMariadb.how_to_install}.", err=True)
+    for shop in (MariadbShop, PostgresqlShop):
+        if engine in (None, Engine(shop.engine)):
+            _run_with(shop, orders, output)
+
+
+def _run_with(shop: type[ShopDatabase], orders: int, output: OutputFormat) -> None:
+    from cdclake.devkit.local import EmbeddedAws
+
+    product = shop.server.product
+    if not shop.server.is_installed():
+        typer.echo(f"Skipped: there is no {product} server on this machine. {shop.server.how_to_install}.", err=True)
         return
-    with kept_on_failure("cdclake-sample-") as data_dir, EmbeddedAws(0, data_dir) as aws, PrivateMariadb() as server:
+    with kept_on_failure("cdclake-sample-") as data_dir, EmbeddedAws(0, data_dir) as aws, shop.started() as database:
         try:
-            with progress("Deploying cdclake in an embedded AWS") as bar:
-                report = _run(aws, server, orders, bar)
+            with progress(f"Deploying cdclake in an embedded AWS, for {product}") as bar:
+                report = _run(aws, database, orders, bar)
         except CdclakeError as error:
             raise with_log(error, aws) from error
-        show(report, output)
+        show(report, output, product)
         if not report.equal:
             raise _difference(report, aws)
 
 
-def _run(aws: EmbeddedAws, server: PrivateMariadb, orders: int, bar: ProgressBar) -> SampleReport:
+def _run(aws: EmbeddedAws, shop: ShopDatabase, orders: int, bar: ProgressBar) -> SampleReport:
     from cdclake.devkit.local import LocalDeployment, deploy
     from cdclake.devkit.shop.sample_database import STAGES, SampleDatabaseRun
 
     deployment = LocalDeployment()
     deploy(aws, deployment)
     bar.expect(STAGES)
-    command = _replication(aws, deployment, server)
-    return SampleDatabaseRun(aws, deployment, server, command, hourly_run(aws, deployment), bar.stage).run(orders)
+    command = _replication(aws, deployment, shop)
+    return SampleDatabaseRun(aws, deployment, shop, command, hourly_run(aws, deployment), bar.stage).run(orders)
 
 
-def _replication(aws: EmbeddedAws, deployment: LocalDeployment, server: PrivateMariadb) -> ReplicationCommand:
+def _replication(aws: EmbeddedAws, deployment: LocalDeployment, shop: ShopDatabase) -> ReplicationCommand:
     """The command that replicates the database to the raw bucket."""
     from cdclake.devkit.shop.replicator import ReplicationCommand
-    from cdclake.devkit.shop.sample_database import DATABASE
+    from cdclake.devkit.shop.shop_database import DATABASE
 
-    connection_options = server.connection_options
     arguments = [
-        *(sys.executable, "-c", _MAIN, "local", "replicate", DATABASE),
-        *("--user", str(connection_options.user), "--socket", connection_options.socket),
+        *(sys.executable, "-c", _MAIN, "local", "replicate", DATABASE, "--engine", shop.engine),
+        *("--user", shop.user, "--socket", shop.socket, "--port", str(shop.port)),
         *("--endpoint-url", aws.endpoint, "--raw-bucket", deployment.raw_bucket),
         *("--raw-prefix", deployment.raw_prefix),
         *("--set", f"CdcMaxBatchInterval={_INTERVAL_SECONDS}", "--set", f"MaxFileSize={_LOAD_FILE_KILOBYTES}"),
     ]
-    return ReplicationCommand(arguments, {**aws.environment(), PASSWORD_VARIABLE: str(connection_options.password)})
+    return ReplicationCommand(arguments, {**aws.environment(), PASSWORD_VARIABLE: shop.password})
 
 
-def show(report: SampleReport, output: OutputFormat) -> None:
-    """Print every check: a table, or one JSON object per check."""
+def show(report: SampleReport, output: OutputFormat, product: str) -> None:
+    """Print every check of a kind of database: a table, or one JSON object per check."""
     out = output_for(output)
     records = [
         {**check.to_json(), "rows": check.comparison.rows, "source_rows": check.comparison.source_rows}
         for check in report.checks
     ]
-    out.records("Lake and database", _COLUMNS, records)
+    out.records(f"Lake and {product}", _COLUMNS, records)
     counts = f"Hourly runs: {report.hourly_runs}. Kills and restarts of the replication: {report.kills}."
     out.remark(f"{len(report.checks)} checks, each of every row of a table. {counts}")
-    out.remark(f"Equal to the database: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
+    out.remark(f"Equal to {product}: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
 
 
 def _difference(report: SampleReport, aws: EmbeddedAws) -> IntegrityError:

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg2
+import psycopg2.extensions
 
 from cdclake.devkit.replicate.postgres.connection import connect, query, replication_connection, source_error
 from cdclake.devkit.replicate.postgres.source_tables import checked_tables
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from cdclake.devkit.replicate.postgres.types import TypeMapping
 
 PLUGIN = "test_decoding"
+_AS_TEXT = psycopg2.extensions.new_type(tuple(psycopg2.extensions.string_types), "AS_TEXT", lambda text, _cursor: text)
+"""Leaves values of all types that the library would convert as the server sends them: in the form of the log. A cast
+to text in SQL has another form for some types, such as inet."""
 
 
 class PostgresSnapshot:
@@ -53,7 +57,7 @@ class PostgresSnapshot:
         try:
             # A cursor with a name stays on the server, which sends the rows in parts.
             with self._connection.cursor(f"cdclake_{secrets.token_hex(4)}") as cursor:
-                cursor.itersize = batch_rows
+                psycopg2.extensions.register_type(_AS_TEXT, cursor)
                 cursor.execute(table.query)
                 batch = cursor.fetchmany(batch_rows)
                 yield selected_rows(table.columns, batch)

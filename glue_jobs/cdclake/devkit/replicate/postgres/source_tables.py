@@ -159,10 +159,9 @@ def _column(
 
 
 def _sql(table: TableName, columns: Sequence[PostgresColumn], key: Sequence[str]) -> tuple[str, str]:
-    """The table's quoted name, and the query of all rows as text in key order."""
+    """The table's quoted name, and the query of all rows in key order."""
     quoted_name = f"{quoted_identifier(table.schema)}.{quoted_identifier(table.table)}"
-    values = ", ".join(f"t.{quoted_identifier(column.name)}::text" for column in columns)
-    # By the table's columns: without its name, the text of the same name would decide.
-    order = f" order by {', '.join(f't.{quoted_identifier(name)}' for name in key)}" if key else ""
+    values = ", ".join(quoted_identifier(column.name) for column in columns)
+    order = f" order by {', '.join(map(quoted_identifier, key))}" if key else ""
     # A parent's rows do not include those of tables that inherit from it: those are tables of their own.
-    return quoted_name, f"select {values} from only {quoted_name} t{order}"
+    return quoted_name, f"select {values} from only {quoted_name}{order}"
