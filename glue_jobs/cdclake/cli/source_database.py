@@ -12,6 +12,8 @@ import typer
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cdclake.devkit.dms.settings import DmsSettings
     from cdclake.devkit.replicate.source import Source
 
@@ -51,6 +53,11 @@ OptionFileOption = Annotated[
         " PostgreSQL ~/.pgpass.",
     ),
 ]
+
+
+def named_settings(settings: Iterable[str]) -> dict[str, str]:
+    """Parse `NAME=VALUE` texts; without `=`, the value is empty."""
+    return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
 
 
 def source(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.model.table import TableName
-    from tests.devkit.replicate.source_database import MariadbDatabase
+    from tests.devkit.replicate.source_database import MariadbDatabase, PostgresDatabase
 
 COLUMNS = pa.schema([("id", pa.int32()), ("city", pa.string()), ("price", pa.decimal128(10, 2))])
 ITEM = {"PrimaryKey": "id", "PartitionKey": "city"}
@@ -129,3 +129,32 @@ def test_expected_counts_need_no_database(table: TableOverTime) -> None:
     assert run("--expect", TABLE).exit_code == 2
     assert "no changes of shop.a=b" in run("--expect", "shop.a=b=2").output
     assert run().exit_code == 2
+
+
+def test_a_table_of_postgresql_is_compared_with_the_types_of_its_settings(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    postgres.run("create schema shop", "create table shop.orders (id int primary key, paid boolean)")
+    postgres.run("insert into shop.orders values (1, true), (2, null)")
+    table = TableOverTime(tmp_path, pa.schema([("id", pa.int32()), ("paid", pa.bool_())]), {"PrimaryKey": "id"})
+    table.load([{"id": 1, "paid": True}, {"id": 2, "paid": None}])
+    options = postgres.connection_options
+    arguments = ["verify", postgres.database, "--engine", "postgres", "--user", str(options.user)]
+    arguments += [
+        "--socket",
+        options.socket,
+        "--port",
+        str(options.port),
+        "--lake-bucket",
+        table.location,
+        "-o",
+        "json",
+    ]
+
+    def compare(*more: str) -> dict[str, Any]:
+        result = CliRunner().invoke(app, [*arguments, *more], env={PASSWORD_VARIABLE: options.password})
+        record: dict[str, Any] = json.loads(result.stdout)
+        return record
+
+    assert compare("--set", "MapBooleanAsBoolean=true")["equal"]
+    assert compare()["difference"] == "column paid is boolean in the lake and string in the source"

@@ -59,6 +59,14 @@ def verify(
     port: source_database.PortOption = None,
     socket: source_database.SocketOption = "",
     option_file: source_database.OptionFileOption = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Setting of the DMS source endpoint: MapBooleanAsBoolean, MapUnboundedNumericAsString. Repeatable.",
+        ),
+    ] = None,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
@@ -72,6 +80,7 @@ def verify(
     Example: cdclake verify shop --user reader --host db.example.com
     """
     from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
+    from cdclake.devkit.dms.settings import settings_from
     from cdclake.devkit.replicate.verify import verify as compare_with
     from cdclake.lake.read.as_of import TableLocation
 
@@ -86,8 +95,9 @@ def verify(
         if database is None:
             results = [_compare_count(location_of, text) for text in expect or ()]
         else:
+            dms = settings_from(source_database.named_settings(settings or ()))
             source = source_database.source(
-                engine, database, user=user, host=host, port=port, socket=socket, option_file=option_file
+                engine, database, dms, user=user, host=host, port=port, socket=socket, option_file=option_file
             )
             only = [name for text in table or () for name in _matching(target, engine, database, text)]
             results += compare_with(source, location_of, only, counts_only=count, report=bar.count)

@@ -81,7 +81,11 @@ def replicate(
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake").setLevel(logging.INFO)
-    all_settings = {**SETTINGS, **_named(settings or []), "BucketFolder": target.installation.raw_folder}
+    all_settings = {
+        **SETTINGS,
+        **source_database.named_settings(settings or []),
+        "BucketFolder": target.installation.raw_folder,
+    }
     dms = settings_from(all_settings)
     source = source_database.source(
         engine, database, dms, user=user, host=host, port=port, socket=socket, option_file=option_file
@@ -98,11 +102,6 @@ def replicate(
         Replication(task, source, raw, lambda: datetime.now(timezone.utc)).run(
             should_stop, reload=anew, until_now=until_now
         )
-
-
-def _named(settings: list[str]) -> dict[str, str]:
-    """Parse `NAME=VALUE` texts; without `=`, the value is empty."""
-    return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
 
 
 def _store(folder: Path | None, target: Target) -> ObjectStore:
