@@ -37,6 +37,8 @@ READ_MORE = {
     Attribute.HISTORY_TIME_COLUMN: "../history.md#what-makes-a-version",
     Attribute.CATALOG_TABLE: "../athena.md#names",
     Attribute.LAST_FULL_LOAD_DATE: "../configuration.md#reload-a-table",
+    Attribute.LAST_INCREMENTAL_FILE: "../configuration.md#dates-and-watermarks-set-by-hand",
+    Attribute.LAST_RECORDED: "../configuration.md#dates-and-watermarks-set-by-hand",
     Attribute.LAST_PENDING: "../operations.md#raw-files-that-vanish",
     Attribute.LAST_LEFT_OUT: "../operations.md#files-that-are-left-out",
     Attribute.LAST_PAGE_END: "../operations.md#many-tables",

@@ -9,9 +9,9 @@ from pyspark import SparkContext
 
 from cdclake import logs
 from cdclake.control.jobs.entry import job_run_id, run_job
-from cdclake.lake.operations.job import load_tables, table_run
+from cdclake.lake.operations.job import load_tables, relative_file, table_run
 from cdclake.lake.operations.load import load_initial
-from cdclake.model.names import Argument
+from cdclake.model.names import Argument, Sentinel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 def load(argv: Sequence[str]) -> dict[str, Any]:
     """Load one table; returns its summary."""
-    run, arguments = table_run(argv, optional={Argument.BASE_CHANGE: ""})
+    run, arguments = table_run(argv, optional={Argument.BASE_CHANGE: "", Argument.LAST_INCREMENTAL_FILE: Sentinel.NONE})
     base = arguments[Argument.BASE_CHANGE]
-    return load_initial(run, SparkContext.getOrCreate(), int(base) if base else None)
+    begin = relative_file(arguments[Argument.LAST_INCREMENTAL_FILE], arguments[Argument.BUCKET], run.raw_prefix)
+    return load_initial(run, SparkContext.getOrCreate(), int(base) if base else None, begin)
 
 
 if __name__ == "__main__":

@@ -238,10 +238,12 @@ def table_run(
 
 def run_load_job(job: str, run: TableRun, arguments: Mapping[str, str]) -> dict[str, Any]:
     """What a Spark job does for one table, in this process; returns its summary."""
+    last, new = (
+        relative_file(arguments.get(name, Sentinel.NONE), arguments[Argument.BUCKET], run.raw_prefix)
+        for name in (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
+    )
     if job == JOB_LOAD_INITIAL:
-        return load_initial(run, SPARK, int(arguments[Argument.BASE_CHANGE]))
-    names = (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
-    last, new = (relative_file(arguments[name], arguments[Argument.BUCKET], run.raw_prefix) for name in names)
+        return load_initial(run, SPARK, int(arguments[Argument.BASE_CHANGE]), last)
     return load_incremental(run, SPARK, last, new, int(arguments[Argument.NEW_INCREMENTAL_FILES]))
 
 

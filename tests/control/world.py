@@ -21,7 +21,15 @@ from cdclake.control.run.process_table import BatchReport, Ports, TableReport, p
 from cdclake.control.run.spark_batch import report_failure, run_batch
 from cdclake.errors import CdclakeError
 from cdclake.model.change import ChangeKind
-from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, mark_applied, pending_changes
+from cdclake.model.due_files import (
+    begin_after,
+    covered_by_full_load,
+    first_batch,
+    full_load_facts,
+    mark_applied,
+    pending_changes,
+    with_identities,
+)
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
 from cdclake.model.rawfiles import file_order
@@ -168,7 +176,8 @@ class World:
     def put(self, *relatives: str, path: str = ORDERS) -> None:
         """DMS writes raw files, now."""
         for relative in relatives:
-            self.raw.put(path.partition("/")[2] + relative, b"rows")
+            rows = f"rows of {self.clock()}" if "LOAD" in relative else "rows"  # a reload never repeats a file exactly
+            self.raw.put(path.partition("/")[2] + relative, rows.encode())
 
     def deliver(self, *relatives: str, path: str = ORDERS) -> None:
         """Write raw files, each with its event."""
@@ -255,9 +264,9 @@ class World:
         hours = state.settings.late_window_hours
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD
-            written = max(file.modified_utc for file in loads).strftime(TableState.DATE_FORMAT)
+            names, written = full_load_facts(loads)
             after = begin_after(before, covered_by_full_load(loads, changes) if before.exists else "")
-            after = replace(after, full_load_utc=written)
+            after = with_identities(replace(after, full_load_files=names, full_load_utc=written), loads)
         else:
             kind = ChangeKind.INCREMENTAL
             start = before if before.exists else begin_after(before, state.watermark)

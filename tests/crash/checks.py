@@ -103,6 +103,6 @@ def check_clean(view: View) -> None:
 def check_item(view: View, state: TableState) -> None:
     """The item agrees with the lake, and the lease is free."""
     snapshot = view.log.snapshot(view.log.head())
-    expected = lake_attributes(state, snapshot, emptied=is_emptied(view.log, snapshot))
+    expected = lake_attributes(state, snapshot, emptied=is_emptied(view.log, snapshot), loaded=True)
     assert {name: state.item.get(name) for name in expected} == expected, "the item differs from the lake"
     assert Attribute.LEASE_HOLDER not in state.item, "the lease was not released"

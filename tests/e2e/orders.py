@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -13,6 +14,7 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
 from cdclake.model.layout import LakeLayout
+from cdclake.model.names import Attribute
 from tests.builders import LAKE, RAW, FolderInstallation
 
 if TYPE_CHECKING:
@@ -68,6 +70,26 @@ class Orders:
             installation.states, installation.state(PATH), installation.log(PATH), "by-hand", clock
         ).rollback(to)
         installation.activate(PATH)
+
+    def set_during_next_job(self, **attributes: str) -> None:
+        """Set attributes by hand while the next Spark job works."""
+        installation: Any = self.installation
+        run_spark_job = installation.run_spark_job
+
+        def run(*args: Any) -> Any:
+            installation.run_spark_job = run_spark_job
+            result = run_spark_job(*args)
+            self.set(**attributes)
+            return result
+
+        installation.run_spark_job = run
+
+    def forget_identities(self) -> None:
+        """Make the lake and the item those of a version that did not know identities."""
+        log, store = self.installation.log(PATH), self.installation.bucket(LAKE)
+        store.put(log.record(log.head()).snapshot_key, replace(self.snapshot, identities={}).to_bytes())
+        outcome = dict.fromkeys((Attribute.LAST_FULL_LOAD_FILES, Attribute.LAST_RECORDED), "")
+        self.installation.states.record_run(PATH, outcome)
 
     def set(self, **attributes: str) -> None:
         """Set attributes by hand."""

@@ -62,7 +62,7 @@ def put_columns(orders: Orders, minutes: float, **columns: object) -> None:
 
 def test_a_table_with_quarantined_rows_is_incomplete_until_they_are_released(orders: Orders):
     orders.set(Schema=NARROW)
-    orders.put("LOAD00000001.csv", "1,one\n2,two\n", after(hours=2))
+    orders.set(LastFullLoadDate="1900-01-01 00:00:00")
     orders.run(minutes=180)
     file = change_name(after(hours=4))
     orders.put(file, "I,3,three\nI,400,four hundred\n")

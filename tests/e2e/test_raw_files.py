@@ -8,7 +8,7 @@ import pytest
 
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.status import Health
-from tests.e2e.orders import Orders, after, change_name
+from tests.e2e.orders import PATH, Orders, after, change_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,3 +179,179 @@ def test_change_files_copied_onto_themselves_are_the_same_files(orders: Orders):
     status = orders.run(minutes=120)
     assert (status.health, status.findings) == (Health.UP_TO_DATE, ())
     assert orders.snapshot.change == 2
+
+
+LOADS = [f"LOAD0000000{number}.csv" for number in range(1, 4)]
+
+
+@pytest.fixture
+def loaded(orders: Orders) -> Orders:
+    """Loaded from three files, with one change applied."""
+    orders.put(LOADS[1], "3,three\n")
+    orders.put(LOADS[2], "4,four\n")
+    orders.put(change_name(after(minutes=10)), "U,1,changed\n")
+    orders.run()
+    assert orders.rows() == {1: "changed", 2: "two", 3: "three", 4: "four"}
+    return orders
+
+
+def test_load_files_copied_onto_themselves_are_not_loaded_again(loaded: Orders):
+    for name in LOADS:
+        loaded.touch(name)
+    status = loaded.run()
+    assert (status.health, loaded.snapshot.change) == (Health.UP_TO_DATE, 2)
+    assert loaded.plan().action is Action.NONE
+
+
+def test_a_load_file_that_appears_late_with_an_earlier_time_is_loaded(loaded: Orders):
+    loaded.put("LOAD00000004.csv", "5,five\n", after(minutes=-30))
+    assert loaded.run().health is Health.UP_TO_DATE
+    assert loaded.rows() == {1: "changed", 2: "two", 3: "three", 4: "four", 5: "five"}
+
+
+def test_a_reload_that_overwrites_the_load_files_one_by_one_waits_until_it_is_complete(loaded: Orders):
+    loaded.set(FullLoadQuietMinutes="10")
+    for name, content in zip(LOADS, ("1,new\n", "3,new\n", "4,four\n"), strict=True):
+        assert loaded.snapshot.full_load_utc == "2024-03-05 10:00:00"
+        loaded.put(name, content)
+        status = loaded.run(minutes=4)
+        assert (status.health, status.needs_action) == (Health.WAITING, False)
+    assert loaded.run(minutes=10).health is Health.UP_TO_DATE
+    assert loaded.rows() == {1: "new", 3: "new", 4: "four"}
+
+
+def test_a_reload_of_fewer_files_stops_until_the_older_files_are_gone(loaded: Orders):
+    loaded.put(LOADS[0], "1,new\n")
+    loaded.put(LOADS[1], "3,new\n")
+    status = loaded.run()
+    assert (status.health, status.needs_action) == (Health.WAITING, True)
+    assert (
+        f"mixed: 2 files ({LOADS[0]}, {LOADS[1]}) written again since the last full load, 1 file ({LOADS[2]}) not"
+        in (status.reason)
+    )
+    assert "delete the files of the older full load" in status.to_do
+    assert loaded.rows()[4] == "four"
+    loaded.remove(LOADS[2])
+    assert loaded.run().health is Health.UP_TO_DATE
+    assert loaded.rows() == {1: "new", 3: "new"}
+
+
+def test_mixed_load_files_are_loaded_as_they_are_if_the_operator_resets_the_date(loaded: Orders):
+    loaded.put(LOADS[0], "1,new\n")
+    assert loaded.run().health is Health.WAITING
+    loaded.set(LastFullLoadDate="1900-01-01 00:00:00")
+    assert loaded.run().health is Health.UP_TO_DATE
+    assert loaded.rows() == {1: "changed", 3: "three", 4: "four"}
+
+
+def test_a_load_file_in_two_formats_belongs_to_two_full_loads(orders: Orders):
+    orders.put("LOAD00000001.csv.gz", "")
+    status = orders.run()
+    assert (status.health, status.needs_action) == (Health.WAITING, True)
+    assert "mixed: LOAD00000001.csv and LOAD00000001.csv.gz" in status.reason
+
+
+def test_load_files_that_a_lifecycle_rule_removes_are_not_missed(loaded: Orders):
+    loaded.remove(LOADS[0])
+    assert loaded.run().health is Health.UP_TO_DATE
+    assert loaded.snapshot.change == 2
+
+
+def test_a_lake_of_an_earlier_version_learns_its_files_without_loading_them_again(loaded: Orders):
+    loaded.forget_identities()
+    assert loaded.run().health is Health.UP_TO_DATE
+    loaded.put(change_name(after(hours=2)), "U,2,changed\n")
+    assert loaded.run().health is Health.UP_TO_DATE
+    assert loaded.snapshot.change == 3
+    assert change_name(after(minutes=10)) in loaded.snapshot.identities
+    for name in LOADS:
+        loaded.touch(name)
+    assert loaded.run().health is Health.UP_TO_DATE
+    assert loaded.snapshot.change == 3
+    loaded.put(LOADS[0], "1,new\n")
+    assert loaded.run().health is Health.UP_TO_DATE
+    assert loaded.rows() == {1: "new", 3: "three", 4: "four"}
+
+
+FIRST, SECOND = change_name(after(minutes=10)), change_name(after(minutes=20))
+
+
+@pytest.mark.parametrize("watermark", [FIRST, change_name(after(days=1)), "0.parquet"])
+def test_a_watermark_set_by_hand_is_refused_for_a_table_that_is_not_loaded_again(orders: Orders, watermark: str):
+    orders.put(FIRST, "U,1,first\n")
+    orders.put(SECOND, "U,1,second\n")
+    orders.run()
+    orders.set(LastIncrementalFile=PATH + watermark)
+    orders.put(change_name(after(hours=2)), "U,2,later\n", after(hours=2))
+    for _ in range(2):
+        status = orders.run()
+        assert status.health is Health.BROKEN
+        assert f"LastIncrementalFile was set to {PATH}{watermark}, but the lake table contains" in status.to_do
+        assert f"--set 'LastIncrementalFile={PATH}{SECOND}'" in status.to_do
+        assert orders.attribute("LastIncrementalFile") == PATH + watermark
+    assert orders.rows() == {1: "second", 2: "two"}
+    orders.set(LastIncrementalFile=PATH + SECOND)
+    assert orders.run().health is Health.UP_TO_DATE
+    assert orders.rows() == {1: "second", 2: "later"}
+
+
+def test_a_watermark_set_by_hand_survives_an_operation_on_the_table(orders: Orders):
+    orders.put(FIRST, "U,1,first\n")
+    orders.put(SECOND, "U,1,second\n")
+    orders.run()
+    orders.set(LastIncrementalFile=PATH + "0.parquet", LastFullLoadDate="2024-03-05 10:30:00")
+    orders.rollback(to=1)
+    assert orders.attribute("LastIncrementalFile") == PATH + "0.parquet"
+    assert orders.attribute("LastFullLoadDate") == "2024-03-05 10:30:00"
+    assert orders.run().health is Health.UP_TO_DATE
+    assert orders.rows() == {1: "second", 2: "two"}
+
+
+def test_a_reload_begins_after_the_watermark_that_was_set_with_it(orders: Orders):
+    orders.put(FIRST, "U,1,first\n", after(minutes=-5))
+    orders.put(SECOND, "U,2,second\n", after(minutes=-4))
+    orders.run()
+    orders.set(LastFullLoadDate="1900-01-01 00:00:00", LastIncrementalFile=PATH + FIRST)
+    assert orders.run().health is Health.UP_TO_DATE
+    assert orders.rows() == {1: "one", 2: "second"}
+    assert orders.snapshot.floor == FIRST
+
+
+@pytest.mark.parametrize("first_load", [True, False])
+def test_a_load_that_would_lose_the_changes_up_to_a_watermark_set_by_hand_is_refused(orders: Orders, first_load: bool):
+    orders.put(FIRST, "U,1,first\n", after(minutes=5))
+    orders.put(SECOND, "U,1,second\n", after(minutes=5))
+    if not first_load:
+        orders.run()
+    orders.set(LastFullLoadDate="1900-01-01 00:00:00", LastIncrementalFile=PATH + FIRST)
+    status = orders.run()
+    assert status.health is Health.BROKEN
+    assert f"files up to there were written after it: 1 file ({FIRST})" in status.to_do
+    orders.set(LastIncrementalFile=PATH + "0.parquet")
+    assert orders.run().health is Health.UP_TO_DATE
+    assert orders.rows() == {1: "second", 2: "two"}
+
+
+def test_a_date_set_forward_skips_the_full_loads_up_to_it_whatever_happens_to_the_table(orders: Orders):
+    orders.run()
+    orders.put("LOAD00000001.csv", "1,skipped\n", after(hours=2))
+    orders.set(LastFullLoadDate="2024-03-05 12:00:00")
+    for number in (1, 2):
+        orders.put(change_name(after(hours=2, minutes=number)), f"I,{number + 2},new\n", after(hours=2))
+        assert orders.run().health is Health.UP_TO_DATE
+    assert orders.rows() == {1: "one", 2: "two", 3: "new", 4: "new"}
+    assert orders.attribute("LastFullLoadDate") == "2024-03-05 12:00:00"
+    orders.put("LOAD00000001.csv", "1,loaded\n")
+    assert orders.run().health is Health.UP_TO_DATE
+    assert orders.rows()[1] == "loaded"
+
+
+def test_a_date_that_is_reset_while_a_change_is_committed_still_reloads_the_table(orders: Orders):
+    orders.run()
+    orders.put(FIRST, "D,1,one\n", after(minutes=5))
+    orders.set_during_next_job(LastFullLoadDate="1900-01-01 00:00:00")
+    assert orders.run().health is not Health.FAILED
+    assert orders.attribute("LastFullLoadDate") == "1900-01-01 00:00:00"
+    assert orders.status().reason.startswith("1 LOAD file")
+    assert orders.run().health is Health.UP_TO_DATE
+    assert orders.attribute("LastFullLoadDate") == "2024-03-05 10:00:00"

@@ -123,7 +123,7 @@ class TableStatus:
     @property
     def needs_action(self) -> bool:
         """Whether the table waits for an operator."""
-        return self.health in NEEDS_ACTION
+        return self.health in NEEDS_ACTION or (self.health is Health.WAITING and bool(self.to_do))
 
     def to_json(self) -> dict[str, object]:
         """JSON data. `health` is under the key `standing`, and `needs_action` under `needs_a_person`."""

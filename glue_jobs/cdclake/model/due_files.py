@@ -178,6 +178,21 @@ def full_load_facts(files: Sequence[RawFile]) -> tuple[tuple[str, ...], str]:
     return tuple(file.relative for file in files), newest.strftime(TableState.DATE_FORMAT)
 
 
+def is_loaded(snapshot: Snapshot, files: Sequence[RawFile]) -> bool:
+    """Whether a lake table was last loaded from exactly these files, by their identities if they are known.
+
+    Args:
+        files: All full-load files, by name; at least one.
+    """
+    names, newest = full_load_facts(files)
+    if names != snapshot.full_load_files:
+        return False
+    known = snapshot.identities
+    return all(
+        known[f.relative] == f.identity if f.relative in known else newest == snapshot.full_load_utc for f in files
+    )
+
+
 def window_begin(snapshot: Snapshot, late_window_hours: int) -> str:
     """The smallest order that a late file may have: the start of the window, or the horizon if that is later.
 

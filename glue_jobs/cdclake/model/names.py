@@ -100,6 +100,11 @@ class Attribute:
     LAST_INCREMENTAL_FILE = "LastIncrementalFile"
     """`<raw bucket>/<key>` of the latest change file applied: the watermark. `<path>0.parquet`: none yet."""
 
+    LAST_FULL_LOAD_FILES = "LastFullLoadFiles"
+    """Hashes of the `LOAD` files of the last full load; empty if unknown."""
+    LAST_RECORDED = "LastRecorded"
+    """JSON of `LastFullLoadDate` and `LastIncrementalFile` as the jobs wrote them. Other values were set by hand."""
+
     LAST_RUN_STATE = "LastRunState"
     """`SUCCEEDED` or `FAILED`: how the last run of this table ended."""
     LAST_RUN_ID = "LastRunId"

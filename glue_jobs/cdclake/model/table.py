@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from dataclasses import dataclass, field, replace
@@ -165,7 +166,10 @@ class TableState:
     @property
     def watermark(self) -> str:
         """Watermark as `RawFile.relative`; empty if no change was applied."""
-        relative = self.last_incremental_file
+        return self._relative(self.last_incremental_file)
+
+    def _relative(self, watermark: str) -> str:
+        relative = watermark
         if relative.startswith(self.path):
             relative = relative[len(self.path) :]
         elif is_transactions_key(relative):
@@ -198,6 +202,26 @@ class TableState:
         if self.transactions_prefix and is_transactions_key(relative):
             return f"{self.bucket}/{self.transactions_folder}{relative}"
         return self.path + (relative or Sentinel.FIRST_FILE)
+
+    @property
+    def recorded(self) -> Mapping[str, str]:
+        """`LastFullLoadDate` and `LastIncrementalFile` as the jobs last wrote them; empty if they never did."""
+        try:
+            return dict(json.loads(self.item.get(Attribute.LAST_RECORDED, "")))
+        except (ValueError, TypeError):
+            return {}
+
+    @property
+    def watermark_by_hand(self) -> bool:
+        """Whether an operator changed the watermark since the jobs wrote it."""
+        recorded = self.recorded.get(Attribute.LAST_INCREMENTAL_FILE)
+        return recorded is not None and self.checked_watermark != self._relative(recorded)
+
+    @property
+    def full_load_date_by_hand(self) -> bool:
+        """Whether an operator changed the date of the last full load since the jobs wrote it."""
+        recorded = self.recorded.get(Attribute.LAST_FULL_LOAD_DATE)
+        return recorded is not None and self.item.get(Attribute.LAST_FULL_LOAD_DATE) != recorded
 
     @property
     def transactions_prefix(self) -> str:

@@ -179,7 +179,8 @@ def test_with_frequent_files_a_run_stores_where_the_tail_begins(world: World):
     assert not world.process().error
     assert world.state().last_look_from == change(1000 - LOOKBACK_FILES)[:15]
     world.put(change(2000))
-    world.states.set_attributes(ORDERS, {"LastIncrementalFile": "null"})  # with a stored start that is too late
+    nothing_applied = {Attribute.LAST_INCREMENTAL_FILE: "null", Attribute.LAST_RECORDED: ""}
+    world.states.record_run(ORDERS, nothing_applied)  # with a stored start that is too late
     assert world.plan().tables[0].action is Action.START
 
 

@@ -13,6 +13,7 @@ from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run import process_table as module
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import (
+    ConfigurationError,
     IntegrityError,
     JobRunError,
     LeaseLostError,
@@ -523,13 +524,17 @@ def test_a_file_that_arrives_too_late_is_logged_by_every_run_until_it_is_gone(
     assert world.applied == [CHANGE_1]
 
 
-def test_a_watermark_that_was_set_by_hand_follows_the_lake_again(world: World):
+@pytest.mark.parametrize("moved", [CHANGE_1, CHANGE_3, "0.parquet"])
+def test_a_watermark_that_was_set_by_hand_is_refused_and_kept(world: World, moved: str):
     world.add_table(CHANGE_1, CHANGE_2)
     world.process()
-    for moved in (CHANGE_1, CHANGE_3, "0.parquet"):
-        world.states.set_attributes(ORDERS, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + moved})
-        assert not world.process().rounds[0].decision.work
-        assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
+    world.states.set_attributes(ORDERS, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + moved})
+    with pytest.raises(ConfigurationError, match=f"was set to {ORDERS}{moved}, but the lake table contains"):
+        world.process()
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + moved
+    assert moved in world.state().item[Attribute.LAST_ERROR]
+    world.states.set_attributes(ORDERS, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + CHANGE_2})
+    assert not world.process().rounds[0].decision.work
 
 
 def test_transaction_files_are_applied_and_recorded_by_their_own_keys(world: World):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pytest
 from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
+from cdclake.lake.operations.load import load_initial
 from cdclake.model.table import TableState
 from tests.lake.table import Table
 
@@ -64,8 +64,7 @@ def registered(table: Table) -> RegisteredTable:
 
 
 def reload(table: Table) -> None:
-    table.set_modified("LOAD00000001.parquet", datetime.now(timezone.utc) + timedelta(minutes=1))
-    table.load_initial()
+    load_initial(table.run(), table.spark, base_change=table.log.head())
 
 
 DAMAGES: list[Callable[[Table], str]] = [add_foreign_file, delete_file, overwrite_file]

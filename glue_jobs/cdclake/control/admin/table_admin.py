@@ -15,7 +15,7 @@ from cdclake.commit.undo import UndoPlan, apply_undo, check_files_retained, plan
 from cdclake.control.catalog.sync import sync_catalog
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings
+from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings, was_loaded
 from cdclake.control.run.lease import Lease
 from cdclake.errors import CommitConflictError
 from cdclake.model.catalog import CatalogName
@@ -299,8 +299,9 @@ class RegisteredTable:
 
     def _sync_item(self) -> None:
         snapshot = self.log.snapshot(self.log.head())
-        attributes = lake_attributes(self.state, snapshot, emptied=is_emptied(self.log, snapshot))
+        item = self.states.get(self.state.path) or self.state
+        loaded = was_loaded(self.log, item, snapshot)
+        attributes = lake_attributes(item, snapshot, emptied=is_emptied(self.log, snapshot), loaded=loaded)
         if attributes:  # none while the lake has no change
-            item = self.states.get(self.state.path) or self.state
             attributes[Attribute.LAST_FINDINGS] = str(open_findings(item, self.log, snapshot))
             self.states.record_run(self.state.path, attributes)

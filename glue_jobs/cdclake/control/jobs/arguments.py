@@ -46,6 +46,7 @@ _NOT_PASSED = (
     Attribute.LAST_CATALOG_ERROR,
     Attribute.LAST_FINDINGS,
     Attribute.LAST_DRIFT,
+    Attribute.LAST_FULL_LOAD_FILES,
     Attribute.LAST_LEFT_OUT,
 )
 

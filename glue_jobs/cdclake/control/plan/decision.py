@@ -52,6 +52,8 @@ class Decision:
             is before `watermark` if the late files alone exceed what one change may take.
         first: Relative key of the first change file to apply; empty if there is none.
         full_load_utc: When the newest LOAD file was written, to the second; None if no full load is due.
+        load_begin: Relative key of the last change file that the due full load contains, if an operator set it; else
+            empty, and the times of the files decide.
         files: Number of raw files to read.
         bytes: Their size.
         left: Number of raw files that are left for a later run.
@@ -70,6 +72,7 @@ class Decision:
     new_watermark: str = ""
     first: str = ""
     full_load_utc: datetime | None = None
+    load_begin: str = ""
     files: int = 0
     bytes: int = 0
     left: int = 0

@@ -1,9 +1,9 @@
 """Decides whether a full load has arrived completely. Pure.
 
-DMS does not mark the last file of a full load. So the gate checks three signs: no LOAD file is missing in between, no
-LOAD file arrived for a while, and the DMS task, if the table names one, reports the table as complete. Taking a load
-too early would lose nothing, as its remaining files make the next load due, but the lake would show part of the table
-until then.
+DMS does not mark the last file of a full load. So the gate checks four signs: no LOAD file is missing in between, none
+is left of the full load before, no LOAD file arrived for a while, and the DMS task, if the table names one, reports the
+table as complete. Taking a load too early would lose nothing, as its remaining files make the next load due, but the
+lake would show part of the table until then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.model.names import Attribute
+from cdclake.control.plan.left_out import counted
+from cdclake.control.plan.loaded_files import LoadedFiles
+from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import missing_loads
 from cdclake.model.times import display_utc
 
@@ -41,13 +43,60 @@ class WaitReason(NamedTuple):
 
 
 def due_loads(state: TableState, files: Sequence[RawFile]) -> list[RawFile]:
-    """All LOAD files if one of them is newer than the last full load, else none: a full load reads all of them.
+    """All LOAD files if the last full load lacks one of them, else none: a full load reads all of them.
+
+    A file that was copied onto itself is the same file, and one that appears late is new, whatever its time. Times
+    decide only if the loaded files are unknown, or if an operator set the date of the last full load.
 
     Args:
         files: LOAD files of the table, any order.
     """
+    loaded = _loaded(state)
+    if loaded:
+        return [] if all(loaded.has(file) for file in files) else list(files)
     newest = newest_load_utc(files)
     return list(files) if newest is not None and newest > state.last_full_load_utc else []
+
+
+def is_written_again(state: TableState, files: Sequence[RawFile]) -> bool:
+    """Whether there are LOAD files, and all of them were written after the last full load, whatever their content."""
+    last = state.last_full_load_utc
+    return bool(files) and all(file.modified_utc.replace(microsecond=0) > last for file in files)
+
+
+def _loaded(state: TableState) -> LoadedFiles:
+    """The LOAD files of the last full load; none if they are unknown, or if an operator set its date."""
+    by_hand = state.full_load_date_by_hand
+    return LoadedFiles.parse("" if by_hand else state.item.get(Attribute.LAST_FULL_LOAD_FILES, ""))
+
+
+def _mixed_loads(state: TableState, files: Sequence[RawFile]) -> WaitReason | None:
+    """Why LOAD files are not of one full load: some of the loaded ones were written again, others not."""
+    by_number: dict[str, list[str]] = {}
+    for file in files:
+        by_number.setdefault(file.relative[: -len(file.format.value)], []).append(file.relative)
+    twice = next((names for names in by_number.values() if len(names) > 1), None)
+    if twice:
+        return WaitReason(
+            f"LOAD files of two full loads are mixed: {' and '.join(twice)}",
+            "delete the files of the older full load, or have DMS reload the table",
+        )
+    loaded = _loaded(state)
+    new = [file.relative for file in files if loaded.had(file)]
+    old = [
+        file.relative
+        for file in files
+        if loaded.has(file) and file.modified_utc.replace(microsecond=0) <= state.last_full_load_utc
+    ]
+    if not (new and old):
+        return None
+    reload = f"cdclake tables set {state.name.typed} --set '{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}'"
+    return WaitReason(
+        f"LOAD files of two full loads are mixed: {counted(new, 'file')} written again since the last full load,"
+        f" {counted(old, 'file')} not",
+        "check whether the DMS task is still loading. If not, delete the files of the older full load, or have DMS"
+        f" reload the table, or load the files as they are: {reload}",
+    )
 
 
 def newest_load_utc(files: Sequence[RawFile]) -> datetime | None:
@@ -93,6 +142,9 @@ def wait_reason(state: TableState, files: Sequence[RawFile], now: datetime, dms_
             f" set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
         )
         return WaitReason(reason, to_do if settled else "")
+    mixed = _mixed_loads(state, files)
+    if mixed:
+        return mixed if settled else WaitReason(f"full load still arriving: {mixed.reason}")
     if not settled:
         since = f"the newest LOAD file was written at {display_utc(newest)}"
         return WaitReason(

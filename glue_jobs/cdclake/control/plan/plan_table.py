@@ -7,11 +7,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.full_load_gate import due_loads, newest_load_utc, wait_reason
-from cdclake.control.plan.left_out import MAX_NAMES, LeftOut
+from cdclake.control.plan.full_load_gate import due_loads, is_written_again, newest_load_utc, wait_reason
+from cdclake.control.plan.left_out import MAX_NAMES, LeftOut, counted
 from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.errors import IntegrityError
+from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
@@ -77,6 +77,7 @@ def _plan_files(
         return _with_left_out(state, waiting, stored.updated(files))
     if not loads:
         _check_watermark_time(state, known.watermark, now)
+        _check_watermark_by_hand(state, known.watermark, lake)
         keys = LakeKeys.of(lake) if lake else LakeKeys.parse(state.item.get(Attribute.LAST_KEYS, ""))
         if keys:
             keys.check(state.settings, state.name)
@@ -92,12 +93,17 @@ def _plan_files(
         new_watermark=work.end or known.watermark,
         first=work.batch[0].relative if work.batch else "",
         full_load_utc=newest_load_utc(loads),
+        load_begin=work.load_begin,
         files=len(loads) + len(work.batch),
         bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
         left=len(work.late) + len(work.changes) - len(work.batch),
         oldest_utc=_oldest(loads, work.late, work.changes),
         note=pending_note(work.base.watermark, work.changes_in_batch, work.changes),
     )
+    if lost and is_written_again(state, files.full_load):
+        # A reload ends it, also one of the same rows. Otherwise files with the same content count as copies.
+        unknown = state.with_attributes(**{Attribute.LAST_FULL_LOAD_FILES: ""})
+        return _plan_files(unknown, files, now, lake, dms_state)
     if lost:
         decision = _frozen(state, decision, lost)
     elif not lake:
@@ -118,6 +124,24 @@ def _check_watermark_time(state: TableState, watermark: str, now: datetime) -> N
         f" (cdclake tables set {name} --set {Attribute.LAST_FULL_LOAD_DATE}='{Sentinel.NEVER_LOADED}')"
     )
     raise IntegrityError(message, remedy=remedy, table=state.name)
+
+
+def _check_watermark_by_hand(state: TableState, applied: str, lake: Snapshot | None) -> None:
+    """Refuse a watermark that an operator set for a lake table that is not loaded again."""
+    if not state.watermark_by_hand:
+        return
+    recorded = state.as_watermark(applied) if lake else state.recorded[Attribute.LAST_INCREMENTAL_FILE]
+    name = state.name.typed
+    message = (
+        f"{Attribute.LAST_INCREMENTAL_FILE} was set to {state.last_incremental_file}, but the lake table contains the"
+        f" changes up to {recorded}"
+    )
+    remedy = (
+        f"Set it back: cdclake tables set {name} --set '{Attribute.LAST_INCREMENTAL_FILE}={recorded}'. To undo changes:"
+        f" cdclake rollback {name}. To leave files out: {Attribute.IGNORE_FILES}. To load the table again: set"
+        f" {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
+    )
+    raise ConfigurationError(message, remedy=remedy, table=state.name)
 
 
 def to_activate(state: TableState) -> str:
@@ -195,6 +219,7 @@ class _DueFiles(NamedTuple):
 
     Attributes:
         base: The lake table that the change files apply to, apart from the full load's rows.
+        load_begin: See `Decision.load_begin`.
         loads: LOAD files, if a full load is due.
         changes: Change files after the watermark.
         late: Change files before the watermark that were never applied.
@@ -207,6 +232,7 @@ class _DueFiles(NamedTuple):
     """
 
     base: Snapshot
+    load_begin: str
     loads: list[RawFile]
     changes: list[RawFile]
     late: list[RawFile]
@@ -243,8 +269,13 @@ def _due_files(
     settings = state.settings
     # The first full load covers no change file, as none is known to be older than the data that it reads.
     exists = state.last_change > 0 if lake is None else lake.exists
+    load_begin = _load_begin(state, loads, change_files) if loads and (state.watermark_by_hand or not exists) else ""
     reload = bool(loads) and (exists or _loaded_before(state))
-    base = begin_after(known, covered_by_full_load(loads, change_files) if reload else "") if loads else known
+    base = (
+        begin_after(known, load_begin or (covered_by_full_load(loads, change_files) if reload else ""))
+        if loads
+        else known
+    )
     pending = pending_changes(base, change_files, settings.late_window_hours, state.last_listed_utc)
     watermark = file_order(base.watermark)
     changes = [file for file in pending.due if file.order > watermark]
@@ -252,11 +283,31 @@ def _due_files(
     if lake is None:
         late, maybe_late = [], _maybe_late(state, base, change_files)
         batch = first_batch(changes, settings.max_files_per_run, settings.max_bytes_per_run)
-        return _DueFiles(base, loads, changes, late, batch, maybe_late, [], [], ())
+        return _DueFiles(base, load_begin, loads, changes, late, batch, maybe_late, [], [], ())
     batch = first_batch([*late, *changes], settings.max_files_per_run, settings.max_bytes_per_run)
-    covered = (file.relative for file in change_files if file.order <= file_order(base.floor))
-    accounted = {*covered, *base.applied_files, *(file.relative for file in pending.due)}
-    return _DueFiles(base, loads, changes, late, batch, [], pending.too_late, pending.overwritten, accounted)
+    in_load = (file.relative for file in change_files if file.order <= file_order(base.floor))
+    accounted = {*in_load, *base.applied_files, *(file.relative for file in pending.due)}
+    too_late, overwritten = pending.too_late, pending.overwritten
+    return _DueFiles(base, load_begin, loads, changes, late, batch, [], too_late, overwritten, accounted)
+
+
+def _load_begin(state: TableState, loads: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:
+    """The last change file that the due full load contains, according to the operator; empty if that is not set.
+
+    Raises:
+        ConfigurationError: A change file up to there was written after the full load, so its changes would be lost.
+    """
+    begin = state.checked_watermark
+    covered = file_order(covered_by_full_load(loads, change_files))
+    lost = [file.relative for file in change_files if covered < file.order <= file_order(begin)]
+    if lost:
+        message = (
+            f"{Attribute.LAST_INCREMENTAL_FILE} says that the full load contains the changes up to {begin}, but files"
+            f" up to there were written after it: {counted(lost, 'file')}"
+        )
+        remedy = f"Set it to {state.path}{Sentinel.FIRST_FILE}: then the full load decides where the changes begin"
+        raise ConfigurationError(message, remedy=remedy, table=state.name)
+    return begin
 
 
 def _maybe_late(state: TableState, base: Snapshot, change_files: Sequence[RawFile]) -> list[RawFile]:
@@ -284,8 +335,9 @@ def _loaded_before(state: TableState) -> bool:
 def _reason(state: TableState, work: _DueFiles, files: RawFiles, left_out: LeftOut) -> str:
     parts = []
     if work.loads:
-        since = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
-        parts.append(f"{_count(work.loads, 'LOAD file')} written since the last full load ({since})")
+        date = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
+        why = f"as they changed since the last full load ({date})" if _loaded_before(state) else "for the first time"
+        parts.append(f"{_count(work.loads, 'LOAD file')} to load, {why}")
     if work.changes:
         parts.append(f"{_count(work.changes, 'change file')} after {work.base.watermark or 'the full load'}")
     if work.late:
@@ -298,6 +350,8 @@ def _reason(state: TableState, work: _DueFiles, files: RawFiles, left_out: LeftO
         parts.append("no raw file is due")
     elif not parts:
         parts.append("every raw file is accounted for" if any(files) else "there are no raw files")
+    if not work.loads and is_written_again(state, files.full_load):
+        parts.append("LOAD files written again have the same content")
     if files.ignored:
         parts.append(f"{_count(files.ignored, 'raw file')} left out by {Attribute.IGNORE_FILES}")
     return "; ".join(parts)

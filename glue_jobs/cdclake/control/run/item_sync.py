@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdclake.commit.quarantine import quarantined_files
+from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
 from cdclake.errors import IntegrityError
+from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cdclake.commit.log import ChangeLog
     from cdclake.model.snapshot import Snapshot
 
 
+_LOADS = (ChangeKind.FULL_LOAD, ChangeKind.ADOPTION)
 MAX_CHANGES_READ = 100
 """A rebuilt item knows no change; reading all of them could take long."""
 
@@ -26,7 +32,13 @@ def is_emptied(log: ChangeLog, snapshot: Snapshot) -> bool:
     return not snapshot.exists and any(record.as_of is None for record in log.newest_first(snapshot.change))
 
 
-def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> dict[str, str]:
+def was_loaded(log: ChangeLog, state: TableState, snapshot: Snapshot) -> bool:
+    """Whether a full load, or an adoption, is among the changes that the item does not know."""
+    first = max(state.last_change, snapshot.change - MAX_CHANGES_READ) + 1
+    return any(record.kind in _LOADS for record in log.records(first, snapshot.change))
+
+
+def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loaded: bool) -> dict[str, str]:
     """Attributes that the item must have for a lake table.
 
     Before the lake table exists, the item itself holds where the changes begin, and the lake adds only the number of
@@ -34,18 +46,47 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool) -> 
     whatever the item holds: a full load may move the watermark back, so that changes written after it began are applied
     again.
 
+    A watermark or a date of the last full load that an operator set by hand stays until the table is loaded: the
+    planner obeys or refuses it.
+
     Args:
         snapshot: The lake table after its newest change.
         emptied: The result of `is_emptied`.
+        loaded: The result of `was_loaded`.
     """
     if not (snapshot.exists or emptied):
         return {Attribute.LAST_CHANGE_ID: str(snapshot.change)} if snapshot.change else {}
-    return {
-        Attribute.LAST_CHANGE_ID: str(snapshot.change),
+    recorded = {
         Attribute.LAST_INCREMENTAL_FILE: state.as_watermark(snapshot.watermark),
         Attribute.LAST_FULL_LOAD_DATE: snapshot.full_load_utc or Sentinel.NEVER_LOADED,
-        Attribute.LAST_KEYS: str(LakeKeys.of(snapshot) or ""),
     }
+    files = str(LoadedFiles.of_snapshot(snapshot))
+    if not files and recorded[Attribute.LAST_FULL_LOAD_DATE] == state.recorded.get(Attribute.LAST_FULL_LOAD_DATE):
+        files = state.item.get(Attribute.LAST_FULL_LOAD_FILES, "")
+    by_hand = set() if loaded or emptied else _set_by_hand(state, snapshot, recorded)
+    return {
+        Attribute.LAST_CHANGE_ID: str(snapshot.change),
+        Attribute.LAST_KEYS: str(LakeKeys.of(snapshot) or ""),
+        **{name: value for name, value in recorded.items() if name not in by_hand},
+        Attribute.LAST_RECORDED: json.dumps(recorded),
+        Attribute.LAST_FULL_LOAD_FILES: files,
+    }
+
+
+def _set_by_hand(state: TableState, snapshot: Snapshot, recorded: Mapping[str, str]) -> set[str]:
+    """Attributes that an operator set since the jobs wrote them.
+
+    An item of an earlier version does not say what the jobs wrote. If it knows the newest change, that is the lake's.
+    """
+    if not state.recorded:
+        if state.last_change != snapshot.change:
+            return set()
+        state = state.with_attributes(**{Attribute.LAST_RECORDED: json.dumps(recorded)})
+    by_hand = {
+        Attribute.LAST_INCREMENTAL_FILE: state.watermark_by_hand,
+        Attribute.LAST_FULL_LOAD_DATE: state.full_load_date_by_hand,
+    }
+    return {name for name, changed in by_hand.items() if changed}
 
 
 def open_findings(state: TableState, log: ChangeLog, snapshot: Snapshot) -> OpenFindings:

@@ -14,10 +14,11 @@ from cdclake.control.jobs.arguments import item_json
 from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import dms_table_state
+from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.raw_scan import scan_start
 from cdclake.control.run import metrics
-from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings
+from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings, was_loaded
 from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, SchemaDriftError, UnknownTableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, RunState, Sentinel
 from cdclake.model.rawfiles import RawFiles
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableState
     from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
 
+_SET_BY_HAND = (Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE)
 MAX_CHANGES_MEASURED = 20
 """A rebuilt item knows no change, and metrics of old changes are useless."""
 
@@ -241,6 +243,8 @@ class TableWork:
         }
         if job == JOB_LOAD_INITIAL:
             arguments[Argument.BASE_CHANGE] = str(self._round.lake.change)
+            if self._round.decision.load_begin:
+                arguments[Argument.LAST_INCREMENTAL_FILE] = state.as_watermark(self._round.decision.load_begin)
         if job == JOB_LOAD_INCREMENTAL:
             arguments[Argument.LAST_INCREMENTAL_FILE] = state.last_incremental_file
             arguments[Argument.NEW_INCREMENTAL_FILE] = state.as_watermark(self._round.decision.new_watermark)
@@ -267,11 +271,13 @@ class TableWork:
         assert self._round is not None
         before = self._round.decision
         lake = self._changes.snapshot(self._changes.head())
-        state = self._record_lake(self._round.state, lake, full_load_date=job == JOB_LOAD_INITIAL)
+        state = self._record_lake(self._round.state, lake)
         state = self._sync_catalog(state, lake)
         self._round = self._round.after(state, lake)
         left = self._round.decision
-        if left.full_load if job == JOB_LOAD_INITIAL else left.repeats(before):
+        reload_requested = left.full_load and state.full_load_date_by_hand  # while the job worked
+        undone = left.full_load if job == JOB_LOAD_INITIAL else left.repeats(before)
+        if undone and not reload_requested:
             message = f"The jobs succeeded, but the lake lacks what they should have loaded: {left.reason}"
             raise JobRunError(message, remedy="Read the log of the last job; the next run tries again")
 
@@ -286,6 +292,9 @@ class TableWork:
             Attribute.LAST_LEFT_OUT: decision.left_out,
             Attribute.LAST_LOOK_FROM: scan_start(self._round.files.changes, lake.watermark),
         }
+        state, loads = self._round.state, self._round.files.full_load
+        if lake.exists and not (state.item.get(Attribute.LAST_FULL_LOAD_FILES) or decision.full_load):
+            outcome[Attribute.LAST_FULL_LOAD_FILES] = str(LoadedFiles.of_files(loads))  # of an earlier version
         if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
             outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._round.listed_utc)
             found = open_findings(self._round.state, self._changes, lake)
@@ -293,7 +302,7 @@ class TableWork:
         self._record_end(RunState.SUCCEEDED, more=outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
-        self._more = decision.incremental  # one change could not take all due files
+        self._more = decision.kind is DecisionKind.INCREMENTAL  # one change could not take all due files
 
     def release_if_done(self) -> bool:
         """Release the lease. Keeps it and returns False if there is more work, or a new trigger for the table."""
@@ -340,14 +349,13 @@ class TableWork:
     def _sync_with_lake(self, state: TableState) -> tuple[TableState, Snapshot]:
         """Finish the work of a run that died, and update the item from the lake.
 
-        If the item knows the newest change, the date of its last full load stays: an operator may have set it back to
-        reload the table.
+        A watermark and a date of the last full load that an operator set stay, see `lake_attributes`.
         """
         change = roll_forward(self._changes, self._keep_alive)
         check_not_ahead(state, change)
         self.lease.fence_earlier_holder(self._changes, self._keep_alive)
         lake = self._changes.snapshot(self._changes.head())
-        state = self._record_lake(state, lake, full_load_date=state.last_change < change)
+        state = self._record_lake(state, lake)
         return self._sync_catalog(state, lake), lake
 
     def _store_note(self, state: TableState, note: str) -> TableState:
@@ -362,22 +370,25 @@ class TableWork:
         if self.report.failure:
             raise self.report.failure
 
-    def _record_lake(self, state: TableState, lake: Snapshot, *, full_load_date: bool) -> TableState:
-        """Write the attributes into the item that differ from the lake."""
+    def _record_lake(self, state: TableState, lake: Snapshot) -> TableState:
+        """Write the attributes into the item that differ from the lake, and none that an operator set in between."""
         self._change = lake.change or None
-        attributes = lake_attributes(state, lake, emptied=is_emptied(self._changes, lake))
+        loaded = was_loaded(self._changes, state, lake)
+        attributes = lake_attributes(state, lake, emptied=is_emptied(self._changes, lake), loaded=loaded)
+        item = read_state(self._states, self.path).item
+        edited = {name: item[name] for name in _SET_BY_HAND if name in item and item[name] != state.item.get(name)}
         if lake.change:
             attributes[Attribute.LAST_FINDINGS] = str(open_findings(state, self._changes, lake))
-        if not full_load_date:
-            attributes.pop(Attribute.LAST_FULL_LOAD_DATE, None)
-        changed = {name: value for name, value in attributes.items() if state.item.get(name) != value}
+        changed = {
+            name: value for name, value in attributes.items() if state.item.get(name) != value and name not in edited
+        }
         if changed:
             self._keep_alive()
             self._states.record_run(self.path, changed)
             self._log.info("updated the item from the lake")
             new = range(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change + 1)
             self._ports.metrics.put(metrics.change_metrics(self.report.table, map(self._changes.record, new)))
-        return state.with_attributes(**changed)
+        return state.with_attributes(**changed, **edited)
 
     def _sync_catalog(self, state: TableState, lake: Snapshot) -> TableState:
         """Update the catalog from the lake table. A failure does not affect the rows."""

@@ -27,6 +27,7 @@ from cdclake.model.due_files import (
     covered_by_full_load,
     first_batch,
     full_load_facts,
+    is_loaded,
     mark_applied,
     pending_changes,
     with_identities,
@@ -48,12 +49,13 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
 
 
-def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) -> dict[str, Any]:
+def load_initial(run: TableRun, spark: Backend, base_change: int | None = None, begin: str = "") -> dict[str, Any]:
     """Replace the lake table with the full load in the raw folder. A second call with the same arguments does nothing.
 
     Args:
         base_change: Number of the lake's newest change when the load was planned. The load is skipped if there is a
             newer change by now. None skips it only if the table was last loaded from exactly the same files.
+        begin: The last change file that the full load contains, relative; empty: the times of the files decide.
 
     Returns:
         Summary of the change, for logs and programs; its `change` is None if the load was skipped.
@@ -73,7 +75,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
         remedy = "Wait until the DMS task has loaded the table, or make it reload the table"
         raise InputError("A full-load file is missing, but a later one exists", remedy=remedy, file=missing[0])
     names, newest = full_load_facts(full_load)
-    same = (before.full_load_files, before.full_load_utc) == (names, newest)
+    same = is_loaded(before, full_load)
     if same if base_change is None else before.change != base_change:
         return _no_change(run, before, "this full load is in the lake already")
 
@@ -86,7 +88,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None) 
     loaded_utc = min(file.modified_utc for file in full_load)
     listed_seconds = time.perf_counter() - started
     result = compute(run, spark, before, shape, _parts(inspections), loaded_utc=loaded_utc)
-    base = begin_after(before, covered_by_full_load(full_load, changes) if before.exists else "")
+    base = begin_after(before, begin or (covered_by_full_load(full_load, changes) if before.exists else ""))
     after = snapshot_after(run, base, shape, result, unchanged=())
     after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source)
     after = replace(after, load_in_quarantine=bool(result.quarantine_keys))
@@ -139,6 +141,7 @@ def load_incremental(
     files, shape, drift, result = _compute_changes(run, spark, before, due, len(batch))
     result = result.after_listing(listed_seconds)
     after = snapshot_after(run, base, shape, result, unchanged_files(before.files, result.rewritten))
+    after = with_identities(after, [file for file in changes if file.relative not in before.identities])
     after = replace(mark_applied(after, files, run.settings.late_window_hours), source=drift.source)
     return commit(run, before, after, result, ChangeKind.INCREMENTAL, files, too_late, drift=drift.changes)
 

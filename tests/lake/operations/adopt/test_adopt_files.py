@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,10 @@ class TestAdoptedTable:
         after = dict(adoptee.state.item)
         keys = {Attribute.LAST_KEYS: str(LakeKeys("id", "", ""))}
         written = {Attribute.FENCING_TOKEN: "1", Attribute.LAST_CHANGE_ID: "1", **keys}
-        assert after == {**before, **written, Attribute.LAST_FINDINGS: str(OpenFindings(1))}
+        recorded = {name: before[name] for name in (Attribute.LAST_INCREMENTAL_FILE, Attribute.LAST_FULL_LOAD_DATE)}
+        assert json.loads(after.pop(Attribute.LAST_RECORDED)) == recorded
+        unknown = {Attribute.LAST_FINDINGS: str(OpenFindings(1)), Attribute.LAST_FULL_LOAD_FILES: ""}
+        assert after == {**before, **written, **unknown}
 
     def test_rows_without_op_and_position_get_both_when_rewritten(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1, 2, 3).drop_columns("Op"))

@@ -22,7 +22,7 @@ from cdclake.lake.raw.parquet import open_parquet
 from cdclake.lake.raw.reader import Slice, read
 from cdclake.lake.storage.keys import KEY, row_keys
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.due_files import full_load_facts, pending_changes
+from cdclake.model.due_files import is_loaded, pending_changes
 from cdclake.model.position import ARRIVED, DEPARTED, ROW_DIGITS
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
@@ -119,7 +119,7 @@ def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) 
     changes = [*files.changes, *ignored]
     due, too_late, _ = pending_changes(lake, files.changes, raw.settings.late_window_hours, raw.last_listed_utc)
     not_in_lake = {file.relative for file in due}
-    if files.full_load and full_load_facts(files.full_load) != (lake.full_load_files, lake.full_load_utc):
+    if files.full_load and not is_loaded(lake, files.full_load):
         not_in_lake.update(file.relative for file in full_load)
     left_out = frozenset(file.relative for file in (*too_late, *ignored)) - {lake.watermark, *lake.applied_files}
     matches, fs = RawMatches(left_out=left_out), raw.fs.open()
