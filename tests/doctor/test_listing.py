@@ -51,6 +51,18 @@ def test_all_files_are_counted_and_foreign_objects_are_reported() -> None:
     assert listing.pending == ()
 
 
+def test_files_that_the_operator_ignores_are_left_out() -> None:
+    objects = [change(1), change(2), ListedObject(f"{PREFIX}readme.txt", 3, START)]
+    listing = read_listing(objects, PREFIX, 30, ignore=["*.txt", "20240305-000100000.parquet"])
+    assert (listing.change_count, listing.other_count) == (1, 0)
+
+
+def test_a_change_file_stamped_in_the_future_has_an_invalid_time() -> None:
+    ahead = ListedObject(f"{PREFIX}20340305-101500000.parquet", 3, START)
+    listing = read_listing([change(1), ahead], PREFIX, 30)
+    assert [file.relative for file in listing.invalid_times] == ["20340305-101500000.parquet"]
+
+
 def test_pending_files_are_kept_on_request() -> None:
     objects = [change(number) for number in range(5)]
     listing = read_listing(objects, PREFIX, 30, pending_after="20240305-000200000.parquet")

@@ -176,7 +176,9 @@ def _surroundings(evidence: Evidence) -> Iterator[Finding]:
     listing = evidence.listing
     if listing.other_count:
         text = f"{counted(listing.other_count, 'object')}, for example {listing.other[0]}"
-        yield Finding(Code.OTHER_FILES, text, "If they are yours, move them elsewhere")
+        yield Finding(
+            Code.OTHER_FILES, text, f"Rename them, move them elsewhere, or list them in {Attribute.IGNORE_FILES}"
+        )
     if listing.change_count >= _MANY_FILES and listing.small_count >= _MAJORITY * listing.change_count:
         average = listing.change_bytes // listing.change_count
         text = f"{listing.change_count:,} change files of {average:,} bytes on average"

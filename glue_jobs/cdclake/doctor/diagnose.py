@@ -107,7 +107,7 @@ def diagnose(
     progress(f"Listing {state.raw_prefix}")
     objects = chain(*(raw.store.list(prefix) for prefix in (state.raw_prefix, state.transactions_prefix) if prefix))
     pending_after = watermark if state.item.get(Attribute.LAST_PENDING) else None
-    listing = read_listing(objects, state.raw_prefix, max_files, pending_after)
+    listing = read_listing(objects, state.raw_prefix, max_files, pending_after, settings.ignore_files)
     files = [*evenly_spaced(listing.loads, max_files), *listing.sample]
     if not files:
         remedy = "Check the name, --raw-bucket and --raw-prefix; file names are case-sensitive"

@@ -86,7 +86,7 @@ KINDS = {
     ),
     Code.NO_SUCH_TIME: Kind(
         _ERROR,
-        "the name of a change file contains an impossible time, such as minute 65",
+        "the name of a change file contains an impossible time, such as minute 65, or one after the file was written",
         "a run stops before it applies anything, because the file's place in the order is unknown",
     ),
     Code.UNFINISHED_FILE: Kind(
@@ -146,7 +146,9 @@ KINDS = {
         "if they contain the table's changes, the lake table stays as it was loaded",
     ),
     Code.OTHER_FILES: Kind(
-        _NOTE, "the raw folder contains objects that DMS did not write", "every run lists them and reads none of them"
+        _NOTE,
+        "the raw folder contains data files that DMS did not write",
+        "no run reads them; the table is incomplete",
     ),
     Code.MANY_SMALL_FILES: Kind(
         _NOTE,

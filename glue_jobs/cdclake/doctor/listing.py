@@ -6,7 +6,7 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cdclake.model.rawfiles import RawFile, RawKind, file_order, parse_raw_file, read_time
+from cdclake.model.rawfiles import RawFile, RawKind, file_order, is_covered, is_data, parse_raw_file, read_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 SMALL_FILE_BYTES = 100_000
 _MAX_NAMED = 5
 _MAX_TIMELINE = 5_000
-_CONTROL_FOLDERS = ("s3_validation_failures/", "awsdms_")
 
 _Item = TypeVar("_Item")
 
@@ -35,10 +34,10 @@ class Listing:
         pending: Change files after the watermark, if requested.
         empty: The first few raw files of zero bytes.
         empty_count: Number of raw files of zero bytes.
-        invalid_times: The first few change files whose names contain an invalid time.
-        invalid_time_count: Number of change files whose names contain an invalid time.
-        other: The first few objects that are not raw files; folder markers and DMS control tables do not count.
-        other_count: Number of objects that are not raw files.
+        invalid_times: The first few change files whose names contain no time, or one in their future.
+        invalid_time_count: Number of such change files.
+        other: The first few data files that are not raw files, see `is_data`.
+        other_count: Number of data files that are not raw files.
     """
 
     loads: tuple[RawFile, ...]
@@ -57,7 +56,11 @@ class Listing:
 
 
 def read_listing(
-    objects: Iterable[ListedObject], raw_prefix: str, max_files: int, pending_after: str | None = None
+    objects: Iterable[ListedObject],
+    raw_prefix: str,
+    max_files: int,
+    pending_after: str | None = None,
+    ignore: Sequence[str] = (),
 ) -> Listing:
     """Sort the objects of a table's raw folder, and of its transaction folder if it has one.
 
@@ -66,6 +69,7 @@ def read_listing(
         raw_prefix: Key prefix of the table's folder, with a trailing slash.
         max_files: Number of change files to sample; 0: all.
         pending_after: Keep the files after this watermark; None: keep none.
+        ignore: Globs of relative keys to leave out.
     """
     loads: list[RawFile] = []
     sample = _ChangeFileSample(max_files)
@@ -76,8 +80,11 @@ def read_listing(
     watermark = file_order(pending_after or "")
     for entry in objects:
         file = parse_raw_file(entry, raw_prefix)
+        relative = file.relative if file else entry.key[len(raw_prefix) :]
+        if is_covered(relative, ignore):
+            continue
         if file is None:
-            if _is_foreign(entry.key, raw_prefix):
+            if entry.key.startswith(raw_prefix) and is_data(relative, entry.size_bytes):
                 other.add(entry.key)
             continue
         if not file.size_bytes:
@@ -86,7 +93,7 @@ def read_listing(
             loads.append(file)
             continue
         count, size_bytes, small = count + 1, size_bytes + file.size_bytes, small + (file.size_bytes < SMALL_FILE_BYTES)
-        if not read_time(file.order):
+        if not read_time(file.order) or file.stamped_ahead:
             invalid_times.add(file)
         sample.add(file)
         timeline.add(file)
@@ -178,8 +185,3 @@ class _FirstFew(Generic[_Item]):
         self.count += 1
         if self.count <= _MAX_NAMED:
             self.items.append(item)
-
-
-def _is_foreign(key: str, raw_prefix: str) -> bool:
-    relative = key[len(raw_prefix) :] if key.startswith(raw_prefix) else ""
-    return bool(relative) and not relative.endswith("/") and not relative.lower().startswith(_CONTROL_FOLDERS)

@@ -85,7 +85,7 @@ def _raw_files(run: TableRun, before: Snapshot, names: Collection[str]) -> list[
         InputError: A file does not exist, or is behind the late window.
     """
     raw = list_raw_files(run.raw, run.raw_prefix, run.settings)
-    listed = {file.relative: file for file in (*raw.full_load, *raw.changes)}
+    listed = {file.relative: file for file in (*raw.full_load, *raw.changes, *raw.ignored)}
     gone = sorted(name for name in names if name not in listed)
     if gone:
         raise _refused(run, f"{len(gone)} raw files with bad rows are no longer in the raw bucket", gone)
