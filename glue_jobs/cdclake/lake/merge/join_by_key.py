@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, KeyValue
 
 ROWS_PER_KEY_RANGE = 250_000
+BYTES_PER_KEY_RANGE = 256 << 20
+"""In memory; a task holds the rows of a key range several times."""
 PROBE_TASKS_PER_CORE = 2
 
 
 def cogroup_by_key(
     spark: Backend,
     batches: DistributedRows,
-    rows: int,
-    samples: Sequence[KeyValue],
+    read: tasks.ReadStats,
     files: Sequence[DataFile],
     shape: TableShape,
     locations: tasks.Locations,
@@ -41,15 +42,14 @@ def cogroup_by_key(
     Args:
         batches: Pairs of any value and rows sorted by leading key. If they are an `InProcessRdd`, so is the result, and
             Spark only reads the data files.
-        rows: Number of rows in the batches.
-        samples: Some of their leading keys, sorted.
+        read: Statistics of the batches.
         files: Live data files.
         complete: Whether to read all columns of the lake's rows.
 
     Returns:
         `(key range, (whether the rows are the lake's, rows))`.
     """
-    bounds = key_range_bounds(rows, samples)
+    bounds = key_range_bounds(read)
     key_ranges = len(bounds) + 1
     split = partial(tasks.rows_by_key_range, bounds=bounds)
     entries = batches.flatMap(split).mapValues(partial(tagged, False)).partitionBy(key_ranges, int)
@@ -63,13 +63,10 @@ def cogroup_by_key(
     return entries.union(existing_rows.partitionBy(key_ranges, int))
 
 
-def key_range_bounds(rows: int, samples: Sequence[KeyValue]) -> list[KeyValue]:
-    """Bounds of the key ranges for a number of rows.
-
-    Args:
-        samples: Some of their leading keys, sorted.
-    """
-    return quantiles(samples, ceil(rows / ROWS_PER_KEY_RANGE) or 1)
+def key_range_bounds(read: tasks.ReadStats) -> list[KeyValue]:
+    """Bounds of the key ranges for some rows."""
+    key_ranges = ceil(max(read.rows / ROWS_PER_KEY_RANGE, read.memory_bytes / BYTES_PER_KEY_RANGE, 1))
+    return quantiles(read.samples, key_ranges)
 
 
 def probe_files(

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import UnsettledKeyError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
+from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, file_and_row
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN
@@ -143,7 +144,7 @@ def settle_key_updates(
     fresh = np.flatnonzero(~superseded)
     if not len(fresh):
         return SettledRows(rows, _array(known), _array(buried), moves)
-    part = rows.take(pa.array(fresh))
+    part = take(rows, pa.array(fresh))
     is_delete = _flags(pc.equal(part[OP_COLUMN], DELETE))
     spans = KeySpans.of(part[KEY].combine_chunks())
     had_row = _flags(matches(part[KEY], live[KEY]))
@@ -312,7 +313,7 @@ def _restate(rows: pa.Table, sources: NDArray[np.int64], after_arrival: Flags) -
     """Give rows the values and operation of their sources, and mark deletes of rows that had arrived."""
     positions = _with_mark(rows, after_arrival, ARRIVED)[POSITION]
     if (sources != np.arange(rows.num_rows)).any():
-        rows = rows.take(pa.array(sources))
+        rows = take(rows, pa.array(sources))
     return rows.set_column(rows.schema.get_field_index(POSITION), POSITION, positions)
 
 

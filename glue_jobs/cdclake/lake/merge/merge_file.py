@@ -15,6 +15,7 @@ from cdclake.lake.raw.rows import BadRow
 from cdclake.lake.storage.keys import KEY, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape, conform, is_deleted, with_constant
+from cdclake.lake.storage.wide_rows import take
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
@@ -156,4 +157,4 @@ def _duplicate(row: dict[str, Any], shape: TableShape) -> BadRow:
 def _sorted_by_key(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
     if not shape.primary_key:
         return rows
-    return rows.take(pc.array_sort_indices(shape.leading_key_of(rows, partition)))
+    return take(rows, pc.array_sort_indices(shape.leading_key_of(rows, partition)))

@@ -14,6 +14,7 @@ from cdclake.lake.merge.key_updates import KeyMoves, SettledRows, settle_key_upd
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
+from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import file_and_row
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
@@ -199,7 +200,7 @@ def in_order(rows: pa.Table, columns: Sequence[str] = (LEADING_KEY, KEY, POSITIO
     """Sort rows by these columns."""
     if rows.num_rows and _is_ascending(_one_chunk(rows[columns[0]])):
         return rows
-    return rows.take(pc.sort_indices(rows, [(name, "ascending") for name in columns]))
+    return take(rows, pc.sort_indices(rows, [(name, "ascending") for name in columns]))
 
 
 def _is_ascending(values: pa.Array) -> bool:
@@ -223,12 +224,13 @@ def _last_tombstones(tombstones: pa.Table) -> pa.Table:
 
 def _not_after(rows: pa.Table, known: pa.Table) -> pa.ChunkedArray:
     """Whether each row is not later than the known row of its key; false if there is none."""
-    return pc.fill_null(pc.less_equal(rows[POSITION], _matching(known, rows[KEY])[POSITION]), False)
+    known_positions = _matching(known.select([KEY, POSITION]), rows[KEY])[POSITION]
+    return pc.fill_null(pc.less_equal(rows[POSITION], known_positions), False)
 
 
 def _matching(known: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
     """The known row of each key; all null where there is none."""
-    return known.take(pc.index_in(keys, value_set=_one_chunk(known[KEY])))
+    return take(known, pc.index_in(keys, value_set=_one_chunk(known[KEY])))
 
 
 def _last_of_each_key(rows: pa.Table, existing_rows: pa.Table, shape: TableShape) -> pa.Table:
@@ -248,7 +250,7 @@ def _last_of_each_key(rows: pa.Table, existing_rows: pa.Table, shape: TableShape
         sent_at = np.maximum.accumulate(np.where(unsent[:, i], -1, np.arange(rows.num_rows)))[ends]
         was_sent = sent_at >= starts
         values = pc.if_else(is_delete, pa.scalar(None, rows[column.name].type), rows[column.name])
-        picked = values.take(pa.array(sent_at, mask=~was_sent))
+        picked = take(pa.table({KEY: values}), pa.array(sent_at, mask=~was_sent))[KEY]
         completed = pc.if_else(pa.array(was_sent), picked, before[column.name])
         winners = winners.set_column(winners.schema.get_field_index(column.name), column.name, completed)
     return winners

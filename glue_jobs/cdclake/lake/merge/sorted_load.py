@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MIN_BYTES_PER_TASK = 8 << 20
 MAX_TARGETS_PER_TASK = 2
 """A task keeps its rows in memory, so it takes no more raw data than this many data files."""
+MAX_MEMORY_BYTES_PER_TASK = 1 << 30
+"""Nor more uncompressed data than this."""
 
 
 def sorted_groups(
@@ -52,10 +54,14 @@ def sorted_groups(
     """
     max_bytes = MAX_TARGETS_PER_TASK * target_file_bytes
     total = sum(part.size_bytes for part in slices)
+
+    def fits(group: Sequence[Slice]) -> bool:
+        return _bytes(group) <= max_bytes and sum(part.memory_bytes for part in group) <= MAX_MEMORY_BYTES_PER_TASK
+
     if partitioned:
-        return [list(slices)] if slices and total <= target_file_bytes else None
+        return [list(slices)] if slices and total <= target_file_bytes and fits(slices) else None
     runs = _runs(slices) if has_key else [[part] for part in slices]
-    if runs is None or any(_bytes(run) > max_bytes for run in runs):
+    if runs is None or not all(map(fits, runs)):
         return None
     count = _task_count(total, target_file_bytes, parallelism)
     groups: dict[int, list[Slice]] = {}
@@ -64,7 +70,7 @@ def sorted_groups(
         middle = done + _bytes(run) // 2
         groups.setdefault(min(middle * count // max(total, 1), count - 1), []).extend(run)
         done += _bytes(run)
-    return list(groups.values()) if all(_bytes(group) <= max_bytes for group in groups.values()) else None
+    return list(groups.values()) if all(map(fits, groups.values())) else None
 
 
 def key_ranges_are_disjoint(files_by_task: Sequence[Sequence[DataFile]]) -> bool:

@@ -23,7 +23,7 @@ from cdclake.lake.merge.resolve import (
     resolve_without_key,
 )
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, RewritePlan
-from cdclake.lake.raw.parquet import BATCH_ROWS
+from cdclake.lake.raw.parquet import BATCH_BYTES, BATCH_ROWS
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine, quarantine_rows
 from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
@@ -42,6 +42,7 @@ from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape, is_deleted
 from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, tombstone_schema, write_tombstones
 from cdclake.lake.storage.types import arrow_schema
+from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
@@ -135,7 +136,8 @@ def read_slices(
     for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
         bad_rows.add(batch.bad_rows)
         pending.append(batch)
-        if sum(read.rows.num_rows for read in pending) >= BATCH_ROWS:
+        rows, size_bytes = (sum(values) for values in zip(*((one.rows.num_rows, one.rows.nbytes) for one in pending)))
+        if rows >= BATCH_ROWS or size_bytes >= BATCH_BYTES:
             yield _combine(pending, shape)
             pending = []
     if any(batch.rows.num_rows for batch in pending):
@@ -148,7 +150,7 @@ def read_slices(
 def _combine(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, bytes]:
     rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
     if shape.primary_key:
-        rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
+        rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
     updates = pc.sum(pc.equal(rows[OP_COLUMN], UPDATE)).as_py() or 0
     deletes = pc.sum(pc.equal(rows[OP_COLUMN], DELETE)).as_py() or 0
     stats = ReadStats(
@@ -238,7 +240,7 @@ def find_existing_rows(
         matching = [_existing_rows(batch, i, files[i], shape, keys, complete=complete) for batch in stored]
         # A file may have no row groups.
         found = pa.concat_tables([existing_rows_schema(shape, complete=complete).empty_table(), *matching])
-        rows = found.take(pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
+        rows = take(found, pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
         for key_range, part in split_at_bounds(rows, bounds):
             yield key_range, to_ipc(part)
 

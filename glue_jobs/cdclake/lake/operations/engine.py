@@ -261,9 +261,7 @@ class Engine:
     def _resolve(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
         shape, locations = request.shape, request.locations
         complete = shape.partial or read.derived > 0
-        entries = cogroup_by_key(
-            self._spark, batches, read.rows, read.samples, request.files, shape, locations, complete=complete
-        )
+        entries = cogroup_by_key(self._spark, batches, read, request.files, shape, locations, complete=complete)
         resolve = _task(
             tasks.resolve_key_range,
             locations=locations,

@@ -37,12 +37,14 @@ class RowGroup(NamedTuple):
     Attributes:
         first_row: Index of its first row in the file.
         size_bytes: Compressed size.
+        memory_bytes: Uncompressed size.
         key_range: Smallest and largest leading key; two None if the footer has none.
     """
 
     number: int
     first_row: int
     size_bytes: int
+    memory_bytes: int
     key_range: tuple[KeyValue, KeyValue] = (None, None)
 
 
@@ -57,7 +59,13 @@ def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tu
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         starts = accumulate((group.num_rows for group in groups), initial=0)
         return parquet.schema_arrow, tuple(
-            RowGroup(i, start, _compressed_bytes(group), _key_range(group, parquet.schema_arrow, key_columns))
+            RowGroup(
+                i,
+                start,
+                _compressed_bytes(group),
+                group.total_byte_size,
+                _key_range(group, parquet.schema_arrow, key_columns),
+            )
             for i, (group, start) in enumerate(zip(groups, starts, strict=False))
         )
 

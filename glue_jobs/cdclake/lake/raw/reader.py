@@ -47,6 +47,7 @@ class Slice:
         first_row: Index of the first row in the file.
         key_range: Smallest and largest leading key; two None if unknown.
         only_rows: Indices of the rows to read later than the rest of their file; None for all rows.
+        memory_bytes: Uncompressed size; 0 if unknown.
     """
 
     file: RawFile
@@ -55,6 +56,7 @@ class Slice:
     first_row: int = 0
     key_range: tuple[KeyValue, KeyValue] = (None, None)
     only_rows: frozenset[int] | None = None
+    memory_bytes: int = 0
 
     def ends_before(self, other: Slice) -> bool:
         """Whether the other slice has the next row groups of the same file."""
@@ -103,7 +105,15 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
         if file.format is RawFormat.PARQUET:
             raw_schema, groups = parquet.read_footer(fs, file.key, settings.primary_key)
             parts = tuple(
-                Slice(file, group.size_bytes, (group.number,), group.first_row, group.key_range) for group in groups
+                Slice(
+                    file,
+                    group.size_bytes,
+                    (group.number,),
+                    group.first_row,
+                    group.key_range,
+                    memory_bytes=group.memory_bytes,
+                )
+                for group in groups
             )
         else:
             names = csv.column_names(fs, file, settings)

@@ -55,7 +55,7 @@ def merge_into_history(
         )
         sources += [(source, _in_tasks(spark, files, function)) for source, files, function in reads if files]
         read = reduce(add, (sum_stats(rows, tasks.ReadStats()) for _, rows in sources[1:]), read)
-    bounds = key_range_bounds(read.rows, read.samples)
+    bounds = key_range_bounds(read)
     key_ranges = len(bounds) + 1
     split = partial(tasks.rows_by_key_range, bounds=bounds)
     entries = [_from(source, rows.flatMap(split), key_ranges) for source, rows in sources]

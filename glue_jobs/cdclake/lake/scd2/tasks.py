@@ -36,6 +36,7 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
+from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import ARRIVED, DISPLACED
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN
@@ -140,9 +141,9 @@ def read_open_versions(
 
 
 def _batch(rows: pa.Table) -> tuple[ReadStats, bytes]:
-    rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")])).combine_chunks()
+    rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")])).combine_chunks()
     samples = tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if rows.num_rows else ()
-    return ReadStats(inserts=rows.num_rows, samples=samples), to_ipc(rows)
+    return ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), to_ipc(rows)
 
 
 def find_open_versions(

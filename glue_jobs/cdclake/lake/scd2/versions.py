@@ -21,6 +21,7 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.partitions import Partition, by_partition
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import TIMESTAMP
+from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import ARRIVED, FULL_LOAD_POSITION, ROW_PATTERN
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN, Schema
@@ -155,7 +156,7 @@ def missing_versions(
         loads: Numbers of all full loads of the history; a version made before the last is older than all since.
         ended_utc: When rows ended whose delete is unknown.
     """
-    newest = existing.take(pc.index_in(live[KEY], value_set=existing[KEY].combine_chunks()))
+    newest = take(existing, pc.index_in(live[KEY], value_set=existing[KEY].combine_chunks()))
     is_old = pa.array(_count_loads(newest[CHANGE_ID], loads) < len(loads))
     is_same = pc.and_(is_old, pc.equal(live[POSITION], FULL_LOAD_POSITION))
     is_same = pc.and_(is_same, pc.fill_null(pc.not_equal(newest[OPERATION], DELETED), False))
@@ -189,7 +190,7 @@ def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def late_versions(new: pa.Table, existing: pa.Table, loads: Sequence[int]) -> pa.Table:
     """The new versions that are older than the open version of their key."""
-    newest = existing.take(pc.index_in(new[KEY], value_set=existing[KEY].combine_chunks()))
+    newest = take(existing, pc.index_in(new[KEY], value_set=existing[KEY].combine_chunks()))
     since_load = pa.array(_count_loads(newest[CHANGE_ID], loads) == len(loads))
     is_before = pc.fill_null(pc.less(new[POSITION], newest[POSITION]), False)
     return new.filter(pc.and_(since_load, is_before))
@@ -236,7 +237,7 @@ def _in_order(rows: pa.Table, loads: Sequence[int]) -> pa.Table:
     """Sort versions by key and order, and drop new versions of change rows that have one already."""
     rows = rows.append_column(_LOAD, pa.array(_count_loads(rows[CHANGE_ID], loads)))
     columns = (LEADING_KEY, KEY, _LOAD, POSITION)
-    rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in (*columns, VERSION_FILE)]))  # nulls last
+    rows = take(rows, pc.sort_indices(rows, [(name, "ascending") for name in (*columns, VERSION_FILE)]))  # nulls last
     repeats = pa.array(np.ones(max(0, rows.num_rows - 1), dtype=bool))
     for name in columns:
         values = rows[name].combine_chunks()
@@ -269,7 +270,7 @@ def _settle_key_updates(rows: pa.Table, table: TableShape, exists: NDArray[np.bo
     sources = settle(spans, arrived, is_delete, np.zeros(rows.num_rows, dtype=bool)).sources
     restated = pa.array(np.where(exists, np.arange(rows.num_rows), sources))
     for name in (*table.schema.names, OPERATION):
-        rows = _with_column(rows, name, rows[name].take(restated))
+        rows = _with_column(rows, name, take(rows.select([name]), restated)[name])
     return rows
 
 
@@ -319,7 +320,7 @@ def _derive_from_neighbors(
     sources = np.maximum.accumulate(np.where(is_delete & ~first, 0, indices)) if len(indices) else indices
     if (sources != indices).any():
         for name in table.schema.names:
-            rows = _with_column(rows, name, rows[name].take(pa.array(sources)))
+            rows = _with_column(rows, name, take(rows.select([name]), pa.array(sources))[name])
     return rows, is_delete & exists & ~exists[sources]
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError
 from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, without_negative_zero
+from cdclake.lake.storage.wide_rows import take
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def by_partition(rows: pa.Table, partition_key: Sequence[str]) -> Iterator[tuple
     ids = partition_ids(rows, partition_key).combine_chunks().dictionary_encode()
     codes = ids.indices.to_numpy(zero_copy_only=False)
     if len(ids.dictionary) > 1:
-        rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
+        rows = take(rows, pa.array(np.argsort(codes, kind="stable")))
     ends = np.cumsum(np.bincount(codes, minlength=len(ids.dictionary))).tolist()
     for start, end in zip([0, *ends], ends):
         part = rows.slice(start, end - start)

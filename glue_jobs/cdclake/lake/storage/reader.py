@@ -1,4 +1,4 @@
-"""Reads data files: plain Parquet, one row group at a time, in bounded memory."""
+"""Reads data files: plain Parquet, a row group or less at a time, in bounded memory."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
 
 ENCODED_BYTES_PER_ROW = 2.5
+MAX_GROUP_BYTES = 256 << 20
+PART_BYTES = 64 << 20
+"""Uncompressed bytes of a row group that are read at once, and of a part of a larger one."""
 SMALL_DICTIONARY_BYTES = 64 << 10
 """Base limit for a text column chunk to be read as a dictionary. Larger chunks are cheaper to decode."""
 
@@ -57,7 +60,7 @@ def batches_of(
     encoded: bool = False,
     row_groups: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
 ) -> Iterator[pa.Table]:
-    """Read an open data file, one row group at a time.
+    """Read an open data file, one row group at a time, or less of a large one.
 
     An adopted file may lack operations and positions. Its rows then count as rows of a full load: inserted, and older
     than every change.
@@ -75,8 +78,19 @@ def batches_of(
     if encoded:
         parquet = parquet_file(source, parquet.metadata, _repeating_texts(parquet))
     for group in row_groups(source, parquet) if row_groups else range(parquet.num_row_groups):
-        rows = parquet.read_row_group(group, columns=names, use_threads=False)
-        yield as_full_load(conform(rows, stored, keep_encoded=encoded))
+        for rows in _read_row_group(parquet, group, names):
+            yield as_full_load(conform(rows, stored, keep_encoded=encoded))
+
+
+def _read_row_group(parquet: pq.ParquetFile, group: int, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Read a row group at once; a large one, which only other writers and earlier versions wrote, in parts."""
+    facts = parquet.metadata.row_group(group)
+    if facts.total_byte_size <= MAX_GROUP_BYTES:
+        yield parquet.read_row_group(group, columns=names, use_threads=False)
+        return
+    batch_rows = max(1, facts.num_rows * PART_BYTES // facts.total_byte_size)
+    for batch in parquet.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
+        yield pa.Table.from_batches([batch])
 
 
 @contextmanager

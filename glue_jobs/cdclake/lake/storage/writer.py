@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import new_file, storage_errors
 from cdclake.lake.storage.bloom import bloom_filter_options
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape, conform, is_deleted
+from cdclake.lake.storage.wide_rows import cut_by_bytes
 from cdclake.model.snapshot import DataFile, KeyValue
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 COMPRESSION = "snappy"  # every Parquet reader supports it
 ROW_GROUP_ROWS = 1 << 19
+ROW_GROUP_BYTES = 128 << 20
+"""In Arrow, before compression: whoever rewrites a file reads its row groups one by one."""
 SAMPLE_ROWS = 1 << 13
 MAX_DISTINCT_SHARE = 1 / 3
 """If more of a sample is distinct, the column is written without a dictionary, which would save little."""
@@ -50,7 +53,7 @@ class DataFileWriter:
         self._sink: pa.NativeFile | None = None
         self._schema = pa.schema([])
         self._buffered: list[pa.Table] = []
-        self._buffered_rows = 0
+        self._buffered_rows = self._buffered_bytes = 0
         self._rows = self._deleted = 0
         self._bounds: list[KeyValue] = []
         self.written: list[DataFile] = []
@@ -72,10 +75,14 @@ class DataFileWriter:
         self._rows += rows.num_rows
         if self._shape.soft_delete:
             self._deleted += is_deleted(rows).true_count
-        self._buffered.append(conform(rows, self._shape.stored, keep_encoded=True))
-        self._buffered_rows += rows.num_rows
-        while self._buffered_rows >= ROW_GROUP_ROWS:
-            self._write_group(ROW_GROUP_ROWS)
+        for part in cut_by_bytes(conform(rows, self._shape.stored, keep_encoded=True), ROW_GROUP_BYTES):
+            if self._buffered_rows and self._buffered_bytes + part.nbytes > ROW_GROUP_BYTES:
+                self._write_group(self._buffered_rows)
+            self._buffered.append(part)
+            self._buffered_rows += part.num_rows
+            self._buffered_bytes += part.nbytes
+            while self._buffered_rows >= ROW_GROUP_ROWS:
+                self._write_group(ROW_GROUP_ROWS)
 
     def _write_group(self, max_rows: int) -> None:
         """Write buffered rows as a row group."""
@@ -100,6 +107,7 @@ class DataFileWriter:
         rest = rows.slice(max_rows)
         self._buffered = [rest] if rest.num_rows else []
         self._buffered_rows = rest.num_rows
+        self._buffered_bytes = rest.nbytes
 
     def close(self) -> None:
         """Finish the current file, if any."""

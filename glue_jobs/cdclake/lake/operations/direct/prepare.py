@@ -126,8 +126,7 @@ def _write_files(spark: Backend, request: PrepareRequest, batches: DistributedRo
         entries = cogroup_by_key(
             spark,
             batches,
-            stats.rows,
-            stats.samples,
+            tasks.ReadStats(inserts=stats.rows, samples=stats.samples),
             request.files,
             request.shape,
             request.locations,

@@ -15,6 +15,7 @@ from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.key_ranges import sample
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.types import cast_column, to_arrow
+from cdclake.lake.storage.wide_rows import take
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import NULL_ORDERING, ROW_PATTERN
@@ -86,7 +87,7 @@ def convert_input(
     if invalid or key.null_count:
         return InputStats(rows.num_rows, invalid=invalid, null_keys=key.null_count), to_ipc(result.slice(0, 0))
     result = result.append_column(LEADING_KEY, leading_key).append_column(KEY, key)
-    result = result.take(pc.sort_indices(result, [(LEADING_KEY, "ascending")])).combine_chunks()
+    result = take(result, pc.sort_indices(result, [(LEADING_KEY, "ascending")])).combine_chunks()
     return InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), to_ipc(result)
 
 
@@ -175,7 +176,7 @@ def _merge_with_lake(
     """The lake's rows of the changed keys, with the changed values in place of theirs, and their ordering values."""
     indices = pc.index_in(changes[KEY], value_set=lake[KEY].combine_chunks())
     changes = changes.filter(indices.is_valid())
-    existing = lake.take(indices.drop_null())
+    existing = take(lake, indices.drop_null())
     names = changes.schema.names
     rows = pa.table({c.name: changes[c.name] if c.name in names else existing[c.name] for c in shape.schema})
     column = shape.schema.find(order_column) if order_column else None

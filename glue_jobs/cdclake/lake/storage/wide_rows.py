@@ -1,0 +1,69 @@
+"""Handles rows of any length: takes and cuts rows by bytes.
+
+Arrow's text and binary arrays have 32-bit offsets, so one array holds at most 2 GB. Filters and concatenations of
+tables leave the chunks as they are. `pyarrow.Table.take` first puts the chunks of a column into one array, and fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+MAX_TAKEN_BYTES = 1 << 30
+"""Most bytes of rows that Arrow takes at once."""
+_VALUE_BYTES = 8
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def take(rows: pa.Table, indices: pa.Array) -> pa.Table:
+    """The rows at these indices, like `pyarrow.Table.take`, for columns of any size; a null index yields null."""
+    if not (rows.num_rows and len(indices)):
+        return rows.take(indices)
+    sizes = _row_bytes(rows)
+    taken = sizes[pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)]
+    if max(sizes.sum(), taken.sum()) <= MAX_TAKEN_BYTES:
+        return rows.take(indices)
+    large = rows.cast(pa.schema([field.with_type(_LARGE.get(field.type, field.type)) for field in rows.schema]))
+    large, ends = large.combine_chunks(), _cuts(taken, MAX_TAKEN_BYTES)
+    pieces = (indices.slice(start, end - start) for start, end in zip([0, *ends], ends, strict=False))
+    return pa.concat_tables([large.take(piece).cast(rows.schema) for piece in pieces])
+
+
+def cut_by_bytes(rows: pa.Table, max_bytes: int) -> Iterator[pa.Table]:
+    """Cut rows into slices of at most about `max_bytes` in Arrow, and at least one row."""
+    if rows.nbytes <= max_bytes:
+        yield rows
+        return
+    start = 0
+    for end in _cuts(_row_bytes(rows), max_bytes):
+        yield rows.slice(start, end - start)
+        start = end
+
+
+def _row_bytes(rows: pa.Table) -> NDArray[np.int64]:
+    """Bytes of each row. Dictionary-encoded texts count as their index."""
+    sizes = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+        sizes += _VALUE_BYTES
+    return sizes
+
+
+def _cuts(sizes: NDArray[np.int64], max_bytes: int) -> list[int]:
+    """Ends of consecutive runs of rows, each of at most `max_bytes` or one row."""
+    ends: list[int] = []
+    sums, start = np.cumsum(sizes), 0
+    while start < len(sizes):
+        before = sums[start - 1] if start else 0
+        start = max(start + 1, int(np.searchsorted(sums, before + max_bytes, "right")))
+        ends.append(start)
+    return ends
