@@ -54,6 +54,16 @@ def test_files_are_due_when_enough_bytes_are_pending():
     assert pending.is_due(NOON)
 
 
+def test_a_position_that_advanced_without_a_transaction_is_due_like_a_change():
+    pending = batch()
+    pending.skip_to(BinlogPosition("binlog.000001", 4), NOON)
+    assert not pending.is_due(NOON + timedelta(days=1))
+    pending.skip_to(BinlogPosition("binlog.000001", 9), NOON)
+    assert not pending.is_due(NOON + timedelta(seconds=59))
+    assert pending.is_due(NOON + timedelta(seconds=60))
+    assert pending.progress.position == BinlogPosition("binlog.000001", 9)
+
+
 def test_a_transaction_without_replicated_rows_advances_the_position():
     pending = batch()
     pending.add(transaction(end=500), NOON)

@@ -69,9 +69,11 @@ class Batch:
             self._size_bytes += row.size_bytes
         self.progress = replace(self.progress, position=transaction.end, sequence=number, last_commit_utc=latest)
 
-    def skip_to(self, end: Position) -> None:
+    def skip_to(self, end: Position, now_utc: datetime) -> None:
         """Record that there is nothing to write before this position."""
-        self.progress = replace(self.progress, position=end)
+        if end != self.progress.position:
+            self._since_utc = self._since_utc or now_utc
+            self.progress = replace(self.progress, position=end)
 
     def is_due(self, now_utc: datetime) -> bool:
         """Whether files should be written now."""

@@ -185,7 +185,7 @@ class Replication:
                     for statement in item.ignored:
                         logger.warning("Change files cannot express '%s ...': load again with --anew", statement)
                 else:
-                    batch.skip_to(item.end)
+                    batch.skip_to(item.end, self._clock())
                 is_last = should_stop() or (end is not None and not item.end.is_before(end))
                 if is_last or batch.is_due(self._clock()):
                     batch = Batch(settings, self._write(batch, times))

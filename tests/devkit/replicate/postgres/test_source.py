@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ import pytest
 from cdclake.adapters.memory import MemoryStore
 from cdclake.devkit.replicate.postgres import connection as module
 from cdclake.devkit.replicate.postgres.connection import ConnectionOptions, connect, query, source_error
+from cdclake.devkit.replicate.postgres.snapshot import end_of_wal
 from cdclake.devkit.replicate.postgres.source import PostgresSource
 from cdclake.devkit.replicate.progress import ProgressFile, WalPosition
 from cdclake.devkit.shop.postgresql import PrivatePostgresql
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from tests.builders import eventually
+from tests.devkit.replicate.source_database import WITH_KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,30 +38,50 @@ def slots(source: PostgresDatabase) -> list[str]:
     ]
 
 
+def confirmed(source: PostgresDatabase) -> WalPosition:
+    """Position up to which the server may discard its log."""
+    statement = "select confirmed_flush_lsn::text from pg_replication_slots where database = current_database()"
+    return WalPosition.parse(source.query(statement)[0][0])
+
+
 def test_the_server_may_discard_its_log_only_after_the_position_is_saved(postgres: PostgresDatabase):
     postgres.replicate_after(TABLE)
-
-    def confirmed() -> WalPosition:
-        statement = "select confirmed_flush_lsn::text from pg_replication_slots where database = current_database()"
-        return WalPosition.parse(postgres.query(statement)[0][0])
 
     class Watched(MemoryStore):
         """Notes what the server has been told whenever something is written."""
 
         def put(self, key: str, data: bytes) -> None:
-            seen.append(confirmed())
+            seen.append(confirmed(postgres))
             super().put(key, data)
 
     seen: list[WalPosition] = []
-    before, raw = confirmed(), Watched()
+    before, raw = confirmed(postgres), Watched()
     for stored in postgres.raw.list(""):
         MemoryStore.put(raw, stored.key, postgres.raw.get(stored.key) or b"")
     postgres.raw = raw
     after = postgres.replicate_after("insert into t values (1, 1)", "insert into t values (2, 2)").position
     assert seen == [before, before]  # a change file and the progress
     assert isinstance(after, WalPosition)
-    assert eventually(lambda: before.is_before(confirmed()))
-    assert not after.is_before(confirmed())
+    assert eventually(lambda: before.is_before(confirmed(postgres)))
+    assert not after.is_before(confirmed(postgres))
+
+
+def test_the_server_may_discard_the_log_of_other_databases(postgres: PostgresDatabase):
+    """Without this, a busy server would keep all of its log for a quiet database."""
+    postgres.replicate_after(TABLE)
+    stop = threading.Event()
+    running = postgres.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
+    thread = threading.Thread(target=running.run, args=(stop.is_set,))
+    thread.start()
+    try:
+        with closing(connect(postgres.connection_options, "postgres")) as other, other.cursor() as cursor:
+            cursor.execute("create table public.elsewhere as select generate_series(1, 1000)")
+            cursor.execute("drop table public.elsewhere")
+            end = end_of_wal(other)
+        assert eventually(lambda: not confirmed(postgres).is_before(end))
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_a_dropped_slot_is_an_error_until_the_full_load_is_repeated(postgres: PostgresDatabase):
