@@ -13,7 +13,7 @@ from cdclake.devkit.dms.settings import KILOBYTE
 from cdclake.devkit.replicate.batch import Batch, split_by_file
 from cdclake.devkit.replicate.progress import ProgressFile, ReplicationProgress
 from cdclake.devkit.replicate.raw_files import change_file, check_columns, check_settings, full_load_files
-from cdclake.devkit.replicate.transactions import Transaction
+from cdclake.devkit.replicate.transactions import Idle, Transaction
 from cdclake.errors import ConfigurationError, IntegrityError
 
 if TYPE_CHECKING:
@@ -186,10 +186,12 @@ class Replication:
                         logger.warning("Change files cannot express '%s ...': load again with --anew", statement)
                 else:
                     batch.skip_to(item.end, self._clock())
+                is_lost = isinstance(item, Idle) and item.is_lost
                 is_last = should_stop() or (end is not None and not item.end.is_before(end))
-                if is_last or batch.is_due(self._clock()):
+                if is_last or is_lost or batch.is_due(self._clock()):
                     batch = Batch(settings, self._write(batch, times))
-                    session.confirm(item.end)
+                    if not is_lost:
+                        session.confirm(item.end)
                 if is_last:
                     break
         return batch.progress

@@ -61,6 +61,8 @@ class Idle:
 
     Attributes:
         end: Position up to which the log was read.
+        is_lost: Whether the connection is lost: the reader raises the error next.
     """
 
     end: Position
+    is_lost: bool = False

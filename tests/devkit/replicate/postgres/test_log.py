@@ -354,3 +354,20 @@ def test_transactions_of_other_databases_advance_the_position(postgres: Postgres
     assert before.position is not None
     assert after.position is not None
     assert before.position.is_before(after.position)
+
+
+def test_messages_of_applications_in_the_log_are_ignored(postgres: PostgresDatabase):
+    postgres.run(TABLE)
+    assert changes_of(
+        postgres,
+        "select pg_logical_emit_message(false, 'app', E'COMMIT 1\\nBEGIN 2')",
+        "select pg_logical_emit_message(true, 'app', 'table public.t: INSERT: id[integer]:9')",
+        "insert into t values (1, 1)",
+    ) == [("I", 1, 1, None)]
+
+
+def test_an_update_before_the_identity_became_full_knows_only_the_key(postgres: PostgresDatabase):
+    settings = replace(WITH_KEYS, before_images=BeforeImages.ALL)
+    postgres.replicate_after(TABLE, "insert into t values (1, 1)", settings=settings)
+    postgres.replicate_after("update t set v = 2", "alter table t replica identity full", settings=settings)
+    assert without(postgres.changed("t")) == [{"Op": "U", "id": 1, "v": 2, "BI_id": 1, "BI_v": None}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -79,6 +80,25 @@ def test_the_server_may_discard_the_log_of_other_databases(postgres: PostgresDat
             cursor.execute("drop table public.elsewhere")
             end = end_of_wal(other)
         assert eventually(lambda: not confirmed(postgres).is_before(end))
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_the_server_is_never_told_more_than_is_saved(postgres: PostgresDatabase):
+    """The library confirms what it reads from an idle server by itself, as soon as it sends anything."""
+    saved = postgres.replicate_after(TABLE).position
+    assert isinstance(saved, WalPosition)
+    stop = threading.Event()
+    thread = threading.Thread(target=postgres.replication().run, args=(stop.is_set,))
+    thread.start()
+    try:
+        with closing(connect(postgres.connection_options, "postgres")) as other, other.cursor() as cursor:
+            for _ in range(10):
+                cursor.execute("create table public.elsewhere (id int)")
+                cursor.execute("drop table public.elsewhere")
+                time.sleep(0.3)
+        assert not saved.is_before(confirmed(postgres))
     finally:
         stop.set()
         thread.join()

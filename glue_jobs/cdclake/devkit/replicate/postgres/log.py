@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS = 1
 _UNUSED_TIMEOUT_SECONDS = 20
 _POLL_SECONDS = 0.1
+_NEVER_SECONDS = 1e9
 _LOG_LOST = {"55000", "58P01", "42704"}
 """Object not in prerequisite state, undefined file, undefined object: the slot was invalidated or dropped."""
 
@@ -70,12 +71,14 @@ class LogReader:
             known = KnownTables(catalog, self._only, self._mapping)
             assembler = _Assembler(known)
             try:
+                # Nothing is confirmed but by `confirm`: the library would also confirm what it read from an idle
+                # server, and a slot ahead of the saved position is indistinguishable from one that lost changes.
                 cursor.start_replication(
                     slot_name=self._slot,
                     start_lsn=str(start),
                     options={"include-timestamp": "1"},
                     decode=True,
-                    status_interval=HEARTBEAT_SECONDS,
+                    status_interval=_NEVER_SECONDS,
                 )
                 self._cursor = cursor
                 yield from self._items(cursor, assembler, start)
@@ -97,10 +100,14 @@ class LogReader:
     def _items(
         self, cursor: psycopg2.extras.ReplicationCursor, assembler: _Assembler, start: WalPosition
     ) -> Generator[Transaction | Idle, None, None]:
-        asked = time.monotonic()
         read = start
         while True:
-            message = cursor.read_message()
+            try:
+                message = cursor.read_message()
+            except psycopg2.Error:
+                # A server that shuts down asks the library to confirm what it has read, so that is to be saved.
+                yield Idle(read if assembler.is_open else _later(read, cursor.wal_end), is_lost=True)
+                raise
             if message is not None:
                 position = WalPosition(message.data_start)
                 transaction = assembler.take(message.payload, position)
@@ -108,15 +115,10 @@ class LogReader:
                     read = position
                     yield transaction
                 continue
-            end = WalPosition(cursor.wal_end)
-            if not assembler.is_open and read.is_before(end):
-                # Everything before the end was sent, because the server sends in the log's order.
-                read = end
-            if time.monotonic() - asked >= HEARTBEAT_SECONDS or not assembler.is_open:
-                yield Idle(read)
-            if time.monotonic() - asked >= HEARTBEAT_SECONDS:
-                asked = time.monotonic()
-                cursor.send_feedback(reply=True, force=True)  # the reply has the position of the server's reader
+            if not assembler.is_open:
+                # The server sends in the log's order, and between transactions how far it has come.
+                read = _later(read, cursor.wal_end)
+            yield Idle(read)
             select.select([cursor], [], [], HEARTBEAT_SECONDS)
 
     def _check_slot(self, catalog: Connection, start: WalPosition) -> None:
@@ -128,6 +130,10 @@ class LogReader:
     def _lost(self, start: WalPosition) -> IntegrityError:
         message = f"The replication slot {self._slot} of the source no longer has the position {start}"
         return IntegrityError(message, remedy="Repeat the full load with --anew")
+
+
+def _later(position: WalPosition, lsn: int) -> WalPosition:
+    return WalPosition(max(position.lsn, lsn))
 
 
 def wait_until_unused(connection: Connection, slot: str) -> None:
@@ -160,6 +166,8 @@ class _Assembler:
             IntegrityError: The message cannot be parsed.
         """
         try:
+            if text.startswith("message:"):  # what pg_logical_emit_message wrote
+                return None
             if text.startswith("BEGIN"):
                 self.is_open = True
                 return None

@@ -78,10 +78,20 @@ class KnownTables:
             tuple(name for name in (table.source.key if table else ()) if name in columns),
             row.operation,
             _texts(values, columns),
-            _texts(row.old or row.new, identity) if row.operation == "U" else None,
+            self._before(row, identity) if row.operation == "U" else None,
             size_bytes,
             frozenset(name for name, value in values.items() if value.is_unchanged),
         )
+
+    def _before(self, row: DecodedRow, identity: Sequence[str]) -> dict[str, str | None]:
+        """The values before an update, as far as they are known."""
+        if row.old:
+            return _texts(row.old, identity)
+        # The log has no row before the update if its identity did not change. A full identity is always logged, so
+        # the table has it only since, and had its key before.
+        table = self._tables.get(row.table)
+        is_full = table is not None and len(identity) == len(table.columns)
+        return _texts(row.new, table.source.key if table and is_full else identity)
 
     def _columns_of(self, row: DecodedRow) -> _Columns:
         """The table's columns at the time of a row."""
