@@ -111,9 +111,8 @@ class PrivatePostgresql(PrivateServer):
 
     def _stop(self, server: Child) -> None:
         """Let the server end at once, but release its System V shared memory, which outlives a killed process."""
-        process = int((self._folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGQUIT)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended already
+            os.kill(int((self._folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0]), signal.SIGQUIT)
         with contextlib.suppress(TimeoutError):
             server.wait(_STOP_TIMEOUT_SECONDS)
         super()._stop(server)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,12 +22,10 @@ from cdclake.devkit.replicate.progress import ProgressFile, WalPosition
 from cdclake.devkit.shop.postgresql import PrivatePostgresql
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from tests.builders import eventually
-from tests.devkit.replicate.source_database import WITH_KEYS
+from tests.devkit.replicate.source_database import WITH_KEYS, PostgresDatabase
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.devkit.replicate.source_database import PostgresDatabase
 
 pytestmark = pytest.mark.database
 
@@ -261,6 +261,41 @@ def test_a_lost_connection_is_a_retryable_error(postgres: PostgresDatabase):
         postgres.replication().run(cut)
     postgres.replicate_after("insert into t values (1, 1)")
     assert postgres.merged("t") == postgres.rows("t")
+
+
+def shut_down(server: PrivatePostgresql) -> None:
+    """Let the server end in order, which waits until its readers have confirmed the log."""
+    process = server._folder / "data" / "postmaster.pid"
+    os.kill(int(process.read_text().split("\n", 1)[0]), signal.SIGINT)
+    assert eventually(lambda: not process.exists())
+
+
+def test_a_replication_continues_after_a_restart_of_the_server():
+    errors: list[RetryableError] = []
+
+    def run() -> None:
+        try:
+            source.replication(replace(WITH_KEYS, cdc_max_batch_interval=1)).run(lambda: False)
+        except RetryableError as error:
+            errors.append(error)
+
+    with (
+        PrivatePostgresql() as server,
+        ExitStack() as stack,
+        PostgresDatabase(server.connection_options, "shop") as source,
+    ):
+        source.replicate_after(TABLE)
+        thread = threading.Thread(target=run)
+        thread.start()
+        source.run("create table other (id int)", "insert into t values (1, 1)", "create table another (id int)")
+        assert eventually(lambda: source.query("select 1 from pg_replication_slots where active"))
+        shut_down(server)
+        thread.join()
+        assert len(errors) == 1
+        server._start(stack)
+        source.connection = source.connect()
+        source.replicate_after("insert into t values (2, 2)")
+        assert source.merged("t") == source.rows("t")
 
 
 def test_an_old_server_is_refused(monkeypatch: pytest.MonkeyPatch):
