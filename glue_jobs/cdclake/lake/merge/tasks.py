@@ -132,14 +132,16 @@ def read_slices(
     """Read raw files into batches of rows, each sorted by leading key, and quarantine bad rows."""
     raw = locations.raw.open()
     pending: list[ReadBatch] = []
+    pending_rows = pending_bytes = 0
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
         bad_rows.add(batch.bad_rows)
         pending.append(batch)
-        rows, size_bytes = (sum(values) for values in zip(*((one.rows.num_rows, one.rows.nbytes) for one in pending)))
-        if rows >= BATCH_ROWS or size_bytes >= BATCH_BYTES:
+        pending_rows += batch.rows.num_rows
+        pending_bytes += batch.rows.nbytes
+        if pending_rows >= BATCH_ROWS or pending_bytes >= BATCH_BYTES:
             yield _combine(pending, shape)
-            pending = []
+            pending, pending_rows, pending_bytes = [], 0, 0
     if any(batch.rows.num_rows for batch in pending):
         yield _combine(pending, shape)
     quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task:05d}.jsonl")
