@@ -15,6 +15,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from cdclake.adapters.memory import ManualClock
 from cdclake.devkit.local.environment import QUICK_JAVA
+from tests.servers import mariadb, postgresql
 from tests.tiers import mark_by_fixtures, refuse_unmarked_starts
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 
     from botocore.awsrequest import AWSPreparedRequest
 
+__all__ = ["mariadb", "postgresql"]  # fixtures
+
 REGION = "eu-central-1"
+COUNTS = "counts"
+"""The user property of a test whose value, counts by name, the summary prints."""
 LONGEST = (
     "test_every_call.py",
     "test_documents_walk.py",
@@ -54,6 +59,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
     for item in items:
         mark_by_fixtures(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the counts that tests recorded."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    counted = [
+        (report.nodeid, counts) for report in reports for name, counts in report.user_properties if name == COUNTS
+    ]
+    for nodeid, counts in counted:
+        terminalreporter.section(nodeid)
+        for name, count in counts.items():
+            terminalreporter.line(f"{name:60}{count:>12}")
 
 
 @pytest.fixture(autouse=True)

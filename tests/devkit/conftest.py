@@ -1,4 +1,4 @@
-"""Fixtures for tests with real databases. Without a server, its tests are skipped."""
+"""Databases of the servers in `tests/servers.py`, as sources of a replication."""
 
 from __future__ import annotations
 
@@ -7,37 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.devkit.shop.mariadb import PrivateMariadb
-from cdclake.devkit.shop.postgresql import PrivatePostgresql
 from tests.devkit.replicate.source_database import MariadbDatabase, PostgresDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.devkit.shop.private_server import PrivateServer
+    from cdclake.devkit.shop.mariadb import PrivateMariadb
+    from cdclake.devkit.shop.postgresql import PrivatePostgresql
 
 _NUMBERS = itertools.count(1)
-
-
-def _skip_unless_installed(server: type[PrivateServer]) -> None:
-    if not server.is_installed():
-        pytest.skip(f"There is no {server.product} server on this machine. {server.how_to_install}")
-
-
-@pytest.fixture(scope="session")
-def mariadb() -> Iterator[PrivateMariadb]:
-    """One server for all tests of a process."""
-    _skip_unless_installed(PrivateMariadb)
-    with PrivateMariadb() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[PrivatePostgresql]:
-    """One server for all tests of a process."""
-    _skip_unless_installed(PrivatePostgresql)
-    with PrivatePostgresql() as server:
-        yield server
 
 
 @pytest.fixture
