@@ -7,6 +7,7 @@ DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 # Three processes on two cores: tests often wait for processes that they started.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+DATABASE_TESTS := CDCLAKE_NEEDS_DATABASES=1 $(BIN)/python -m pytest -q -n 2 --dist load
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -14,7 +15,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db quick test test-all test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean screenshots
+.PHONY: help demo sample-db quick test test-all test-databases mutation-check test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean screenshots
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +35,12 @@ test: check ## Run these checks, and also the tests with Spark, the embedded AWS
 test-all: check ## Run what CI runs: also browser, databases, documents, stacks and local deployment (under 20 minutes)
 	@$(PYTEST)
 	@$(MAKE) --jobs=2 --output-sync=target docs sample-db synth deploy-local
+
+test-databases: $(VENV)/.test-ready ## Replay 200 histories of SQL on MariaDB and PostgreSQL: the lake must equal them (two minutes)
+	@$(DATABASE_TESTS) tests/databases/test_mariadb.py tests/databases/test_postgresql.py
+
+mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
+	@$(DATABASE_TESTS) tests/databases/test_mutations.py
 
 test-thorough: $(VENV)/.test-ready ## Run the property tests with many more examples (about two hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \

@@ -1,0 +1,1 @@
+"""Histories of SQL on real databases, replicated and merged: the lake must equal `SELECT *`."""
