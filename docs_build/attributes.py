@@ -32,6 +32,7 @@ READ_MORE = {
     Attribute.ACKNOWLEDGED_CHANGE: "../schema-changes.md#acknowledge",
     Attribute.LAST_FINDINGS: "../schema-changes.md#acknowledge",
     Attribute.IGNORE_FILES: "../operations.md#files-that-are-left-out",
+    Attribute.UNIQUE_CHECKS: "../configuration.md#updates-of-keys",
     Attribute.DELETE_MODE: "../soft-delete.md",
     Attribute.HISTORY: "../history.md",
     Attribute.HISTORY_TIME_COLUMN: "../history.md#what-makes-a-version",

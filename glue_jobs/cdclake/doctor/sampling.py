@@ -180,7 +180,7 @@ def _read_rows(
     # A missing key or order column is a separate finding and must not hide the rest of the file.
     keys = tuple(name for name in settings.primary_key if facts.has(name))
     order = settings.order_column if facts.has(settings.order_column) else ""
-    readable = replace(settings, primary_key=keys, order_column=order)
+    readable = replace(settings, primary_key=keys, order_column=order, unique_checks="")
     shape = TableShape(inspection.schema, keys, ())
     rows = 0
     for part in inspection.parts or (Slice(facts.file, 0),):

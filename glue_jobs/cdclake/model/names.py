@@ -81,6 +81,10 @@ class Attribute:
     """Comma-separated globs of raw files to leave out. A glob must match the whole key within the table's folder; `*`
     matches slashes too. Set by the operator."""
 
+    UNIQUE_CHECKS = "UniqueChecks"
+    """When the source checks that keys are unique. `immediate`: row by row, as MySQL, MariaDB and PostgreSQL do.
+    `deferred`: at the end of a statement or transaction, as Oracle, SQL Server and PostgreSQL's `DEFERRABLE` keys do.
+    Set by the operator."""
     DELETE_MODE = "DeleteMode"
     """`hard`: a delete removes the row from the lake table. `soft`: the row stays, and its `Op` is `D`. Set by the
     operator."""

@@ -33,6 +33,8 @@ DEFAULT_MAX_FILES_PER_RUN = 10_000
 record 300 kB."""
 DEFAULT_MAX_BYTES_PER_RUN = 10 * 1024**3
 """320 change files of DMS's default size: at most an hour's work for the workers of the default deployment."""
+IMMEDIATE = "immediate"
+"""Value of `UniqueChecks`: the source checks keys row by row, so two rows never have one key."""
 MAX_RETENTION_DAYS = 36_500
 MAX_QUIET_MINUTES = 10_080
 MAX_KEY_BYTES = 1024
@@ -334,6 +336,7 @@ class TableSettings:
     max_quarantined_rows: int = 0
     cdc_path: str = ""
     target_file_bytes: int = DEFAULT_TARGET_FILE_BYTES
+    unique_checks: str = ""
     soft_delete: bool = False
     retention_days: int = DEFAULT_RETENTION_DAYS
     full_load_quiet_minutes: int = DEFAULT_FULL_LOAD_QUIET_MINUTES
@@ -365,6 +368,7 @@ class TableSettings:
             max_quarantined_rows=_number(item, Attribute.MAX_QUARANTINED_ROWS, 0),
             cdc_path=_cdc_path(item),
             target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
+            unique_checks=_one_of(item, Attribute.UNIQUE_CHECKS, ("", IMMEDIATE, "deferred")),
             soft_delete=_one_of(item, Attribute.DELETE_MODE, ("hard", "soft")) == "soft",
             retention_days=_number(item, Attribute.RETENTION_DAYS, DEFAULT_RETENTION_DAYS, most=MAX_RETENTION_DAYS),
             full_load_quiet_minutes=_number(
@@ -437,9 +441,9 @@ def _flag(item: Mapping[str, str], attribute: str, default: str) -> bool:
 
 def _one_of(item: Mapping[str, str], attribute: str, values: tuple[str, ...]) -> str:
     """Read one of several values; the first is the default."""
-    text = item.get(attribute, values[0]).strip().lower()
+    text = (_value(item, attribute) or values[0]).strip().lower()
     if text not in values:
-        raise _invalid(item, attribute, " or ".join(values))
+        raise _invalid(item, attribute, " or ".join(filter(None, values)))
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -238,3 +239,50 @@ def test_the_history_keeps_the_row_that_arrives_at_a_key_in_use(table: Table, fi
         (3, "b", "update"),
         (4, "c", "insert"),
     ]
+
+
+class TestImmediateChecks:
+    """A source that checks each row never has two rows with one key: what looks like it is late or in the full load."""
+
+    @pytest.fixture
+    def table(self, table: Table) -> Table:
+        table.item |= {"UniqueChecks": "immediate", "History": "true"}
+        return table
+
+    def test_a_row_moves_to_a_key_that_the_full_load_contains_already(self, table: Table) -> None:
+        load(table, {2: "new"})
+        assert apply(table, FIRST, [("I", 1, "a", None), ("U", 2, "a", 1)]) == {2: "a"}
+        assert apply(table, SECOND, [("U", 2, "new", 2)]) == {2: "new"}
+        check_newest_are_the_table(table, ("id",))
+
+    def test_a_row_that_moved_and_was_deleted_stays_deleted_if_a_file_between_is_late(self, table: Table) -> None:
+        load(table, {5: "b", 2: "loaded"})
+        apply(table, FIRST, [("I", 1, "a", None), ("U", 2, "a", 1)])
+        assert apply(table, THIRD, [("D", 5, None, None), ("D", 2, None, None)]) == {}
+        assert apply(table, SECOND, [("U", 5, "bb", 5), ("U", 2, "aa", 2)]) == {}
+        check_newest_are_the_table(table, ("id",))
+
+    def test_files_in_any_order_give_the_same_rows(self, tmp_path: Path) -> None:
+        files: dict[str, list[Change]] = {
+            FIRST: [("D", 2, None, None), ("U", 2, "a", 1)],
+            SECOND: [("U", 9, "a", 2), ("I", 2, "x", None)],
+            THIRD: [("U", 1, "x", 2), ("U", 2, "a", 9)],
+        }
+        for number, order in enumerate(permutations(files)):
+            (tmp_path / str(number)).mkdir()
+            table = Table(tmp_path / str(number), PERSONS, {"PrimaryKey": "id", "UniqueChecks": "immediate"})
+            load(table, LOADED)
+            for relative in order:
+                rows = apply(table, relative, files[relative])
+            assert rows == {1: "x", 2: "a", 3: "c"}, order
+            assert rows == apply(table, "20240305-200000000.parquet", [("U", 3, "c", 3)])
+
+
+def test_the_error_names_the_setting_for_sources_that_check_each_row(table: Table) -> None:
+    load(table, LOADED)
+    with pytest.raises(UnsettledKeyError) as caught:
+        apply(table, FIRST, SHIFT[:1])
+    assert "UniqueChecks to immediate" in caught.value.remedy
+    table.item["UniqueChecks"] = "immediate"
+    table.load_incremental()
+    assert live(table) == {2: "a", 3: "c"}

@@ -29,6 +29,7 @@ from cdclake.devkit.shop.replicator import Replicator
 from cdclake.devkit.shop.shop_database import DATABASE
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.table import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,6 +238,7 @@ class SampleDatabaseRun:
             attributes = {
                 Attribute.PRIMARY_KEY: ",".join(table.key),
                 Attribute.PARTITION_KEY: PARTITION_KEYS.get(table.name.table, Sentinel.NONE),
+                Attribute.UNIQUE_CHECKS: IMMEDIATE,
                 Attribute.ACTIVE_FLAG: Sentinel.ACTIVE,
             }
             self._state.set_attributes(self._path(table), attributes)

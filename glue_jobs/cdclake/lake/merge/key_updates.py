@@ -27,9 +27,11 @@ import pyarrow.compute as pc
 from cdclake.errors import UnsettledKeyError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.wide_rows import take
+from cdclake.model.names import Attribute
 from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, file_and_row
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN
+from cdclake.model.table import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 _SEQUENCE = r"^(?P<sequence>\d{35})\|"
+_IF_IMMEDIATE = (
+    "If the source checks keys row by row (MySQL, MariaDB, and PostgreSQL unless the key is DEFERRABLE), "
+    f"set {Attribute.UNIQUE_CHECKS} to {IMMEDIATE}. Otherwise: "
+)
 _REMEDY = "Reload the table with a full load. AR_H_CHANGE_SEQ in the change files avoids this for rows delivered again"
 
 
@@ -419,4 +425,4 @@ def _unfinished(position: str) -> UnsettledKeyError:
 
 def _unsettled(position: str, message: str, remedy: str) -> UnsettledKeyError:
     file, row = file_and_row(position)
-    return UnsettledKeyError(message, remedy=f"Nothing was applied. {remedy}", file=file, row=row + 1)
+    return UnsettledKeyError(message, remedy=f"Nothing was applied. {_IF_IMMEDIATE}{remedy}", file=file, row=row + 1)

@@ -32,6 +32,7 @@ from cdclake.lake.spark.backend import attempt_id, balanced_groups, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
 from cdclake.lake.storage.tombstones import TombstonePlan, plan_tombstones
+from cdclake.model.table import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -260,7 +261,8 @@ class Engine:
 
     def _resolve(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
         shape, locations = request.shape, request.locations
-        complete = shape.partial or read.derived > 0
+        settles_keys = read.derived > 0 and request.settings.unique_checks != IMMEDIATE
+        complete = shape.partial or settles_keys
         entries = cogroup_by_key(self._spark, batches, read, request.files, shape, locations, complete=complete)
         resolve = _task(
             tasks.resolve_key_range,

@@ -18,6 +18,7 @@ from cdclake.model.position import ARRIVED, DEPARTED, ROW_DIGITS, SEQUENCE_DIGIT
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 from cdclake.model.schema import BEFORE_PREFIX, DELETE, INSERT, OP_COLUMN, UPDATE, Column
+from cdclake.model.table import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -229,6 +230,9 @@ class _Rows:
             rows = rows.filter(pa.array(good))
         derived = _old_key_deletes(rows, {name: values.filter(pa.array(good)) for name, values in old_keys.items()})
         rows = pa.concat_tables([rows, derived]).combine_chunks() if derived.num_rows else rows
+        if derived.num_rows and self._settings.unique_checks == IMMEDIATE:  # two rows never have one key
+            unmarked = pc.utf8_rtrim(rows[POSITION], ARRIVED + DEPARTED)
+            rows = rows.set_column(rows.schema.get_field_index(POSITION), POSITION, unmarked)
         if self._shape.primary_key:
             leading_key, key = row_keys([rows[column.name].combine_chunks() for column in self._key_columns()])
             rows = rows.append_column(LEADING_KEY, leading_key).append_column(KEY, key)
