@@ -103,6 +103,10 @@ class BadRowError(InputError):
     """A row of a raw file breaks a rule: an unknown Op, a null key, a value that does not parse."""
 
 
+class OrderingError(InputError):
+    """Change rows have ordering values that do not compare, so it is unknown which is the last."""
+
+
 class UnsettledKeyError(InputError):
     """An update moved a row to the key of another row, and the change files do not tell which of them remains."""
 

@@ -38,23 +38,23 @@ def _ordering_column(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
     if evidence.changes and not ordered:
         without = [facts for facts in evidence.changes if not facts.has(SEQUENCE_COLUMN)]
         text = f"{len(without):,} of {len(evidence.changes):,} change files have neither"
-        fix, paste = "Add this mapping rule to the task", rule
+        fix, paste = "Add this mapping rule to the task, then reload the table", rule
         renamed = [column for column, is_like in evidence.statistics.sequence_like.items() if is_like]
         if renamed:
-            fix = f"{renamed[0]} seems to contain change sequences: set it as the order column"
+            fix = f"{renamed[0]} seems to contain change sequences: set it as the order column, then reload"
             paste = tables_set(evidence.name, "--set", f"{Attribute.ORDER_COLUMN}={renamed[0]}")
         yield Finding(Code.NO_ORDER, text, fix, paste, without[0].file.relative)
     name = evidence.settings.order_column
     without = [facts for facts in evidence.changes if name and not facts.has(name)]
     if without:
         text = f"{len(without):,} of {len(evidence.changes):,} change files have no {name}"
-        fix = "Correct OrderColumn, or remove it and add this mapping rule to the task"
+        fix = "Correct OrderColumn, or remove it and add this mapping rule to the task; then reload the table"
         yield Finding(Code.ORDER_NOT_THERE, text, fix, rule, without[0].file.relative, column=name)
     rows_of = evidence.statistics.files
     decreasing = [(file, rows.first_decrease) for file, rows in rows_of.items() if rows.first_decrease is not None]
     if ordered and decreasing:
         file, row = decreasing[0]
-        fix = "Order by a value that grows with every change: add this mapping rule to the task"
+        fix = "Order by a value that grows with every change: add this mapping rule to the task, then reload the table"
         text = f"in {len(decreasing):,} of {len(evidence.changes):,} change files"
         yield Finding(Code.ORDER_FALLS, text, fix, rule, file, row, name or SEQUENCE_COLUMN)
 

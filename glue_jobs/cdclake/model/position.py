@@ -23,7 +23,10 @@ DEPARTED = "-"
 delete concerned an older row of the key, so this row stays."""
 DISPLACED = ARRIVED + DEPARTED
 """Ends the position of a row that arrived at a key whose older row then left, among the remembered deletes."""
-ROW_PATTERN = r"\d{10}[+-]*$"
+PLACED = "?"
+"""Ends the position of a delete without an ordering value, which is placed by the time of its file."""
+MARKS = PLACED + ARRIVED + DEPARTED
+ROW_PATTERN = rf"\d{{10}}[{MARKS}]*$"
 """Regular expression of the end of a position: the row number, and marks."""
 COLUMN = "_cdc_position"
 """Column of the lake with the position of each row's last change."""
@@ -62,6 +65,12 @@ def file_and_row(change_position: str) -> tuple[str, int]:
     order, row = change_position.rsplit("|", 2)[1:]
     _, _, in_folder = order.partition("/")
     return in_folder or order, int(row[:ROW_DIGITS])
+
+
+def order_in_files(change_position: str) -> str:
+    """Sorts change rows by file and row alone, whatever their ordering values."""
+    order, row = change_position.rsplit("|", 2)[1:]
+    return f"{order}|{row[:ROW_DIGITS]}"
 
 
 def position(relative: str, row: int, ordering: str | None = None) -> str:

@@ -149,6 +149,8 @@ class Snapshot:
         order_column: Column that orders change rows; empty if only file and row number do.
         order_type: Type that the ordering column had when the table was loaded. Positions are encoded for it. Empty if
             there is no such column in the table, or in snapshots of earlier versions, which refer to `schema`.
+        ordering: What orders the change rows since the full load, see `cdclake.lake.raw.reader.Inspection`. Empty if
+            there are none, or in snapshots of earlier versions.
         watermark: Relative key of the last applied change file in order; empty if none.
         applied_files: Relative keys of the applied change files of the late window, in order. After an erasure in older
             files, those too.
@@ -173,6 +175,7 @@ class Snapshot:
     partition_key: tuple[str, ...] = ()
     order_column: str = ""
     order_type: str = ""
+    ordering: str = ""
     watermark: str = ""
     applied_files: tuple[str, ...] = ()
     floor: str = ""

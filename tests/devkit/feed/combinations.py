@@ -73,7 +73,8 @@ COMBINATIONS: dict[str, tuple[str, ...]] = {
     ),
     "load_folders": _feed("ParallelLoad=folders", more=("--load-files", "5")),
     "load_segments": _feed("ParallelLoad=segments", "MaxFileSize=4", *_CSV),
-    "before_key": _feed("BeforeImages=pk-only", more=(*_MOVES, *_OFTEN, "--history")),
+    "before_key": _feed("BeforeImages=pk-only", more=(*_MOVES, "--late", "2", "--repeated", "1", "--history")),
+    "before_key_resumed": _feed("BeforeImages=pk-only", _SEQUENCE, more=(*_MOVES, *_OFTEN)),
     "before_all": _feed("BeforeImages=all", _SEQUENCE, "TimestampColumnName=ts", more=(*_MOVES, "--history")),
     "before_csv": _feed(
         "BeforeImages=non-lob", *_CSV, more=(*_MOVES, "--columns", _TWO_KEYS, "--primary-key", "part,id")

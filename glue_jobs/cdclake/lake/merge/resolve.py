@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import BadRowError, IntegrityError
 from cdclake.lake.merge.key_updates import KeyMoves, SettledRows, settle_key_updates
+from cdclake.lake.merge.placed_deletes import check_placed_deletes
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
@@ -89,6 +90,7 @@ def resolve(
     Raises:
         BadRowError: A row might be older than a forgotten delete of its key.
         IntegrityError: The lake contains a key twice.
+        OrderingError: A delete without an ordering value has no certain place.
         UnsettledKeyError: It is unknown which of two rows a key keeps.
     """
     if len(pc.unique(existing_rows[KEY])) != existing_rows.num_rows:
@@ -96,6 +98,7 @@ def resolve(
         raise IntegrityError(message, remedy="Reload the table with a full load")
     rows, live = in_order(rows), existing_rows.filter(pc.invert(existing_rows[SOFT_DELETED]))
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
+    check_placed_deletes(rows, existing_rows, tombstones)
     settled = settle_key_updates(SettledRows(rows, is_known, has_tombstone), existing_rows, live, tombstones, shape)
     rows, is_known, has_tombstone = settled.rows, settled.is_known, settled.has_tombstone
     winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(is_known, has_tombstone))), live, shape)

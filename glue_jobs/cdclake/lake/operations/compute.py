@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdclake.errors import ConfigurationError, SchemaDriftError
+from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError
 from cdclake.lake.merge.tasks import Locations
 from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, plan_history
@@ -98,6 +98,31 @@ def require_accepted(run: TableRun, changes: Sequence[ColumnDrift]) -> None:
             f" cdclake tables acknowledge {name.typed}; the next run applies the file. Otherwise correct the source"
         )
         raise SchemaDriftError(message, remedy=remedy, table=name, file=refused[0].file, columns=drift_text(changes))
+
+
+def require_one_ordering(before: Snapshot, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> str:
+    """Refuse change files whose rows are ordered by another kind of value than the table's.
+
+    Returns:
+        `Snapshot.ordering` after the change.
+
+    Raises:
+        OrderingError: Names the first file that differs.
+    """
+    ordering = before.ordering
+    for file, inspection in zip(files, inspections, strict=True):
+        if inspection.ordering and ordering and inspection.ordering != ordering:
+            message = (
+                f"The changes so far are ordered by {ordering}, but this file by {inspection.ordering}, and these do"
+                " not compare: a file is named after the time it was written, which is later than its changes"
+            )
+            remedy = (
+                "Nothing was applied. Reload the table with a full load taken after the switch, or undo the switch at"
+                " the DMS task and have it write the file again"
+            )
+            raise OrderingError(message, remedy=remedy, file=file.relative, row=1)
+        ordering = inspection.ordering or ordering
+    return ordering
 
 
 def require_same_keys(run: TableRun, before: Snapshot) -> None:

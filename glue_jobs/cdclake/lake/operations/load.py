@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.commit.ancestry import ancestry
 from cdclake.errors import InputError, RawFilesLostError, UnsettledKeyError
@@ -16,6 +16,7 @@ from cdclake.lake.operations.compute import (
     inspect_raw_files,
     merged_schema,
     require_accepted,
+    require_one_ordering,
     require_same_keys,
     table_shape,
 )
@@ -90,7 +91,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None, 
     result = compute(run, spark, before, shape, _parts(inspections), loaded_utc=loaded_utc)
     base = begin_after(before, begin or (covered_by_full_load(full_load, changes) if before.exists else ""))
     after = snapshot_after(run, base, shape, result, unchanged=())
-    after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source)
+    after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source, ordering="")
     after = replace(after, load_in_quarantine=bool(result.quarantine_keys))
     after = with_identities(after, full_load)
     result = result.after_listing(listed_seconds)
@@ -138,39 +139,47 @@ def load_incremental(
         return {**summary, "too_late": [file.relative for file in too_late]}
 
     listed_seconds = time.perf_counter() - started
-    files, shape, drift, result = _compute_changes(run, spark, before, due, len(batch))
-    result = result.after_listing(listed_seconds)
-    after = snapshot_after(run, base, shape, result, unchanged_files(before.files, result.rewritten))
+    computed = _compute_changes(run, spark, before, due, len(batch))
+    files, drift, result = computed.files, computed.drift, computed.result.after_listing(listed_seconds)
+    after = snapshot_after(run, base, computed.shape, result, unchanged_files(before.files, result.rewritten))
     after = with_identities(after, [file for file in changes if file.relative not in before.identities])
-    after = replace(mark_applied(after, files, run.settings.late_window_hours), source=drift.source)
+    after = mark_applied(after, files, run.settings.late_window_hours)
+    after = replace(after, source=drift.source, ordering=computed.ordering)
     return commit(run, before, after, result, ChangeKind.INCREMENTAL, files, too_late, drift=drift.changes)
 
 
-def _compute_changes(
-    run: TableRun, spark: Backend, before: Snapshot, due: Sequence[RawFile], count: int
-) -> tuple[Sequence[RawFile], TableShape, SourceDrift, Result]:
+class _Computed(NamedTuple):
+    """A computed change: its files, the table's shape and order after it, and the source's columns."""
+
+    files: Sequence[RawFile]
+    shape: TableShape
+    ordering: str
+    drift: SourceDrift
+    result: Result
+
+
+def _compute_changes(run: TableRun, spark: Backend, before: Snapshot, due: Sequence[RawFile], count: int) -> _Computed:
     """Compute the change of the first files that are due.
 
     If a statement that moves rows between keys goes on in later files, these become part of the change.
 
     Args:
         count: Number of files to apply, unless more are needed.
-
-    Returns:
-        The files of the change, the table's shape after it, the source's columns, and the change.
     """
     files = due[:count]
     inspections = inspect_raw_files(run, files)
     shape = table_shape(run, merged_schema(base_schema(run, before, reloads=False), files, inspections), before)
     require_same_keys(run, before)
+    ordering = require_one_ordering(before, files, inspections)
     drift = incremental_drift(before, [(file, one.schema) for file, one in zip(files, inspections, strict=True)])
     require_accepted(run, drift.changes)
     try:
-        return files, shape, drift, compute(run, spark, before, shape, _parts(inspections))
+        result = compute(run, spark, before, shape, _parts(inspections))
     except UnsettledKeyError:
         if len(files) == len(due):
             raise
         return _compute_changes(run, spark, before, due, 2 * count)
+    return _Computed(files, shape, ordering, drift, result)
 
 
 def _parts(inspections: Sequence[Inspection]) -> list[Slice]:

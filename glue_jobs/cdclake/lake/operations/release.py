@@ -11,7 +11,14 @@ from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import InputError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.operations.commit import commit, snapshot_after
-from cdclake.lake.operations.compute import compute, inspect_raw_files, merged_schema, require_same_keys, table_shape
+from cdclake.lake.operations.compute import (
+    compute,
+    inspect_raw_files,
+    merged_schema,
+    require_one_ordering,
+    require_same_keys,
+    table_shape,
+)
 from cdclake.lake.operations.history import base_schema
 from cdclake.lake.raw.reader import Slice
 from cdclake.lake.spark.in_process import InProcessSpark
@@ -62,15 +69,17 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
         return {"table": str(run.layout.name), "change": None, "reason": "these files have no quarantined rows"}
     files = _raw_files(run, before, numbers)
     _require_same_numbers(run, before, quarantined_by)
-    schema = merged_schema(base_schema(run, before, reloads=False), files, inspect_raw_files(run, files))
+    inspections = inspect_raw_files(run, files)
+    schema = merged_schema(base_schema(run, before, reloads=False), files, inspections)
     shape = table_shape(run, schema, before)
     require_same_keys(run, before)
+    ordering = require_one_ordering(before, files, inspections)
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(numbers[file.relative])) for file in files]
     spark = InProcessSpark()
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
     load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)
-    after = replace(after, load_in_quarantine=load_rows_remain or bool(result.quarantine_keys))
+    after = replace(after, ordering=ordering, load_in_quarantine=load_rows_remain or bool(result.quarantine_keys))
     return commit(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import SchemaMismatchError
+from cdclake.errors import OrderingError, SchemaMismatchError
 from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
-from cdclake.model.position import ARRIVED, DEPARTED, ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
+from cdclake.model.position import ARRIVED, DEPARTED, PLACED, ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
+from cdclake.model.rawfiles import RawFile, RawFormat, RawKind, read_time
 from cdclake.model.schema import BEFORE_PREFIX, DELETE, INSERT, OP_COLUMN, UPDATE, Column
 from cdclake.model.table import IMMEDIATE
 
@@ -61,6 +62,7 @@ class _Rows:
         self._columns: dict[str, pa.Array] = {}
         self._unsent: dict[str, pa.Array] = {}
         self._faults: dict[int, str] = {}
+        self._placed: pa.Array | None = None
 
     def _fault(self, indices: Iterable[int], reason: str) -> None:
         for i in indices:
@@ -133,21 +135,58 @@ class _Rows:
         """
         if self._file.direct:
             return pc.fill_null(self._by_name[ORDERING], file_ordering(self._file.relative))
-        if self._settings.order_column:
-            default = order_values(self._ordering_column(self._settings.order_column), self._shape.order_type)
-        else:
-            default = pa.repeat(file_ordering(self._file.relative), self._count)
         sequences = self._by_name.get(SEQUENCE_COLUMN.lower())
-        if sequences is None:
-            return default
-        text = pc.utf8_trim_whitespace(self._cast(sequences, SEQUENCE_COLUMN, "string"))
+        if sequences is not None:
+            return self._sequences(sequences)
+        if self._settings.order_column:
+            return self._order_column_values(self._settings.order_column)
+        return pa.repeat(file_ordering(self._file.relative), self._count)
+
+    def _sequences(self, values: pa.Array) -> pa.Array:
+        text = pc.utf8_trim_whitespace(self._cast(values, SEQUENCE_COLUMN, "string"))
         sent = pc.fill_null(pc.not_equal(text, ""), False)
+        self._fault(_where(pc.invert(sent)), f"{SEQUENCE_COLUMN} is empty, so the row has no place among the changes")
         digits = pc.match_substring_regex(text, f"^[0-9]{{1,{SEQUENCE_DIGITS}}}$")
         wrong = pc.and_(sent, pc.invert(pc.fill_null(digits, True)))
         self._fault(
             _where(wrong), f"The value of {SEQUENCE_COLUMN} is not a number of at most {SEQUENCE_DIGITS} digits"
         )
-        return pc.if_else(sent, pc.utf8_lpad(text, SEQUENCE_DIGITS, "0"), default)
+        return pc.fill_null(pc.utf8_lpad(text, SEQUENCE_DIGITS, "0"), "")
+
+    def _order_column_values(self, name: str) -> pa.Array:
+        """Encoded values of the ordering column. A delete without one is placed by the file's time, if they are times.
+
+        Raises:
+            OrderingError: The values are text that looks like numbers.
+        """
+        values = self._ordering_column(name)
+        if pa.types.is_string(values.type):
+            self._refuse_numbers_as_text(values, name)
+        missing = values.is_null()
+        if pa.types.is_floating(values.type):
+            missing = pc.fill_null(pc.is_nan(values), True)
+        if missing.true_count:
+            is_delete = pc.fill_null(pc.equal(self._columns[OP_COLUMN], DELETE), False)
+            self._fault(_where(pc.and_(missing, pc.invert(is_delete))), f"The ordering column {name} is null")
+            if pa.types.is_timestamp(values.type):
+                self._placed = pc.and_(missing, is_delete)
+                written = pa.scalar(file_time(self._file), values.type)
+                values = pc.if_else(self._placed, written, values)
+            else:
+                reason = f"The ordering column {name} of a delete is null, and the file's time does not compare with it"
+                self._fault(_where(pc.and_(missing, is_delete)), reason)
+        return order_values(values, self._shape.order_type)
+
+    def _refuse_numbers_as_text(self, values: pa.Array, name: str) -> None:
+        """Text sorts 9 above 10. Change sequences have so many digits that all have the same number."""
+        numbers = pc.match_substring_regex(values, r"^\s*[+-]?\d+(\.\d*)?\s*$")
+        numbers = pc.and_(numbers, pc.not_equal(pc.utf8_length(values), SEQUENCE_DIGITS))
+        found = _where(pc.fill_null(numbers, False))
+        if found:
+            message = "The ordering column is text, but a value looks like a number, and text sorts 9 above 10"
+            remedy = f"Nothing was applied. Declare the type of {name} in Schema, for example {name} bigint"
+            row = int(self._raw.numbers[found[0]]) + 1
+            raise OrderingError(message, remedy=remedy, file=self._file.relative, row=row, column=name)
 
     def _ordering_column(self, name: str) -> pa.Array:
         values = self._by_name.get(name.lower())
@@ -159,8 +198,7 @@ class _Rows:
         if column is not None:
             return self._columns[column.name]
         # A column that a mapping rule adds; the lake does not store it.
-        kind = None if self._is_csv else from_arrow(values.type)
-        return self._cast(values, name, kind or "string")
+        return self._cast(values, name, order_type(name, values.type, self._settings))
 
     def old_keys(self) -> dict[str, pa.Array]:
         """Key columns before each row's change, by name; all null unless an update changed the key."""
@@ -220,6 +258,8 @@ class _Rows:
         if old_keys:
             moved = next(iter(old_keys.values())).is_valid()
             positions = pc.binary_join_element_wise(positions, pc.if_else(moved, ARRIVED, ""), "")
+        if self._placed is not None:
+            positions = pc.binary_join_element_wise(positions, pc.if_else(self._placed, PLACED, ""), "")
         columns = {**self._columns, POSITION: positions}
         if self._settings.csv.no_sup_value is not None:
             columns[UNSENT] = self._unsent_texts()
@@ -256,6 +296,24 @@ class _Rows:
             for i, content in zip(indices, contents, strict=True)
         ]
         return tuple(sorted([*self._raw.bad_rows, *bad_rows], key=lambda bad: bad.row or 0))
+
+
+def file_time(file: RawFile) -> datetime | None:
+    """The time in a change file's name, taken as UTC."""
+    written = read_time(file.order)
+    return written.replace(tzinfo=timezone.utc) if written else None
+
+
+def order_type(name: str, raw_type: pa.DataType, settings: TableSettings) -> str:
+    """Lake type of an ordering column that the lake does not store: as declared, else that of the file.
+
+    Args:
+        raw_type: Its type in the raw file; that of CSV is text or bytes.
+    """
+    declared = settings.schema.find(name) if settings.schema else None
+    if declared is not None:
+        return declared.type
+    return "string" if pa.types.is_binary(raw_type) else from_arrow(raw_type) or "string"
 
 
 def _old_key_deletes(rows: pa.Table, old_keys: dict[str, pa.Array]) -> pa.Table:

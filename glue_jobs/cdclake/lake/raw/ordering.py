@@ -69,6 +69,17 @@ def order_values(values: pa.Array, first_type: str = "") -> pa.Array:
     return pc.if_else(values.is_valid(), encoded, NULL_ORDERING)
 
 
+def order_kind(kind: str) -> str:
+    """Name of the encoding of a lake type in `order_values`; only equal ones compare."""
+    if kind in ("float", "double"):
+        return "numbers with fractions"
+    if kind.startswith("decimal"):
+        return "decimals"
+    if kind in INTEGER_TYPES:
+        return "integers"
+    return "text" if kind == "string" else kind
+
+
 def _without_nulls(values: pa.Array) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any] = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
     return array

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from cdclake.errors import InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
-from cdclake.lake.raw.normalize import normalize
+from cdclake.lake.raw.normalize import SEQUENCE_COLUMN, normalize, order_type
+from cdclake.lake.raw.ordering import order_kind
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import schema_of
@@ -72,10 +73,13 @@ class Inspection:
     Attributes:
         schema: The source's columns in lake types, without operation and added columns.
         parts: Slices for tasks to read: one per Parquet row group, one for a CSV file.
+        ordering: What orders the rows of a change file: `file name`, `AR_H_CHANGE_SEQ` or `column <name>`. If the lake
+            does not store that column, the kind of its values follows. Empty for a full load.
     """
 
     schema: Schema
     parts: tuple[Slice, ...]
+    ordering: str = ""
 
 
 def joined(parts: Sequence[Slice]) -> Slice:
@@ -118,7 +122,20 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
         else:
             names = csv.column_names(fs, file, settings)
             raw_schema, parts = pa.schema([(name, pa.string()) for name in names]), (Slice(file, file.size_bytes),)
-        return Inspection(_source_columns(raw_schema, file, settings), parts)
+        ordering = _ordering(raw_schema, settings) if file.kind is RawKind.CHANGE else ""
+        return Inspection(_source_columns(raw_schema, file, settings), parts, ordering)
+
+
+def _ordering(raw: pa.Schema, settings: TableSettings) -> str:
+    types = {field.name.lower(): field.type for field in raw}
+    name = settings.order_column
+    if SEQUENCE_COLUMN.lower() in types:
+        return SEQUENCE_COLUMN
+    if not name:
+        return "file name"
+    if not name.startswith(ADDED_PREFIXES) or name.lower() not in types:
+        return f"column {name}"
+    return f"column {name} ({order_kind(order_type(name, types[name.lower()], settings))})"
 
 
 def read(

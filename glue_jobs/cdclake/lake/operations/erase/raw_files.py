@@ -23,8 +23,8 @@ from cdclake.lake.raw.reader import Slice, read
 from cdclake.lake.storage.keys import KEY, row_keys
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import is_loaded, pending_changes
-from cdclake.model.position import ARRIVED, DEPARTED, ROW_DIGITS
 from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import MARKS, ROW_DIGITS
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 from cdclake.raw_listing import list_raw_files
 
@@ -167,7 +167,7 @@ def _matching_rows(
 
 
 def _numbers(positions: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.utf8_slice_codeunits(pc.utf8_rtrim(positions, ARRIVED + DEPARTED), -ROW_DIGITS).cast(pa.int64())
+    return pc.utf8_slice_codeunits(pc.utf8_rtrim(positions, MARKS), -ROW_DIGITS).cast(pa.int64())
 
 
 def rewrite(raw: RawLocation, matches: RawMatches, progress: Progress) -> None:
