@@ -17,7 +17,7 @@ from cdclake.doctor.infer import Inference, infer_settings
 from cdclake.doctor.listing import evenly_spaced, read_listing
 from cdclake.doctor.row_statistics import RowStatistics
 from cdclake.doctor.sampling import read_csv_heads, read_sample
-from cdclake.errors import InputError
+from cdclake.errors import InputError, UnknownTableError
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
 from cdclake.model.schema import Column, Schema
@@ -101,6 +101,7 @@ def diagnose(
     Raises:
         ConfigurationError: The bucket or an attribute of the item cannot be read.
         InputError: The table has no raw files.
+        UnknownTableError: It has none, and is not registered.
     """
     settings, watermark = state.settings, state.checked_watermark
     _ = state.last_full_load_utc  # raises, as a run would
@@ -111,7 +112,8 @@ def diagnose(
     files = [*evenly_spaced(listing.loads, max_files), *listing.sample]
     if not files:
         remedy = "Check the name, --raw-bucket and --raw-prefix; file names are case-sensitive"
-        raise InputError("The table has no raw files", remedy=remedy, table=state.name, folder=state.raw_prefix)
+        kind = InputError if registered else UnknownTableError
+        raise kind("The table has no raw files", remedy=remedy, table=state.name, folder=state.raw_prefix)
     guess = guess_csv(read_csv_heads(raw.fs, files), settings.csv)
     statistics = RowStatistics(settings.partition_key)
     facts = read_sample(raw.fs, files, _readable_settings(settings, guess), state.name, statistics, progress)

@@ -10,13 +10,13 @@ import typer
 from typer.core import TyperGroup
 
 from cdclake.cli.change_columns import LIST_COLUMNS
+from cdclake.cli.known_table import known_log
 from cdclake.cli.options import TableArgument, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.commit.describe import effect_text, entry_fields, state_text
 from cdclake.errors import ConfigurationError
 from cdclake.model.change import ChangeKind
-from cdclake.model.table import TableName
 from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def list_changes(
     """
     from cdclake.commit.report import newest_changes
 
-    log = _log(target, table)
+    log = known_log(target, table)
     with progress(f"Reading the change log of {log.layout.name}"):
         report = newest_changes(log, last)
     _show_list(log, report, output_for(output))
@@ -90,7 +90,7 @@ def show_change(
 
     Example: cdclake changes show shop.orders 3
     """
-    log = _log(target, table)
+    log = known_log(target, table)
     head = log.head()
     if change > head:
         message = f"{log.layout.name} has no change {change}: the newest is {head or 'none'}"
@@ -119,21 +119,6 @@ def _show_list(log: ChangeLog, report: LogReport, out: Output) -> None:
         out.remark(f"The table is {state_text(report.content_change)}.")
     if report.first_retained > 1:
         out.remark(f"You can roll back to change {report.first_retained} or later.")
-
-
-def _log(target: Target, table: str) -> ChangeLog:
-    """The change log of a table.
-
-    Raises:
-        UnknownTableError: It has no changes and is not registered. Only then is the state table read.
-    """
-    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
-
-    services, name = connect(target), TableName.parse(table)
-    log = services.log(name)
-    if not log.head():
-        target.installation.find_table(services.state, name)
-    return log
 
 
 def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained: bool) -> None:

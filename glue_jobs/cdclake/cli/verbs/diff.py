@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.cli.known_table import require_known
 from cdclake.cli.options import TableArgument, change_or_time, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, exact_text, output_for, progress
 from cdclake.cli.target import Target
@@ -43,6 +44,7 @@ def diff(
     with aws_environment(target), progress(f"Reading the change log of {table}") as bar:
         location = TableLocation.at(target.lake_bucket, table, target.lake_prefix)
         log = location.log()
+        require_known(target, table, log)
         sides = [table_as_of(log, *change_or_time(text)) for text in (before, after)]
         plan = plan_diff(*sides)
         bar.describe("Starting Spark on this machine")

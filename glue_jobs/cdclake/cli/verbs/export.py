@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cdclake.cli.known_table import require_known
 from cdclake.cli.options import TableArgument, change_or_time, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
@@ -46,9 +47,11 @@ def export(
     """
     from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake.lake.operations.export import export_table
+    from cdclake.lake.read.as_of import TableLocation
 
     change, at = change_or_time(as_of)
     with aws_environment(target), progress(f"Reading the change log of {table}") as bar:
+        require_known(target, table, TableLocation.at(target.lake_bucket, table, target.lake_prefix).log())
         exported = export_table(
             target.lake_bucket,
             table,

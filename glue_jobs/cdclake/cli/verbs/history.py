@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdclake.cli.known_table import require_known
 from cdclake.cli.options import KeyOption, TableArgument, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, exact_text, output_for, progress
 from cdclake.cli.target import Target
@@ -21,7 +22,9 @@ def history(table: TableArgument, *, key: KeyOption, output: OutputOption = Outp
     from cdclake.lake.read.key_history import find_versions
 
     with aws_environment(target), progress(f"Reading the history of {table}"):
-        versions = find_versions(TableLocation.at(target.lake_bucket, table, target.lake_prefix), key)
+        location = TableLocation.at(target.lake_bucket, table, target.lake_prefix)
+        require_known(target, table, location.log())
+        versions = find_versions(location, key)
     out = output_for(output)
     if output is OutputFormat.JSON:
         out.records("History", (), versions.rows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.cli import source_database
+from cdclake.cli.known_table import require_known
 from cdclake.cli.options import with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.several import matching_names
@@ -93,7 +94,7 @@ def verify(
     results: list[TableVerification] = []
     with aws_environment(target), progress("Comparing") as bar:
         if database is None:
-            results = [_compare_count(location_of, text) for text in expect or ()]
+            results = [_compare_count(target, location_of, text) for text in expect or ()]
         else:
             dms = settings_from(source_database.named_settings(settings or ()))
             source = source_database.source(
@@ -123,7 +124,7 @@ def _matching(target: Target, engine: source_database.Engine, database: str, tex
     return matching_names(target, text if "." in text else f"*.{text}")
 
 
-def _compare_count(location_of: Callable[[TableName], TableLocation], text: str) -> TableVerification:
+def _compare_count(target: Target, location_of: Callable[[TableName], TableLocation], text: str) -> TableVerification:
     from cdclake.devkit.replicate.verify import TableVerification
     from cdclake.lake.read.as_of import table_as_of
 
@@ -131,7 +132,9 @@ def _compare_count(location_of: Callable[[TableName], TableLocation], text: str)
     if not (equals and rows.isdecimal()):
         message = f"'{text}' is not an expected row count"
         raise ConfigurationError(message, remedy="Write --expect shop.orders=1000")
-    lake = table_as_of(location_of(TableName.parse(name)).log())
+    log = location_of(TableName.parse(name)).log()
+    require_known(target, name, log)
+    lake = table_as_of(log)
     lake_rows, expected = lake.snapshot.rows, int(rows)
     differences = () if lake_rows == expected else (f"{lake_rows:,} rows in the lake, {expected:,} expected",)
     return TableVerification(name, lake.change, lake_rows, expected, differences)

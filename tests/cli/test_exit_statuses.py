@@ -1,0 +1,157 @@
+"""Every verb exits as documented (docs/operations.md), whatever the kind of error.
+
+The table of verbs is complete: a new verb must be added to it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from typer.main import get_command
+
+from cdclake import errors
+from cdclake.cli.main import app
+from cdclake.errors import CdclakeError
+from tests import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STORE = "cdclake-raw/shop/store/"
+NOWHERE = "http://127.0.0.1:1"
+
+TABLE_VERBS: dict[str, tuple[str, ...]] = {
+    "run": ("--table", "{}"),
+    "plan": ("--table", "{}"),
+    "status": ("--table", "{}"),
+    "verify": ("--expect", "{}=5"),
+    "history": ("{}", "--key", "1"),
+    "diff": ("{}", "1", "2"),
+    "export": ("{}", "--to", "/tmp/nothing-is-written"),
+    "rollback": ("{}", "--yes"),
+    "reapply": ("{}", "--yes"),
+    "doctor": ("{}",),
+    "repair": ("{}", "--yes"),
+    "clean-up": ("{}", "--yes"),
+    "erase": ("{}", "--key", "1", "--reason", "asked", "--yes"),
+    "adopt": ("{}", "--yes"),
+    "tables show": ("{}",),
+    "tables set": ("{}", "--set", "LateWindowHours=5"),
+    "tables activate": ("{}",),
+    "tables pause": ("{}",),
+    "tables acknowledge": ("{}", "--yes"),
+    "tables unfreeze": ("{}", "--yes"),
+    "changes list": ("{}",),
+    "changes show": ("{}", "1"),
+    "quarantine list": ("{}",),
+    "quarantine show": ("{}",),
+    "quarantine release": ("{}", "--yes"),
+}
+"""Verbs that work on a table, with arguments; `{}` is its name."""
+OTHER_VERBS = {
+    "console",
+    "demo",
+    "tables list",
+    "local serve",
+    "local sample",
+    "local feed",
+    "local replicate",
+    "local sample-db",
+}
+
+
+def arguments(verb: str, table: str) -> list[str]:
+    return [*verb.split(), *(argument.format(table) for argument in TABLE_VERBS[verb])]
+
+
+def verbs(command: Any, path: tuple[str, ...] = ()) -> list[str]:
+    if not hasattr(command, "commands"):
+        return [" ".join(path)]
+    return [verb for name, one in command.commands.items() for verb in verbs(one, (*path, name))]
+
+
+def test_every_verb_is_tested():
+    assert set(verbs(get_command(app))) == TABLE_VERBS.keys() | OTHER_VERBS
+
+
+def test_every_kind_of_error_is_documented_with_its_exit_status():
+    text = (ROOT / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| (\d?) ?\| (?:`(\w+)`)? ?\|", text[text.index("| exit status |") :], re.MULTILINE)
+    documented, status = {}, ""
+    for number, kind in rows:
+        status = number or status
+        documented[kind] = int(status)
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, CdclakeError)]
+    assert documented == {"": 0, **{kind.__name__: kind.exit_code for kind in kinds}}
+
+
+@pytest.fixture
+def exits(cdclake: Any) -> Any:
+    """Runs verbs, and returns the exit status of each whose stderr has some words; else its output."""
+
+    def run(words: str, commands: dict[str, list[str]], **environment: str) -> dict[str, object]:
+        results = {verb: cdclake(*command, **environment) for verb, command in commands.items()}
+        return {verb: one.exit_code if words in one.stderr else one.output for verb, one in results.items()}
+
+    return run
+
+
+def commands(table: str, *only: str) -> dict[str, list[str]]:
+    return {verb: arguments(verb, table) for verb in only or TABLE_VERBS}
+
+
+def all_exit_with(status: int, verbs: Iterable[str]) -> dict[str, int]:
+    return dict.fromkeys(verbs, status)
+
+
+def test_an_unknown_table_exits_with_2_and_similar_names(exits: Any, state: Any):
+    with_names = [verb for verb in TABLE_VERBS if verb != "doctor"]  # it checks tables before they are registered
+    assert exits("Did you mean shop.store?", commands("shop.stor", *with_names)) == all_exit_with(2, with_names)
+    assert exits("shop.stor", commands("shop.stor", "doctor")) == {"doctor": 2}
+
+
+def test_a_text_that_is_no_table_name_exits_with_2(exits: Any, state: Any):
+    assert exits("store", commands("store")) == all_exit_with(2, TABLE_VERBS)
+
+
+def test_an_unknown_option_exits_with_2(exits: Any):
+    wrong = {verb: [*command, "--nonsense"] for verb, command in commands("shop.store").items()}
+    wrong["tables list"] = ["tables", "list", "--nonsense"]
+    assert exits("--nonsense", wrong) == all_exit_with(2, wrong)
+
+
+def test_an_endpoint_that_does_not_respond_exits_with_2(exits: Any):
+    keys = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": NOWHERE}
+    assert exits(NOWHERE, commands("shop.store"), **keys) == all_exit_with(2, TABLE_VERBS)
+
+
+def test_a_table_that_a_run_is_working_on_exits_with_4(exits: Any, store: Any, state: Any):
+    changing = ("rollback", "clean-up", "tables acknowledge")
+    state.acquire_lease(STORE, "jr_7", datetime.now(timezone.utc), 300)
+    assert exits("jr_7", commands("shop.store", *changing)) == all_exit_with(4, changing)
+
+
+def test_a_question_that_nobody_can_answer_exits_with_2(exits: Any, store: Any):
+    asking = ("rollback", "clean-up", "tables acknowledge", "tables unfreeze")
+    unanswered = {verb: words[:-1] for verb, words in commands("shop.store", *asking).items()}
+    assert exits("--yes", unanswered) == all_exit_with(2, asking)
+
+
+def test_a_foreign_file_in_the_lake_exits_with_5_where_it_does_harm(exits: Any, store: Any):
+    boto3.client("s3").put_object(Bucket="cdclake-lake", Key="shop/store/part-0.parquet", Body=b"x")
+    assert exits("part-0.parquet", commands("shop.store", "rollback")) == {"rollback": 5}
+    assert exits("", commands("shop.store", "changes list", "repair", "rollback")) == {
+        "changes list": 0,
+        "repair": 0,
+        "rollback": 0,
+    }
+
+
+def test_a_wrong_setting_exits_with_2_and_needs_action(exits: Any, store: Any, state: Any):
+    state.set_attributes(STORE, {"LateWindowHours": "some"})
+    expected = {"plan": 6, "status": 6, "tables activate": 2}
+    assert exits("LateWindowHours is 'some'", commands("shop.store", *expected)) == expected
