@@ -266,7 +266,9 @@ class World:
             kind = ChangeKind.FULL_LOAD
             names, written = full_load_facts(loads)
             after = begin_after(before, covered_by_full_load(loads, changes) if before.exists else "")
-            after = with_identities(replace(after, full_load_files=names, full_load_utc=written), loads)
+            covered = [file for file in changes if file.order <= file_order(after.floor)]
+            after = replace(after, full_load_files=names, full_load_utc=written, identities={})
+            after = with_identities(after, [*loads, *covered])
         else:
             kind = ChangeKind.INCREMENTAL
             start = before if before.exists else begin_after(before, state.watermark)

@@ -31,7 +31,8 @@ class Pending(NamedTuple):
     Attributes:
         due: Files to apply, late ones included, in the order of `RawFile.order`.
         too_late: Files to leave out, as they are before the late window, in the same order.
-        overwritten: Applied files of the late window whose content has changed since, in the same order.
+        overwritten: Files of the late window whose content has changed since they were applied or covered by a full
+            load, in the same order.
     """
 
     due: list[RawFile]
@@ -62,9 +63,7 @@ def pending_changes(
     for file in sorted(files, key=lambda file: file.order):
         if file.order > watermark:
             pending.due.append(file)
-        elif file.order <= floor:
-            continue
-        elif file.relative in applied:
+        elif file.order <= floor or file.relative in applied:
             if snapshot.identities.get(file.relative, file.identity) != file.identity:
                 pending.overwritten.append(file)
         elif file.order >= horizon:
@@ -119,11 +118,13 @@ def with_identities(snapshot: Snapshot, files: Iterable[RawFile]) -> Snapshot:
     """The snapshot with the identities of these files, and without those of files that it no longer lists.
 
     Args:
-        files: Raw files that were just applied or loaded.
+        files: Raw files that were just applied, loaded or covered by a full load.
     """
     listed = {*snapshot.applied_files, *snapshot.full_load_files}
     known = {**snapshot.identities, **{file.relative: file.identity for file in files if file.identity}}
-    return replace(snapshot, identities={name: known[name] for name in sorted(listed & known.keys())})
+    begin, floor = max(snapshot.horizon, "0"), file_order(snapshot.floor)
+    kept = (name for name in sorted(known) if name in listed or begin <= file_order(name) <= floor)
+    return replace(snapshot, identities={name: known[name] for name in kept})
 
 
 def remember_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:

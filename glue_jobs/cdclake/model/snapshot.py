@@ -160,8 +160,8 @@ class Snapshot:
         tombstones: Deletes within the late window, or more.
         forgotten: Greatest position of a tombstone that was dropped since the full load; empty if none was.
         load_in_quarantine: Whether rows of the full load are in quarantine, from where they may still be released.
-        identities: `RawFile.identity` by relative key, for the files in `applied_files` and `full_load_files`. Those of
-            earlier versions and of rewritten files are missing.
+        identities: `RawFile.identity` by relative key, for the files in `applied_files` and `full_load_files`, and for
+            those of the late window up to the floor. Those of earlier versions and of rewritten files are missing.
         full_load_files: Relative keys of the files of the last full load.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.

@@ -128,6 +128,25 @@ def test_a_scan_finds_every_new_file_in_date_folders_without_leading_zeros(water
     assert new <= next(scans(Bucket([*applied, *new, LOAD]), state, 1))[0]
 
 
+def test_a_data_file_with_another_name_is_reported_once_any_page_of_a_large_folder_has_shown_it(world: World):
+    world.put(*a_minute_each(2500))
+    world.register(LateWindowHours="1")
+    world.clock.advance(3600)
+    assert not world.process().error
+    world.put("20240301-x.csv")  # between the files of the first and the second day
+
+    def findings() -> tuple[str, ...]:
+        if any(table.run_id for table in world.run_controller().tables):
+            world.process()
+        return world.decision().findings
+
+    shown = [findings() for _ in range(5)]
+    assert all("1 file (20240301-x.csv) not read" in found[0] for found in shown[1:])
+    world.raw.delete(["dms/shop/orders/20240301-x.csv"])
+    assert findings() == ()
+    assert world.state().left_out == ""
+
+
 @pytest.mark.parametrize("files", [0, 1, 998, 999])
 def test_a_folder_of_one_page_takes_one_request_and_stores_no_position(files: int):
     names = [LOAD, *a_minute_each(files)]

@@ -31,6 +31,7 @@ from cdclake.model.due_files import (
     is_loaded,
     mark_applied,
     pending_changes,
+    window_begin,
     with_identities,
 )
 from cdclake.model.rawfiles import file_order, missing_loads
@@ -93,7 +94,9 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None, 
     after = snapshot_after(run, base, shape, result, unchanged=())
     after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source, ordering="")
     after = replace(after, load_in_quarantine=bool(result.quarantine_keys))
-    after = with_identities(after, full_load)
+    window = window_begin(after, run.settings.late_window_hours)
+    covered = [file for file in changes if window <= file.order <= file_order(after.floor)]
+    after = with_identities(replace(after, identities={}), [*full_load, *covered])
     result = result.after_listing(listed_seconds)
     return commit(run, before, after, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 
