@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -78,9 +79,16 @@ def check_newest_are_the_table(table: Table, key: tuple[str, ...]) -> None:
     newest = [row for row in version_rows(table) if row[VALIDITY_FLAG]]
     keys = [tuple(row[name] for name in key) for row in newest]
     assert len(set(keys)) == len(keys)
-    live = [[row.get(name) for name in table.columns.names] for row in newest if row[OPERATION] != "delete"]
-    rows = [[one.row[name] for name in table.columns.names] for one in table.rows() if one.op != "D"]
-    assert sorted(map(repr, live)) == sorted(map(repr, rows))
+    live = [[printed(row.get(name)) for name in table.columns.names] for row in newest if row[OPERATION] != "delete"]
+    rows = [[printed(one.row[name]) for name in table.columns.names] for one in table.rows() if one.op != "D"]
+    assert sorted(live) == sorted(rows)
+
+
+def printed(value: object) -> str:
+    """A value as text, the same for equal numbers."""
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return f"{Decimal(value).normalize():f}"
+    return repr(value + 0.0 if isinstance(value, float) else value)
 
 
 def file_time(position: str) -> datetime | None:
