@@ -125,8 +125,10 @@ def test_an_unknown_option_exits_with_2(exits: Any):
 
 
 def test_an_endpoint_that_does_not_respond_exits_with_2(exits: Any):
+    """Each call is tried several times, so this tests one verb for the state table and one for the lake bucket."""
     keys = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": NOWHERE}
-    assert exits(NOWHERE, commands("shop.store"), **keys) == all_exit_with(2, TABLE_VERBS)
+    readers = ("tables show", "changes list")
+    assert exits(NOWHERE, commands("shop.store", *readers), **keys) == all_exit_with(2, readers)
 
 
 def test_a_table_that_a_run_is_working_on_exits_with_4(exits: Any, store: Any, state: Any):
