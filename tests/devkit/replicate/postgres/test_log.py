@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
@@ -13,6 +14,7 @@ import pytest
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings
 from cdclake.devkit.replicate.postgres.connection import connect
 from cdclake.errors import ConfigurationError
+from tests.builders import eventually
 from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, PostgresDatabase, without
 
 TABLE = "create table t (id int primary key, v int)"
@@ -371,3 +373,41 @@ def test_an_update_before_the_identity_became_full_knows_only_the_key(postgres: 
     postgres.replicate_after(TABLE, "insert into t values (1, 1)", settings=settings)
     postgres.replicate_after("update t set v = 2", "alter table t replica identity full", settings=settings)
     assert without(postgres.changed("t")) == [{"Op": "U", "id": 1, "v": 2, "BI_id": 1, "BI_v": None}]
+
+
+@pytest.mark.parametrize(
+    ("create", "alter", "expected"),
+    [
+        (
+            "create table t (id int, v int)",
+            "alter table t add primary key (id)",
+            [("U", 2, 1, 1), ("D", 2, None, None)],
+        ),
+        (
+            TABLE,
+            "alter table t drop constraint t_pkey, add primary key (id) deferrable",
+            [],  # the log has no old keys any more
+        ),
+        (TABLE, "alter table t replica identity full", [("U", 2, 1, 1), ("D", 2, 1, None)]),
+    ],
+)
+def test_a_key_that_changes_during_a_run_is_noticed(
+    postgres: PostgresDatabase, create: str, alter: str, expected: list[tuple[Any, ...]]
+):
+    postgres.replicate_after(create, "insert into t values (1, 1)")
+    stop = threading.Event()
+    running = postgres.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
+    thread = threading.Thread(target=running.run, args=(stop.is_set,))
+    thread.start()
+    try:
+        postgres.run("insert into t values (7, 7)")
+        assert eventually(lambda: len(postgres.changed("t")) == 1)
+        postgres.run(
+            alter, "update t set id = 2 where id = 1", "delete from t where id = 2", "insert into t values (8, 8)"
+        )
+        assert eventually(lambda: postgres.changed("t")[-1]["id"] == 8)
+    finally:
+        stop.set()
+        thread.join()
+    changes = [(row["Op"], row["id"], row["v"], row.get("BI_id")) for row in postgres.changed("t")]
+    assert changes[1:-1] == expected

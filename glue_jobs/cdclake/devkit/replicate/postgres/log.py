@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from cdclake.devkit.replicate.postgres.connection import ConnectionOptions
     from cdclake.devkit.replicate.postgres.types import TypeMapping
-    from cdclake.devkit.replicate.transactions import ChangeRow
 
 HEARTBEAT_SECONDS = 1
 _UNUSED_TIMEOUT_SECONDS = 20
@@ -155,12 +154,14 @@ class _Assembler:
 
     def __init__(self, known: KnownTables) -> None:
         self._known = known
-        self._rows: list[ChangeRow] = []
-        self._ignored: list[str] = []
+        self._changes: list[tuple[DecodedRow | Truncate, int]] = []
         self.is_open = False
 
     def take(self, text: str, end: WalPosition) -> Transaction | None:
         """Take the next message; returns the transaction that it completes.
+
+        Args:
+            end: Position after a message that completes a transaction.
 
         Raises:
             IntegrityError: The message cannot be parsed.
@@ -173,19 +174,21 @@ class _Assembler:
                 return None
             committed_utc = commit_time(text)
             if committed_utc is None:
-                self._take_change(parse_change(text), len(text))
+                self._changes.append((parse_change(text), len(text)))
                 return None
         except ValueError as error:
             message = f"The source's log has a message that cannot be read, before {end}: {error}"
             raise IntegrityError(message, remedy="Report it with the PostgreSQL version") from error
-        transaction = Transaction(tuple(self._rows), committed_utc, end, tuple(self._ignored))
-        self._rows, self._ignored, self.is_open = [], [], False
-        return transaction
-
-    def _take_change(self, change: DecodedRow | Truncate, size_bytes: int) -> None:
-        if isinstance(change, Truncate):
-            self._ignored += [f"truncate {table}" for table in change.tables if self._known.is_selected(table)]
-            return
-        row = self._known.change_row(change, size_bytes)
-        if row is not None:
-            self._rows.append(row)
+        changes, self._changes, self.is_open = self._changes, [], False
+        rows = [
+            self._known.change_row(change, end, size_bytes)
+            for change, size_bytes in changes
+            if isinstance(change, DecodedRow)
+        ]
+        truncated = [table for change, _ in changes if isinstance(change, Truncate) for table in change.tables]
+        return Transaction(
+            tuple(row for row in rows if row is not None),
+            committed_utc,
+            end,
+            tuple(f"truncate {table}" for table in truncated if self._known.is_selected(table)),
+        )

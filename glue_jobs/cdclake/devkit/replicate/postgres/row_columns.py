@@ -10,8 +10,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cdclake.devkit.replicate.postgres.snapshot import end_of_wal
 from cdclake.devkit.replicate.postgres.source_tables import is_selected, read_tables
 from cdclake.devkit.replicate.postgres.types import PostgresColumn
+from cdclake.devkit.replicate.progress import WalPosition
 from cdclake.devkit.replicate.tables import check_folder_name
 from cdclake.devkit.replicate.transactions import ChangeRow
 
@@ -45,6 +47,7 @@ class KnownTables:
         self._tables: dict[TableName, PostgresTable] = {}
         self._columns: dict[TableName, _Columns] = {}
         self._without_identity: set[TableName] = set()
+        self._read_at = WalPosition(0)
         self._refresh()
         self._columns.update(
             (name, {column.name: column for column in table.columns}) for name, table in self._tables.items()
@@ -54,10 +57,13 @@ class KnownTables:
         """Whether a table is replicated."""
         return is_selected(table, self._only)
 
-    def change_row(self, row: DecodedRow, size_bytes: int) -> ChangeRow | None:
+    def change_row(self, row: DecodedRow, at: WalPosition, size_bytes: int) -> ChangeRow | None:
         """The row with its columns and key; None if it is not replicated.
 
-        As in DMS, updates and deletes of a table without a replica identity are not.
+        As in DMS, updates and deletes that the log has without a replica identity are not.
+
+        Args:
+            at: Position after the row's transaction.
 
         Raises:
             ConfigurationError: The table's name cannot be a folder's name.
@@ -66,9 +72,9 @@ class KnownTables:
             return None
         check_folder_name(row.table)
         columns = self._columns_of(row)
-        table = self._tables.get(row.table)
-        identity = table.identity if table else tuple(row.old)
-        if row.operation != "I" and not identity:
+        table = self._table(row, at)
+        before = self._before(row, table)
+        if before is None and row.operation != "I":
             self._warn(row.table)
             return None
         values = row.new or row.old
@@ -78,20 +84,34 @@ class KnownTables:
             tuple(name for name in (table.source.key if table else ()) if name in columns),
             row.operation,
             _texts(values, columns),
-            self._before(row, identity) if row.operation == "U" else None,
+            before if row.operation == "U" else None,
             size_bytes,
             frozenset(name for name, value in values.items() if value.is_unchanged),
         )
 
-    def _before(self, row: DecodedRow, identity: Sequence[str]) -> dict[str, str | None]:
-        """The values before an update, as far as they are known."""
+    def _table(self, row: DecodedRow, at: WalPosition) -> PostgresTable | None:
+        """The table; None if it is unknown.
+
+        An update without the row before it has the same key, or its table had no replica identity: the log does not
+        tell which. Then, and if the row before does not have the identity known, the catalogs must have been read after
+        the row's transaction. One reading serves all transactions that are in the log by then.
+        """
+        table = self._tables.get(row.table)
+        is_certain = table is not None and row.old and row.old.keys() <= set(table.identity)
+        if row.operation != "I" and not is_certain and self._read_at.is_before(at):
+            self._refresh()
+        return self._tables.get(row.table)
+
+    def _before(self, row: DecodedRow, table: PostgresTable | None) -> dict[str, str | None] | None:
+        """The values before an update or a delete, as far as they are known; None if the log cannot tell the row."""
         if row.old:
-            return _texts(row.old, identity)
+            return _texts(row.old, {**dict.fromkeys(table.identity if table else ()), **row.old})
+        if row.operation != "U" or table is None or not table.identity:
+            return None
         # The log has no row before the update if its identity did not change. A full identity is always logged, so
         # the table has it only since, and had its key before.
-        table = self._tables.get(row.table)
-        is_full = table is not None and len(identity) == len(table.columns)
-        return _texts(row.new, table.source.key if table and is_full else identity)
+        is_full = len(table.identity) == len(table.columns)
+        return _texts(row.new, table.source.key if is_full else table.identity)
 
     def _columns_of(self, row: DecodedRow) -> _Columns:
         """The table's columns at the time of a row."""
@@ -128,6 +148,7 @@ class KnownTables:
 
     def _refresh(self) -> None:
         """Read the catalogs. Tables that no longer exist are kept as they were."""
+        self._read_at = end_of_wal(self._connection)
         tables = {table.source.name: table for table in read_tables(self._connection, self._only, self._mapping)}
         self._tables.update(tables)
 
