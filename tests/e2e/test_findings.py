@@ -77,6 +77,22 @@ def test_a_table_with_quarantined_rows_is_incomplete_until_they_are_released(ord
     assert orders.status().health is Health.UP_TO_DATE
 
 
+def test_a_file_that_is_corrected_and_released_is_not_overwritten(orders: Orders):
+    file = change_name(after(hours=1))
+    orders.put(file, BAD)
+    orders.run()
+    orders.put(file, BAD.replace("four,", "4,"))
+    assert [text.split(" (")[0] for text in orders.run().findings] == [
+        "1 change file",
+        "quarantined rows that the table lacks: 1. See cdclake quarantine show shop.orders; release them after a"
+        " correction, or do without them: cdclake tables acknowledge shop.orders",
+    ]
+    release_rows(orders, file)
+    for status in (orders.status(), orders.run()):
+        assert (status.health, status.findings) == (Health.UP_TO_DATE, ())
+    assert orders.rows()[4] == "four"
+
+
 def test_a_reload_replaces_quarantined_rows(orders: Orders):
     orders.put(change_name(after(hours=1)), BAD)
     orders.run()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from cdclake.model.rawfiles import RawFile, RawFiles
     from cdclake.model.table import TableName
@@ -60,6 +60,14 @@ class LeftOut(NamedTuple):
     def unaccepted(self) -> bool:
         """Whether something is left out that no operator has accepted."""
         return any(self[:3])
+
+    def without(self, known: Mapping[str, str]) -> LeftOut:
+        """The same, without overwritten files that the lake contains as they are now.
+
+        Args:
+            known: `Snapshot.identities`.
+        """
+        return self._replace(overwritten=_without(self.overwritten, known))
 
     def acknowledged(self) -> LeftOut:
         """The same, with the late and overwritten files accepted."""
@@ -132,5 +140,5 @@ def _is_same(file: RawFile | None, identity: str) -> bool:
     return file is not None and file.identity == identity
 
 
-def _without(files: dict[str, str], others: dict[str, str]) -> dict[str, str]:
+def _without(files: dict[str, str], others: Mapping[str, str]) -> dict[str, str]:
     return {name: identity for name, identity in files.items() if others.get(name) != identity}

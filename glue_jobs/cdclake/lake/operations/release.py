@@ -23,6 +23,7 @@ from cdclake.lake.operations.history import base_schema
 from cdclake.lake.raw.reader import Slice
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.change import ChangeKind
+from cdclake.model.due_files import with_identities
 from cdclake.model.rawfiles import file_order
 from cdclake.raw_listing import list_raw_files
 
@@ -80,6 +81,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
     load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)
     after = replace(after, ordering=ordering, load_in_quarantine=load_rows_remain or bool(result.quarantine_keys))
+    after = with_identities(after, files)  # an operator may have corrected them
     return commit(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
 
 
