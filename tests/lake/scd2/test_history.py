@@ -346,9 +346,9 @@ def test_another_key_is_refused_while_there_is_a_history(table: Table) -> None:
     table.load([row(1, "a")], JANUARY)
     table.item["PrimaryKey"] = "name"
     with pytest.raises(ConfigurationError, match="was created with PrimaryKey 'id'"):
-        table.load([row(1, "a")], FEBRUARY)
+        table.load([row(1, "b")], FEBRUARY)
     table.item["History"] = "false"
-    table.load([row(1, "a")], FEBRUARY)
+    table.load([row(1, "b")], FEBRUARY)
 
 
 def test_two_tables_never_share_the_folder_of_a_history(table: Table) -> None:
