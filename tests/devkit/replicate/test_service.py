@@ -18,6 +18,7 @@ import pytest
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
 from cdclake.cli.source_database import PASSWORD_VARIABLE
+from cdclake.devkit.dms.settings import DmsSettings
 from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from tests.builders import eventually
@@ -108,6 +109,19 @@ def test_a_large_full_load_has_several_files_and_an_empty_table_none(source: Tes
     keys = [stored.key for stored in source.raw.list(f"{source.schema}/")]
     assert keys == [f"{source.schema}/t/LOAD0000000{number}.parquet" for number in (1, 2, 3)]
     assert [row["id"] for row in source.loaded("t")] == list(range(1, 50_001))
+
+
+def test_transaction_files_have_the_changes_of_all_tables_in_commit_order(source: TestDatabase):
+    source.run("create table a (id int primary key)", "create table b (id int primary key)")
+    settings = DmsSettings(preserve_transactions=True, cdc_path="changes")
+    source.replicate(settings)
+    source.run("begin", "insert into a values (1)", "insert into b values (2)", "insert into a values (3)", "commit")
+    source.replicate_after("alter table a add column v int", "insert into a values (4, 5)", settings=settings)
+    (file,) = source.raw.list("changes/CDC_TXN-")
+    lines = (source.raw.get(file.key) or b"").decode().splitlines()
+    schema = source.schema
+    assert lines == [f"I,a,{schema},1", f"I,b,{schema},2", f"I,a,{schema},3", f"I,a,{schema},4,5"]
+    assert list(source.raw.list(f"{schema}/")) == []
 
 
 def test_nothing_is_lost_whichever_store_call_fails(source: TestDatabase):

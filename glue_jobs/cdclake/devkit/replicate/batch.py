@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.devkit.dms.settings import KILOBYTE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from datetime import datetime
 
     from cdclake.devkit.dms.settings import DmsSettings
@@ -90,7 +90,7 @@ def change_sequence(committed_utc: datetime, number: int) -> str:
     return f"{committed_utc:%Y%m%d%H%M%S}{committed_utc.microsecond // 10_000:02d}{number:019d}"
 
 
-def split_by_file(rows: Iterable[CommittedRow], max_bytes: int) -> list[tuple[TableName, Sequence[CommittedRow]]]:
+def split_by_file(rows: Iterable[CommittedRow], max_bytes: int) -> list[tuple[TableName, list[CommittedRow]]]:
     """The rows of each file, in the order in which the files must be written.
 
     Args:
@@ -107,7 +107,7 @@ def split_by_file(rows: Iterable[CommittedRow], max_bytes: int) -> list[tuple[Ta
             files.append((table, file))
         file.append(committed)
         open_files[table] = file, size_bytes + committed.row.size_bytes
-    return list(files)
+    return files
 
 
 def _shape(committed: CommittedRow) -> tuple[object, object]:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
-from cdclake.devkit.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
-from cdclake.devkit.dms.names import DmsFile, change_path, full_load_path, table_folder
+from cdclake.devkit.dms.files import (
+    BEFORE_PREFIX,
+    ChangeRows,
+    TableChangeRows,
+    change_bytes,
+    full_load_bytes,
+    transaction_bytes,
+)
+from cdclake.devkit.dms.names import DmsFile, change_path, full_load_path, table_folder, transactions_key
 from cdclake.devkit.dms.settings import CHANGE_SEQUENCE, KILOBYTE, BeforeImages, ParallelLoad
 from cdclake.devkit.replicate.tables import logged_rows
 from cdclake.errors import ConfigurationError
@@ -31,7 +39,6 @@ def check_settings(settings: DmsSettings) -> None:
         ConfigurationError: A setting is not supported; the message names it.
     """
     unsupported = {
-        "PreserveTransactions": settings.preserve_transactions,
         "ParallelLoad": settings.parallel_load is not ParallelLoad.NONE,
         "HeaderColumns": set(settings.header_columns) - {CHANGE_SEQUENCE},
     }
@@ -87,20 +94,52 @@ def change_file(rows: Sequence[CommittedRow], settings: DmsSettings, written_utc
     Raises:
         ConfigurationError: See `check_columns`.
     """
+    key = f"{table_folder(settings, rows[0].row.table)}{change_path(settings, written_utc)}"
+    return DmsFile(key, change_bytes(_change_rows(rows, settings), settings))
+
+
+def transaction_file(rows: Sequence[CommittedRow], settings: DmsSettings, written_utc: datetime) -> DmsFile:
+    """A transaction file.
+
+    Args:
+        rows: Rows of all tables, in commit order.
+        written_utc: Time in the file's name.
+
+    Raises:
+        ConfigurationError: See `check_columns`.
+    """
+    sent = [committed for committed in rows if committed.row.operation in settings.operations]
+    shapes: dict[object, list[CommittedRow]] = {}
+    for committed in sent:
+        shapes.setdefault(_shape(committed), []).append(committed)
+    tables = [TableChangeRows(group[0].row.table, _change_rows(group, settings)) for group in shapes.values()]
+    index = {shape: number for number, shape in enumerate(shapes)}
+    order = np.array([index[_shape(committed)] for committed in sent], np.int64)
+    return DmsFile(transactions_key(settings, written_utc), transaction_bytes(tables, order, settings))
+
+
+def _shape(committed: CommittedRow) -> object:
+    """What determines the columns of a row."""
+    return committed.row.table, committed.row.columns, committed.row.key
+
+
+def _change_rows(rows: Sequence[CommittedRow], settings: DmsSettings) -> ChangeRows:
+    """Rows of one table with the same columns, at least one, as columns.
+
+    Raises:
+        ConfigurationError: See `check_columns`.
+    """
     first = rows[0].row
     check_columns(first.table, first.columns, first.key, settings)
     sequences = [committed.sequence for committed in rows]
-    headers = pa.table({CHANGE_SEQUENCE: sequences}) if settings.header_columns else None
-    changes = ChangeRows(
+    return ChangeRows(
         operations=pa.array([committed.row.operation for committed in rows], pa.string()),
         committed_utc=pa.array([committed.committed_utc for committed in rows], pa.timestamp("us", tz="UTC")),
         rows=logged_rows(first.columns, [committed.row.values for committed in rows]),
         before=_before(rows, settings),
-        headers=headers,
+        headers=pa.table({CHANGE_SEQUENCE: sequences}) if settings.header_columns else None,
         unsent=_unsent(rows),
     )
-    key = f"{table_folder(settings, first.table)}{change_path(settings, written_utc)}"
-    return DmsFile(key, change_bytes(changes, settings))
 
 
 def added_columns(table: SourceTable, settings: DmsSettings) -> list[str]:

@@ -12,7 +12,13 @@ from cdclake.devkit.dms.names import ChangeFileTimes, table_folder
 from cdclake.devkit.dms.settings import KILOBYTE
 from cdclake.devkit.replicate.batch import Batch, split_by_file
 from cdclake.devkit.replicate.progress import ProgressFile, ReplicationProgress
-from cdclake.devkit.replicate.raw_files import change_file, check_columns, check_settings, full_load_files
+from cdclake.devkit.replicate.raw_files import (
+    change_file,
+    check_columns,
+    check_settings,
+    full_load_files,
+    transaction_file,
+)
 from cdclake.devkit.replicate.transactions import Idle, Transaction
 from cdclake.errors import ConfigurationError, IntegrityError
 
@@ -199,11 +205,16 @@ class Replication:
     def _write(self, batch: Batch, times: ChangeFileTimes) -> ReplicationProgress:
         """Write the files of a batch, then save the progress."""
         settings, progress = self._task.settings, batch.progress
-        for table, rows in split_by_file(batch.rows, settings.cdc_min_file_size * KILOBYTE):
+        if settings.preserve_transactions:
+            files = [(transaction_file, batch.rows)] if batch.rows else []
+        else:
+            by_table = split_by_file(batch.rows, settings.cdc_min_file_size * KILOBYTE)
+            files = [(change_file, rows) for _, rows in by_table]
+        for file_of, rows in files:
             written_utc = times.next()
-            file = change_file(rows, settings, written_utc)
+            file = file_of(rows, settings, written_utc)
             self._raw.put(file.key, file.data)
             progress = replace(progress, last_file_utc=written_utc)
-            logger.info("%d changes of %s: %s", len(rows), table, file.key)
+            logger.info("%d changes: %s", len(rows), file.key)
         self._progress.write(progress)
         return progress

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
+from cdclake.devkit.dms.settings import ParallelLoad
 from cdclake.devkit.replicate.mysql.connection import ConnectionOptions, connect
 from cdclake.devkit.replicate.progress import BinlogPosition
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
@@ -118,7 +119,7 @@ def test_an_unreachable_source_is_a_retryable_error(tmp_path: Path):
 @pytest.mark.parametrize(
     "settings",
     [
-        replace(WITH_KEYS, preserve_transactions=True, cdc_path="changes"),
+        replace(WITH_KEYS, parallel_load=ParallelLoad.SEGMENTS),
         replace(WITH_KEYS, header_columns=("AR_H_USER",)),
     ],
 )
