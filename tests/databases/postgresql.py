@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from contextlib import closing
 from datetime import date
@@ -15,7 +14,19 @@ from hypothesis import strategies as st
 from cdclake.devkit.replicate.postgres.source import PostgresSource
 from tests.databases.columns import PLAIN_TEXTS, ColumnType, decimals, integers
 from tests.databases.grammar import Grammar, Statement, TableDraft
-from tests.databases.values import BYTES, DATE, FLOAT, NUMBER, TEXT, TIME, TIMESTAMP, Column, duration, timestamp
+from tests.databases.values import (
+    BYTES,
+    DATE,
+    FLOAT,
+    NUMBER,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    Column,
+    duration,
+    single,
+    timestamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +122,7 @@ class PostgresGrammar(Grammar):
             _numeric(38, 38),
             ColumnType("numeric", decimals(20, 6) | st.sampled_from(["'NaN'", "0.0000005", "-1.2345675", "1e20"])),
             ColumnType("numeric(50,5)", decimals(50, 5)),
-            ColumnType("real", st.sampled_from(_FLOATS), (double,)),
+            ColumnType("real", st.sampled_from(_FLOATS)),
             double,
             ColumnType("boolean", st.sampled_from(["true", "false"])),
             ColumnType("uuid", _quoted("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff")),
@@ -352,7 +363,7 @@ def _value(column: Column, text: str | None) -> Any:
         return number.quantize(Decimal("0.000001"), ROUND_HALF_UP) if column.declared == "numeric" else number
     if column.kind == FLOAT:
         value = float(text)
-        return struct.unpack("f", struct.pack("f", value))[0] if column.declared == "real" else value
+        return single(value) if column.declared == "real" else value
     if column.kind in {DATE, TIMESTAMP}:
         text = text.removesuffix("+00")
         if "infinity" in text or "BC" in text or text.index("-") != 4:

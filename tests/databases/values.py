@@ -84,6 +84,8 @@ def actual(column: Column, value: Any, reading: Reading) -> Any:
             message = f"column {column.name} is text in the lake, {column.kind} in the database"
             raise ValueError(message)
         value = _parsed(column.kind, value)
+        if column.declared == "real":
+            value = single(value)
     if column.kind == TIME:
         return duration(value)
     if column.kind == TIMESTAMP:
@@ -114,6 +116,12 @@ def timestamp(text: str) -> datetime:
     """A time such as `2024-03-05 10:00:00.5`."""
     whole, _, fraction = text.partition(".")
     return datetime.fromisoformat(whole).replace(microsecond=int(fraction.ljust(6, "0")))
+
+
+def single(value: float) -> float:
+    """A number as a float of four bytes has it."""
+    rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    return rounded
 
 
 def duration(text: str) -> timedelta:
