@@ -27,6 +27,8 @@ READ_MORE = {
     Attribute.DMS_TASK: "../operations.md#a-full-load-that-is-still-arriving",
     Attribute.MAX_FILES_PER_RUN: "../operations.md#a-large-backlog",
     Attribute.MAX_BYTES_PER_RUN: "../operations.md#a-large-backlog",
+    Attribute.MISSING_COLUMNS: "../schema-changes.md#updates-that-lack-columns",
+    Attribute.NULL_MEANS_UNSENT: "../schema-changes.md#updates-that-lack-columns",
     Attribute.SCHEMA_POLICY: "../schema-changes.md",
     Attribute.ACCEPTED_DRIFT: "../schema-changes.md#what-else-should-happen",
     Attribute.ACKNOWLEDGED_CHANGE: "../schema-changes.md#acknowledge",
@@ -90,6 +92,7 @@ def defaults() -> dict[str, str]:
     registered = TableState.new("bucket", "schema/", "table/").item
     special = {
         Attribute.RFC4180: settings.csv.quoting,
+        Attribute.MISSING_COLUMNS: "keep" if settings.keep_missing_columns else "null",
         Attribute.DELETE_MODE: "soft" if settings.soft_delete else "hard",
     }
     values = {}

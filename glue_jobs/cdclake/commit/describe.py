@@ -33,6 +33,7 @@ def change_fields(record: ChangeRecord) -> dict[str, object]:
         "reason": record.reason,
         "raw_files": len(record.raw_files),
         "drift": [str(one) for one in record.drift],
+        "missing_columns": list(record.missing_columns),
         "rows_read": books.read,
         "inserted": books.inserted,
         "updated": books.updated,

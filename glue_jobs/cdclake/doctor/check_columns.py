@@ -80,7 +80,11 @@ def _column_changes(evidence: Evidence) -> Iterator[Finding]:
             ]
             where, before = where or facts.file.relative, now
     if texts:
-        yield Finding(Code.COLUMNS_CHANGE, "; ".join(dict.fromkeys(texts)), "No action needed", file=where)
+        fix, paste = "No action needed", ""
+        if any(text.endswith(" is dropped") for text in texts) and evidence.statistics.row_counts[UPDATE]:
+            fix = f"Updates without a column keep the lake's value; {Attribute.MISSING_COLUMNS}=null sets it to null"
+            paste = tables_set(evidence.name, "--set", f"{Attribute.MISSING_COLUMNS}=null")
+        yield Finding(Code.COLUMNS_CHANGE, "; ".join(dict.fromkeys(texts)), fix, paste, where)
 
 
 def _source_columns(facts: FileFacts) -> dict[str, str]:
@@ -95,6 +99,7 @@ def _source_columns(facts: FileFacts) -> dict[str, str]:
 def _unsent_values(evidence: Evidence) -> Iterator[Finding]:
     rows, nulls = evidence.statistics.row_counts, evidence.statistics.null_counts
     whole_rows = rows[LOAD] + rows[INSERT]
+    known = {name.lower() for name in evidence.settings.null_means_unsent}
     if whole_rows < _MIN_ROWS or evidence.settings.csv.no_sup_value is not None:
         return
     names = [
@@ -102,15 +107,17 @@ def _unsent_values(evidence: Evidence) -> Iterator[Finding]:
         for name, count in nulls[UPDATE].items()
         if count >= _MIN_NULLS and not name.startswith(ADDED_PREFIXES)
         if name in nulls[LOAD] or name in nulls[INSERT]
-        if not nulls[LOAD][name] and not nulls[INSERT][name]
+        if not nulls[LOAD][name] and not nulls[INSERT][name] and name.lower() not in known
     ]
     if names:
         fix = (
             "Make the source log whole rows: PostgreSQL REPLICA IDENTITY FULL, MySQL binlog_row_image=FULL, Oracle"
             " supplemental logging of all columns. With CSV, DMS can mark unsent values instead"
         )
-        paste = ""
-        if evidence.csv is not None:
+        paste = tables_set(evidence.name, "--set", f"{Attribute.NULL_MEANS_UNSENT}={','.join(names)}")
+        if evidence.csv is None:
+            fix = f"{fix.partition(' With CSV')[0]} Else a null of these columns can mean that the value was not sent"
+        else:
             command = tables_set(evidence.name, "--set", f"{Attribute.CSV_NO_SUP_VALUE}={_UNSENT_TEXT}")
             paste = f"{s3_settings(UseCsvNoSupValue=True, CsvNoSupValue=_UNSENT_TEXT)}\n{command}"
         count = max(nulls[UPDATE][name] for name in names)

@@ -175,6 +175,7 @@ class ChangeRecord:
         too_late: Relative keys of change files that were left out because they arrived after the late window.
         quarantine: Keys of the files with quarantined rows.
         drift: Columns that changed at the source, as the raw files read show it.
+        missing_columns: Columns of the table that some of its change files lacked.
         bytes_read: Size of the raw files read, and of the data files replaced.
         bytes_added: Size of the new data files.
         seconds: Duration of each phase up to the commit; `ChangeLog.seconds` has the later phases.
@@ -197,6 +198,7 @@ class ChangeRecord:
     too_late: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
     drift: tuple[ColumnDrift, ...] = ()
+    missing_columns: tuple[str, ...] = ()
     bytes_read: int = 0
     bytes_added: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -225,5 +227,6 @@ class ChangeRecord:
         read["added"] = tuple(StagedFile(**file) for file in added)
         for name in ("raw_files", "retired", "restored", "too_late", "quarantine"):
             read[name] = tuple(read[name])
+        read["missing_columns"] = tuple(read.get("missing_columns", ()))
         read["drift"] = tuple(ColumnDrift(**one) for one in read.get("drift", ()))
         return cls(**read)

@@ -70,6 +70,12 @@ class Attribute:
     MAX_BYTES_PER_RUN = "MaxBytesPerRun"
     """Maximum bytes of change files in one change; a larger file is applied by itself. Set by the operator."""
 
+    MISSING_COLUMNS = "MissingColumns"
+    """Where an update file lacks columns of the table: `keep` keeps the lake's values, `null` sets them to null. Set by
+    the operator."""
+    NULL_MEANS_UNSENT = "NullMeansUnsent"
+    """Comma-separated columns whose null in an update means that the value was not sent, such as PostgreSQL's unchanged
+    TOAST values: the lake keeps its value. Set by the operator."""
     SCHEMA_POLICY = "SchemaPolicy"
     """When columns change at the source: `evolve`: apply and report; `warn`: also, and the table is `incomplete` until
     `cdclake tables acknowledge`; `freeze`: apply nothing before that. Set by the operator."""

@@ -324,6 +324,7 @@ class TableSettings:
         csv: The attributes of CSV files.
         cdc_path: Without slashes at its ends.
         soft_delete: Whether `DeleteMode` is `soft`.
+        keep_missing_columns: Whether `MissingColumns` is `keep`.
         accepted_drift: Texts of `cdclake.model.drift.ColumnDrift`.
     """
 
@@ -347,6 +348,8 @@ class TableSettings:
     catalog_table: str = ""
     history: bool = False
     history_time_column: str = ""
+    keep_missing_columns: bool = True
+    null_means_unsent: tuple[str, ...] = ()
     schema_policy: SchemaPolicy = SchemaPolicy.EVOLVE
     accepted_drift: tuple[str, ...] = ()
 
@@ -381,6 +384,8 @@ class TableSettings:
             catalog_table=_value(item, Attribute.CATALOG_TABLE),
             history=_flag(item, Attribute.HISTORY, default="false"),
             history_time_column=_value(item, Attribute.HISTORY_TIME_COLUMN),
+            keep_missing_columns=_keep_missing_columns(item),
+            null_means_unsent=_columns(item, Attribute.NULL_MEANS_UNSENT),
             schema_policy=SchemaPolicy(
                 _one_of(item, Attribute.SCHEMA_POLICY, tuple(policy.value for policy in SchemaPolicy))
             ),
@@ -395,6 +400,7 @@ class TableSettings:
             Attribute.PARTITION_KEY: self.partition_key,
             Attribute.ORDER_COLUMN: (self.order_column,),
             Attribute.HISTORY_TIME_COLUMN: (self.history_time_column,),
+            Attribute.NULL_MEANS_UNSENT: self.null_means_unsent,
             Attribute.SCHEMA: tuple(self.schema.names) if self.schema else (),
         }
         return {attribute: names for attribute, names in columns.items() if any(names)}
@@ -437,6 +443,14 @@ def _flag(item: Mapping[str, str], attribute: str, default: str) -> bool:
     if text not in {"true", "false"}:
         raise _invalid(item, attribute, "true or false")
     return text == "true"
+
+
+def _keep_missing_columns(item: Mapping[str, str]) -> bool:
+    """Here `null` is a value, not the sentinel of an unset attribute."""
+    text = item.get(Attribute.MISSING_COLUMNS, "keep").strip().lower()
+    if text not in ("keep", "null"):
+        raise _invalid(item, Attribute.MISSING_COLUMNS, "keep or null")
+    return text == "keep"
 
 
 def _one_of(item: Mapping[str, str], attribute: str, values: tuple[str, ...]) -> str:

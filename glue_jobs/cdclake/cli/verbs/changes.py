@@ -134,6 +134,7 @@ def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained:
         ("Raw files read", record.raw_files if record.kind is not ChangeKind.DIRECT else ()),
         ("Raw files too late to apply", record.too_late),
         ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
+        ("Columns missing in some change files", record.missing_columns),
         ("Quarantined rows", tuple(f"s3://{log.layout.bucket}/{key}" for key in record.quarantine)),
         ("Data files added", tuple(file.path for file in record.added)),
         ("Data files retired", record.retired),

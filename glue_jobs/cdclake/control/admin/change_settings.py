@@ -23,6 +23,7 @@ COLUMN_ATTRIBUTES = frozenset(
         Attribute.PARTITION_KEY,
         Attribute.ORDER_COLUMN,
         Attribute.HISTORY_TIME_COLUMN,
+        Attribute.NULL_MEANS_UNSENT,
         Attribute.SCHEMA,
     }
 )

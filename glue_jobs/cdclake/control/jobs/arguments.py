@@ -35,6 +35,7 @@ _SETTINGS = (
     Attribute.DMS_TASK,
     Attribute.MAX_FILES_PER_RUN,
     Attribute.MAX_BYTES_PER_RUN,
+    Attribute.MISSING_COLUMNS,
     Attribute.SCHEMA_POLICY,
     Attribute.IGNORE_FILES,
 )

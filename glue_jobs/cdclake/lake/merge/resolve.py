@@ -243,7 +243,7 @@ def _last_of_each_key(rows: pa.Table, existing_rows: pa.Table, shape: TableShape
     if not shape.partial or not winners.num_rows:
         return winners
     starts, ends = _spans(is_last)
-    unsent = _unsent_matrix(rows, len(shape.schema))
+    unsent = unsent_matrix(rows, len(shape.schema))
     is_delete = pc.equal(rows[OP_COLUMN], DELETE)
     unsent[is_delete.to_numpy()] = False  # a deleted row has no values to inherit
     before = _matching(existing_rows, winners[KEY])
@@ -265,7 +265,7 @@ def _spans(is_last: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.concatenate([[0], ends[:-1] + 1]), ends
 
 
-def _unsent_matrix(rows: pa.Table, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def unsent_matrix(rows: pa.Table, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Row by column: whether the value was not sent."""
     text = "".join(pc.utf8_rpad(rows[UNSENT], columns, "0").to_pylist())
     flags: np.ndarray[Any, np.dtype[np.bool_]] = np.frombuffer(text.encode(), dtype="S1") == b"1"

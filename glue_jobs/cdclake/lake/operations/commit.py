@@ -60,6 +60,7 @@ def commit(
     reason: str = "",
     made_by: str = "",
     drift: tuple[ColumnDrift, ...] = (),
+    missing_columns: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Commit a staged change and make it visible.
 
@@ -71,6 +72,7 @@ def commit(
         reason: Why, if a user requested the change.
         made_by: Who requested it, if a user did.
         drift: Columns that changed at the source.
+        missing_columns: Columns of the table that some change file lacks.
 
     Returns:
         Summary of the change, for logs and programs.
@@ -104,6 +106,7 @@ def commit(
         too_late=left_out,
         quarantine=result.quarantine_keys,
         drift=drift,
+        missing_columns=missing_columns,
         bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in replaced if not full_load),
         bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
@@ -117,6 +120,7 @@ def commit(
         "raw_files": len(raw),
         "too_late": list(left_out),
         "drift": [str(one) for one in drift],
+        "missing_columns": list(missing_columns),
         "files_added": len(record.added),
         "files_retired": len(record.retired),
         "files_before": len(before.all_files),

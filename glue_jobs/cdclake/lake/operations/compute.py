@@ -51,21 +51,38 @@ def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequenc
     return schema
 
 
-def table_shape(run: TableRun, schema: Schema, before: Snapshot) -> TableShape:
+def missing_columns(schema: Schema, inspections: Sequence[Inspection]) -> tuple[str, ...]:
+    """The table's columns that some change file lacks."""
+    return tuple(
+        column.name
+        for column in schema
+        if any(one.ordering and one.schema.find(column.name) is None for one in inspections)
+    )
+
+
+def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Sequence[Inspection] = ()) -> TableShape:
     """Shape of a table with these columns and the keys in its settings.
 
     Args:
         before: The table before the change; one that does not exist for a full load.
+        inspections: The change files to apply.
 
     Raises:
-        ConfigurationError: A key column is not among them.
+        ConfigurationError: A key column is not among them, or one of `NullMeansUnsent`.
     """
     for name in (*run.settings.primary_key, *run.settings.partition_key):
         if schema.find(name) is None:
             message = f"{run.layout.name} has no column {name}"
             remedy = f"Correct PrimaryKey or PartitionKey; the columns are {', '.join(schema.names)}"
             raise ConfigurationError(message, remedy=remedy)
-    partial = run.settings.csv.no_sup_value is not None
+    keys = {name.lower() for name in run.settings.primary_key}
+    for name in run.settings.null_means_unsent:
+        if schema.find(name) is None or name.lower() in keys:
+            message = f"{Attribute.NULL_MEANS_UNSENT} names {name}, which is not a column outside the key"
+            remedy = f"Correct {Attribute.NULL_MEANS_UNSENT}; the columns are {', '.join(schema.names)}"
+            raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
+    marked = run.settings.csv.no_sup_value is not None or bool(run.settings.null_means_unsent and inspections)
+    partial = marked or (run.settings.keep_missing_columns and bool(missing_columns(schema, inspections)))
     return TableShape(
         schema,
         run.settings.primary_key,

@@ -178,7 +178,7 @@ def _require_possible(run: TableRun, shape: TableShape, existing: History | None
     if not shape.primary_key:
         message = f"{name} needs a primary key for a history, to identify the row of each version"
         raise ConfigurationError(message, remedy=f"Set {Attribute.PRIMARY_KEY}, or {off}", table=name)
-    if shape.partial:
+    if settings.csv.no_sup_value is not None:
         message = f"{name} cannot have a history with {Attribute.CSV_NO_SUP_VALUE}, because its changes lack columns"
         remedy = f"Make the source log all columns and remove {Attribute.CSV_NO_SUP_VALUE}, or {off}"
         raise ConfigurationError(message, remedy=remedy, table=name)

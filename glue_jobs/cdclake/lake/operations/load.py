@@ -15,6 +15,7 @@ from cdclake.lake.operations.compute import (
     compute,
     inspect_raw_files,
     merged_schema,
+    missing_columns,
     require_accepted,
     require_one_ordering,
     require_same_keys,
@@ -148,7 +149,17 @@ def load_incremental(
     after = with_identities(after, [file for file in changes if file.relative not in before.identities])
     after = mark_applied(after, files, run.settings.late_window_hours)
     after = replace(after, source=drift.source, ordering=computed.ordering)
-    return commit(run, before, after, result, ChangeKind.INCREMENTAL, files, too_late, drift=drift.changes)
+    return commit(
+        run,
+        before,
+        after,
+        result,
+        ChangeKind.INCREMENTAL,
+        files,
+        too_late,
+        drift=drift.changes,
+        missing_columns=computed.missing_columns,
+    )
 
 
 class _Computed(NamedTuple):
@@ -159,6 +170,7 @@ class _Computed(NamedTuple):
     ordering: str
     drift: SourceDrift
     result: Result
+    missing_columns: tuple[str, ...]
 
 
 def _compute_changes(run: TableRun, spark: Backend, before: Snapshot, due: Sequence[RawFile], count: int) -> _Computed:
@@ -171,7 +183,8 @@ def _compute_changes(run: TableRun, spark: Backend, before: Snapshot, due: Seque
     """
     files = due[:count]
     inspections = inspect_raw_files(run, files)
-    shape = table_shape(run, merged_schema(base_schema(run, before, reloads=False), files, inspections), before)
+    schema = merged_schema(base_schema(run, before, reloads=False), files, inspections)
+    shape = table_shape(run, schema, before, inspections)
     require_same_keys(run, before)
     ordering = require_one_ordering(before, files, inspections)
     drift = incremental_drift(before, [(file, one.schema) for file, one in zip(files, inspections, strict=True)])
@@ -182,7 +195,7 @@ def _compute_changes(run: TableRun, spark: Backend, before: Snapshot, due: Seque
         if len(files) == len(due):
             raise
         return _compute_changes(run, spark, before, due, 2 * count)
-    return _Computed(files, shape, ordering, drift, result)
+    return _Computed(files, shape, ordering, drift, result, missing_columns(schema, inspections))
 
 
 def _parts(inspections: Sequence[Inspection]) -> list[Slice]:

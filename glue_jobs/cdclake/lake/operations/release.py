@@ -72,7 +72,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     _require_same_numbers(run, before, quarantined_by)
     inspections = inspect_raw_files(run, files)
     schema = merged_schema(base_schema(run, before, reloads=False), files, inspections)
-    shape = table_shape(run, schema, before)
+    shape = table_shape(run, schema, before, inspections)
     require_same_keys(run, before)
     ordering = require_one_ordering(before, files, inspections)
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(numbers[file.relative])) for file in files]

@@ -43,6 +43,7 @@ def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSet
     rows = _Rows(raw, file, shape, settings)
     rows.read_columns()
     rows.read_operations()
+    rows.mark_unsent()
     rows.require_keys()
     positions = rows.positions()
     old_keys = rows.old_keys()
@@ -100,6 +101,21 @@ class _Rows:
         known = pc.is_in(operations, value_set=pa.array([INSERT, UPDATE, DELETE]))
         self._fault(_where(pc.invert(known)), "The operation of a change row is not I, U or D")
         self._columns[OP_COLUMN] = operations
+
+    def mark_unsent(self) -> None:
+        """Mark what updates did not send: columns that the file lacks, and nulls that mean it."""
+        settings = self._settings
+        if not self._shape.partial or self._file.direct or self._file.kind is RawKind.FULL_LOAD:
+            return
+        is_update = pc.fill_null(pc.equal(self._columns[OP_COLUMN], UPDATE), False)
+        null_means_unsent = {name.lower() for name in settings.null_means_unsent}
+        for column in self._shape.schema:
+            lower, unsent = column.name.lower(), is_update
+            if lower in self._by_name and lower in null_means_unsent:
+                unsent = pc.and_(is_update, self._columns[column.name].is_null())
+            elif lower in self._by_name or not settings.keep_missing_columns:
+                continue
+            self._unsent[column.name] = pc.or_(unsent, self._unsent.get(column.name, pa.scalar(False)))
 
     def require_keys(self) -> None:
         """Mark rows without a key as bad."""
@@ -235,7 +251,7 @@ class _Rows:
                 self._columns[column.name] = pc.if_else(sent, before, self._columns[column.name])
                 self._unsent[column.name] = pc.and_(unsent, pc.invert(sent))
                 missing = pc.and_(missing, pc.invert(sent))
-            reason = f"An update of the key did not send column {column.name}: send its before image (BI_{column.name})"
+            reason = f"An update of the key did not send column {column.name}: send it, or its before image"
             self._fault(_where(missing), reason)
 
     def _before(self, column: Column) -> pa.Array | None:
@@ -261,7 +277,7 @@ class _Rows:
         if self._placed is not None:
             positions = pc.binary_join_element_wise(positions, pc.if_else(self._placed, PLACED, ""), "")
         columns = {**self._columns, POSITION: positions}
-        if self._settings.csv.no_sup_value is not None:
+        if self._shape.partial or self._settings.csv.no_sup_value is not None:
             columns[UNSENT] = self._unsent_texts()
         good = np.ones(self._count, dtype=bool)
         good[list(self._faults)] = False

@@ -32,7 +32,7 @@ from cdclake.lake.scd2.versions import (
 from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
 from cdclake.lake.storage.bloom import row_group_filter
 from cdclake.lake.storage.key_ranges import candidate_rows, sample, split_at_bounds
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
@@ -127,6 +127,8 @@ def read_table_rows(
             leading_key, key = shape.keys_of(rows, file.partition)
             columns = {**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]}
             columns |= {POSITION: rows[POSITION], LEADING_KEY: leading_key, KEY: key}
+            if shape.partial:
+                columns[UNSENT] = pa.repeat("", rows.num_rows)
             yield _batch(pa.table(columns, schema=shape.in_flight))
 
 
@@ -181,6 +183,8 @@ def _existing_versions(rows: pa.Table, i: int, file: DataFile, shape: TableShape
     leading_key, key = keyed_shape(shape).keys_of(rows, file.partition)
     index = pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows)
     columns = {**{name: rows[name] for name in rows.schema.names}, LEADING_KEY: leading_key, KEY: key}
+    if shape.partial:
+        columns[UNSENT] = pa.repeat("", rows.num_rows)
     return pa.table({**columns, VERSION_FILE: index}, schema=version_schema(shape))
 
 

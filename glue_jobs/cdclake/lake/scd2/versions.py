@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
 from cdclake.lake.merge.key_updates import KeySpans, has_mark, is_delivered_again, settle
-from cdclake.lake.merge.resolve import in_order, is_last_of_key
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
+from cdclake.lake.merge.resolve import in_order, is_last_of_key, unsent_matrix
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
 from cdclake.lake.storage.partitions import Partition, by_partition
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import TIMESTAMP
@@ -89,7 +89,8 @@ def version_schema(table: TableShape) -> pa.Schema:
     """Schema of versions to merge: the stored columns, leading key and key of the table, and `VERSION_FILE`."""
     keyed = keyed_shape(table)
     leading_key, key = (keyed.in_flight.field(name) for name in (LEADING_KEY, KEY))
-    return pa.schema([*keyed.stored, leading_key, key, pa.field(VERSION_FILE, pa.int32())])
+    unsent = [pa.field(UNSENT, pa.string())] if table.partial else []
+    return pa.schema([*keyed.stored, leading_key, key, pa.field(VERSION_FILE, pa.int32()), *unsent])
 
 
 def new_versions(rows: pa.Table, table: TableShape, change: int, time_column: str, default_utc: datetime) -> pa.Table:
@@ -113,6 +114,8 @@ def new_versions(rows: pa.Table, table: TableShape, change: int, time_column: st
         VALIDITY_FLAG: pa.repeat(pa.scalar(0, pa.int32()), count),
         CHANGE_ID: pa.repeat(pa.scalar(change, pa.int64()), count),
     }
+    if table.partial:
+        columns[UNSENT] = pc.fill_null(rows[UNSENT], "")
     schema = version_schema(table)
     return pa.table({one.name: columns.get(one.name, pa.nulls(count, one.type)) for one in schema}, schema=schema)
 
@@ -218,6 +221,8 @@ def merge_versions(
     last = _flags(is_last_of_key(keys))
     first = np.concatenate([[True], last[:-1]]) if len(last) else last
     _require_one_open(rows, exists, keys)
+    if table.partial:
+        rows = _complete(rows, table, first)
     rows, has_other_values = _derive_from_neighbors(rows, table, first, last, exists)
     changed = exists & (has_other_values | _flags(_differ(rows, before)))
     shape = file_shape(table)
@@ -255,6 +260,21 @@ def _in_order(rows: pa.Table, loads: Sequence[int]) -> pa.Table:
     return rows.drop_columns([_LOAD]).combine_chunks()
 
 
+def _complete(rows: pa.Table, table: TableShape, first: NDArray[np.bool_]) -> pa.Table:
+    """Fill values that a change did not send from the version before, unless that is a delete; drop `UNSENT`."""
+    indices = np.arange(rows.num_rows)
+    starts = np.maximum.accumulate(np.where(first, indices, 0)) if len(indices) else indices
+    is_delete = _flags(pc.equal(rows[OPERATION], DELETED))
+    unsent = unsent_matrix(rows, len(table.schema)) & ~is_delete[:, np.newaxis]
+    for i, column in enumerate(table.schema):
+        if unsent[:, i].any():
+            sent_at = np.maximum.accumulate(np.where(unsent[:, i], 0, indices))
+            has_none = unsent[:, i] & ((sent_at < starts) | unsent[sent_at, i] | is_delete[sent_at])
+            values = rows[column.name].combine_chunks().take(pa.array(sent_at, mask=has_none))
+            rows = _with_column(rows, column.name, values)
+    return rows.drop_columns([UNSENT])
+
+
 def _settle_key_updates(rows: pa.Table, table: TableShape, exists: NDArray[np.bool_]) -> pa.Table:
     """Turn deletes of older rows of a key into updates with the values of the row that arrived, as in the table.
 
@@ -269,7 +289,7 @@ def _settle_key_updates(rows: pa.Table, table: TableShape, exists: NDArray[np.bo
     is_delete = _flags(pc.equal(rows[OPERATION], DELETED))
     sources = settle(spans, arrived, is_delete, np.zeros(rows.num_rows, dtype=bool)).sources
     restated = pa.array(np.where(exists, np.arange(rows.num_rows), sources))
-    for name in (*table.schema.names, OPERATION):
+    for name in (*table.schema.names, OPERATION, *([UNSENT] if table.partial else [])):
         rows = _with_column(rows, name, take(rows.select([name]), restated)[name])
     return rows
 
