@@ -62,7 +62,7 @@ def test_the_etag_changes_with_the_content_and_not_with_the_time(store: ObjectSt
 
     store.put("shop/orders/LOAD00000001.csv", b"12345")
     first = identity()
-    assert first == "5-827ccb0eea8a706c4c34a16891f84e7b"
+    assert first == "5-827ccb0eea8a"
     store.copy("shop/orders/LOAD00000001.csv", "copy")
     store.copy("copy", "shop/orders/LOAD00000001.csv")
     assert identity() == first

@@ -30,6 +30,7 @@ _TIME_DIGITS = 17
 _LONE_DIGIT = re.compile(r"(?<!\d)\d(?!\d)")
 INVALID_TIME_REMEDY = "Rename it to the time when it was written (yyyymmdd-HHMMSSfff), or move it to another folder"
 """Remedy for a change file with an invalid time in its name."""
+_ETAG_DIGITS = 12
 MAX_STAMP_AHEAD = timedelta(days=1)
 """How much later than it was written a change file may be stamped."""
 _KNOWN_FORMAT = re.compile(_EXTENSION + "$")
@@ -92,13 +93,14 @@ class RawFile:
 
     @cached_property
     def identity(self) -> str:
-        """`<size>-<ETag>`: equal for a file that was copied onto itself, and different for other content.
+        """`<size>-<start of the ETag>`: equal for a file that was copied onto itself, and different for other content.
 
-        Empty if the store has no ETag. S3 gives a copy another ETag if its parts or its KMS key differ.
+        48 bits of the ETag suffice for files of one name, and snapshots hold thousands of them. Empty if the store has
+        no ETag. S3 gives a copy another ETag if its parts or its KMS key differ.
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html
         """
         etag = self.etag if isinstance(self.etag, str) else self.etag()
-        return f"{self.size_bytes}-{etag}" if etag else ""
+        return f"{self.size_bytes}-{etag[:_ETAG_DIGITS]}" if etag else ""
 
     @cached_property
     def order(self) -> str:
