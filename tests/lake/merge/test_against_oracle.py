@@ -145,6 +145,7 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
         "PartitionKey": ",".join(feed["partition"]) or "null",
         "TargetFileBytes": feed["target"],
         "DeleteMode": feed["delete_mode"],
+        "MissingColumns": "null",
         "LateWindowHours": feed["window_hours"],
     }
     if feed["order"]:

@@ -80,6 +80,7 @@ def _item(feed: dict[str, Any], time_column: str | None) -> dict[str, str]:
         "TargetFileBytes": feed["target"],
         "DeleteMode": feed["delete_mode"],
         "History": "true",
+        "MissingColumns": "null",
         "LateWindowHours": feed["window_hours"],
     }
     return {

@@ -92,6 +92,8 @@ class Feed:
             item[Attribute.HISTORY] = "true"
         if options.soft_delete:
             item[Attribute.DELETE_MODE] = "soft"
+        if options.schema_changes:  # the expected tables have null where a file lacks a column
+            item[Attribute.MISSING_COLUMNS] = "null"
         if Fault.BAD_ROWS in options.faults:
             item[Attribute.MAX_QUARANTINED_ROWS] = str(options.bad_rows)
         return item
