@@ -66,8 +66,9 @@ def test_the_etag_changes_with_the_content_and_not_with_the_time(store: ObjectSt
     store.copy("shop/orders/LOAD00000001.csv", "copy")
     store.copy("copy", "shop/orders/LOAD00000001.csv")
     assert identity() == first
-    store.put("shop/orders/LOAD00000001.csv", b"54321")
-    assert identity() != first
+    for content in (b"54321", b"12345", b"54321"):  # faster than the ticks of a file system's clock
+        store.put("shop/orders/LOAD00000001.csv", content)
+        assert (identity() == first) is (content == b"12345")
 
 
 def test_list_sorts_by_the_bytes_of_the_whole_key(store: ObjectStore) -> None:

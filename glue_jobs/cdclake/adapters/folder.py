@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 import uuid
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
@@ -30,6 +31,7 @@ TEMPORARY_FOLDER = ".cdclake-temporary"
 MAX_ETAGS = 100_000
 """Number of files whose ETags a process remembers."""
 _CHUNK_BYTES = 1024**2
+_TICK_NS = 2 * 10**9
 MAX_NAME_BYTES = 255
 """Of the usual file systems of Linux, macOS and Windows."""
 TEMPORARY_LIFETIME = timedelta(days=1)
@@ -250,9 +252,22 @@ class FolderStore:
             ) from error
 
 
+def _etag(path: Path, changed_ns: int) -> str:
+    """MD5 of a file, as in S3; empty if the file is gone. A process reads a file once until it changes.
+
+    A file that changes twice within a tick of the system's clock has the same time, so a new file is read each time.
+    """
+    if time.time_ns() - changed_ns < _TICK_NS:
+        return _md5(path)
+    return _known_md5(path, changed_ns)
+
+
 @lru_cache(maxsize=MAX_ETAGS)
-def _etag(path: Path, _changed_ns: int) -> str:
-    """MD5 of a file, as in S3; empty if the file is gone. A process reads a file once until it changes."""
+def _known_md5(path: Path, _changed_ns: int) -> str:
+    return _md5(path)
+
+
+def _md5(path: Path) -> str:
     digest = hashlib.md5(usedforsecurity=False)
     try:
         with path.open("rb") as content:
