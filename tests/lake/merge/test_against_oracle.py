@@ -102,7 +102,7 @@ def feeds(draw: st.DrawFn, max_files: int = 5) -> dict[str, Any]:
     """A full load, change files, their order of arrival, when runs start, and where they die."""
     order = draw(st.sampled_from(ORDERS))
     files = [
-        [(op, in_order(row, order), None) for op, row, _ in file]
+        [(op, with_ordering(row, order), None) for op, row, _ in file]
         for file in draw(st.lists(st.lists(changes, max_size=8), max_size=max_files))
     ]
     numbers = range(len(files))
@@ -127,9 +127,9 @@ def feeds(draw: st.DrawFn, max_files: int = 5) -> dict[str, Any]:
     }
 
 
-def in_order(row: Row, order: str | None) -> Row:
+def with_ordering(row: Row, order: str | None) -> Row:
     """The row with a value in its ordering column, because change rows without one are bad."""
-    known = {"amount": Decimal(0), "at": datetime(2024, 3, 5, tzinfo=timezone.utc)}
+    known = {"n": 0, "amount": Decimal(0), "at": datetime(2024, 3, 5, tzinfo=timezone.utc)}
     return {**row, order: known[order]} if order and row[order] is None else row
 
 

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.oracle import Load, history, merge
 from tests.examples import examples
-from tests.lake.merge.test_against_oracle import COLUMNS, SECOND_HALF, feeds, in_order, run_that_may_die, small_changes
+from tests.lake.merge.test_against_oracle import (
+    COLUMNS,
+    SECOND_HALF,
+    feeds,
+    run_that_may_die,
+    small_changes,
+    with_ordering,
+)
 from tests.lake.scd2.versions import check_newest_are_the_table, file_time, versions
 from tests.lake.table import Table, by_key, ordering_by_value, without_ordering
 
@@ -47,7 +54,7 @@ class _Feeding:
         known = len(table.changes)
         for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
             name = f"202403{day:02}-1{i}1500000.parquet"
-            rows = [(op, in_order(row, table.item.get("OrderColumn")), old) for op, row, old in feed["files"][i]]
+            rows = [(op, with_ordering(row, table.item.get("OrderColumn")), old) for op, row, old in feed["files"][i]]
             table.write_key_changes(name, rows, feed["types"][i])
             table.set_modified(name, loaded_utc.replace(hour=20))
             if run_now:
@@ -146,7 +153,7 @@ def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
         turns = iter([True] * 100)
         table.apply_file(
             "20240309-101500000.parquet",
-            [(op, in_order(feed_row(key), feed["order"])) for op, key in (("U", 9), ("D", 5))],
+            [(op, with_ordering(feed_row(key), feed["order"])) for op, key in (("U", 9), ("D", 5))],
         )
         check_newest_are_the_table(table, feeding.key)
 
