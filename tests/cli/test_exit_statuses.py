@@ -124,6 +124,7 @@ def test_an_unknown_option_exits_with_2(exits: Any):
     assert exits("--nonsense", wrong) == all_exit_with(2, wrong)
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_does_not_respond_exits_with_2(exits: Any):
     """Each call is tried several times, so this tests one verb for the state table and one for the lake bucket."""
     keys = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": NOWHERE}

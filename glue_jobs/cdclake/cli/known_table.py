@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 def require_known(target: Target, table: str, log: ChangeLog) -> None:
     """Refuse a table that has no changes and is not registered. Only without changes is the state table read.
 
+    Next to a lake in a folder there is no state table.
+
     Raises:
         UnknownTableError: There is no such table.
     """
     from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
 
-    if not log.head():
+    if not log.head() and "://" not in target.lake_bucket:
         target.installation.find_table(connect(target).state, TableName.parse(table))
 
 

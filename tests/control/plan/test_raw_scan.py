@@ -118,6 +118,7 @@ def test_a_scan_of_a_large_folder_takes_two_requests_and_the_page_reaches_every_
     assert fourth == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lookback_days", [0, 3, 40])
 @pytest.mark.parametrize("watermark_day", [213, 244, 305, 8])
 def test_a_scan_finds_every_new_file_in_date_folders_without_leading_zeros(watermark_day: int, lookback_days: int):
@@ -159,6 +160,7 @@ def test_a_second_page_that_reaches_the_end_stores_no_position():
     assert list(scans(Bucket(files), applied_up_to(files[-1]), 2)) == [(set(files), 2, "")] * 2
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     files=st.integers(1, 4500),
@@ -180,6 +182,7 @@ def test_every_object_of_any_folder_is_seen_within_one_scan_per_page_and_one_mor
     assert seen == set(names)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     files=st.integers(1, 6000), seconds=st.sampled_from([1, 10, 60, 3600]), loads=st.sampled_from([0, 1, 1100, 3000])

@@ -270,17 +270,19 @@ def test_cdclake_reads_back_every_file_with_its_attributes(
 
 
 def test_before_images_and_unlogged_values_are_read_back() -> None:
-    before = pa.table({"id": pa.array([None, 1], pa.int64())})
+    before = pa.table({"id": pa.array([None, 1, None], pa.int64())})
     dms = settings_from({"UseCsvNoSupValue": "true", "CsvNoSupValue": "~"})
-    change_rows = changes("IU", ROW, NOTHING, before=before, unsent={"name": pa.array([False, True])})
+    unsent = {"name": pa.array([False, False, True])}
+    change_rows = changes("IUU", ROW, NOTHING, NOTHING, before=before, unsent=unsent)
     item = attributes_for(dms, COLUMNS, ["id"], (), ["BI_id"])
     batch = read_back(change_bytes(change_rows, dms), change_path(dms, WHEN), item)
     assert list(zip(batch.rows["Op"].to_pylist(), batch.rows["id"].to_pylist(), strict=True)) == [
         ("I", 1),
         ("U", 2),
+        ("U", 2),
         ("D", 1),
     ]
-    assert batch.rows[UNSENT].to_pylist() == ["", "0100000", ""]
+    assert batch.rows[UNSENT].to_pylist() == ["", "", "0100000", ""]
 
 
 def test_rows_of_a_transaction_file_are_read_back_by_table() -> None:

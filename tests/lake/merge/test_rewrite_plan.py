@@ -143,6 +143,7 @@ def test_many_new_rows_become_several_files_if_no_key_range_is_known() -> None:
     assert max(sizes) <= 2 * TARGET_ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tenants", [1, 3])
 def test_a_key_stays_in_few_files_after_thousands_of_changes(tenants: int) -> None:
     """Each change inserts the newest rows of each tenant, whose keys are apart, and updates old rows."""
@@ -166,6 +167,7 @@ def test_a_key_stays_in_few_files_after_thousands_of_changes(tenants: int) -> No
     assert len(table.keys) * TARGET_ROWS <= 2.5 * len(known)
 
 
+@pytest.mark.slow
 def test_a_key_stays_in_few_files_if_new_keys_have_no_order() -> None:
     rng = random.Random(6)
     table = loaded(20)

@@ -80,7 +80,7 @@ class _Feeding:
         return self.fed[-1].rows or [], list(self.fed[-1].changes)
 
 
-def _item(feed: dict[str, Any], time_column: str | None) -> dict[str, str]:
+def _item(feed: dict[str, Any], time_column: str | None, feeds: int) -> dict[str, str]:
     item = {
         "PrimaryKey": ",".join(feed["key"]),
         "PartitionKey": ",".join(feed["partition"]) or "null",
@@ -88,7 +88,7 @@ def _item(feed: dict[str, Any], time_column: str | None) -> dict[str, str]:
         "DeleteMode": feed["delete_mode"],
         "History": "true",
         "MissingColumns": "null",
-        "LateWindowHours": feed["window_hours"],
+        "LateWindowHours": feed["window_hours"] if feeds == 1 else "72",
     }
     return {
         **item,
@@ -105,7 +105,7 @@ def in_file(version: Version) -> str:
 def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend) -> None:
     first = fed[0]
     with tempfile.TemporaryDirectory() as folder, small_changes(first["small"]):
-        feeding = _Feeding(folder, _item(first, time_column), first["key"], spark)
+        feeding = _Feeding(folder, _item(first, time_column, len(fed)), first["key"], spark)
         for feed in fed:
             feeding.feed(feed)
         table, key = feeding.table, feeding.key
@@ -139,7 +139,7 @@ def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
     feed: dict[str, Any], reload: dict[str, Any], kept: list[bool]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):
-        feeding = _Feeding(folder, _item(feed, None), feed["key"], InProcessSpark())
+        feeding = _Feeding(folder, _item(feed, None, 2), feed["key"], InProcessSpark())
         table, turns = feeding.table, iter([*kept, *[True] * 100])
         run = table.run
 
