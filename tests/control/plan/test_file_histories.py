@@ -60,7 +60,7 @@ class Model:
         return sorted(name for name, then in self.known.items() if self.stored.get(name, then) != then)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.lists(STEPS, min_size=1, max_size=25))
 def test_each_file_is_applied_once_and_overwritten_ones_are_reported(steps: list[tuple[str, str, int]]):
     world, model = World(ManualClock()), Model()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -239,6 +240,16 @@ def test_the_history_keeps_the_row_that_arrives_at_a_key_in_use(table: Table, fi
         (3, "b", "update"),
         (4, "c", "insert"),
     ]
+
+
+@pytest.mark.parametrize("checks", ["immediate", "deferred"])
+def test_an_update_of_a_row_whose_key_is_not_a_number_does_not_change_the_key(tmp_path: Path, checks: str) -> None:
+    columns = pa.schema([("id", pa.float64()), ("name", pa.string())])
+    table = Table(tmp_path, columns, {"PrimaryKey": "id", "UniqueChecks": checks})
+    table.load([{"id": math.nan, "name": "a"}])
+    table.write_key_changes(FIRST, [("U", {"id": math.nan, "name": "b"}, {"id": math.nan})])
+    table.load_incremental()
+    assert [one.row["name"] for one in table.rows()] == ["b"]
 
 
 class TestImmediateChecks:

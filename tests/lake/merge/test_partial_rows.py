@@ -125,3 +125,13 @@ def test_the_history_keeps_values_that_updates_did_not_send(table: Table) -> Non
     told = [(one.row["name"], one.row["note"]) for one in versions(table, ("id",), (1,)) if one.row["id"] == 1]
     assert told == [("n1", "long 1"), ("new", "long 1"), ("newer", "long 1"), ("newest", "long 1")]
     check_newest_are_the_table(table, ("id",))
+
+
+def test_an_update_of_the_key_without_a_column_names_the_setting_for_dropped_columns(table: Table) -> None:
+    table.load_initial()
+    write(table, FIRST, [{"Op": "U", "BI_id": 1, "id": 9, "name": "moved"}])
+    with pytest.raises(BadRowError, match=r"column note: .* dropped the column, set MissingColumns to null"):
+        table.load_incremental()
+    table.item["MissingColumns"] = "null"
+    table.load_incremental()
+    assert rows(table) == {2: ("n2", "long 2"), 3: ("n3", "long 3"), 9: ("moved", None)}

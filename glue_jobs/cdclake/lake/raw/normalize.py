@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from cdclake.errors import OrderingError, SchemaMismatchError
 from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
+from cdclake.model.names import Attribute
 from cdclake.model.position import ARRIVED, DEPARTED, PLACED, ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind, read_time
@@ -224,7 +225,8 @@ class _Rows:
             return {}
         changed = pa.repeat(False, self._count)
         for name, values in before.items():
-            changed = pc.or_(changed, pc.fill_null(pc.not_equal(values, self._columns[name]), False))
+            differs = pc.not_equal(comparable(values), comparable(self._columns[name]))  # NaN equals NaN
+            changed = pc.or_(changed, pc.fill_null(differs, False))
         old = {}
         for column in keys:
             now = self._columns[column.name]
@@ -252,6 +254,8 @@ class _Rows:
                 self._unsent[column.name] = pc.and_(unsent, pc.invert(sent))
                 missing = pc.and_(missing, pc.invert(sent))
             reason = f"An update of the key did not send column {column.name}: send it, or its before image"
+            if column.name.lower() not in self._by_name:
+                reason += f"; if the source dropped the column, set {Attribute.MISSING_COLUMNS} to null"
             self._fault(_where(missing), reason)
 
     def _before(self, column: Column) -> pa.Array | None:
