@@ -17,6 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cdclake.devkit.dms.attributes import attributes_for
+from cdclake.devkit.dms.csv_text import csv_text
 from cdclake.devkit.dms.files import (
     CHAR_LENGTH,
     ChangeRows,
@@ -69,6 +70,12 @@ def test_csv_quotes_by_rfc_4180_and_writes_values_as_dms_does() -> None:
         'I,2024-03-05 10:15:00.000000,1,"a, ""b""\nc",-1.50,0.25,2024-03-05,2024-03-05 10:15:00.000007,true\n'
         "D,2024-03-05 10:15:00.000000,2,NULL,NULL,NULL,NULL,NULL,NULL\n"
     )
+
+
+def test_csv_quotes_bytes_that_equal_the_null_text() -> None:
+    rows = pa.table({"data": pa.array([b"", b"\xcd", None])})
+    assert csv_text(rows, settings_from({"CsvNullValue": ""})) == b'""\ncd\n\n'
+    assert csv_text(rows, settings_from({"CsvNullValue": "cd"})) == b'\n"cd"\ncd\n'
 
 
 def test_csv_without_rfc_4180_copies_text_unchanged() -> None:

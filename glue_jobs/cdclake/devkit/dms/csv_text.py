@@ -80,8 +80,9 @@ def _fields(column: pa.ChunkedArray, name: str, settings: DmsSettings, unsent: p
 
 def _may_need_quotes(kind: pa.DataType, settings: DmsSettings) -> bool:
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+    is_bytes = pa.types.is_binary(kind)  # hexadecimal digits, or empty, as the null text may be
     special = {*settings.csv_delimiter, *settings.csv_row_delimiter, *settings.csv_null_value[:1]}
-    return is_text or bool(special & _NON_TEXT_CHARACTERS)
+    return is_text or is_bytes or bool(special & _NON_TEXT_CHARACTERS)
 
 
 def _quoted(texts: pa.Array, settings: DmsSettings) -> pa.Array:
