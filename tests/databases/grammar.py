@@ -63,6 +63,7 @@ class Tellable:
         key_texts: Texts of keys.
         old_keys: Whether an update of a key tells the old key.
         columns: Whether files tell which columns they have, so that ALTER TABLE needs no full load.
+        types: Whether files tell the types of columns, so that a key may be widened without the operator.
         lobs: Whether before images include large objects, such as PostgreSQL's TEXT.
     """
 
@@ -70,6 +71,7 @@ class Tellable:
     key_texts: Texts
     old_keys: bool
     columns: bool
+    types: bool
     lobs: bool
 
 
@@ -362,7 +364,7 @@ class Grammar:
         return [sql, *self.touch(table)]
 
     def widen(self, table: TableDraft) -> list[str]:
-        columns = {**table.key, **table.values}
+        columns = {**(table.key if self.tellable.types else {}), **table.values}
         names = [name for name, kind in columns.items() if kind.wider]
         if not names:
             return []
@@ -460,7 +462,7 @@ def dms_settings(draw: st.DrawFn) -> dict[str, str]:
         sometimes("CsvDelimiter", st.sampled_from([";", "\t", "|", "\x01"]))
         sometimes("CsvRowDelimiter", st.sampled_from(["\r\n", "\x02", "<end>\n"]), 4)
         sometimes("CsvNullValue", st.sampled_from(["", "\\N", "nil", "0"]))
-        if settings.get("CsvNullValue") != "0":  # would equal a number
+        if settings.get("CsvNullValue") not in {"0", ""}:  # would equal a number or empty bytes
             sometimes("Rfc4180", st.just("false"), 4)
         sometimes("AddColumnName", true, 2)
     sometimes("AddTrailingPaddingCharacter", true, 4)
@@ -495,5 +497,6 @@ def tellable(settings: dict[str, str], quote: Callable[[str], str]) -> Tellable:
         key_texts,
         old_keys=settings["BeforeImages"] != "none",
         columns=not is_csv or settings.get("AddColumnName") == "true",
+        types=not is_csv,
         lobs=settings["BeforeImages"] != "non-lob",
     )
