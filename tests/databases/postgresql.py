@@ -104,7 +104,7 @@ class PostgresGrammar(Grammar):
         if self.tellable.old_keys:  # equal keys may be written differently, so that writing one again updates it
             cased = texts.among(["a", "A", "b", "B", "é", "É", "ab c"])
             kinds["cased text"] = ColumnType(f"varchar(9) collate {_COLLATION}", cased)
-            kinds["double"] = ColumnType("double precision", st.sampled_from(["0", "'-0'", "1.5", "-1e300"]))
+            kinds["double"] = ColumnType("double precision", st.sampled_from(["0", "'-0'", "1.5", "'NaN'", "-1e300"]))
         return kinds
 
     def value_types(self) -> list[ColumnType]:
@@ -141,6 +141,7 @@ class PostgresGrammar(Grammar):
             ColumnType("jsonb", texts.among([text for text in documents if "u0001" not in text])),
             ColumnType("integer[]", texts.among(["{}", "{1,NULL,-3}", "{{1,2},{3,4}}", "[0:1]={5,6}"])),
             ColumnType("text[]", texts.among(["{}", '{"a,b","",NULL,"NULL","\\"q\\\\"}', "{é}"])),
+            ColumnType("inet", _quoted("10.0.0.1", "::1/64")),
             ColumnType("cidr", _quoted("10.0.0.0/8", "::1/128")),
             ColumnType("bit(5)", st.sampled_from(["B'00000'", "B'10101'"])),
             ColumnType("int4range", texts.among(["empty", "[1,5)", "(,3]"])),
