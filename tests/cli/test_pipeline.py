@@ -32,7 +32,7 @@ def registered(name, *, active=True):
     return TARGET.installation.new_state(name).with_attributes(ActiveFlag=str(active).lower())
 
 
-def commit(log, rows, retired=(), quarantined=0):
+def commit(log, rows, retired=(), quarantined=0, **fields):
     staged = LakeBuilder(log).stage(
         rows=rows,
         retired=retired,
@@ -40,6 +40,7 @@ def commit(log, rows, retired=(), quarantined=0):
         bytes_read=2_000_000,
         bytes_added=1_500_000,
         seconds={"list": 0.25, "read": 1.5},
+        **fields,
     )
     log.commit(staged)
 
@@ -311,6 +312,7 @@ def test_json_is_one_object_for_each_table(changed, capsys):
             "bytes_added": 1_500_000,
             "seconds": 1.75,
             "drift": [],
+            "missing_columns": [],
             "files": "0 of 0",
         }
     ]
@@ -342,6 +344,13 @@ def test_text_reports_quarantined_rows(capsys):
     remark = "shop.store, change 1, rows quarantined: 2. To show them: cdclake quarantine show shop.store\n"
     assert remark in capsys.readouterr().out
     assert not outcome.failed
+
+
+def test_text_reports_columns_that_updates_lack(capsys):
+    world = World([registered(STORE)])
+    world.works(STORE, rows=3, missing_columns=("note", "size"))
+    show(world.run(), OutputFormat.TABLE)
+    assert "shop.store, change 1, columns missing in updates: note, size\n" in capsys.readouterr().out
 
 
 def test_text_without_tables_is_empty(capsys):

@@ -33,6 +33,7 @@ class ChangeSummary:
         seconds: Duration of the change, without Spark's start.
         phase_seconds: Duration of each phase.
         drift: Columns that changed at the source, as texts.
+        missing_columns: Columns that some of the change files with updates lacked.
     """
 
     change: int
@@ -54,6 +55,7 @@ class ChangeSummary:
     seconds: float
     phase_seconds: Mapping[str, float]
     drift: tuple[str, ...] = ()
+    missing_columns: tuple[str, ...] = ()
 
 
 def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterator[ChangeSummary]:
@@ -90,6 +92,7 @@ def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> 
             seconds=round(sum(phases.values()), 3),
             phase_seconds=phases,
             drift=tuple(map(str, record.drift)),
+            missing_columns=record.missing_columns,
         )
 
 

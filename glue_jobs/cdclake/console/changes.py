@@ -48,6 +48,7 @@ def change(name: str, number: int) -> str:
                 ("Raw files read", raw_files),
                 ("Raw files ignored as too late", record.too_late),
                 ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
+                ("Columns missing in some change files", record.missing_columns),
                 ("Data files added", tuple(file.path for file in record.added)),
                 ("Data files retired", record.retired),
                 ("Data files restored", record.restored),

@@ -117,6 +117,8 @@ def _omissions(name: TableName, change: ChangeSummary) -> Iterable[str]:
         yield f"{name}, change {change.change}, rows quarantined: {change.quarantined:,}. To show them: {command}"
     if change.drift:
         yield f"{name}, change {change.change}, columns changed at the source: {'; '.join(change.drift)}"
+    if change.missing_columns:
+        yield f"{name}, change {change.change}, columns missing in updates: {', '.join(change.missing_columns)}"
     if change.too_late_files:
         command = f"cdclake changes show {name.typed} {change.change}"
         yield f"{name}, change {change.change}, files too late: {change.too_late_files:,}. To show them: {command}"
