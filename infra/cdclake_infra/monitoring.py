@@ -141,11 +141,12 @@ class Monitoring(Construct):
             _graph("Quarantined rows and frozen tables", [_metric(Measure.QUARANTINED_ROWS, "Sum", HOUR), frozen]),
         )
         durations = [_metric(Measure.DURATION_SECONDS, statistic, HOUR) for statistic in ("Average", "Maximum")]
+        counted = (Measure.FILES_REWRITTEN, Measure.NOT_STARTED, Measure.COLUMN_CHANGES)
         dashboard.add_widgets(
             _graph("Processing time per table", durations),
             _graph(
-                "Rewritten data files, and tables whose run could not start",
-                [_metric(measure, "Sum", HOUR) for measure in (Measure.FILES_REWRITTEN, Measure.NOT_STARTED)],
+                "Rewritten data files, tables whose run could not start, changed columns",
+                [_metric(measure, "Sum", HOUR) for measure in counted],
             ),
         )
         dashboard.add_widgets(

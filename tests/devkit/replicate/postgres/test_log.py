@@ -125,6 +125,7 @@ def test_the_replica_identity_decides_what_is_known_of_the_row_before(
 
 def test_a_table_without_a_key_has_only_inserts(postgres: PostgresDatabase, caplog: pytest.LogCaptureFixture):
     postgres.replicate_after("create table t (v int)", "insert into t values (1)")
+    caplog.clear()
     with caplog.at_level(logging.WARNING, logger="cdclake"):
         postgres.replicate_after("insert into t values (2)", "update t set v = v + 1", "delete from t")
     assert without(postgres.changed("t")) == [{"Op": "I", "v": 2}]
@@ -134,6 +135,7 @@ def test_a_table_without_a_key_has_only_inserts(postgres: PostgresDatabase, capl
 def test_a_table_with_a_deferrable_key_has_only_inserts(postgres: PostgresDatabase, caplog: pytest.LogCaptureFixture):
     """The log then has no old keys: an update of a key would look like one of other columns."""
     postgres.run("create table t (id int primary key deferrable, v int)", "insert into t values (1, 1)")
+    caplog.clear()
     with caplog.at_level(logging.WARNING, logger="cdclake"):
         assert changes_of(postgres, "update t set id = 2", "insert into t values (3, 3)") == [("I", 3, 3, None)]
     assert "it has no replica identity" in caplog.text
@@ -334,6 +336,7 @@ def test_csv_files_contain_the_same_rows(postgres: PostgresDatabase):
 def test_a_truncate_is_logged(postgres: PostgresDatabase, caplog: pytest.LogCaptureFixture):
     postgres.run(TABLE, "create table other (id int)", "insert into t values (1, 1)")
     postgres.replicate(only=("t",))
+    caplog.clear()
     with caplog.at_level(logging.WARNING, logger="cdclake"):
         postgres.replicate_after("truncate t, other", "insert into t values (2, 2)", only=("t",))
     assert caplog.messages == ["Change files cannot express 'truncate public.t ...': load again with --anew"]
