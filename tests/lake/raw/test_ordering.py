@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.lake.raw.ordering import order_values
-from cdclake.model.position import NULL_ORDERING, file_ordering, position
+from cdclake.model.position import NULL_ORDERING, file_and_row, file_ordering, position
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,9 +112,18 @@ def test_decimals_of_any_length_keep_their_order() -> None:
     assert_ordered(values, pa.decimal128(38, 0))
 
 
-@given(st.lists(st.text(st.characters(min_codepoint=2, codec="utf-8"), max_size=4), max_size=8))
+low_characters = st.text("\x00\x01\x02a|}~", max_size=4)
+
+
+@given(st.lists(low_characters | st.text(st.characters(codec="utf-8"), max_size=4), max_size=8))
 def test_text_sorts_by_bytes_whatever_follows(values: list[str]) -> None:
-    assert_ordered([*values, "", "ab", "abc", "ab|", " "], pa.string(), lambda text: text.encode())
+    low = ["a", "a\x00", "a\x00\x00", "a\x01", "a\x01}", "a\x02", "a!", "b"]
+    assert_ordered([*values, *low, "", "ab", "abc", "ab|", " "], pa.string(), lambda text: text.encode())
+
+
+def test_a_text_with_low_characters_keeps_its_file_and_row() -> None:
+    (stored,) = encoded(["a\x00|\x01"], pa.string())
+    assert file_and_row(position(FILE, 7, stored)) == (FILE, 7)
 
 
 @given(st.lists(st.binary(max_size=4), max_size=8))
@@ -156,6 +165,7 @@ def test_null_sorts_below_every_value(lowest: Any, kind: pa.DataType) -> None:
         (pa.decimal128(6, 2), Decimal("-0.05"), "09994~"),
         (pa.decimal128(6, 2), Decimal(0), "100!"),
         (pa.string(), "a|b", '"a|b\x01'),
+        (pa.string(), "a\x00\x01b", '"a\x01}\x01~b\x01'),
         (pa.binary(), b"\x00\xff", '"00ff\x01'),
         (pa.int64(), None, "!"),
     ],

@@ -25,6 +25,9 @@ _SIGN = np.uint64(1 << 63)
 _TEXT_START = '"'
 """Above `NULL_ORDERING`, so that empty text and text that starts with a space are above it, too."""
 _TEXT_END = "\x01"
+_LOW_CHARACTERS = (("\x01", "\x01~"), ("\x00", "\x01}"))
+"""Characters at or below the end mark, and what stands for them: above the end mark and the separator `|` that follows
+it in a position, and below every other character."""
 _FRACTION = "~"
 """Above the separator that ends an integer in a position."""
 _SHIFT = 1 << 63
@@ -39,7 +42,7 @@ def order_values(values: pa.Array, first_type: str = "") -> pa.Array:
     * integers, booleans, dates, timestamps: 20 digits, shifted so that negative values come first
     * float, double: 20 digits made from the bits; -0.0 equals 0.0, and NaN is above infinity
     * decimals: sign, number of integer digits, digits, end mark; the same for every scale
-    * text: unchanged between two marks, so that `ab` is below `abc` whatever follows
+    * text: unchanged, except for U+0000 and U+0001, between two marks, so that `ab` is below `abc` whatever follows
     * bytes: as text of their hexadecimal digits
     * decimals and doubles among integers: the 20 digits of the integer below them, `~`, fraction, end mark; with a
       greater or smaller first character if there is no such integer
@@ -134,4 +137,6 @@ def _decimal(value: Decimal) -> str:
 
 
 def _between_marks(texts: pa.Array) -> pa.Array:
+    for character, replacement in _LOW_CHARACTERS:
+        texts = pc.replace_substring(texts, character, replacement)
     return pc.binary_join_element_wise(_TEXT_START, texts, _TEXT_END, "")
