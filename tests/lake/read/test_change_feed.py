@@ -12,8 +12,10 @@ import pytest
 from cdclake.commit.takeover import take_over
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.lake.operations.direct.input_tables import input_keys
+from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.change_feed import read_changes
-from cdclake.lake.read.diff import read_diff
+from cdclake.lake.read.diff import plan_diff, read_diff
+from cdclake.lake.read.diff_report import report
 from tests.lake.over_time import START, TABLE, TableOverTime
 
 if TYPE_CHECKING:
@@ -70,6 +72,27 @@ def test_the_feed_has_the_rows_of_each_change(tmp_path: Path, session: SparkSess
     columns = ["change", "committed", "change_type", *COLUMNS.names]
     assert read_changes(session, table.location, TABLE, 7).columns == columns
     assert read_diff(session, table.location, TABLE, 5, 7).columns == columns[2:]
+
+
+def test_source_columns_named_like_the_feeds_own_get_a_prefix(tmp_path: Path, session: SparkSession) -> None:
+    columns = pa.schema([(name, pa.int32()) for name in ("id", "Change", "committed", "change_type")])
+    table = TableOverTime(tmp_path, columns, {"PrimaryKey": "id"})
+    table.load([{"id": 1, "Change": 10, "committed": 20, "change_type": 30}])
+    columns_of_feed = ["change", "committed", "change_type", "id"]
+    renamed = ["_cdc_source_Change", "_cdc_source_committed", "_cdc_source_change_type"]
+    found = read_changes(session, table.location, TABLE, 0)
+    assert found.columns == [*columns_of_feed, *renamed]
+    assert [tuple(one) for one in found.select("change", "change_type", *renamed).collect()] == [
+        (1, "insert", 10, 20, 30)
+    ]
+    table.apply(("U", {"id": 1, "Change": 11, "committed": 20, "change_type": 30}))
+    found = read_diff(session, table.location, TABLE, 1, 2)
+    columns_of_diff = ["change_type", "id", "Change", "committed", "_cdc_source_change_type"]
+    assert found.columns == columns_of_diff
+    assert {one["change_type"] for one in found.collect()} == {"update_before", "update_after"}
+    location = TableLocation.at(table.location, TABLE)
+    plan = plan_diff(table_as_of(table.log, 1), table_as_of(table.log, 2))
+    assert report(session, location, plan, limit=9).columns == tuple(columns_of_diff)
 
 
 def test_the_feed_has_the_columns_of_the_last_change(tmp_path: Path, session: SparkSession) -> None:

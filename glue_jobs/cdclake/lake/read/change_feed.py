@@ -39,7 +39,8 @@ def read_changes(
     Returns:
         `change` (its number), `committed` (its commit time), `change_type` (`insert`, `update_before`, `update_after`
         or `delete`), then the source's columns: those of the last change, then those that only earlier changes had.
-        Rows are in no order. Data files are read when the DataFrame is used.
+        A source column with the name of one of the first three, in any case, has the prefix `_cdc_source_`. Rows are in
+        no order. Data files are read when the DataFrame is used.
 
     Raises:
         ConfigurationError: There are no such changes, or columns have types that cannot be compared.

@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdclake.errors import ConfigurationError
+from cdclake.lake.raw.reader import RESERVED_PREFIX
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.dataframe import FileScan, scan_frame
 from cdclake.model.schema import Column, Schema, wider_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import SparkSession
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 CHANGE_TYPE = "change_type"
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "insert", "update_before", "update_after", "delete"
+SOURCE_PREFIX = f"{RESERVED_PREFIX}source_"
+"""Starts the name of a source column that has the name of a result's own column."""
 _BEFORE, _AFTER, _WEIGHT = "before", "after", "weight"
 
 
@@ -95,8 +98,8 @@ def read_diff(
 
     Returns:
         `change_type` (`insert`, `update_before`, `update_after` or `delete`), then the source's columns: those of the
-        later change, then those that only the earlier one had. Rows are in no order. Data files are read when the
-        DataFrame is used.
+        later change, then those that only the earlier one had. A source column `change_type`, in any case, has the
+        prefix `_cdc_source_`. Rows are in no order. Data files are read when the DataFrame is used.
 
     Raises:
         ConfigurationError: There is no such table or change, or columns have types that cannot be compared.
@@ -139,13 +142,19 @@ def diffs_frame(
         constants: Names and types of the constants.
 
     Returns:
-        The constants, `change_type` and the columns.
+        The constants, `change_type` and the columns, named as `source_names` says.
     """
     by_key: dict[tuple[str, ...], list[DiffStep]] = {} if steps else {(): []}
     for step in steps:
         by_key.setdefault(tuple(name.lower() for name in step.plan.primary_key), []).append(step)
     frames = [_compare(spark, location, schema, same_key, constants, key) for key, same_key in by_key.items()]
-    return reduce(DataFrame.union, frames).toDF(*constants.names, CHANGE_TYPE, *schema.names)
+    own = (*constants.names, CHANGE_TYPE)
+    return reduce(DataFrame.union, frames).toDF(*own, *source_names(schema, own))
+
+
+def source_names(schema: Schema, own: Collection[str]) -> list[str]:
+    """Names of the source's columns beside the columns `own`, which are in lower case; equal ones get a prefix."""
+    return [f"{SOURCE_PREFIX}{name}" if name.lower() in own else name for name in schema.names]
 
 
 def _compare(
@@ -158,6 +167,7 @@ def _compare(
 ) -> DataFrame:
     # Names may contain any character, so columns are numbered here.
     columns, constant_columns = [f"c{i}" for i in range(len(schema))], [f"k{i}" for i in range(len(constants))]
+    appended = Schema(tuple(Column(f"{RESERVED_PREFIX}{column.name}", column.type) for column in constants))
     sides = ([(plan.before, values) for plan, values in steps], [(plan.after, values) for plan, values in steps])
     before, after = (
         scan_frame(
@@ -165,7 +175,7 @@ def _compare(
             location,
             schema,
             [FileScan(file, side.partition_key, values) for side, values in side_of_steps for file in side.files],
-            constants,
+            appended,
         )
         .toDF(*columns, "op", "position", *constant_columns)
         .select(*columns, *constant_columns)

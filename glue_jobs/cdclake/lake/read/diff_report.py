@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from cdclake.lake.read.diff import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER, diff_frame
+from cdclake.lake.read.diff import CHANGE_TYPE, DELETE, INSERT, UPDATE_AFTER, diff_frame, source_names
 from cdclake.lake.spark.task_errors import raising_task_errors
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def report(spark: SparkSession, location: TableLocation, plan: DiffPlan, limit: 
         PastRetentionError: A file is no longer retained.
         LakeFilesError: A file of the table vanished from its folder or was overwritten.
     """
-    names = (CHANGE_TYPE, *plan.schema.names)
+    names = (CHANGE_TYPE, *source_names(plan.schema, (CHANGE_TYPE,)))
     diff = diff_frame(spark, location, plan).toDF(*(f"c{i}" for i in range(len(names))))
     with raising_task_errors():
         if not limit:
