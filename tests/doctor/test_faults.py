@@ -15,7 +15,7 @@ from cdclake.control.plan.lost_files import PendingNote
 from cdclake.devkit.dms.files import change_bytes
 from cdclake.devkit.dms.names import change_path
 from cdclake.doctor.findings import Code
-from cdclake.errors import ConfigurationError
+from cdclake.errors import ConfigurationError, InputError, UnknownTableError
 from tests.doctor.feed import COLUMNS, GOOD, MINUTE, SEQUENCE, RawFolder, row
 
 if TYPE_CHECKING:
@@ -391,6 +391,17 @@ def test_a_schema_with_too_few_columns_is_found(tmp_path: Path) -> None:
     findings = raw.diagnose(raw.attributes(Schema="ts string, id bigint")).findings
     assert [finding.code for finding in findings] == [Code.SCHEMA_MISMATCH] * 2
     assert [finding.seen.rpartition("; ")[2] for finding in findings] == ["2 files", "3 files"]
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_a_folder_with_files_of_other_names_only_is_an_error_that_names_one(raw: RawFolder, registered: bool) -> None:
+    raw.put("orders-1.json", b"{}")
+    raw.put("orders-2.json", b"{}")
+    with pytest.raises(
+        InputError if registered else UnknownTableError, match=r"2 other files.*orders-1\.json"
+    ) as refused:
+        raw.diagnose(registered=registered)
+    assert "rename" in refused.value.remedy
 
 
 def test_a_versioned_bucket_foreign_objects_and_many_small_files_are_noted(raw: RawFolder) -> None:

@@ -12,7 +12,7 @@ from cdclake.doctor.check_keys import check_keys
 from cdclake.doctor.check_order import check_order
 from cdclake.doctor.csv_guess import guess_csv
 from cdclake.doctor.evidence import Evidence, schemas_root
-from cdclake.doctor.findings import Finding, Severity, worst_first
+from cdclake.doctor.findings import Finding, Severity, counted, worst_first
 from cdclake.doctor.infer import Inference, infer_settings
 from cdclake.doctor.listing import evenly_spaced, read_listing
 from cdclake.doctor.row_statistics import RowStatistics
@@ -111,9 +111,12 @@ def diagnose(
     listing = read_listing(objects, state.raw_prefix, max_files, pending_after, settings.ignore_files)
     files = [*evenly_spaced(listing.loads, max_files), *listing.sample]
     if not files:
-        remedy = "Check the name, --raw-bucket and --raw-prefix; file names are case-sensitive"
+        message, remedy = "The table has no raw files", "Check the name, --raw-bucket and --raw-prefix"
+        if listing.other_count:
+            message += f", but {counted(listing.other_count, 'other file')}, for example {listing.other[0]}"
+            remedy += ", or rename the files to names that DMS gives"
         kind = InputError if registered else UnknownTableError
-        raise kind("The table has no raw files", remedy=remedy, table=state.name, folder=state.raw_prefix)
+        raise kind(message, remedy=f"{remedy}; names are case-sensitive", table=state.name, folder=state.raw_prefix)
     guess = guess_csv(read_csv_heads(raw.fs, files), settings.csv)
     statistics = RowStatistics(settings.partition_key)
     facts = read_sample(raw.fs, files, _readable_settings(settings, guess), state.name, statistics, progress)

@@ -492,3 +492,13 @@ def test_tables_for_which_glue_has_no_room_are_reported_and_start_with_the_next_
         assert table_status(planned, None, "", world.clock(), late_after_minutes=180).health is Health.BEHIND
     world.before_start = lambda _job, _arguments: None
     assert {table.outcome for table in world.run_controller(limits=EACH_ALONE).tables[2:]} == {"started"}
+
+
+def test_a_folder_with_data_files_of_other_names_only_is_reported_before_and_after_a_run(world: World):
+    world.register()
+    world.put("orders.json")
+    (finding,) = world.decision().findings
+    assert "1 file (orders.json) not read" in finding
+    world.run_controller()
+    world.process()
+    assert (world.decision().reason, world.decision().findings) == ("no raw file is due", (finding,))
