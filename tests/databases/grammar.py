@@ -24,6 +24,8 @@ MAX_ROWS = 4
 NAMES = ("c1", "Name", "order", "größe", "with space", "x.y", "c7", "c8", "c9")
 """Names of value columns, in order of their creation."""
 TOUCHED, PART = "touched", "part"
+NEWEST_FIRST = tuple(range(14, -2, -2))
+"""Delays with which every eight files arrive in reverse order."""
 
 
 @dataclass
@@ -287,7 +289,7 @@ class Grammar:
     def statements(self) -> list[Statement]:
         """All kinds of statements, the frequent ones several times."""
         kinds: list[Statement] = [self.insert, self.update, self.delete, self.insert, self.update]
-        kinds += [self.delete_then_insert, self.copy_rows, *self.own_statements()]
+        kinds += [self.delete_then_insert, self.delete_then_insert, self.copy_rows, *self.own_statements()]
         return [*kinds, self.move_key, self.move_key, self.swap_keys] if self.tellable.old_keys else kinds
 
     def transaction(self) -> list[str]:
@@ -392,14 +394,19 @@ class Grammar:
         sql = self.transactions(2, 8)
         alter, reload = self.alter() if self.chance(2) else ([], False)
         then = self.transactions(0, 3) if alter else []
+        ticks = self.list_of(st.sampled_from([61, 0, 61, 61, 1]))
+        delays = self.list_of(st.sampled_from([0, 0, 2, 4, 6, 1]), 4)
+        runs = self.list_of(st.booleans(), 2)
+        if self.chance(2):
+            ticks, delays, runs = (61,), NEWEST_FIRST, (True,)
         return Phase(
             tuple(sql),
             tuple(alter),
             reload,
             tuple(then),
-            ticks=self.list_of(st.sampled_from([61, 0, 61, 61, 1])),
-            delays=self.list_of(st.sampled_from([0, 0, 2, 4, 6, 1]), 4),
-            runs=self.list_of(st.booleans(), 2),
+            ticks=ticks,
+            delays=delays,
+            runs=runs,
             repeats=self.list_of(st.sampled_from([-1, -1, 0, 1, 2, 3, 5, 8])),
             holds=self.chance(3),
             dies=self.chance(5),
