@@ -424,8 +424,7 @@ class Grammar:
             checks = "deferred" if table.is_deferrable else "immediate"
             if not table.is_deferrable or self.chance(2):
                 table.attributes["UniqueChecks"] = checks
-        is_deferrable = any(table.is_deferrable for table in self.tables)
-        overlap = self.transactions(1, 3) if self.chance(3) and not is_deferrable else []
+        overlap = self.transactions(1, 3) if self.chance(3) else []
         phases = tuple(self.phase() for _ in range(self.number(1, 3)))
         tables = tuple(
             Table(table.name, tuple(table.key), tuple(sorted(table.altered)), tuple(sorted(table.attributes.items())))

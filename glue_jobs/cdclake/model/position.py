@@ -9,8 +9,12 @@ the empty position, which sorts before every change.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from cdclake.model.rawfiles import file_order
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 FULL_LOAD_POSITION = ""
 NULL_ORDERING = "!"
@@ -33,8 +37,14 @@ COLUMN = "_cdc_position"
 ROW_DIGITS = 10
 SEQUENCE_DIGITS = 35
 """Length of DMS's change sequence: `yyyymmddHHMMSS`, two digits for hundredths, and a counter of 19 digits."""
+GREATEST_SEQUENCE = "9" * SEQUENCE_DIGITS
 _STAMP_DIGITS = 18
 _STAMP = re.compile(r"(\d{8})-(\d{9,10})")
+
+
+def sequence_begin(when_utc: datetime) -> str:
+    """How DMS's change sequences of a time begin; it sorts below all of them."""
+    return f"{when_utc:%Y%m%d%H%M%S}"
 
 
 def file_ordering(relative: str) -> str:

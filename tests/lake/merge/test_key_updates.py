@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from datetime import datetime, timedelta, timezone
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
+from cdclake.devkit.replicate.batch import change_sequence
 from cdclake.errors import UnsettledKeyError
 from tests.lake.scd2.versions import check_newest_are_the_table, versions
 from tests.lake.table import Table
@@ -25,12 +27,17 @@ SHIFT = [("U", 2, "a", 1), ("U", 3, "b", 2), ("U", 4, "c", 3)]
 SWAP = [("U", 2, "a", 1), ("U", 1, "b", 2)]
 LOADED = {1: "a", 2: "b", 3: "c"}
 FIRST, SECOND, THIRD = (f"20240305-1{hour}1500000.parquet" for hour in range(3))
+LATER_UTC = datetime(2024, 3, 6, 12, tzinfo=timezone.utc)
 MODES = pytest.mark.parametrize("mode", ["hard", "soft"])
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     return Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+
+
+def insert(table: Table, rows: dict[int, str]) -> None:
+    apply(table, "20240305-080000000.parquet", [("I", key, name, None) for key, name in rows.items()])
 
 
 def load(table: Table, rows: dict[int, str]) -> None:
@@ -61,7 +68,7 @@ def live(table: Table) -> dict[int, Any]:
 @pytest.mark.parametrize("loaded", [LOADED, dict.fromkeys(LOADED, "same")])
 def test_a_statement_that_shifts_keys_keeps_every_row(table: Table, mode: str, loaded: dict[int, str]) -> None:
     table.item["DeleteMode"] = mode
-    load(table, loaded)
+    insert(table, loaded)
     rows = [(op, key, loaded[old], old) for op, key, _, old in SHIFT]
     assert apply(table, FIRST, rows) == {key + 1: name for key, name in loaded.items()}
     assert apply(table, SECOND, [("U", 2, "aa", 2), ("D", 3, None, None), ("I", 1, "new", None)]) == {
@@ -74,17 +81,17 @@ def test_a_statement_that_shifts_keys_keeps_every_row(table: Table, mode: str, l
 @MODES
 def test_a_swap_keeps_both_rows(table: Table, mode: str) -> None:
     table.item["DeleteMode"] = mode
-    load(table, LOADED)
+    insert(table, LOADED)
     assert apply(table, FIRST, SWAP) == {1: "b", 2: "a", 3: "c"}
 
 
 def test_a_cycle_keeps_every_row(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     assert apply(table, FIRST, [*SHIFT[:2], ("U", 1, "c", 3)]) == {1: "c", 2: "a", 3: "b"}
 
 
 def test_keys_shift_several_times_in_one_change(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     again = [("U", key + 1, name, old + 1) for _, key, name, old in SHIFT if old]
     assert apply(table, FIRST, [*SHIFT, *again]) == {3: "a", 4: "b", 5: "c"}
 
@@ -95,18 +102,18 @@ def test_keys_shift_in_rows_that_the_same_change_inserts(table: Table) -> None:
 
 
 def test_the_row_that_makes_place_may_be_deleted(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     assert apply(table, FIRST, [("U", 2, "a", 1), ("D", 2, "b", None)]) == {2: "a", 3: "c"}
 
 
 def test_a_row_may_move_twice(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     assert apply(table, FIRST, [("U", 5, "a", 1), ("U", 6, "a", 5)]) == {2: "b", 3: "c", 6: "a"}
     assert apply(table, SECOND, [("U", 7, "a", 6), ("D", 7, "a", None)]) == {2: "b", 3: "c"}
 
 
 def test_a_shift_is_refused_until_the_rest_of_the_statement_arrives(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     with pytest.raises(UnsettledKeyError) as caught:
         apply(table, FIRST, SHIFT[:1])
     assert caught.value.details == {"file": FIRST, "row": 1}
@@ -116,7 +123,7 @@ def test_a_shift_is_refused_until_the_rest_of_the_statement_arrives(table: Table
 
 def test_a_statement_longer_than_one_change_is_applied_in_one(table: Table) -> None:
     table.item["MaxFilesPerRun"] = "1"
-    load(table, LOADED)
+    insert(table, LOADED)
     write(table, FIRST, SHIFT[:1])
     write(table, SECOND, SHIFT[1:])
     assert table.load_incremental(new=FIRST, listed_files=1)["raw_files"] == 2
@@ -124,26 +131,26 @@ def test_a_statement_longer_than_one_change_is_applied_in_one(table: Table) -> N
 
 
 def test_an_update_of_a_key_that_two_rows_have_is_refused(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     with pytest.raises(UnsettledKeyError, match="two rows"):
         apply(table, FIRST, [SHIFT[0], ("U", 2, "?", 2), *SHIFT[1:]])
 
 
 def test_two_rows_that_move_to_one_key_are_refused(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     with pytest.raises(UnsettledKeyError, match="two rows"):
         apply(table, FIRST, [("U", 2, "a", 1), ("U", 2, "c", 3), ("U", 9, "b", 2), ("U", 8, "a", 2)])
 
 
 def test_a_delete_that_arrives_late_settles_a_key(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     with pytest.raises(UnsettledKeyError):
         apply(table, SECOND, SHIFT[:1])
     assert apply(table, FIRST, [("D", 2, "b", None)]) == {2: "a", 3: "c"}
 
 
 def test_a_late_delete_that_contradicts_a_shift_is_refused(table: Table) -> None:
-    load(table, {1: "a", 2: "b"})
+    insert(table, {1: "a", 2: "b"})
     assert apply(table, SECOND, [("U", 2, "a", 1), ("U", 7, "a", 2)]) == {2: "a", 7: "a"}
     with pytest.raises(UnsettledKeyError, match="late"):
         apply(table, FIRST, [("D", 2, "b", None)])
@@ -151,7 +158,7 @@ def test_a_late_delete_that_contradicts_a_shift_is_refused(table: Table) -> None
 
 @pytest.mark.parametrize("cut", [[SHIFT[:2]], [SHIFT[:1], SHIFT[1:2]]])
 def test_a_late_insert_that_contradicts_a_moved_row_is_refused(table: Table, cut: list[Any]) -> None:
-    load(table, {1: "a"})
+    insert(table, {1: "a"})
     for relative, rows in zip([SECOND, THIRD], cut, strict=False):
         apply(table, relative, rows)
     with pytest.raises(UnsettledKeyError, match="late"):
@@ -159,7 +166,7 @@ def test_a_late_insert_that_contradicts_a_moved_row_is_refused(table: Table, cut
 
 
 def test_a_late_move_to_a_key_that_is_deleted_since_is_refused(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     assert apply(table, SECOND, SHIFT[1:]) == {1: "a", 3: "b", 4: "c"}
     with pytest.raises(UnsettledKeyError, match="late"):
         apply(table, FIRST, SHIFT[:1])
@@ -173,26 +180,63 @@ def test_a_full_load_that_contains_the_moved_row_already_changes_nothing(table: 
 
 def test_a_full_load_read_between_two_moves_of_a_row_is_refused(table: Table) -> None:
     load(table, {4: "a"})
-    with pytest.raises(UnsettledKeyError, match="old key"):
+    with pytest.raises(UnsettledKeyError, match="row of the full load"):
         apply(table, FIRST, [("U", 4, "a", 1), ("U", 5, "a", 4)])
+
+
+@pytest.mark.parametrize("arrivals", [[FIRST, THIRD, SECOND], [FIRST, SECOND, THIRD]])
+def test_a_full_load_that_contains_a_moved_row_with_other_values_is_refused(table: Table, arrivals: list[str]) -> None:
+    """Before: 5. In the full load: insert 1; update its key to 2; update both. Then both are deleted."""
+    load(table, {5: "new", 2: "new"})
+    files: dict[str, list[Change]] = {
+        FIRST: [("I", 1, "a", None), ("U", 2, "a", 1)],
+        SECOND: [("U", 5, "new", 5), ("U", 2, "new", 2)],
+        THIRD: [("D", 5, None, None), ("D", 2, None, None)],
+    }
+    for relative in arrivals:
+        write(table, relative, files[relative])
+        with pytest.raises(UnsettledKeyError):
+            table.load_incremental()
+    assert live(table) == {5: "new", 2: "new"}
+
+
+def sequenced(rows: Sequence[Change]) -> list[tuple[str, dict[str, Any], dict[str, Any] | None]]:
+    """Change rows with change sequences of `LATER_UTC`, as `Table.write_key_changes` takes them."""
+    sequences = (change_sequence(LATER_UTC, number) for number in range(len(rows)))
+    return [
+        (op, {"id": key, "name": name, "AR_H_CHANGE_SEQ": sequence}, {"id": old} if old else None)
+        for sequence, (op, key, name, old) in zip(sequences, rows, strict=False)
+    ]
+
+
+def load_before(table: Table, before: timedelta) -> None:
+    """Load the table some time before `LATER_UTC`."""
+    table.write_load([{"id": key, "name": name} for key, name in LOADED.items()])
+    table.set_modified("LOAD00000001.parquet", LATER_UTC - before)
+    table.load_initial()
+
+
+@pytest.mark.parametrize("hours", [23, 25])
+def test_rows_of_the_full_load_shift_if_sequences_are_a_day_later(table: Table, hours: int) -> None:
+    load_before(table, timedelta(hours=hours))
+    table.columns = pa.schema([*PERSONS, ("AR_H_CHANGE_SEQ", pa.string())])
+    table.write_key_changes("20240306-121500000.parquet", sequenced(SHIFT))
+    with pytest.raises(UnsettledKeyError, match="row of the full load") if hours < 24 else nullcontext():
+        table.load_incremental()
+    assert live(table) == (LOADED if hours < 24 else {2: "a", 3: "b", 4: "c"})
 
 
 def test_rows_delivered_again_with_their_sequences_change_nothing(table: Table) -> None:
     table.columns = pa.schema([*PERSONS, ("AR_H_CHANGE_SEQ", pa.string())])
-    rows = [*SHIFT, ("U", 9, "c", 4), ("D", 9, "c", None)]
-    sequenced = [
-        (op, {"id": key, "name": name, "AR_H_CHANGE_SEQ": str(number)}, {"id": old} if old else None)
-        for number, (op, key, name, old) in enumerate(rows)
-    ]
-    table.write_load([{"id": key, "name": name} for key, name in LOADED.items()])
-    table.load_initial()
-    table.write_key_changes(FIRST, sequenced)
+    rows = sequenced([*SHIFT, ("U", 9, "c", 4), ("D", 9, "c", None)])
+    load_before(table, timedelta(days=2))
+    table.write_key_changes(FIRST, rows)
     table.load_incremental()
-    for number, part in enumerate((sequenced, sequenced[1:], sequenced[:1], sequenced[:3], sequenced[2:])):
+    for number, part in enumerate((rows, rows[1:], rows[:1], rows[:3], rows[2:])):
         table.write_key_changes(f"20240305-1{number + 1}1500000.parquet", part)
         table.load_incremental()
         assert {one.row["id"]: one.row["name"] for one in table.rows()} == {2: "a", 3: "b"}
-    for part in (sequenced, sequenced):
+    for part in (rows, rows):
         number += 1
         table.write_key_changes(f"20240305-1{number + 1}1500000.parquet", part)
     table.load_incremental()
@@ -200,7 +244,7 @@ def test_rows_delivered_again_with_their_sequences_change_nothing(table: Table) 
 
 
 def test_a_shift_delivered_again_without_sequences_is_refused(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     apply(table, FIRST, SHIFT)
     with pytest.raises(UnsettledKeyError):
         apply(table, SECOND, SHIFT)
@@ -208,7 +252,7 @@ def test_a_shift_delivered_again_without_sequences_is_refused(table: Table) -> N
 
 
 def test_a_move_delivered_again_without_sequences_does_not_bring_a_row_back(table: Table) -> None:
-    load(table, {1: "a"})
+    insert(table, {1: "a"})
     apply(table, FIRST, [("U", 2, "a", 1)])
     with pytest.raises(UnsettledKeyError, match="old key"):
         apply(table, SECOND, [("U", 2, "a", 1), ("U", 7, "a", 2)])
@@ -217,7 +261,7 @@ def test_a_move_delivered_again_without_sequences_does_not_bring_a_row_back(tabl
 @pytest.mark.parametrize("files", [1, 3])
 def test_the_history_keeps_the_row_that_arrives_at_a_key_in_use(table: Table, files: int) -> None:
     table.item["History"] = "true"
-    load(table, LOADED)
+    insert(table, LOADED)
     rows = [*SHIFT, ("D", 2, "a", None)]
     for relative, part in zip(
         [FIRST, SECOND, THIRD], [rows] if files == 1 else [rows[:2], rows[2:3], rows[3:]], strict=False
@@ -290,7 +334,7 @@ class TestImmediateChecks:
 
 
 def test_the_error_names_the_setting_for_sources_that_check_each_row(table: Table) -> None:
-    load(table, LOADED)
+    insert(table, LOADED)
     with pytest.raises(UnsettledKeyError) as caught:
         apply(table, FIRST, SHIFT[:1])
     assert "UniqueChecks to immediate" in caught.value.remedy

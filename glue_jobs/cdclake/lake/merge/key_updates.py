@@ -10,6 +10,8 @@ again. What remains of a contradiction is refused:
 * The older row never leaves, or the key changes while it has two rows.
 * The old key of the update had no row: the row had moved already. This involves two keys, whose rows different tasks
   resolve, so the driver compares their reports (`KeyMoves`).
+* The older row is one of the full load, which may contain the changes that its files overlap with: then it is the row
+  that moved. Only a change sequence can tell that an update is later than the full load.
 * A late row shows that the key did, or did not, have a row. The marks in stored positions tell which was assumed.
 """
 
@@ -28,7 +30,7 @@ from cdclake.errors import UnsettledKeyError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.names import Attribute
-from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, file_and_row
+from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, FULL_LOAD_POSITION, file_and_row
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN
 from cdclake.model.table import IMMEDIATE
@@ -47,7 +49,8 @@ _IF_IMMEDIATE = (
     "If the source checks keys row by row (MySQL, MariaDB, and PostgreSQL unless the key is DEFERRABLE), "
     f"set {Attribute.UNIQUE_CHECKS} to {IMMEDIATE}. Otherwise: "
 )
-_REMEDY = "Reload the table with a full load. AR_H_CHANGE_SEQ in the change files avoids this for rows delivered again"
+_RELOAD = "Reload the table with a full load"
+_REMEDY = f"{_RELOAD}. AR_H_CHANGE_SEQ in the change files avoids this for rows delivered again"
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,12 @@ class SettledRows:
 
 
 def settle_key_updates(
-    before: SettledRows, existing_rows: pa.Table, live: pa.Table, tombstones: pa.Table, shape: TableShape
+    before: SettledRows,
+    existing_rows: pa.Table,
+    live: pa.Table,
+    tombstones: pa.Table,
+    shape: TableShape,
+    overlap_end: str,
 ) -> SettledRows:
     """Settle the keys that two rows have for a moment; see the module.
 
@@ -127,6 +135,7 @@ def settle_key_updates(
         existing_rows: The lake's rows of their keys; with all columns if an update changes a key.
         live: Those that are not soft-deleted.
         tombstones: All tombstones of their keys.
+        overlap_end: The full load contains no change whose sequence is greater.
 
     Raises:
         UnsettledKeyError: It is unknown which of two rows a key keeps.
@@ -160,6 +169,10 @@ def settle_key_updates(
     for i in settled.unfinished:
         if not _may_have_moved_already(part, i, live, shape):
             raise _unfinished(part[POSITION][i].as_py())
+    may_be_loaded = (spans.starts == np.arange(len(fresh))) & _may_be_loaded(part, live, overlap_end)
+    for i in settled.displacing:
+        if may_be_loaded[i]:
+            raise _loaded(part[POSITION][i].as_py())
     is_delete &= settled.sources == np.arange(len(fresh))
     absent = departed[fresh] & ~spans.has_row_before(had_row, is_delete)
     moves += KeyMoves(
@@ -385,6 +398,13 @@ def _may_have_moved_already(rows: pa.Table, i: int, live: pa.Table, shape: Table
     return any(_same_values(before[-1], row, names, shape) for row in since)
 
 
+def _may_be_loaded(rows: pa.Table, live: pa.Table, overlap_end: str) -> Flags:
+    """Whether the key of each row has a row of the full load, which may contain the change."""
+    loaded = live.filter(pc.equal(live[POSITION], FULL_LOAD_POSITION))
+    is_later = pc.fill_null(pc.greater(_sequences(rows[POSITION]), overlap_end), False)
+    return _flags(matches(rows[KEY], loaded[KEY])) & ~_flags(is_later)
+
+
 def _same_values(known: dict[str, Any], sent: dict[str, Any], names: Sequence[str], shape: TableShape) -> bool:
     unsent = sent.get(UNSENT) or "0" * len(names)
     folders = {name.lower() for name in shape.partition_key}
@@ -420,6 +440,12 @@ def _unfinished(position: str) -> UnsettledKeyError:
         "If the rest of the statement is in the next change file, the next run applies both. If a row is missing,"
         " reload the table with a full load"
     )
+    return _unsettled(position, message, remedy)
+
+
+def _loaded(position: str) -> UnsettledKeyError:
+    message = "An update moves a row to the key of a row of the full load, which then leaves: they may be the same row"
+    remedy = f"{_RELOAD}. From a day after it on, such updates are applied if the change files have AR_H_CHANGE_SEQ"
     return _unsettled(position, message, remedy)
 
 

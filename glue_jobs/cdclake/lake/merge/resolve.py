@@ -17,7 +17,7 @@ from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import file_and_row
+from cdclake.model.position import GREATEST_SEQUENCE, file_and_row
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
@@ -76,7 +76,13 @@ class ResolvedBatch:
 
 
 def resolve(
-    rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table, shape: TableShape, forgotten: str = ""
+    rows: pa.Table,
+    existing_rows: pa.Table,
+    tombstones: pa.Table,
+    shape: TableShape,
+    *,
+    forgotten: str = "",
+    overlap_end: str = GREATEST_SEQUENCE,
 ) -> ResolvedBatch:
     """Resolve all change rows of some keys.
 
@@ -86,6 +92,7 @@ def resolve(
             columns if an update changes a key.
         tombstones: Tombstones of these keys: key and position; a key may have several.
         forgotten: See `Snapshot.forgotten`.
+        overlap_end: The full load contains no change whose sequence is greater.
 
     Raises:
         BadRowError: A row might be older than a forgotten delete of its key.
@@ -99,7 +106,8 @@ def resolve(
     rows, live = in_order(rows), existing_rows.filter(pc.invert(existing_rows[SOFT_DELETED]))
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
     check_placed_deletes(rows, existing_rows, tombstones)
-    settled = settle_key_updates(SettledRows(rows, is_known, has_tombstone), existing_rows, live, tombstones, shape)
+    before = SettledRows(rows, is_known, has_tombstone)
+    settled = settle_key_updates(before, existing_rows, live, tombstones, shape, overlap_end)
     rows, is_known, has_tombstone = settled.rows, settled.is_known, settled.has_tombstone
     winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(is_known, has_tombstone))), live, shape)
     is_present, is_delete = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)

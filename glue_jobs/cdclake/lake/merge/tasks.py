@@ -320,6 +320,7 @@ def resolve_key_range(
     shape: TableShape,
     tombstones: Sequence[TombstoneFile],
     forgotten: str,
+    overlap_end: str,
     counting: InsertCounting,
     complete: bool,
 ) -> Iterator[Resolution]:
@@ -329,6 +330,7 @@ def resolve_key_range(
         entries: `(key range, (whether the rows are the lake's, rows))`.
         complete: Whether the lake's rows have all columns.
         forgotten: See `Snapshot.forgotten`.
+        overlap_end: See `resolve`.
         counting: How to count the new rows.
     """
     batches: dict[bool, list[bytes]] = {True: [], False: []}
@@ -339,7 +341,8 @@ def resolve_key_range(
     rows = concat_ipc(batches[False], shape.in_flight)
     existing_rows = concat_ipc(batches[True], existing_rows_schema(shape, complete=complete))
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
-    yield to_resolution(resolve(rows, existing_rows, remembered, shape, forgotten), counting)
+    resolved = resolve(rows, existing_rows, remembered, shape, forgotten=forgotten, overlap_end=overlap_end)
+    yield to_resolution(resolved, counting)
 
 
 def resolve_inserts(data: bytes, *, shape: TableShape, full_load: bool, counting: InsertCounting) -> Resolution:

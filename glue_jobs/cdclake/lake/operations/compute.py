@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError
 from cdclake.lake.merge.tasks import Locations
 from cdclake.lake.operations.engine import Engine, Request
-from cdclake.lake.operations.history import has_type_change, history_after, plan_history
+from cdclake.lake.operations.history import has_type_change, history_after, last_full_load_utc, plan_history
 from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
@@ -17,6 +18,7 @@ from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.drift import drift_text
 from cdclake.model.names import Attribute
+from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.schema import merge_schemas
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import SchemaPolicy
@@ -211,6 +213,7 @@ def compute(
         tombstones=() if full_load else before.tombstones,
         oldest=_oldest_tombstone(run, before),
         forgotten="" if full_load else before.forgotten,
+        overlap_end=_overlap_end(before),
         shape=shape,
         settings=run.settings,
         locations=locations,
@@ -221,6 +224,12 @@ def compute(
     result = Engine(spark).run(request)
     load = change if full_load else None
     return replace(result, history=history_after(before, shape, history, result.versions, load))
+
+
+def _overlap_end(before: Snapshot) -> str:
+    """The full load contains no change with a greater sequence. A day is added, as these have times of any zone."""
+    loaded_utc = last_full_load_utc(before)
+    return sequence_begin(loaded_utc + timedelta(days=1)) if loaded_utc else GREATEST_SEQUENCE
 
 
 def _oldest_tombstone(run: TableRun, before: Snapshot) -> str:

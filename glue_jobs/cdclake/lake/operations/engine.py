@@ -64,6 +64,7 @@ class Request:
         tombstones: Files of tombstones; none for a full load.
         oldest: Smallest `file_order` of change files whose deletes must be kept as tombstones.
         forgotten: See `Snapshot.forgotten`.
+        overlap_end: The full load contains no change whose sequence is greater.
         shape: Columns and keys after the change.
         locations: Where to read and write.
         outdated: Indices of data files to rewrite even if none of their rows changes.
@@ -76,6 +77,7 @@ class Request:
     tombstones: tuple[TombstoneFile, ...]
     oldest: str
     forgotten: str
+    overlap_end: str
     shape: TableShape
     settings: TableSettings
     locations: tasks.Locations
@@ -270,6 +272,7 @@ class Engine:
             shape=shape,
             tombstones=request.tombstones,
             forgotten=request.forgotten,
+            overlap_end=request.overlap_end,
             counting=_counting(request),
             complete=complete,
         )

@@ -82,7 +82,7 @@ def plan_history(
         tombstones=before.tombstones if has_gap and not full_load else (),
         time_column=run.settings.history_time_column,
         change_time_column=run.settings.history_time_column if sets_history_time else "",
-        loaded_utc=loaded_utc or _last_load(before) or now_utc,
+        loaded_utc=loaded_utc or last_full_load_utc(before) or now_utc,
         now_utc=now_utc,
         rewrite_all=rewrite_all,
         locations=replace(locations, table_prefix=run.layout.history_prefix, staging=locations.staging + "history-"),
@@ -156,7 +156,8 @@ def _relative(files: Sequence[DataFile], key_columns: int, rewrite_all: bool) ->
     return without_key_ranges(inside) if rewrite_all else inside
 
 
-def _last_load(before: Snapshot) -> datetime | None:
+def last_full_load_utc(before: Snapshot) -> datetime | None:
+    """When the newest `LOAD` file of the table was written; None if it was never loaded."""
     if not before.full_load_utc:
         return None
     return datetime.strptime(before.full_load_utc, TableState.DATE_FORMAT).replace(tzinfo=timezone.utc)
