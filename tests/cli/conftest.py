@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
+from cdclake.cli import confirm
 from cdclake.cli.main import app
 from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
@@ -97,6 +98,11 @@ class Terminal(io.RawIOBase):
         data = f"{self._typed()}\n".encode()
         buffer[: len(data)] = data
         return len(data)
+
+
+@pytest.fixture(autouse=True)
+def _no_wait_for_leases(monkeypatch):
+    monkeypatch.setattr(confirm, "LEASE_WAIT_SECONDS", 0)
 
 
 @pytest.fixture

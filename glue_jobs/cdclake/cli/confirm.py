@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from cdclake.cli.target import Target
     from cdclake.control.admin.table_admin import RegisteredTable
 
+LEASE_WAIT_SECONDS = 60
+"""How long a command waits for a run that is working on its table. Most runs are shorter."""
 DRY_RUN = "Dry run: nothing was changed."
 
 
 def open_table(target: Target, table: str) -> RegisteredTable:
-    """Open a registered table and its lake table.
+    """Open a registered table and its lake table. A change waits for a run that is working on it.
 
     Raises:
         ConfigurationError: The text is not a table name.
@@ -30,7 +33,7 @@ def open_table(target: Target, table: str) -> RegisteredTable:
     """
     from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
 
-    return connect(target).open_table(TableName.parse(table))
+    return replace(connect(target).open_table(TableName.parse(table)), lease_wait_seconds=LEASE_WAIT_SECONDS)
 
 
 def author(target: Target) -> str:

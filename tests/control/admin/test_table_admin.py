@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,27 @@ def test_while_a_run_works_on_the_table_nothing_can_be_undone(orders: World) -> 
         table(orders).rollback()
     assert item(orders)[Attribute.ACTIVE_FLAG] == "true"
     assert orders.log().head() == 3
+
+
+def test_an_operation_waits_for_a_run_that_ends_soon(orders: World) -> None:
+    lease = orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            orders.states.release_lease(ORDERS, lease.token, even_if_requested=True)
+
+    assert replace(table(orders), lease_wait_seconds=60, sleep=sleep).rollback().change == 4
+    assert slept == [1, 1, 1]
+
+
+def test_an_operation_does_not_wait_for_ever(orders: World) -> None:
+    orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
+    slept: list[float] = []
+    with pytest.raises(LeaseHeldError, match="run-9"):
+        replace(table(orders), lease_wait_seconds=60, sleep=slept.append).rollback()
+    assert sum(slept) == 60
 
 
 def test_a_refused_rollback_leaves_the_table_on_and_the_lease_free(orders: World) -> None:

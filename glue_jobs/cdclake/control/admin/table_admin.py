@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings, was_loaded
 from cdclake.control.run.lease import Lease
-from cdclake.errors import CommitConflictError
+from cdclake.errors import CommitConflictError, LeaseHeldError
 from cdclake.model.catalog import CatalogName
 from cdclake.model.names import Attribute, Sentinel
 
@@ -66,6 +67,8 @@ class RegisteredTable:
         run_id: Id of this operation in the lease and in change records.
         open_catalog: Opens a catalog database; None: the catalog is not updated.
         made_by: The operator, for the change records of rollbacks and reapplies.
+        lease_wait_seconds: How long to wait for a run that is working on the table, before `LeaseHeldError`.
+        sleep: Waits some seconds.
     """
 
     states: StateStore
@@ -75,6 +78,8 @@ class RegisteredTable:
     clock: Clock
     open_catalog: OpenCatalog | None = None
     made_by: str = ""
+    lease_wait_seconds: int = 0
+    sleep: Callable[[float], None] = time.sleep
 
     def plan_rollback(self, to: int | None = None) -> UndoPlan:
         """The plan of `rollback`; see `commit.undo.plan_rollback`."""
@@ -274,7 +279,7 @@ class RegisteredTable:
     @contextmanager
     def _leased(self, *, adopts: bool = False) -> Iterator[Lease]:
         """Hold the table's lease. First finish an unfinished change and update the item."""
-        lease = Lease(self.states, self.state.path, self.state.name, self.run_id, self.clock)
+        lease = self._acquire_lease()
         try:
             change = roll_forward(self.log, lease.renew_if_due)
             check_not_ahead(self.state, change, adopts=adopts)
@@ -285,6 +290,13 @@ class RegisteredTable:
             self._sync_catalog(lease)
         finally:
             lease.release(even_if_requested=True)
+
+    def _acquire_lease(self) -> Lease:
+        for _ in range(self.lease_wait_seconds):
+            with suppress(LeaseHeldError):
+                return Lease(self.states, self.state.path, self.state.name, self.run_id, self.clock)
+            self.sleep(1)
+        return Lease(self.states, self.state.path, self.state.name, self.run_id, self.clock)
 
     def _sync_catalog(self, lease: Lease) -> None:
         """Update the catalog, if a run has ever shown the table in it."""
