@@ -42,7 +42,7 @@ test-databases: $(VENV)/.test-ready ## Replay 200 histories of SQL on MariaDB an
 mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
 	@$(DATABASE_TESTS) tests/databases/test_mutations.py
 
-test-thorough: $(VENV)/.test-ready ## Run the property tests with many more examples (about two hours)
+test-thorough: $(VENV)/.test-ready ## Run the property tests with many more examples (over an hour)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \
 		-v -n 2 --dist loadgroup --hypothesis-show-statistics
 

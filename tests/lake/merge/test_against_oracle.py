@@ -201,14 +201,14 @@ def check_type_of_n(table: Table, feed: dict[str, Any], initial: int | None) -> 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("part", SPARK_PARTS)
-@examples(default=50, thorough=1_000)
+@examples(default=50, thorough=250)
 @given(feed=feeds(max_files=3))
 def test_any_feed_equals_the_oracle_on_spark(spark: SparkContext, part: int, feed: dict[str, Any]) -> None:
     check(feed, spark)
 
 
 @SECOND_HALF
-@examples(default=150, thorough=3_000)
+@examples(default=150, thorough=1_500)
 @given(feeds())
 def test_any_feed_equals_the_oracle(feed: dict[str, Any]) -> None:
     check(feed, InProcessSpark())
@@ -226,7 +226,7 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
 
 
 @FIRST_HALF
-@examples(default=100, thorough=2_000)
+@examples(default=100, thorough=1_000)
 @given(
     full_load=st.integers(0, 6),
     files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),

@@ -129,14 +129,14 @@ def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend
 
 
 @SECOND_HALF
-@examples(default=30, thorough=3_000)
+@examples(default=30, thorough=1_500)
 @given(fed=st.lists(feeds(max_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS)
 def test_any_feed_equals_the_history_of_the_oracle(fed: list[dict[str, Any]], time_column: str | None) -> None:
     check(fed, time_column, InProcessSpark())
 
 
 @SECOND_HALF
-@examples(default=15, thorough=1_000)
+@examples(default=15, thorough=500)
 @given(feed=feeds(max_files=4), reload=feeds(max_files=2), kept=st.lists(st.booleans(), min_size=8, max_size=8))
 def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
     feed: dict[str, Any], reload: dict[str, Any], kept: list[bool]

@@ -98,7 +98,7 @@ class Model:
         return any(self.key_of(dict(one.row)) == key and one.position >= change.position for one in self.applied)
 
 
-@examples(default=15, thorough=1_500)
+@examples(default=15, thorough=750)
 @given(
     steps=st.lists(files | inserts | updates | deletes, min_size=2, max_size=7),
     hours=st.permutations(range(7)),
