@@ -203,10 +203,14 @@ def test_a_key_change_without_a_before_image_is_found(tmp_path: Path) -> None:
     assert one_finding(raw).code is Code.KEY_CHANGE_LOST
 
 
-def test_a_key_change_with_a_before_image_is_no_finding(raw: RawFolder) -> None:
+def test_key_changes_with_before_images_are_found_until_unique_checks_is_set(raw: RawFolder) -> None:
     raw.fill()
-    raw.change(("U", row(77_777)), before=[row(5)])
-    assert raw.findings() == {}
+    path = raw.change(("U", row(77_777)), ("U", row(77_778)), ("U", row(7)), before=[row(5), row(6)])
+    finding = one_finding(raw)
+    assert (finding.code, finding.file, finding.seen) == (Code.NO_UNIQUE_CHECKS, path, "2 updates")
+    assert finding.paste == "cdclake tables set shop.orders --set 'UniqueChecks=<immediate or deferred>'"
+    for value in ("immediate", "deferred"):
+        assert raw.findings(raw.attributes(UniqueChecks=value)) == {}
 
 
 def test_a_task_that_removes_files_when_the_source_is_truncated_is_found(raw: RawFolder) -> None:
@@ -224,9 +228,10 @@ def test_a_lost_file_with_inserts_is_found_by_later_updates(raw: RawFolder) -> N
     lost = raw.change(("I", row(9_000)), ("I", row(9_001)))
     raw.change(("U", row(9_000)), ("U", row(9_001)), ("U", row(9_001)))
     raw.change(("U", row(88_888)), ("U", row(88_888)), before=[row(5), None])
-    assert raw.findings() == {}
+    item = raw.attributes(UniqueChecks="immediate")
+    assert raw.findings(item) == {}
     raw.file(lost).unlink()
-    finding = one_finding(raw)
+    finding = one_finding(raw, item)
     assert (finding.code, finding.seen) == (Code.MISSING_CHANGES, "2 keys")
 
 
@@ -325,6 +330,37 @@ def test_values_missing_from_updates_are_found(raw: RawFolder) -> None:
     finding = one_finding(raw)
     assert (finding.code, finding.column) == (Code.UNSENT_VALUES, "name")
     assert finding.seen == "5 of 35 updates, but none of 260 other rows"
+
+
+def test_updates_that_lack_columns_are_found_until_missing_columns_is_set(raw: RawFolder) -> None:
+    raw.fill()
+    raw.columns = COLUMNS.remove(1)
+    raw.change(("I", row(9_000)), ("D", row(7)))
+    assert raw.findings() == {"columns-change": "name is dropped"}
+    path = raw.change(("I", row(9_001)), ("U", row(8)), ("U", row(9)))
+    finding, note = raw.diagnose().findings
+    assert (finding.code, finding.file, finding.column) == (Code.MISSING_COLUMNS, path, "name")
+    assert finding.seen == "2 updates in 1 file"
+    assert finding.paste == "cdclake tables set shop.orders --set MissingColumns=null"
+    assert (note.code, note.paste) == (Code.COLUMNS_CHANGE, "")
+    for value in ("keep", "null"):
+        assert raw.findings(raw.attributes(MissingColumns=value)).keys() == {"columns-change"}
+
+
+def test_updates_before_a_column_is_added_lack_none(raw: RawFolder) -> None:
+    raw.fill()
+    raw.columns = COLUMNS.append(pa.field("gift", pa.bool_()))
+    raw.change(("U", row(8)))
+    assert raw.findings() == {"columns-change": "gift is added"}
+
+
+@pytest.mark.parametrize(("names", "right"), [("nmae,name", "name"), ("nmae", "null")])
+def test_a_column_of_null_means_unsent_that_no_file_has_is_found(raw: RawFolder, names: str, right: str) -> None:
+    raw.fill()
+    assert raw.findings(raw.attributes(NullMeansUnsent="NAME")) == {}
+    finding = one_finding(raw, raw.attributes(NullMeansUnsent=names))
+    assert (finding.code, finding.column) == (Code.UNSENT_NOT_THERE, "nmae")
+    assert finding.paste == f"cdclake tables set shop.orders --set NullMeansUnsent={right}"
 
 
 def test_nulls_that_also_occur_in_inserts_are_no_finding(raw: RawFolder) -> None:

@@ -8,7 +8,7 @@ from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake.doctor.infer import timestamp_column
 from cdclake.doctor.row_statistics import KILOBYTE, LOAD
-from cdclake.model.names import Attribute
+from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE, wider_type
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def check_columns(evidence: Evidence) -> Iterator[Finding]:
     """Faults of columns and their values."""
     yield from _types(evidence)
     yield from _column_changes(evidence)
+    yield from _missing_columns(evidence)
     yield from _unsent_values(evidence)
+    yield from _unsent_not_there(evidence)
     yield from _key_only_deletes(evidence)
     yield from _truncated_text(evidence)
 
@@ -42,7 +44,7 @@ def _types(evidence: Evidence) -> Iterator[Finding]:
     for facts in readable:
         for name, kind in facts.types.items():
             key = name.lower()
-            if key in declared or name.startswith(ADDED_PREFIXES) or name == OP_COLUMN:
+            if key in declared or _is_added(name):
                 continue
             was, first = types.setdefault(key, (kind, facts.file.relative))
             wider = wider_type(was, kind)
@@ -64,7 +66,7 @@ def _types(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _column_changes(evidence: Evidence) -> Iterator[Finding]:
-    readable = [facts for facts in (*evidence.loads, *evidence.changes) if not facts.file.transactions]
+    readable = _with_own_columns(evidence)
     if not readable:
         return
     before, texts, where = _source_columns(readable[0]), [], ""
@@ -80,20 +82,45 @@ def _column_changes(evidence: Evidence) -> Iterator[Finding]:
             ]
             where, before = where or facts.file.relative, now
     if texts:
-        fix, paste = "No action needed", ""
-        if any(text.endswith(" is dropped") for text in texts) and evidence.statistics.row_counts[UPDATE]:
-            fix = f"Updates without a column keep the lake's value; {Attribute.MISSING_COLUMNS}=null sets it to null"
-            paste = tables_set(evidence.name, "--set", f"{Attribute.MISSING_COLUMNS}=null")
-        yield Finding(Code.COLUMNS_CHANGE, "; ".join(dict.fromkeys(texts)), fix, paste, where)
+        yield Finding(Code.COLUMNS_CHANGE, "; ".join(dict.fromkeys(texts)), "No action needed", file=where)
+
+
+def _missing_columns(evidence: Evidence) -> Iterator[Finding]:
+    if not evidence.settings.primary_key or Attribute.MISSING_COLUMNS in evidence.state.item:
+        return
+    known: dict[str, str] = {}
+    updates, files, missing = 0, [], dict[str, None]()
+    for facts in _with_own_columns(evidence):
+        sent = {name.lower(): name for name in facts.columns if not _is_added(name)}
+        absent = [name for lower, name in known.items() if lower not in sent]
+        statistics = evidence.statistics.files.get(facts.file.relative)
+        if absent and statistics and statistics.updates:
+            updates += statistics.updates
+            files.append(facts.file.relative)
+            missing |= dict.fromkeys(absent)
+        known = {**sent, **known}
+    if files:
+        text = f"{counted(updates, 'update')} in {counted(len(files), 'file')}"
+        fix = (
+            "If the source dropped the columns, let updates set them to null. Otherwise make it log whole rows, or set"
+            f" {Attribute.MISSING_COLUMNS} to keep"
+        )
+        paste = tables_set(evidence.name, "--set", f"{Attribute.MISSING_COLUMNS}=null")
+        yield Finding(Code.MISSING_COLUMNS, text, fix, paste, files[0], column=", ".join(missing))
+
+
+def _with_own_columns(evidence: Evidence) -> list[FileFacts]:
+    """Files that tell their columns; those of transaction files are in `Schema`."""
+    return [facts for facts in (*evidence.loads, *evidence.changes) if not facts.file.transactions]
+
+
+def _is_added(name: str) -> bool:
+    return name == OP_COLUMN or name.startswith(ADDED_PREFIXES)
 
 
 def _source_columns(facts: FileFacts) -> dict[str, str]:
     """Types of a file's source columns by lowercase name; empty types if the file has none."""
-    return {
-        name.lower(): facts.types.get(name, "")
-        for name in facts.columns
-        if name != OP_COLUMN and not name.startswith(ADDED_PREFIXES)
-    }
+    return {name.lower(): facts.types.get(name, "") for name in facts.columns if not _is_added(name)}
 
 
 def _unsent_values(evidence: Evidence) -> Iterator[Finding]:
@@ -123,6 +150,16 @@ def _unsent_values(evidence: Evidence) -> Iterator[Finding]:
         count = max(nulls[UPDATE][name] for name in names)
         text = f"{count:,} of {counted(rows[UPDATE], 'update')}, but none of {whole_rows:,} other rows"
         yield Finding(Code.UNSENT_VALUES, text, fix, paste, column=", ".join(names))
+
+
+def _unsent_not_there(evidence: Evidence) -> Iterator[Finding]:
+    files, names = [*evidence.loads, *evidence.changes], evidence.settings.null_means_unsent
+    right = [name for name in names if any(facts.has(name) for facts in files)]
+    wrong = [name for name in names if name not in right]
+    if files and wrong:
+        paste = tables_set(evidence.name, "--set", f"{Attribute.NULL_MEANS_UNSENT}={','.join(right) or Sentinel.NONE}")
+        text = f"it is {','.join(names)}"
+        yield Finding(Code.UNSENT_NOT_THERE, text, "Name other columns, or none", paste, column=", ".join(wrong))
 
 
 def _key_only_deletes(evidence: Evidence) -> Iterator[Finding]:

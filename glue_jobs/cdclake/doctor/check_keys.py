@@ -8,6 +8,7 @@ from cdclake.devkit.dms.files import BEFORE_PREFIX
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import before_image_rule, s3_settings, tables_set
 from cdclake.doctor.infer import timestamp_column
+from cdclake.model.names import Attribute
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def check_keys(evidence: Evidence) -> Iterator[Finding]:
         yield from _missing_columns(evidence)
         yield from _repeated_keys(evidence)
     yield from _key_changes(evidence)
+    yield from _unique_checks(evidence)
     if evidence.settings.partition_key:
         yield from _partitions(evidence)
 
@@ -82,6 +84,18 @@ def _key_changes(evidence: Evidence) -> Iterator[Finding]:
     elif unknown:
         fix = "Put the file back, or reload the table with DMS. If the file was already applied, nothing is lost"
         yield Finding(Code.MISSING_CHANGES, count, fix, column=", ".join(keys))
+
+
+def _unique_checks(evidence: Evidence) -> Iterator[Finding]:
+    moves = {name: facts.key_changes for name, facts in evidence.statistics.files.items() if facts.key_changes}
+    if moves and not evidence.settings.unique_checks:
+        fix = (
+            "Set it to immediate if the source checks keys row by row (MySQL, MariaDB, PostgreSQL), and to deferred if"
+            " it checks them later (Oracle, SQL Server, DEFERRABLE keys of PostgreSQL)"
+        )
+        paste = tables_set(evidence.name, "--set", f"{Attribute.UNIQUE_CHECKS}=<immediate or deferred>")
+        text = counted(sum(moves.values()), "update")
+        yield Finding(Code.NO_UNIQUE_CHECKS, text, fix, paste, next(iter(moves)))
 
 
 def _partitions(evidence: Evidence) -> Iterator[Finding]:

@@ -52,7 +52,10 @@ class Code(str, Enum):
     DELIVERED_TWICE_NO_ORDER = "delivered-twice-no-order"
     KEY_CHANGE_LOST = "key-change-lost"
     NO_BEFORE_IMAGE = "no-before-image"
+    NO_UNIQUE_CHECKS = "no-unique-checks"
+    MISSING_COLUMNS = "missing-columns"
     UNSENT_VALUES = "unsent-values"
+    UNSENT_NOT_THERE = "unsent-not-there"
     KEY_ONLY_DELETES = "key-only-deletes"
     CUT_TEXT = "cut-text"
     UNBOUNDED_NUMERIC = "unbounded-numeric"
@@ -220,10 +223,23 @@ KINDS = {
         "updates lack the BI_ column of a key column",
         "if an update changes the key, the old key is unknown and its row stays in the lake table",
     ),
+    Code.NO_UNIQUE_CHECKS: Kind(
+        _WARNING,
+        "updates change the key, and UniqueChecks is not set",
+        "two rows may have one key for a moment: a run stops if the files leave open which of them stays",
+    ),
+    Code.MISSING_COLUMNS: Kind(
+        _WARNING,
+        "updates lack columns that earlier files have, and MissingColumns is not set",
+        "the lake table keeps its values: right if the source sends only what changed, wrong if it dropped the columns",
+    ),
     Code.UNSENT_VALUES: Kind(
         _WARNING,
         "updates have nulls in columns that are never null in inserts and the full load",
         "values that the source does not log arrive as nulls and overwrite the values in the lake table",
+    ),
+    Code.UNSENT_NOT_THERE: Kind(
+        _ERROR, "NullMeansUnsent names a column that no file has", "a run stops and applies nothing"
     ),
     Code.KEY_ONLY_DELETES: Kind(
         _NOTE,

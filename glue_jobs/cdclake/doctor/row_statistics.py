@@ -72,12 +72,16 @@ class FileStatistics:
         sequences: Values of `AR_H_CHANGE_SEQ`, in row order; empty without that column.
         first_decrease: Number, from 0, of the first row that sorts before the row above it; None if there is none.
         rows: Number of rows read.
+        updates: Number of updates among them, without bad rows.
+        key_changes: Number of those that change the key, as far as before images show it.
         digest: Equal for change files with equal rows.
     """
 
     sequences: list[str] = field(default_factory=list)
     first_decrease: int | None = None
     rows: int = 0
+    updates: int = 0
+    key_changes: int = 0
     digest: bytes = b""
 
 
@@ -216,6 +220,8 @@ class RowStatistics:
 
     def _add_batch(self, file: RawFile, batch: ReadBatch, statistics: FileStatistics) -> None:
         rows = batch.rows.slice(0, batch.rows.num_rows - batch.derived)
+        statistics.updates += pc.equal(rows[OP_COLUMN].combine_chunks(), UPDATE).true_count
+        statistics.key_changes += batch.derived
         if file.kind is RawKind.CHANGE and statistics.first_decrease is None and rows.num_rows > 1:
             positions = rows[POSITION].combine_chunks()
             decreases = pc.indices_nonzero(pc.less(positions[1:], positions[:-1]))
