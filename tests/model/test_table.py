@@ -73,6 +73,7 @@ def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
         {"RetentionDays": "36501"},
         {"DeleteMode": "maybe"},
         {"PrimaryKey": "id, ID"},
+        {"PrimaryKey": "id", "NullMeansUnsent": "note,ID"},
         {"Schema": "id blob8"},
     ],
 )

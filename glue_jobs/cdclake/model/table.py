@@ -385,7 +385,7 @@ class TableSettings:
             history=_flag(item, Attribute.HISTORY, default="false"),
             history_time_column=_value(item, Attribute.HISTORY_TIME_COLUMN),
             keep_missing_columns=_keep_missing_columns(item),
-            null_means_unsent=_columns(item, Attribute.NULL_MEANS_UNSENT),
+            null_means_unsent=_columns_outside_key(item, Attribute.NULL_MEANS_UNSENT),
             schema_policy=SchemaPolicy(
                 _one_of(item, Attribute.SCHEMA_POLICY, tuple(policy.value for policy in SchemaPolicy))
             ),
@@ -479,5 +479,14 @@ def _columns(item: Mapping[str, str], attribute: str) -> tuple[str, ...]:
     names = _texts(item, attribute)
     if len({name.lower() for name in names}) != len(names):
         message = f"{attribute} names a column twice"
+        raise ConfigurationError(message, remedy=f"Correct {attribute}", table=item.get(Attribute.PATH))
+    return names
+
+
+def _columns_outside_key(item: Mapping[str, str], attribute: str) -> tuple[str, ...]:
+    names, keys = _columns(item, attribute), {name.lower() for name in _columns(item, Attribute.PRIMARY_KEY)}
+    wrong = next((name for name in names if name.lower() in keys), "")
+    if wrong:
+        message = f"{attribute} names {wrong}, a key column, which every row has"
         raise ConfigurationError(message, remedy=f"Correct {attribute}", table=item.get(Attribute.PATH))
     return names

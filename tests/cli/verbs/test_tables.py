@@ -110,6 +110,7 @@ def test_a_table_with_wrong_settings_can_be_turned_off(cdclake, state):
         (["set", "shop.store", "--set", "ActiveFlag=yes"], "ActiveFlag is 'yes'"),
         (["set", "shop.store", "--schema", "id integre"], "is not a column type"),
         (["set", "shop.store", "--primary-key", "id,ID"], "names a column twice"),
+        (["set", "shop.store", "--primary-key", "id", "--set", "NullMeansUnsent=note,ID"], "names ID, a key column"),
         (["set", "shop.store", "--set", "TargetFileBytes=big"], "TargetFileBytes is 'big'"),
         (["set", "store", "--primary-key", "id"], "is not a table name"),
         (["activate", "shop.orders"], "not registered"),

@@ -77,10 +77,9 @@ def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Se
             message = f"{run.layout.name} has no column {name}"
             remedy = f"Correct PrimaryKey or PartitionKey; the columns are {', '.join(schema.names)}"
             raise ConfigurationError(message, remedy=remedy)
-    keys = {name.lower() for name in run.settings.primary_key}
     for name in run.settings.null_means_unsent:
-        if schema.find(name) is None or name.lower() in keys:
-            message = f"{Attribute.NULL_MEANS_UNSENT} names {name}, which is not a column outside the key"
+        if schema.find(name) is None:
+            message = f"{Attribute.NULL_MEANS_UNSENT} names {name}, which is not a column of the table"
             remedy = f"Correct {Attribute.NULL_MEANS_UNSENT}; the columns are {', '.join(schema.names)}"
             raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
     marked = run.settings.csv.no_sup_value is not None or bool(run.settings.null_means_unsent and inspections)
