@@ -6,6 +6,7 @@ does nothing, in the lake as in the database. Keys come from small pools, so tha
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
@@ -77,7 +78,7 @@ class Tellable:
     lobs: bool
 
 
-class Grammar:
+class Grammar(ABC):
     """Draws statements for one database.
 
     Args:
@@ -91,31 +92,33 @@ class Grammar:
 
     # What differs between databases
 
+    @abstractmethod
     def quoted(self, name: str) -> str:
-        raise NotImplementedError
+        """A name as an SQL identifier."""
 
+    @abstractmethod
     def key_types(self) -> dict[str, ColumnType]:
         """Types of key columns, with how often they are drawn as their number of names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def value_types(self) -> list[ColumnType]:
-        raise NotImplementedError
+        """Types of the other columns."""
 
+    @abstractmethod
     def part_types(self) -> list[ColumnType]:
         """Types of the column that a lake table may be partitioned by."""
-        raise NotImplementedError
 
+    @abstractmethod
     def own_statements(self) -> list[Statement]:
         """Statements that only this database has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def retyped(self, table: TableDraft, name: str, kind: ColumnType) -> str:
         """ALTER TABLE that gives a column another type."""
-        raise NotImplementedError
 
+    @abstractmethod
     def create_options(self, table: TableDraft) -> tuple[str, str]:
         """What follows PRIMARY KEY (...) inside and outside the parentheses of CREATE TABLE."""
-        raise NotImplementedError
 
     # Tables
 
