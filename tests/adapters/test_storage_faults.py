@@ -18,7 +18,7 @@ from cdclake.adapters.filesystem import lake_filesystem, open_output, storage_er
 from cdclake.errors import CdclakeError, ConfigurationError, InputError, LakeFilesError, RetryableError
 from cdclake.lake.raw.quarantine import quarantine_rows
 from cdclake.lake.raw.reader import inspect_raw_file, read
-from cdclake.lake.raw.rows import BadRow
+from cdclake.lake.raw.rows import BadRow, BadRowKind
 from cdclake.lake.spark.task_errors import SparkTask, TaskError, raising_task_errors
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape
@@ -106,7 +106,7 @@ def write_data_file(rows: int = 10, text_bytes: int = 10) -> None:
 
 
 def write_bad_rows() -> None:
-    quarantine_rows(opened(), "bad.jsonl", [BadRow("file", 1, "reason", "content")], 1)
+    quarantine_rows(opened(), "bad.jsonl", [BadRow("file", 1, BadRowKind.VALUE, "reason", "content")], 1)
 
 
 def write_deletes() -> None:

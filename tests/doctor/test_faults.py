@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -85,6 +86,27 @@ def test_bad_rows_are_counted_by_reason_without_their_values(raw: RawFolder) -> 
         (Code.BAD_ROWS, path, 1, "2 rows: The operation of a change row is not I, U or D"),
         (Code.BAD_ROWS, path, 2, "1 row: Key column id is null"),
     ]
+
+
+def test_a_bad_row_without_a_change_sequence_is_not_mended_by_a_type(raw: RawFolder) -> None:
+    raw.fill()
+    changes = raw.changes(("I", row(1)), ("I", row(2)))
+    changes = replace(changes, headers=pa.table({SEQUENCE: ["", "x"]}))
+    raw.put(change_path(raw.settings, raw.now), change_bytes(changes, raw.settings))
+    findings = raw.diagnose().findings
+    assert [(finding.code, finding.row, finding.paste) for finding in findings] == [
+        (Code.BAD_ROWS, 0, ""),
+        (Code.BAD_ROWS, 1, ""),
+    ]
+    assert all("mapping rule" in finding.fix for finding in findings)
+
+
+def test_a_value_that_does_not_parse_is_mended_by_a_type(tmp_path: Path) -> None:
+    raw = RawFolder(tmp_path, CSV)
+    raw.fill()
+    raw.change(("I", row(1)))
+    finding = one_finding(raw, raw.attributes(Schema=raw.attributes()["Schema"].replace("day date", "day int")))
+    assert (finding.code, "--schema" in finding.paste) == (Code.BAD_ROWS, True)
 
 
 def test_a_row_with_too_few_fields_is_bad(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake.doctor.infer import escaped
 from cdclake.errors import SchemaMismatchError
+from cdclake.lake.raw.rows import BadRowKind
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import INVALID_TIME_REMEDY
 from cdclake.model.times import display_utc
@@ -29,6 +30,13 @@ _LONGER_BATCH_SECONDS = 300
 _DDL_POLICY = "ChangeProcessingDdlHandlingPolicy"
 _REMOVING = ("HandleSourceTableTruncated", "HandleSourceTableDropped")
 _KEEP_FILES = task_settings(_DDL_POLICY, **dict.fromkeys(_REMOVING, False))
+_FIXES_OF_ROWS = {
+    BadRowKind.KEY: "Check that PrimaryKey is the source's key: DMS sends the key with every row",
+    BadRowKind.OPERATION: "Find out what else writes these files; MaxQuarantinedRows lets a run quarantine such rows",
+    BadRowKind.ORDER: "Check the mapping rule of AR_H_CHANGE_SEQ, or set an OrderColumn that is never null",
+    BadRowKind.UNSENT: "Make the source log whole rows, or DMS send the before images of all columns",
+    BadRowKind.REPEATED_KEY: "Set PrimaryKey to all columns of the source's key",
+}
 
 
 def check_files(evidence: Evidence) -> Iterator[Finding]:
@@ -134,19 +142,17 @@ def _unfinished(evidence: Evidence) -> Iterator[Finding]:
 
 def _bad_rows(evidence: Evidence) -> Iterator[Finding]:
     for reason, bad in evidence.statistics.bad_rows.items():
-        fix, paste = _fix_of_rows(evidence, reason)
+        fix, paste = _fix_of_rows(evidence, bad.kind)
         yield Finding(Code.BAD_ROWS, f"{counted(bad.count, 'row')}: {reason}", fix, paste, bad.file, bad.row)
 
 
-def _fix_of_rows(evidence: Evidence, reason: str) -> tuple[str, str]:
-    if "fields instead of" in reason:
+def _fix_of_rows(evidence: Evidence, kind: BadRowKind) -> tuple[str, str]:
+    if kind is BadRowKind.WIDTH:
         return "Make DMS quote fields, and check that Schema lists every column except Op", s3_settings(Rfc4180=True)
-    if reason.startswith("Key column"):
-        return "Check that PrimaryKey is the source's key: DMS sends the key with every row", ""
-    if reason.startswith("The operation"):
-        return "Find out what else writes these files; MaxQuarantinedRows lets a run quarantine such rows", ""
-    command = tables_set(evidence.name, "--schema", "<columns and types>")
-    return "Correct the column's type in Schema, and check that CsvNullValue matches the endpoint", command
+    if kind is BadRowKind.VALUE:
+        command = tables_set(evidence.name, "--schema", "<columns and types>")
+        return "Correct the column's type in Schema, and check that CsvNullValue matches the endpoint", command
+    return _FIXES_OF_ROWS[kind], ""
 
 
 def _csv(evidence: Evidence) -> Iterator[Finding]:

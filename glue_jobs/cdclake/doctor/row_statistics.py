@@ -21,7 +21,7 @@ from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDA
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
+    from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
     from cdclake.model.rawfiles import RawFile
 
 LOAD = "load"
@@ -40,11 +40,13 @@ class BadRows:
 
     Attributes:
         count: Number of rows.
+        kind: What is wrong with them.
         file: File of the first of them, relative to the raw folder.
         row: Number of the first row in its file, from 0; None if unknown.
     """
 
     count: int
+    kind: BadRowKind
     file: str
     row: int | None
 
@@ -250,7 +252,7 @@ class RowStatistics:
         self._keys[_MOVED] += keys.filter(pc.ends_with(rows[POSITION], ARRIVED)).chunks
 
     def _add_bad_row(self, bad: BadRow) -> None:
-        before = self.bad_rows.get(bad.reason, BadRows(0, bad.file, bad.row))
+        before = self.bad_rows.get(bad.reason, BadRows(0, bad.kind, bad.file, bad.row))
         self.bad_rows[bad.reason] = replace(before, count=before.count + 1)
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
-from cdclake.lake.raw.rows import BadRow
+from cdclake.lake.raw.rows import BadRow, BadRowKind
 from cdclake.lake.storage.keys import KEY, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape, conform, is_deleted, with_constant
@@ -151,7 +151,8 @@ def _without_duplicates(additions: pa.Table, shape: TableShape) -> tuple[pa.Tabl
 def _duplicate(row: dict[str, Any], shape: TableShape) -> BadRow:
     file, _, number = row[POSITION].rpartition("|")
     reason = f"A later full-load row has the same key ({', '.join(shape.primary_key)})"
-    return BadRow(file, int(number), reason, {name: str(row[name]) for name in shape.schema.names})
+    content: dict[str, str | None] = {name: str(row[name]) for name in shape.schema.names}
+    return BadRow(file, int(number), BadRowKind.REPEATED_KEY, reason, content)
 
 
 def _sorted_by_key(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:

@@ -15,7 +15,7 @@ from cdclake.adapters.filesystem import open_stream
 from cdclake.errors import ConfigurationError, UnreadableFileError
 from cdclake.lake.raw.csv_layout import CsvLayout, OperationCheck, csv_layout
 from cdclake.lake.raw.csv_records import Record, RecordFormat, UnclosedQuoteError, end_of_records, records
-from cdclake.lake.raw.rows import BadRow, RawRows
+from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows
 from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
@@ -214,7 +214,8 @@ class _Parser:
         reason = f"A row has {len(record.fields)} fields instead of {width}"
         line = chunk[record.start : record.end].removesuffix(self._form.row_delimiter)
         line = line.removesuffix(b"\r") if self._form.row_delimiter == b"\n" else line
-        return BadRow(self._file.relative, self._next_row, reason, line.decode("utf-8", "backslashreplace"))
+        text = line.decode("utf-8", "backslashreplace")
+        return BadRow(self._file.relative, self._next_row, BadRowKind.WIDTH, reason, text)
 
 
 def _transaction_columns(file: RawFile, settings: TableSettings) -> tuple[str, ...]:

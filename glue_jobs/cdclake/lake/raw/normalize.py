@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import OrderingError, SchemaMismatchError
 from cdclake.lake.raw.ordering import order_values
-from cdclake.lake.raw.rows import BadRow, RawRows, ReadBatch
+from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
@@ -63,19 +63,19 @@ class _Rows:
         self._by_name = {name.lower(): raw.columns.column(i) for i, name in enumerate(names) if name != OP_COLUMN}
         self._columns: dict[str, pa.Array] = {}
         self._unsent: dict[str, pa.Array] = {}
-        self._faults: dict[int, str] = {}
+        self._faults: dict[int, tuple[BadRowKind, str]] = {}
         self._placed: pa.Array | None = None
 
-    def _fault(self, indices: Iterable[int], reason: str) -> None:
+    def _fault(self, indices: Iterable[int], kind: BadRowKind, reason: str) -> None:
         for i in indices:
-            self._faults.setdefault(i, reason)
+            self._faults.setdefault(i, (kind, reason))
 
     def _cast(self, values: pa.Array, name: str, kind: str) -> pa.Array:
         result, bad = cast_column(values, kind)
         if bad:
             is_time = pa.types.is_time(values.type)
             expected = "a valid time of day" if is_time else "UTF-8 text" if kind == "string" else f"a valid {kind}"
-            self._fault(bad, f"A value of column {name} is not {expected}")
+            self._fault(bad, BadRowKind.VALUE, f"A value of column {name} is not {expected}")
         return result
 
     def read_columns(self) -> None:
@@ -100,7 +100,7 @@ class _Rows:
             return
         operations = self._cast(self._raw.columns.column(OP_COLUMN), OP_COLUMN, "string")
         known = pc.is_in(operations, value_set=pa.array([INSERT, UPDATE, DELETE]))
-        self._fault(_where(pc.invert(known)), "The operation of a change row is not I, U or D")
+        self._fault(_where(pc.invert(known)), BadRowKind.OPERATION, "The operation of a change row is not I, U or D")
         self._columns[OP_COLUMN] = operations
 
     def mark_unsent(self) -> None:
@@ -124,8 +124,8 @@ class _Rows:
             missing = _where(self._columns[column.name].is_null())
             unsent = self._unsent.get(column.name)
             if unsent is not None:
-                self._fault(_where(unsent), f"Key column {column.name} was not sent")
-            self._fault(missing, f"Key column {column.name} is null")
+                self._fault(_where(unsent), BadRowKind.KEY, f"Key column {column.name} was not sent")
+            self._fault(missing, BadRowKind.KEY, f"Key column {column.name} is null")
 
     def _key_columns(self) -> list[Column]:
         columns = []
@@ -162,12 +162,12 @@ class _Rows:
     def _sequences(self, values: pa.Array) -> pa.Array:
         text = pc.utf8_trim_whitespace(self._cast(values, SEQUENCE_COLUMN, "string"))
         sent = pc.fill_null(pc.not_equal(text, ""), False)
-        self._fault(_where(pc.invert(sent)), f"{SEQUENCE_COLUMN} is empty, so the row has no place among the changes")
+        reason = f"{SEQUENCE_COLUMN} is empty, so the row has no place among the changes"
+        self._fault(_where(pc.invert(sent)), BadRowKind.ORDER, reason)
         digits = pc.match_substring_regex(text, f"^[0-9]{{1,{SEQUENCE_DIGITS}}}$")
         wrong = pc.and_(sent, pc.invert(pc.fill_null(digits, True)))
-        self._fault(
-            _where(wrong), f"The value of {SEQUENCE_COLUMN} is not a number of at most {SEQUENCE_DIGITS} digits"
-        )
+        reason = f"The value of {SEQUENCE_COLUMN} is not a number of at most {SEQUENCE_DIGITS} digits"
+        self._fault(_where(wrong), BadRowKind.ORDER, reason)
         return pc.fill_null(pc.utf8_lpad(text, SEQUENCE_DIGITS, "0"), "")
 
     def _order_column_values(self, name: str) -> pa.Array:
@@ -184,14 +184,15 @@ class _Rows:
             missing = pc.fill_null(pc.is_nan(values), True)
         if missing.true_count:
             is_delete = pc.fill_null(pc.equal(self._columns[OP_COLUMN], DELETE), False)
-            self._fault(_where(pc.and_(missing, pc.invert(is_delete))), f"The ordering column {name} is null")
+            reason = f"The ordering column {name} is null"
+            self._fault(_where(pc.and_(missing, pc.invert(is_delete))), BadRowKind.ORDER, reason)
             if pa.types.is_timestamp(values.type):
                 self._placed = pc.and_(missing, is_delete)
                 written = pa.scalar(file_time(self._file), values.type)
                 values = pc.if_else(self._placed, written, values)
             else:
                 reason = f"The ordering column {name} of a delete is null, and the file's time does not compare with it"
-                self._fault(_where(pc.and_(missing, is_delete)), reason)
+                self._fault(_where(pc.and_(missing, is_delete)), BadRowKind.ORDER, reason)
         return order_values(values, self._shape.order_type)
 
     def _refuse_numbers_as_text(self, values: pa.Array, name: str) -> None:
@@ -256,7 +257,7 @@ class _Rows:
             reason = f"An update of the key did not send column {column.name}: send it, or its before image"
             if column.name.lower() not in self._by_name:
                 reason += f"; if the source dropped the column, set {Attribute.MISSING_COLUMNS} to null"
-            self._fault(_where(missing), reason)
+            self._fault(_where(missing), BadRowKind.UNSENT, reason)
 
     def _before(self, column: Column) -> pa.Array | None:
         """A column's value before an update; null if there is none or the row is not an update."""
@@ -312,7 +313,7 @@ class _Rows:
         indices = sorted(self._faults)
         contents = _texts(self._raw.columns.take(pa.array(indices, pa.int64())), is_csv=self._is_csv)
         bad_rows = [
-            BadRow(self._file.relative, int(self._raw.numbers[i]), self._faults[i], content)
+            BadRow(self._file.relative, int(self._raw.numbers[i]), *self._faults[i], content)
             for i, content in zip(indices, contents, strict=True)
         ]
         return tuple(sorted([*self._raw.bad_rows, *bad_rows], key=lambda bad: bad.row or 0))

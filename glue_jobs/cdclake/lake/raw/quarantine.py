@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.filesystem import open_output
@@ -82,7 +82,7 @@ class BadRowCollector:
         """
         if self._counted.rows or not self._rows:
             return self._counted + _counted(self._rows)
-        lines = "".join(json.dumps(asdict(bad), default=str) + "\n" for bad in self._rows)
+        lines = "".join(json.dumps(_stored(bad), default=str) + "\n" for bad in self._rows)
         with open_output(fs, key) as sink:
             sink.write(lines.encode())
         return replace(_counted(self._rows), keys=(key,))
@@ -93,6 +93,10 @@ def quarantine_rows(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], limit:
     collector = BadRowCollector(limit)
     collector.add(bad_rows)
     return collector.write(fs, key)
+
+
+def _stored(bad: BadRow) -> dict[str, object]:
+    return {"file": bad.file, "row": bad.row, "reason": bad.reason, "content": bad.content}
 
 
 def _counted(bad_rows: Sequence[BadRow]) -> Quarantine:

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+
+class BadRowKind(Enum):
+    """What is wrong with a bad row."""
+
+    WIDTH = "width"
+    """It has more or fewer fields than the file has columns."""
+    OPERATION = "operation"
+    """Its `Op` is unknown."""
+    KEY = "key"
+    """A key column is null or was not sent."""
+    VALUE = "value"
+    """A value does not fit its column."""
+    ORDER = "order"
+    """It has no place among the changes."""
+    UNSENT = "unsent"
+    """It lacks a value that the lake's row cannot supply."""
+    REPEATED_KEY = "repeated key"
+    """A later row of the full load has the same key."""
 
 
 @dataclass(frozen=True)
@@ -16,12 +36,14 @@ class BadRow:
     Attributes:
         file: The raw file, relative to the table's raw folder.
         row: Index of the row in the file, from 0, without the header; None if unknown.
+        kind: What is wrong, for programs.
         reason: What is wrong, for the operator.
         content: The row's values as text by column, or the raw line if it does not split into the columns.
     """
 
     file: str
     row: int | None
+    kind: BadRowKind
     reason: str
     content: dict[str, str | None] | str
 
