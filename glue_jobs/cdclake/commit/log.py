@@ -15,6 +15,7 @@ from cdclake.model.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from cdclake.commit.storable import SourceRow
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
 
@@ -128,8 +129,11 @@ class ChangeLog:
             message = f"The lease of {self.layout.name} expired: its token is {token}, and token {newest} has written"
             raise LeaseLostError(message, remedy="Nothing to do: the run that holds the lease now does the work")
 
-    def commit(self, record: ChangeRecord) -> None:
+    def commit(self, record: ChangeRecord, source_row: SourceRow = lambda _: {}) -> None:
         """Append a change: the point of no return. Checks books, keys of files and fencing token first.
+
+        Args:
+            source_row: See `require_storable`.
 
         Raises:
             BooksError: The record's books do not balance.
@@ -139,7 +143,7 @@ class ChangeLog:
             CommitStateUnknownError: The record may have been written or not.
         """
         record.books.check()
-        require_storable(self.store, self.layout, record)
+        require_storable(self.store, self.layout, record, source_row)
         self.check_fence(record.change - 1, record.fencing_token)
         if not self.store.put_if_absent(self.layout.change_key(record.change), record.to_bytes()):
             message = f"Another run committed change {record.change} of {self.layout.name} first"

@@ -5,22 +5,29 @@ Such a change could be committed, but neither published nor retired.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 from cdclake.errors import InputError
 from cdclake.model.layout import HISTORY
 from cdclake.model.schema import parse_partition_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cdclake.model.change import ChangeRecord
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
 
 _SHOWN_CHARACTERS = 20
+SourceRow = Callable[[str], "Mapping[str, object]"]
+"""From a staged key to the `file` and `row` of one of its rows, as details of an error; empty if unknown."""
 
 
-def require_storable(store: ObjectStore, layout: LakeLayout, record: ChangeRecord) -> None:
+def require_storable(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, source_row: SourceRow) -> None:
     """Check the key of every new data file, wherever the file may go: published, retired, or copied for reading.
+
+    Args:
+        source_row: Tells, for an error, where a row of a staged file is from.
 
     Raises:
         InputError: The store cannot hold one of them.
@@ -29,7 +36,7 @@ def require_storable(store: ObjectStore, layout: LakeLayout, record: ChangeRecor
         for key in (layout.data_key(file.path), layout.retired_key(file.path), layout.as_of_key(file.path)):
             fault = store.key_fault(key)
             if fault:
-                raise _refusal(layout, file.path, fault)
+                raise _refusal(layout, file.path, fault, source_row(file.staged_key))
 
 
 def is_publishable(store: ObjectStore, layout: LakeLayout, record: ChangeRecord) -> bool:
@@ -37,7 +44,7 @@ def is_publishable(store: ObjectStore, layout: LakeLayout, record: ChangeRecord)
     return not any(store.key_fault(layout.data_key(file.path)) for file in record.added)
 
 
-def _refusal(layout: LakeLayout, path: str, fault: str) -> InputError:
+def _refusal(layout: LakeLayout, path: str, fault: str, where: Mapping[str, object]) -> InputError:
     folders = [parse_partition_folder(folder) for folder in path.removeprefix(HISTORY).split("/")[:-1]]
     values = {column: value or "" for column, value in filter(None, folders)}
     column = max(values, key=lambda one: len(values[one].encode()), default=None)
@@ -47,4 +54,4 @@ def _refusal(layout: LakeLayout, path: str, fault: str) -> InputError:
         "Nothing was applied. Choose a PartitionKey with shorter values and reload the table, or correct the value at"
         " the source"
     )
-    return InputError(message, remedy=remedy, table=layout.name, column=column, value=start)
+    return InputError(message, remedy=remedy, table=layout.name, **where, column=column, value=start)

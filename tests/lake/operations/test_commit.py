@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from cdclake.errors import LeaseLostError
+from cdclake.errors import InputError, LeaseLostError
 from cdclake.lake.operations.load import load_incremental
 from tests.lake.table import RAW_PREFIX, Table
 
@@ -38,6 +38,22 @@ def test_a_record_has_the_number_of_its_runs_lease(table: Table) -> None:
     table.runs = 7
     with pytest.raises(LeaseLostError):
         table.load_incremental()
+
+
+def test_a_partition_value_that_is_too_long_is_refused_with_file_and_row(tmp_path: Path) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "PartitionKey": "name"})
+    table.write_load([{"id": 1, "name": "a"}])
+    table.load_initial()
+    table.write_changes(CHANGE, [("I", {"id": 2, "name": "a"}), ("I", {"id": 3, "name": "x" * 300})])
+    with pytest.raises(InputError, match="too long for the name of a data file") as refused:
+        table.load_incremental()
+    where = {"table": table.layout.name, "file": CHANGE, "row": 2, "column": "name", "value": f"{'x' * 20}..."}
+    assert refused.value.details == where
+    table.write_load([{"id": 1, "name": "x" * 300}])
+    with pytest.raises(InputError, match="too long for the name of a data file") as refused:
+        table.load_initial()
+    assert "file" not in refused.value.details
+    assert table.log.head() == 1
 
 
 def test_a_record_without_a_lease_has_the_number_before_it(table: Table) -> None:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from cdclake.commit.publish import publish
+from cdclake.lake.storage.reader import lake_file
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import HISTORY
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import file_and_row
 from cdclake.model.versions import MONTH, YEAR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.lake.operations.engine import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.storage.shape import TableShape
@@ -111,7 +119,7 @@ def commit(
         bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
     )
-    run.log.commit(record)
+    run.log.commit(record, partial(_source_row, run.lake_fs))
     later = publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)})
     return {
         "table": str(run.layout.name),
@@ -129,6 +137,16 @@ def commit(
         "bytes_added": record.bytes_added,
         "seconds": {**record.seconds, **later},
     }
+
+
+def _source_row(lake_fs: FileSystemSpec, staged_key: str) -> dict[str, object]:
+    """File and row, from 1, of the first change row in a staged data file; empty if it is from a full load."""
+    with lake_file(lake_fs.open(), staged_key) as source:
+        first = pc.min(pq.read_table(source, columns=[POSITION])[POSITION]).as_py()
+    if not first:
+        return {}
+    file, row = file_and_row(first)
+    return {"file": file, "row": row + 1}
 
 
 class _FinalPaths:
