@@ -48,6 +48,13 @@ def test_a_large_value_that_did_not_change_is_marked():
     assert change.new["w"] == DecodedValue("text", None)
 
 
+def test_an_unchanged_value_is_that_of_the_row_before_if_the_log_has_it():
+    before, after = "old-key: id[integer]:1 v[text]:'long'", "new-tuple: id[integer]:2 v[text]:unchanged-toast-datum"
+    change = parse_change(f"table public.t: UPDATE: {before} {after}")
+    assert isinstance(change, DecodedRow)
+    assert change.new == {"id": DecodedValue("integer", "2"), "v": DecodedValue("text", "long")}
+
+
 def test_a_delete_has_the_row_before_it():
     change = parse_change("table public.t: DELETE: id[integer]:1")
     assert change == DecodedRow(T, "D", {}, {"id": DecodedValue("integer", "1")})

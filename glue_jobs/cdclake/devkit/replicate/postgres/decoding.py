@@ -57,7 +57,8 @@ class DecodedRow:
 
     Attributes:
         operation: `I`, `U` or `D`.
-        new: The row after the operation; empty for a delete.
+        new: The row after the operation; empty for a delete. Unchanged values that are not in the log are those of
+            `old` if it has them.
         old: The row before it, as far as it is in the log: the replica identity without nulls, for an update only if
             the identity changed or is the whole row. Empty for none.
     """
@@ -101,7 +102,8 @@ def parse_change(text: str) -> DecodedRow | Truncate:
         raise ValueError(message)
     if operation == "DELETE":
         return DecodedRow(tables[0], "D", {}, values)
-    return DecodedRow(tables[0], _OPERATIONS[operation], values, old)
+    new = {name: old.get(name, value) if value.is_unchanged else value for name, value in values.items()}
+    return DecodedRow(tables[0], _OPERATIONS[operation], new, old)
 
 
 def commit_time(text: str) -> datetime | None:
