@@ -51,6 +51,7 @@ class ColumnType:
         wider: Types that ALTER TABLE may widen it to.
         is_number: Whether numbers can be added to its values.
         has_default: Whether a column may have a default of it.
+        is_nulled: Whether statements set it to null.
     """
 
     sql: str
@@ -58,6 +59,7 @@ class ColumnType:
     wider: tuple[ColumnType, ...] = ()
     is_number: bool = False
     has_default: bool = True
+    is_nulled: bool = True
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class TableDraft:
         altered: Columns that were altered.
         names: Names for columns to come.
         is_deferrable: Whether the database checks the key at the end of a statement or transaction.
+        fixed: Value columns that ALTER TABLE leaves alone.
     """
 
     name: str
@@ -50,11 +51,7 @@ class TableDraft:
     altered: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
     is_deferrable: bool = False
-
-    @property
-    def fixed(self) -> set[str]:
-        """Value columns that ALTER TABLE leaves alone."""
-        return {PART}
+    fixed: set[str] = field(default_factory=lambda: {PART})
 
 
 @dataclass(frozen=True)
@@ -89,6 +86,7 @@ class Grammar(ABC):
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], tellable: Tellable) -> None:
         self.draw, self.tellable = draw, tellable
         self.tables: list[TableDraft] = []
+        self.is_in_order = False  # whether raw files must arrive in order
 
     # What differs between databases
 
@@ -191,7 +189,7 @@ class Grammar(ABC):
         return self.one_of(table.pools)
 
     def value(self, kind: ColumnType) -> str:
-        return "null" if self.chance(5) else str(self.draw(kind.literals))
+        return "null" if kind.is_nulled and self.chance(5) else str(self.draw(kind.literals))
 
     def some_columns(self, table: TableDraft) -> list[str]:
         names = list(table.values)
@@ -400,7 +398,9 @@ class Grammar(ABC):
         ticks = self.list_of(st.sampled_from([61, 0, 61, 61, 1]))
         delays = self.list_of(st.sampled_from([0, 0, 2, 4, 6, 1]), 4)
         runs = self.list_of(st.booleans(), 2)
-        if self.chance(2):
+        if self.is_in_order:
+            delays = (0,)
+        elif self.chance(2):
             ticks, delays, runs = (61,), NEWEST_FIRST, (True,)
         return Phase(
             tuple(sql),
@@ -412,7 +412,7 @@ class Grammar(ABC):
             runs=runs,
             repeats=self.list_of(st.sampled_from([-1, -1, 0, 1, 2, 3, 5, 8])),
             holds=self.chance(3),
-            dies=self.chance(5),
+            dies=self.chance(5) and not self.is_in_order,
         )
 
     def list_of(self, elements: st.SearchStrategy[Drawn], at_least: int = 1) -> tuple[Drawn, ...]:

@@ -41,6 +41,8 @@ _FAR = ["infinity", "-infinity", "0044-03-15 BC", "12024-03-05"]
 """Dates that neither DMS nor Parquet has."""
 DATABASE = "histories"
 _COLLATION = "any_case"
+LARGE = "large"
+"""A column of texts of 3,168 characters."""
 
 
 def quote(text: str) -> str:
@@ -161,7 +163,28 @@ class PostgresGrammar(Grammar):
         created = super().create()
         # A deferrable key is no replica identity: PostgreSQL logs no old keys without FULL.
         full = [table.name for table in self.tables if table.is_deferrable or self.chance(3)]
-        return [collation, *created, *(f"alter table {name} replica identity full" for name in full)]
+        large = [sql for table in self.tables if self.chance(3) for sql in self.add_large(table, table.name in full)]
+        return [collation, *created, *(f"alter table {name} replica identity full" for name in full), *large]
+
+    def add_large(self, table: TableDraft, is_full: bool) -> list[str]:
+        """Add a column whose values are stored outside of their row.
+
+        Without a full replica identity, updates that leave such a value alone do not send it.
+        """
+        if not is_full:
+            if self.tellable.old_keys:
+                return []  # an update of the key would not tell the value either
+            table.attributes["NullMeansUnsent"] = LARGE
+            self.is_in_order = True
+        text = "(select string_agg(md5(n::text || '{}'), '') from generate_series(1, 99) n)"
+        texts = st.sampled_from([text.format(seed) for seed in "abc"])
+        table.values[LARGE] = ColumnType("text", texts, is_nulled=False)
+        table.fixed.add(LARGE)
+        kind = "external" if self.chance(2) else "extended"
+        return [
+            f"alter table {table.name} add column {LARGE} text",
+            f"alter table {table.name} alter column {LARGE} set storage {kind}",
+        ]
 
     def create_options(self, table: TableDraft) -> tuple[str, str]:
         if not self.tellable.old_keys or not self.chance(3):

@@ -346,13 +346,16 @@ class _Trial:
                 tuple(expected(c, value, self._reading) for c, value in zip(columns, row, strict=True))
                 for row in self._database.rows(table.name, columns)
             ]
-            folder = self._installation.root / LAKE / self._database.schema / table.name
-            found = differences(columns, lake_rows(folder, columns, self._reading), source)
-            if found:
-                message = f"table {table.name} differs {when}\n{found}"
-                raise DifferenceError(message)
-            self._tally.add("rows compared", len(source))
-            self._tally.add("values compared", len(source) * len(columns))
+            history = [f"{table.name}_history"] if ("History", "true") in table.attributes else []
+            for name in (table.name, *history):
+                folder = self._installation.root / LAKE / self._database.schema / name
+                found = differences(columns, lake_rows(folder, columns, self._reading), source)
+                if found:
+                    message = f"table {name} differs {when}\n{found}"
+                    raise DifferenceError(message)
+                self._tally.add("rows compared", len(source))
+                self._tally.add("values compared", len(source) * len(columns))
+            self._tally.add("comparisons of histories", len(history))
         self._tally.add("comparisons")
         self._check_status(when)
 

@@ -141,7 +141,9 @@ def _bits(value: float) -> bytes:
 
 
 def lake_rows(folder: Path, columns: Sequence[Column], reading: Reading) -> list[tuple[Any, ...]]:
-    """The rows of a lake table without soft-deleted ones; null in columns that it does not have.
+    """The rows of a lake table without soft-deleted ones, or the newest versions of the rows in a history.
+
+    They are null in columns that the table does not have.
 
     Args:
         folder: The table's folder; its Parquet files, in folders `column=value`, are the table.
@@ -154,7 +156,9 @@ def lake_rows(folder: Path, columns: Sequence[Column], reading: Reading) -> list
             unquote(name).lower(): None if text == _HIVE_NULL else unquote(text) for name, text in partition.items()
         }
         by_name = {name.lower(): data.column(i).to_pylist() for i, name in enumerate(data.column_names)}
-        live = [operation != "D" for operation in by_name.get("op", ["I"] * data.num_rows)]
+        operations = by_name.get("operation", by_name.get("op", ["I"] * data.num_rows))
+        newest = by_name.get("validity_flag", [1] * data.num_rows)
+        live = [flag == 1 and name not in {"D", "delete"} for flag, name in zip(newest, operations, strict=True)]
         found = [_lake_column(column, by_name, fixed, data.num_rows, reading) for column in columns]
         rows += [row for row, is_live in zip(zip(*found, strict=True), live, strict=True) if is_live]
     return rows
