@@ -16,6 +16,7 @@ def client_error(code):
     return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetItem")
 
 
+@pytest.mark.slow
 def test_an_unreachable_endpoint_is_an_error_with_a_remedy(cdclake):
     result = cdclake("tables", "--endpoint-url", NOWHERE)
     assert result.exit_code == ConfigurationError.exit_code
@@ -26,6 +27,7 @@ def test_an_unreachable_endpoint_is_an_error_with_a_remedy(cdclake):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_the_endpoint_can_come_from_the_environment(cdclake):
     result = cdclake("run", AWS_ENDPOINT_URL=NOWHERE)
     assert result.exit_code == ConfigurationError.exit_code

@@ -118,6 +118,7 @@ def test_a_text_that_is_no_table_name_exits_with_2(exits: Any, state: Any):
     assert exits("store", commands("store")) == all_exit_with(2, TABLE_VERBS)
 
 
+@pytest.mark.slow
 def test_an_unknown_option_exits_with_2(exits: Any):
     wrong = {verb: [*command, "--nonsense"] for verb, command in commands("shop.store").items()}
     wrong["tables list"] = ["tables", "list", "--nonsense"]

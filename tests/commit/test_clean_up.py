@@ -177,6 +177,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps)
 def test_a_rollback_can_reach_every_retained_change_after_any_history(steps: list[tuple[Any, ...]]) -> None:

@@ -252,6 +252,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps)
 def test_any_sequence_of_changes_and_rollbacks_restores_the_content_of_each_number(

@@ -19,6 +19,7 @@ def change(number: int, size_bytes: int = 10, folder: str = "") -> ListedObject:
     return ListedObject(f"{PREFIX}{folder}{when:%Y%m%d-%H%M%S}000.parquet", size_bytes, when)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 5, 30, 31, 700, 20_000])
 def test_a_sample_has_the_oldest_the_newest_and_some_between(count: int) -> None:
     objects = [change(number) for number in range(count)]

@@ -215,6 +215,7 @@ def test_there_are_no_other_roles_and_policies(default: Stacks):
     assert default.all("AWS::IAM::Policy") == default.all("AWS::IAM::ManagedPolicy") == {}
 
 
+@pytest.mark.slow
 def test_all_roles_get_the_cdks_permissions_boundary(tmp_path: Path):
     context = {"@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"}}
     roles = Stacks(synthesize(build_app(context, tmp_path))).all("AWS::IAM::Role").values()

@@ -60,11 +60,13 @@ def installed(wheel: CodeFile, tmp_path_factory: pytest.TempPathFactory) -> Path
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["controller.py", "process_table.py"])
 def test_the_python_shell_jobs_import_from_the_wheel(installed: Path, script: str):
     assert all(file.startswith(str(installed)) for file in imported_from(installed, JOBS / script))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["load_initial.py", "load_incremental.py"])
 def test_the_spark_jobs_import_from_the_zip(tmp_path: Path, script: str):
     library = build_zip(tmp_path).path

@@ -38,6 +38,7 @@ def test_the_sample_is_not_deployed_by_default(default: Stacks):
     assert default.all("AWS::RDS::DBInstance") == default.all("AWS::DMS::ReplicationTask") == {}
 
 
+@pytest.mark.slow
 def test_cfn_lint_finds_nothing_in_the_sample(checked_sample: CheckedStacks):
     lint(CheckedStacks(checked_sample.folder, {SAMPLE: checked_sample.templates[SAMPLE]}, []))
 

@@ -38,6 +38,7 @@ def console(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_it_prints_its_address_serves_pages_and_ends_at_the_first_signal() -> None:
     with console() as (process, address):
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))

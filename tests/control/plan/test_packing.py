@@ -90,6 +90,7 @@ def test_the_limits_are_arguments_of_the_controller():
             PackLimits.from_arguments({**arguments, Argument.PACK_TABLE_FILES: wrong})
 
 
+@pytest.mark.slow
 def test_packed_small_tables_cost_at_most_an_eighth_in_a_simulated_hour():
     startup_seconds, table_seconds = EXPECTED_CASE
     single = cost(PackLimits(tables=1), startup_seconds, table_seconds, tables=100)

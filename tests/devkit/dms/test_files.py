@@ -254,6 +254,7 @@ def same(batch: ReadBatch, operations: list[str], expected: pa.Table) -> None:
     assert batch.rows.select(COLUMNS.names).to_pylist() == expected.to_pylist()
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(names=DIALECTS, drawn=st.lists(st.tuples(st.sampled_from("IUD"), VALUES), min_size=1, max_size=5))
 def test_cdclake_reads_back_every_file_with_its_attributes(

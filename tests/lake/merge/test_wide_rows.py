@@ -41,6 +41,7 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str

@@ -69,6 +69,7 @@ def test_a_second_packet_does_not_wait_for_a_delayed_acknowledgement(
     assert median_seconds(*connection, acknowledging(answer)) < DELAYED_ACKNOWLEDGEMENT_S / 2
 
 
+@pytest.mark.slow
 @linux
 def test_without_the_wrapper_every_round_waits(connection: tuple[socket.socket, socket.socket]) -> None:
     assert median_seconds(*connection, answer) > DELAYED_ACKNOWLEDGEMENT_S / 2
