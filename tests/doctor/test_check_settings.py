@@ -95,7 +95,7 @@ def test_values_of_a_file_that_may_have_no_header_are_not_shown(tmp_path: Path) 
     with pytest.raises(ConfigurationError, match="no header line") as refused:
         check(tmp_path, PrimaryKey="cod")
     assert "ann" not in str(refused.value)
-    check(tmp_path, PrimaryKey="id", Schema="id int, name string")
+    check(tmp_path, PrimaryKey="id", Schema="id int, name string", AddColumnName="false")
 
 
 def test_without_files_columns_come_from_schema_or_the_lake_table(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
         {"CsvNoSupValue": "NULL"},
         {"CsvNullValue": "?", "CsvNoSupValue": "?"},
         {"Rfc4180": "maybe"},
+        {"AddColumnName": "maybe"},
         {"LateWindowHours": "-1"},
         {"MaxQuarantinedRows": "many"},
         {"TargetFileBytes": "0"},

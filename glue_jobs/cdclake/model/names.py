@@ -46,6 +46,9 @@ class Attribute:
     """CSV field that means "not sent": the lake keeps its value. Set by the operator."""
     RFC4180 = "Rfc4180"
     """`false` if quotes in CSV files have no meaning. Same as the DMS endpoint setting. Set by the operator."""
+    ADD_COLUMN_NAME = "AddColumnName"
+    """`true` or `false`: whether a first line of a CSV file that may be a header or a row is a header. Not set: such a
+    file is refused. Same as the DMS endpoint setting. Set by the operator."""
     CDC_PATH = "CdcPath"
     """Folder of DMS's transaction files (`CDC_TXN-...`) below the raw prefix, same as the endpoint's setting
     of that name. Set by the operator."""

@@ -292,6 +292,7 @@ class CsvDialect:
         null_value: An unquoted field with this text is null.
         no_sup_value: A field with this text was not sent, so the lake keeps its value. None: there is no such text.
         quoting: Whether fields may be quoted (RFC 4180).
+        add_column_name: Whether a first line that may be a header or a row is a header; None if it is unknown.
     """
 
     delimiter: str = ","
@@ -299,6 +300,7 @@ class CsvDialect:
     null_value: str = "NULL"
     no_sup_value: str | None = None
     quoting: bool = True
+    add_column_name: bool | None = None
 
 
 class SchemaPolicy(Enum):
@@ -421,7 +423,8 @@ def _csv_dialect(item: Mapping[str, str]) -> CsvDialect:
     null_value, no_sup_value = item.get(Attribute.CSV_NULL_VALUE, "NULL"), item.get(Attribute.CSV_NO_SUP_VALUE)
     if null_value == no_sup_value:
         raise _invalid(item, Attribute.CSV_NO_SUP_VALUE, f"another text than {Attribute.CSV_NULL_VALUE}, or remove it")
-    return CsvDialect(delimiter, row_delimiter, null_value, no_sup_value, quoting)
+    has_header = _flag(item, Attribute.ADD_COLUMN_NAME, "false") if _value(item, Attribute.ADD_COLUMN_NAME) else None
+    return CsvDialect(delimiter, row_delimiter, null_value, no_sup_value, quoting, has_header)
 
 
 def _unescaped(text: str) -> str:

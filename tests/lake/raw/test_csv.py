@@ -235,7 +235,7 @@ def test_empty_lines_are_not_rows_unless_the_file_has_one_column(tmp_path: Path)
     assert values(batch) == [(1, "a", "x"), (2, "b", "y")]
     assert row_numbers(batch) == [0, 1]
 
-    table.item = {"Schema": "note string"}
+    table.item = {"Schema": "note string", "AddColumnName": "false"}
     assert values(table.read_file(LOAD, b"a\n\nb\n"), "note") == [("a",), ("",), ("b",)]
 
 

@@ -39,7 +39,7 @@ def refusal(table: Table, name: str, content: bytes) -> SchemaMismatchError:
 
 
 def test_a_change_file_that_lost_a_column_is_refused_before_its_op_becomes_a_key(table: Table) -> None:
-    table.put(LOAD, b"a1,ann,x\n")
+    table.put(LOAD, b"a1,ann,7\n")
     table.load_initial()
     table.put(CHANGE, b"U,a1,ann2\n")
     with pytest.raises(SchemaMismatchError, match="first field of a row is an operation") as caught:
@@ -114,6 +114,29 @@ def test_a_first_line_that_may_be_a_header_or_data_is_refused(table: Table) -> N
     error = refusal(table, LOAD, b"id,name,phone\n1,a,555\n")
     assert "or a header" in error.message
     assert error.details["row"] == 1
+
+
+@pytest.mark.parametrize("header", [b"id,label,town", b"kode,label,town", b"Op,kode,label,town", b"town,label"])
+def test_a_header_that_shares_few_names_with_schema_is_not_taken_as_a_row(table: Table, header: bytes) -> None:
+    error = refusal(table, LOAD, header + b"\n" + b",".join([b"1"] * len(header.split(b","))) + b"\n")
+    assert error.details["row"] == 1
+    assert "AddColumnName" in error.remedy
+
+
+def test_a_first_line_that_may_be_a_header_or_data_is_what_the_setting_says(table: Table) -> None:
+    table.put(LOAD, b"id,label,town\n7,ann,x\n")
+    table.item["AddColumnName"] = "true"
+    assert table.read(LOAD).rows.select(["id", "label", "town"]).to_pylist() == [
+        {"id": "7", "label": "ann", "town": "x"}
+    ]
+    table.item["AddColumnName"] = "false"
+    assert rows(table, LOAD) == [("id", "label", "town"), ("7", "ann", "x")]
+
+
+@pytest.mark.parametrize("row", [b"a1,ann,2024-03-05", b"a1,,x", b"a1,x,x", b"a1,true,x", b"a1,NULL,x", b'a1,"b\nc",x'])
+def test_a_first_line_with_a_value_that_is_no_name_is_a_row(table: Table, row: bytes) -> None:
+    table.put(LOAD, row + b"\n")
+    assert rows(table, LOAD)[0][0] == "a1"
 
 
 def test_a_data_row_may_contain_the_name_of_a_column(table: Table) -> None:

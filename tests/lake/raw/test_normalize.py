@@ -139,7 +139,7 @@ def test_bad_rows_are_numbered_across_chunks(persons: Table, monkeypatch: pytest
 
 
 def test_only_the_first_fault_of_a_row_is_reported(persons: Table) -> None:
-    persons.put(CHANGE, b"X,one,\xff,old\n")
+    persons.put(CHANGE, b"X,one,\xff,1.5\n")
     assert bad_and_good(persons) == ([(0, "A value of column id is not a valid int")], [])
 
 

@@ -25,6 +25,7 @@ _SETTINGS = (
     Attribute.CSV_NULL_VALUE,
     Attribute.CSV_NO_SUP_VALUE,
     Attribute.RFC4180,
+    Attribute.ADD_COLUMN_NAME,
     Attribute.CDC_PATH,
     Attribute.ORDER_COLUMN,
     Attribute.LATE_WINDOW_HOURS,

@@ -138,7 +138,7 @@ def _layout(head: bytes, file: RawFile, settings: TableSettings, *, is_tail: boo
     form = replace(RecordFormat.of(settings.csv), null=None)
     with _unclosed_quotes_reported(file):
         sampled = list(islice((r for r in records(head, form, whole=is_tail) if not r.blank), _SAMPLED_RECORDS))
-    return csv_layout(sampled, settings.schema, file)
+    return csv_layout(sampled, settings, file)
 
 
 class _Parser:

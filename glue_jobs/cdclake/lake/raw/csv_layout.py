@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError
+from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
 
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from cdclake.lake.raw.csv_records import Record
     from cdclake.lake.raw.rows import RawRows
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.schema import Schema
+    from cdclake.model.table import CsvDialect, TableSettings
 
 _NUMBER_OR_TIME = re.compile(r"\s*|[+-]?\d[\d.,:TZ/ +-]*")
+_NO_NAME = re.compile(r"(?i:true|false)|.*[\x00-\x1f\x7f].*|.{129,}", re.DOTALL)
+"""More text that names no column: booleans, control characters, and what is longer than a name may be in a database."""
 _REMEDY = (
     "Nothing of it was applied. Set the Schema attribute to the columns of the file except Op, in order,"
     " or have DMS write a header line (AddColumnName)"
@@ -49,31 +52,34 @@ class CsvLayout:
     has_header: bool = False
 
 
-def csv_layout(sampled: Sequence[Record], schema: Schema | None, file: RawFile) -> CsvLayout:
+def csv_layout(sampled: Sequence[Record], settings: TableSettings, file: RawFile) -> CsvLayout:
     """Detect a file's columns.
 
     Args:
         sampled: The first records that are not blank, without nulls; empty if the file has only empty lines.
-        schema: The Schema attribute; None if it is not set.
 
     Raises:
         SchemaMismatchError: The columns have no known names, or two readings are possible.
         UnicodeDecodeError: A name in the header is not UTF-8 text.
     """
-    declared = tuple(schema.names) if schema else ()
+    declared = tuple(settings.schema.names) if settings.schema else ()
     if sampled:
         first = tuple(_text(value) for value in sampled[0].fields)
-        if _is_header(first, declared, file):
+        if _is_header(first, declared, settings.csv, file):
             names = tuple((value or b"").decode() for value in sampled[0].fields)
             return CsvLayout(names, sampled[0].end, has_header=True)
     return CsvLayout(_declared_names(sampled, declared, file))
 
 
-def _is_header(first: tuple[str, ...], declared: tuple[str, ...], file: RawFile) -> bool:
-    """Whether the first line of a file is a header."""
+def _is_header(first: tuple[str, ...], declared: tuple[str, ...], dialect: CsvDialect, file: RawFile) -> bool:
+    """Whether the first line of a file is a header; the dialect decides where the line leaves it open.
+
+    Args:
+        declared: Names in the Schema attribute; empty if it is not set.
+    """
     operations = _operations(file)
     if not declared:
-        if first[0] in operations or any(_NUMBER_OR_TIME.fullmatch(name) for name in first):
+        if first[0] in operations or any(map(_NUMBER_OR_TIME.fullmatch, first)):
             message = "A raw CSV file has no header line, and the Schema attribute is not set"
             raise SchemaMismatchError(message, remedy=_REMEDY, file=file.relative)
         return True
@@ -88,13 +94,26 @@ def _is_header(first: tuple[str, ...], declared: tuple[str, ...], file: RawFile)
     source_names = [name.lower() for name in first if name != OP_COLUMN and not name.startswith(ADDED_PREFIXES)]
     if len(recognized) > 1 and len(recognized) == len(source_names):
         return True
-    if 2 * len(recognized) > len(source_names) > 1:
+    if not (_may_be_names(first, dialect) or 2 * len(recognized) > len(source_names) > 1):
+        return False
+    if dialect.add_column_name is None:
         message = (
             "The first line of a raw CSV file may be data, or a header with other columns than the Schema attribute"
         )
-        remedy = "Nothing of it was applied. Set the Schema attribute to all columns of the file except Op, in order"
+        remedy = (
+            "Nothing of it was applied. Set the Schema attribute to all columns of the file except Op, in order. If"
+            f" the line is meant, set {Attribute.ADD_COLUMN_NAME}: true if it is a header, false if it is a row"
+        )
         raise SchemaMismatchError(message, remedy=remedy, file=file.relative, row=1)
-    return False
+    return dialect.add_column_name
+
+
+def _may_be_names(line: tuple[str, ...], dialect: CsvDialect) -> bool:
+    """Whether a first line may be a header of unknown names: distinct, and without values that are no names."""
+    is_distinct = len({text.lower() for text in line}) == len(line)
+    return is_distinct and not any(
+        text == dialect.null_value or _NUMBER_OR_TIME.fullmatch(text) or _NO_NAME.fullmatch(text) for text in line
+    )
 
 
 def _declared_names(sampled: Sequence[Record], declared: tuple[str, ...], file: RawFile) -> tuple[str, ...]:
