@@ -12,7 +12,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from cdclake.adapters import aws as aws_clients
-from cdclake.adapters.filesystem import FileSystemSpec, lake_filesystem, open_output
+from cdclake.adapters.filesystem import FileSystemSpec, folder_exists, lake_filesystem, open_output
 from cdclake.adapters.stores import open_store
 from cdclake.errors import ConfigurationError
 
@@ -67,6 +67,13 @@ def test_the_object_store_lists_what_pyarrow_writes(location: str) -> None:
     assert found.size_bytes > 0
     objects.copy(path, "shop/product/1.parquet")
     assert pq.read_table("shop/product/1.parquet", filesystem=filesystem) == table
+
+
+def test_a_folder_exists_if_it_holds_a_file(location: str) -> None:
+    open_store(location).put("shop/orders/LOAD00000001.csv", b"1,a\n")
+    filesystem = lake_filesystem(location).open()
+    paths = ("shop/orders", "shop", "shop/order", "SHOP/ORDERS", "shop/orders/LOAD00000001.csv")
+    assert [folder_exists(filesystem, path) for path in paths] == [True, True, False, False, False]
 
 
 def test_a_pickled_spec_works(location: str) -> None:

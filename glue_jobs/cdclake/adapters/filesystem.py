@@ -151,6 +151,16 @@ def open_output(filesystem: fs.FileSystem, path: str) -> Iterator[pa.NativeFile]
         yield sink
 
 
+def folder_exists(filesystem: fs.FileSystem, path: str) -> bool:
+    """Whether there is a folder; on S3, whether keys begin with its path and a slash.
+
+    Raises:
+        As `storage_errors`.
+    """
+    with storage_errors(filesystem, path):
+        return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
+
+
 def new_file(filesystem: fs.FileSystem, path: str) -> pa.NativeFile:
     """Open a new file for writing, within `storage_errors`.
 

@@ -314,6 +314,25 @@ def test_a_row_of_the_table_with_too_few_fields_in_a_transaction_file_is_bad(tmp
     assert [(bad.row, bad.content) for bad in batch.bad_rows] == [(1, "I,orders,shop,1")]
 
 
+@pytest.mark.parametrize("names", ["ORDERS,SHOP", "shop,orders", " orders,shop", "orders,Shop ", '"SHOP","Orders"'])
+def test_a_row_of_no_table_whose_names_resemble_the_tables_is_refused_with_file_and_row(
+    tmp_path: Path, names: str
+) -> None:
+    table = csv_table(tmp_path, CdcPath="cdc")
+    table.put("../../cdc/" + TRANSACTIONS, f"I,items,shop,1\nI,orders,shop,1,a,x\nU,{names},1,b,y\n".encode())
+    with pytest.raises(SchemaMismatchError, match="resemble those of shop") as caught:
+        table.read(TRANSACTIONS, "cdc")
+    assert (caught.value.details["file"], caught.value.details["row"]) == (TRANSACTIONS, 3)
+
+
+def test_a_row_of_another_table_whose_names_resemble_the_tables_is_not_read(tmp_path: Path) -> None:
+    table = csv_table(tmp_path, CdcPath="cdc")
+    table.put("../../SHOP/ORDERS/" + LOAD, b"1,a,x\n")
+    table.put("../../orders/shop/" + LOAD, b"1,a,x\n")
+    table.put("../../cdc/" + TRANSACTIONS, b"I,ORDERS,SHOP,1,b,y\nI,shop,orders,1,b,y\nI,orders,shop,1,a,x\n")
+    assert row_numbers(table.read(TRANSACTIONS, "cdc")) == [2]
+
+
 def test_a_transaction_file_needs_the_schema_attribute(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     table.put("../../cdc/" + TRANSACTIONS, b"I,orders,shop,1,a,x\n")

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from cdclake.adapters.filesystem import open_stream
-from cdclake.errors import ConfigurationError, UnreadableFileError
+from cdclake.adapters.filesystem import folder_exists, open_stream
+from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw.csv_layout import CsvLayout, OperationCheck, csv_layout
 from cdclake.lake.raw.csv_records import Record, RecordFormat, UnclosedQuoteError, end_of_records, records
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows
@@ -58,12 +58,13 @@ def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: Table
 
     Raises:
         As `column_names`; UnreadableFileError also later, where the damage is.
+        SchemaMismatchError: Also for a row of a transaction file whose names resemble those of the table.
     """
     with open_stream(fs, file.key) as stream:
         chunks = _chunks(stream, file, settings.csv)
         head, is_tail = next(chunks)
         layout = _layout(head, file, settings, is_tail=is_tail)
-        parser = _Parser(file, layout.names, settings.csv, _table_fields(file, table))
+        parser = _Parser(file, layout.names, settings.csv, _owner(fs, file, settings, table))
         check = OperationCheck(layout, file)
         for chunk, is_last in chain([(head[layout.rows_start :], is_tail)], chunks):
             rows = parser.parse(chunk, is_tail=is_last)
@@ -141,24 +142,73 @@ def _layout(head: bytes, file: RawFile, settings: TableSettings, *, is_tail: boo
     return csv_layout(sampled, settings, file)
 
 
+class _Owner:
+    """Tells the rows of one table in a transaction file from those of other tables.
+
+    The names must be exact, because a database may have two tables whose names differ in case. But a row that belongs
+    to no table folder, and whose names differ from the table's only in case, in spaces or in their order, would be
+    lost silently.
+
+    Args:
+        table: The table whose rows to read.
+    """
+
+    def __init__(self, fs: FileSystem, file: RawFile, settings: TableSettings, table: TableName) -> None:
+        self._fs, self._file, self._table = fs, file, table
+        self._root = file.key.removesuffix(f"{settings.cdc_path}/{file.relative}")
+        self._names = [table.table.encode(), table.schema.encode()]  # their order in the file (DMS guide)
+        self._others: set[tuple[bytes | None, ...]] = set()
+
+    def owns(self, fields: list[bytes | None], row: int) -> bool:
+        """Whether a row is of the table.
+
+        Args:
+            fields: The names of the row's table and schema.
+            row: Number of the row in the file.
+
+        Raises:
+            SchemaMismatchError: The names resemble those of the table, and there is no other table of these names.
+        """
+        if fields == self._names:
+            return True
+        names = tuple(fields)
+        if names not in self._others:
+            self._check(*((name or b"").decode("utf-8", "replace") for name in names), row=row)
+            self._others.add(names)
+        return False
+
+    def _check(self, table: str, schema: str, *, row: int) -> None:
+        simple = [name.strip().casefold() for name in (table, schema)]
+        own = [name.strip().casefold() for name in (self._table.table, self._table.schema)]
+        if simple not in (own, own[::-1]) or folder_exists(self._fs, f"{self._root}{schema}/{table}"):
+            return
+        message = (
+            f"The names of a row's table and schema, '{table}' and '{schema}', resemble those of {self._table}, and the"
+            " raw bucket has no table folder of these names"
+        )
+        remedy = (
+            "Nothing of the file was applied. Give the table the same names in LOAD files and transaction files with a"
+            f" DMS mapping rule. If it is another table, create its folder, {self._root}{schema}/{table}/"
+        )
+        raise SchemaMismatchError(message, remedy=remedy, file=self._file.relative, row=row + 1)
+
+
 class _Parser:
     """Parses the chunks of one file in order.
 
     Args:
         names: Names of the columns, including `Op`.
-        identity: Values of the two fields after `Op` that identify the table; None if all rows are of one table.
+        owner: Knows the table by the two fields after `Op`; None if there are no such fields.
     """
 
-    def __init__(
-        self, file: RawFile, names: tuple[str, ...], dialect: CsvDialect, identity: list[bytes] | None
-    ) -> None:
-        self._file, self._names, self._dialect, self._identity = file, names, dialect, identity
+    def __init__(self, file: RawFile, names: tuple[str, ...], dialect: CsvDialect, owner: _Owner | None) -> None:
+        self._file, self._names, self._dialect, self._owner = file, names, dialect, owner
         self._form = RecordFormat.of(dialect)
         self._next_row = 0
 
     def parse(self, chunk: bytes, *, is_tail: bool) -> RawRows:
         """Parse the next chunk."""
-        plain = not is_tail and self._identity is None and self._form.is_plain(chunk)
+        plain = not is_tail and self._owner is None and self._form.is_plain(chunk)
         columns = self._by_arrow(chunk) if plain else None
         if columns is None:
             return self._by_records(chunk)
@@ -190,20 +240,20 @@ class _Parser:
         rows: list[list[bytes | None]] = []
         numbers: list[int] = []
         bad: list[BadRow] = []
-        identity_fields = slice(1, 3 if self._identity else 1)
-        width = len(self._names) + len(self._identity or ())
+        owner, names = self._owner, slice(1, 3 if self._owner else 1)
+        width = len(self._names) + (2 if owner else 0)
         with _unclosed_quotes_reported(self._file):
             for record in records(chunk, self._form, whole=True):
                 if record.blank and width > 1:
                     continue
-                has_identity = len(record.fields) > len(self._identity or ())
-                if self._identity and has_identity and record.fields[identity_fields] != self._identity:
+                fields = record.fields
+                if owner and len(fields) >= names.stop and not owner.owns(fields[names], self._next_row):
                     pass  # a row of another table: only counted
-                elif len(record.fields) != width:
+                elif len(fields) != width:
                     bad.append(self._wrong_width(record, width, chunk))
                 else:
-                    del record.fields[identity_fields]
-                    rows.append(record.fields)
+                    del fields[names]
+                    rows.append(fields)
                     numbers.append(self._next_row)
                 self._next_row += 1
         values = zip(*rows, strict=True) if rows else [()] * len(self._names)
@@ -226,14 +276,13 @@ def _transaction_columns(file: RawFile, settings: TableSettings) -> tuple[str, .
     return OP_COLUMN, *settings.schema.names
 
 
-def _table_fields(file: RawFile, table: TableName | None) -> list[bytes] | None:
-    """Fields after `Op` that identify the table in a transaction file: table, then schema (DMS guide)."""
+def _owner(fs: FileSystem, file: RawFile, settings: TableSettings, table: TableName | None) -> _Owner | None:
     if not file.transactions:
         return None
     if table is None:
         message = "A transaction file is read without a table"
         raise ConfigurationError(message, remedy="Name the table", file=file.relative)
-    return [table.table.encode(), table.schema.encode()]
+    return _Owner(fs, file, settings, table)
 
 
 @contextmanager
