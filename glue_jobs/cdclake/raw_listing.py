@@ -20,5 +20,6 @@ def list_raw_files(raw: ObjectReader, raw_prefix: str, settings: TableSettings) 
         raw: The raw bucket.
         raw_prefix: Key prefix of the table's folder, with a trailing slash.
     """
-    transactions = raw.list(transactions_prefix(raw_prefix, settings.cdc_path)) if settings.cdc_path else ()
-    return raw_files(chain(raw.list(raw_prefix), transactions), raw_prefix, settings.ignore_files)
+    transactions = list(raw.list(transactions_prefix(raw_prefix, settings.cdc_path))) if settings.cdc_path else []
+    files = raw_files(chain(raw.list(raw_prefix), transactions), raw_prefix, settings.ignore_files)
+    return files._replace(no_transactions=bool(settings.cdc_path) and not transactions)

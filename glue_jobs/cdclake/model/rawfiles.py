@@ -248,12 +248,14 @@ class RawFiles(NamedTuple):
         changes: Change files, in the order to apply them.
         unread: Relative keys of data files that are neither, by name.
         ignored: Raw files that `IgnoreFiles` covers, by name. They are in no other field.
+        no_transactions: Whether the table names a folder of transaction files, but there is none in it.
     """
 
     full_load: Sequence[RawFile] = ()
     changes: Sequence[RawFile] = ()
     unread: Sequence[str] = ()
     ignored: Sequence[RawFile] = ()
+    no_transactions: bool = False
 
 
 def raw_files(objects: Iterable[ListedObject], raw_prefix: str, ignore: Sequence[str] = ()) -> RawFiles:

@@ -38,7 +38,20 @@ def plan_table(
     """
     decision = _plan_files(state, files, now, lake, dms_state)
     found = OpenFindings.of(state.item)
-    return replace(decision, findings=(*decision.findings, *found.texts(state.name))) if found else decision
+    opened = found.texts(state.name) if found else ()
+    return replace(decision, findings=(*decision.findings, *_without_transactions(state, files), *opened))
+
+
+def _without_transactions(state: TableState, files: RawFiles) -> tuple[str, ...]:
+    """A finding if the folder of a table's transaction files holds none: `CdcPath` may be mistyped."""
+    if not files.no_transactions:
+        return ()
+    folder = f"{state.bucket}/{state.transactions_folder}"
+    text = (
+        f"{Attribute.CDC_PATH}: {folder} holds no transaction file. Unless DMS has written no change yet, set it as in"
+        f" the DMS endpoint: cdclake tables set {state.name.typed} --set '{Attribute.CDC_PATH}=<folder>'"
+    )
+    return (text,)
 
 
 def _plan_files(

@@ -77,10 +77,13 @@ def scan_raw(raw: ObjectReader, state: TableState, now: datetime) -> RawScan:
     if not begin or LeftOut.parse(state.left_out).unaccepted:
         return scan_all(raw, state)
     listing = _page_and_tail(raw, state, begin)
-    transactions: Iterable[ListedObject] = ()
+    transactions: list[ListedObject] = []
+    no_transactions = False
     if state.transactions_prefix:
-        transactions = raw.list(state.transactions_prefix, transactions_begin(state, now))
+        transactions = list(raw.list(state.transactions_prefix, transactions_begin(state, now)))
+        no_transactions = not transactions and not any(True for _ in raw.list(state.transactions_prefix))
     files = raw_files(chain(listing.objects, transactions), state.raw_prefix, state.settings.ignore_files)
+    files = files._replace(no_transactions=no_transactions)
     if due_loads(state, files.full_load):
         return scan_all(raw, state)
     return RawScan(files, listing.page_end, complete=False)
