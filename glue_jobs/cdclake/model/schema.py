@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cdclake.errors import ConfigurationError, SchemaMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 OP_COLUMN = "Op"
 INSERT, UPDATE, DELETE = "I", "U", "D"
@@ -73,6 +73,10 @@ class Schema:
     def find(self, name: str) -> Column | None:
         """The column of a name, ignoring case; None if there is none."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+    def spelled(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Column names in the spelling of this schema; a name without a column stays as it is."""
+        return tuple(column.name if (column := self.find(name)) else name for name in names)
 
     def to_json(self) -> list[list[str]]:
         """`[[name, type], ...]`."""

@@ -269,7 +269,7 @@ class LakeKeys(NamedTuple):
         return json.dumps(list(self))
 
     def check(self, settings: TableSettings, name: TableName) -> None:
-        """Refuse settings of a table with other keys or another ordering column.
+        """Refuse settings of a table with other keys or another ordering column. Case does not matter.
 
         Raises:
             ConfigurationError: Names the attribute that was changed.
@@ -277,7 +277,7 @@ class LakeKeys(NamedTuple):
         now = LakeKeys(",".join(settings.primary_key), ",".join(settings.partition_key), settings.order_column)
         attributes = (Attribute.PRIMARY_KEY, Attribute.PARTITION_KEY, Attribute.ORDER_COLUMN)
         for attribute, was, is_now in zip(attributes, self, now):
-            if was != is_now:
+            if was.lower() != is_now.lower():
                 message = f"The lake table was created with {attribute} '{was}', but the settings now have '{is_now}'"
                 reload = f"{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}"
                 command = f"cdclake tables set {name.typed} --set"

@@ -82,3 +82,25 @@ def test_spark_reads_odd_partition_values(table: Table, spark: SparkContext) -> 
     session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     rows = session.read.parquet(str(table.folder)).select("id", "zip", "place").orderBy("id").collect()
     assert [tuple(row) for row in rows] == expected()
+
+
+def test_a_partition_column_may_be_named_in_another_case(tmp_path: Path) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "ID", "PartitionKey": "ZIP,Place", "History": "true"})
+    table.load([{"id": 1, "zip": "02134", "place": "a"}])
+    table.write_changes("20240305-101500000.parquet", [("U", {"id": 1, "zip": "00501", "place": "b"})])
+    assert table.load_incremental()["change"]
+    assert [path.rpartition("/")[0] for path in table.files()] == ["zip=00501/place=b"]
+    table.item |= {"PrimaryKey": "id", "PartitionKey": "zip,place"}  # the same keys
+    table.write_changes("20240305-101600000.parquet", [("U", {"id": 1, "zip": "00501", "place": "c"})])
+    assert table.load_incremental()["change"]
+    assert [one.row["place"] for one in table.rows()] == ["c"]
+
+
+@pytest.mark.parametrize("history", ["true", "false"])
+def test_a_reload_may_change_the_case_of_a_partition_column(tmp_path: Path, history: str) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "PartitionKey": "place", "History": history})
+    table.load([{"id": 1, "zip": "02134", "place": "a"}])
+    table.put("LOAD00000001.parquet", pa.table({"ID": [1], "ZIP": ["02134"], "PLACE": ["b"]}))
+    assert table.load_initial()["books"]["inserted"] == 1
+    folder = "place=b" if history == "true" else "PLACE=b"  # a history keeps the names that it has
+    assert [path.rpartition("/")[0] for path in table.files()] == [folder]

@@ -86,8 +86,8 @@ def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Se
     partial = marked or (run.settings.keep_missing_columns and bool(missing_columns(schema, inspections)))
     return TableShape(
         schema,
-        run.settings.primary_key,
-        run.settings.partition_key,
+        schema.spelled(run.settings.primary_key),
+        schema.spelled(run.settings.partition_key),
         partial,
         soft_delete=run.settings.soft_delete,
         order_type=before.order_type or _type_of(run.settings.order_column, before.schema, schema),

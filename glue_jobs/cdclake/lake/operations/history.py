@@ -183,7 +183,7 @@ def _require_possible(run: TableRun, shape: TableShape, existing: History | None
         message = f"{name} cannot have a history with {Attribute.CSV_NO_SUP_VALUE}, because its changes lack columns"
         remedy = f"Make the source log all columns and remove {Attribute.CSV_NO_SUP_VALUE}, or {off}"
         raise ConfigurationError(message, remedy=remedy, table=name)
-    if existing and existing.primary_key != shape.primary_key:
+    if existing and existing.schema.spelled(shape.primary_key) != existing.schema.spelled(existing.primary_key):
         message = f"The history of {name} was created with {Attribute.PRIMARY_KEY} '{','.join(existing.primary_key)}'"
         raise ConfigurationError(message, remedy=f"Set it back, or {off}, which keeps its files unchanged", table=name)
     if existing and _typed(merge_schemas(existing.schema, shape.schema, "the table")) != _typed(shape.schema):

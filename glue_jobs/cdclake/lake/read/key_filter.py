@@ -70,7 +70,7 @@ class RowKeys:
             ConfigurationError: A text names other columns, or a value does not fit its column's type.
         """
         objects = [_object(text, primary_key) for text in texts]
-        names = tuple(primary_key) or tuple(objects[0])
+        names = schema.spelled(primary_key or objects[0])
         by_lower = {name.lower(): name for name in names}
         values = []
         for key in objects:

@@ -146,7 +146,8 @@ def _matching_rows(
     fs: FileSystem, raw: RawLocation, file: RawFile, lake: Snapshot, keys: RowKeys
 ) -> tuple[set[int], int]:
     """Numbers of the rows that have one of the keys, and the number of rows that change one of them to another key."""
-    shape = TableShape(lake.schema, raw.settings.primary_key, raw.settings.partition_key)
+    spelled, settings = lake.schema.spelled, raw.settings
+    shape = TableShape(lake.schema, spelled(settings.primary_key), spelled(settings.partition_key))
     key_filter = keys.filter_for(shape)
     if key_filter is None:
         return set(), 0
