@@ -75,6 +75,8 @@ def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
         {"DeleteMode": "maybe"},
         {"PrimaryKey": "id, ID"},
         {"PrimaryKey": "id", "NullMeansUnsent": "note,ID"},
+        {"PartitionKey": "day,_p"},
+        {"PartitionKey": ".p"},
         {"Schema": "id blob8"},
     ],
 )

@@ -30,7 +30,8 @@ class Attribute:
     PRIMARY_KEY = "PrimaryKey"
     """Comma-separated key columns. `null`: the table takes only inserts. Set by the operator."""
     PARTITION_KEY = "PartitionKey"
-    """Comma-separated partition columns of the lake table. `null`: none. Set by the operator."""
+    """Comma-separated partition columns of the lake table, whose names do not begin with `_` or `.`. `null`: none. Set
+    by the operator."""
     ACTIVE_FLAG = "ActiveFlag"
     """`true` lets the jobs work on the table. Set by the operator."""
     SCHEMA = "Schema"

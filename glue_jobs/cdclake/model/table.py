@@ -365,7 +365,7 @@ class TableSettings:
         schema_text = _value(item, Attribute.SCHEMA)
         return cls(
             primary_key=_columns(item, Attribute.PRIMARY_KEY),
-            partition_key=_columns(item, Attribute.PARTITION_KEY),
+            partition_key=_partition_columns(item),
             schema=parse_columns(schema_text) if schema_text else None,
             csv=_csv_dialect(item),
             order_column=_value(item, Attribute.ORDER_COLUMN),
@@ -483,6 +483,17 @@ def _columns(item: Mapping[str, str], attribute: str) -> tuple[str, ...]:
     if len({name.lower() for name in names}) != len(names):
         message = f"{attribute} names a column twice"
         raise ConfigurationError(message, remedy=f"Correct {attribute}", table=item.get(Attribute.PATH))
+    return names
+
+
+def _partition_columns(item: Mapping[str, str]) -> tuple[str, ...]:
+    """Each names a folder. Hive, Athena, Spark and Arrow do not read folders that begin with `_` or `.`."""
+    names = _columns(item, Attribute.PARTITION_KEY)
+    hidden = next((name for name in names if name.startswith(("_", "."))), "")
+    if hidden:
+        message = f"{Attribute.PARTITION_KEY} names {hidden}, and readers skip folders that begin with _ or ."
+        remedy = "Name another column, rename the column with a DMS mapping rule, or set null"
+        raise ConfigurationError(message, remedy=remedy, table=item.get(Attribute.PATH))
     return names
 
 
