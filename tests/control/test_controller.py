@@ -138,7 +138,7 @@ def test_a_cdc_path_whose_files_are_all_gone_is_a_finding_too(world: World):
     world.raw.put("dms/cdc/CDC_TXN-20240305100001000.csv", b"rows")
     world.process()
     assert world.decision().findings == ()
-    world.raw.delete("dms/cdc/CDC_TXN-20240305100001000.csv")
+    world.raw.delete(["dms/cdc/CDC_TXN-20240305100001000.csv"])
     assert len(world.decision().findings) == 1
 
 
