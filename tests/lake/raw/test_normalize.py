@@ -190,3 +190,16 @@ def test_an_update_of_the_key_that_lacks_a_column_is_bad_unless_its_before_image
         (3, None, None, "U", "011"),
         (1, None, None, "D", ""),
     ]
+
+
+def test_the_text_for_null_in_a_partition_column_makes_a_row_bad_but_not_a_delete(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {**ITEM, "PartitionKey": "NAME"})
+    table.put(CHANGE, b"I,1,__HIVE_DEFAULT_PARTITION__,5\nI,2,NULL,5\nD,3,__HIVE_DEFAULT_PARTITION__,5\nI,4,a,5\n")
+    reason = "Partition column name is __HIVE_DEFAULT_PARTITION__, which readers take as null: correct the value"
+    assert bad_and_good(table) == ([(0, f"{reason}, or set another PartitionKey")], [(1, 2), (2, 3), (3, 4)])
+
+
+def test_the_text_for_null_in_a_binary_partition_column_makes_a_row_bad(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "PartitionKey": "p", "Schema": "id int, p binary"})
+    table.put(CHANGE, b"I,1,__HIVE_DEFAULT_PARTITION__\nI,2,\n")
+    assert [row for row, _ in bad_and_good(table)[0]] == [0]

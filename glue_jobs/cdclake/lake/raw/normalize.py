@@ -19,7 +19,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.position import ARRIVED, DEPARTED, PLACED, ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind, read_time
-from cdclake.model.schema import BEFORE_PREFIX, DELETE, INSERT, OP_COLUMN, UPDATE, Column
+from cdclake.model.schema import BEFORE_PREFIX, DELETE, HIVE_NULL_PARTITION, INSERT, OP_COLUMN, UPDATE, Column
 from cdclake.model.table import IMMEDIATE
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSet
     positions = rows.positions()
     old_keys = rows.old_keys()
     rows.complete_moved_rows(old_keys)
+    rows.require_partition_values()
     return rows.to_batch(positions, old_keys)
 
 
@@ -258,6 +259,21 @@ class _Rows:
             if column.name.lower() not in self._by_name:
                 reason += f"; if the source dropped the column, set {Attribute.MISSING_COLUMNS} to null"
             self._fault(_where(missing), BadRowKind.UNSENT, reason)
+
+    def require_partition_values(self) -> None:
+        """Mark stored rows as bad that have the text for null as the name of a folder."""
+        stored = pc.fill_null(pc.not_equal(self._columns[OP_COLUMN], DELETE), True)
+        for name in self._shape.partition_key:
+            column = self._shape.schema.find(name)
+            if column is None or column.type not in ("string", "binary"):
+                continue
+            values = self._columns[column.name]
+            is_null_text = pc.fill_null(pc.equal(values, pa.scalar(HIVE_NULL_PARTITION, values.type)), False)
+            reason = (
+                f"Partition column {column.name} is {HIVE_NULL_PARTITION}, which readers take as null: correct the"
+                f" value, or set another {Attribute.PARTITION_KEY}"
+            )
+            self._fault(_where(pc.and_(stored, is_null_text)), BadRowKind.VALUE, reason)
 
     def _before(self, column: Column) -> pa.Array | None:
         """A column's value before an update; null if there is none or the row is not an update."""
