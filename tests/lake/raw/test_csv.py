@@ -140,6 +140,24 @@ def test_rfc_4180_quotes_delimiters_quotes_and_newlines_in_a_field(tmp_path: Pat
     assert values(table.read(CHANGE)) == [(1, 'Smith, "Ann"', "one\ntwo\r\n\nthree"), (2, '"', "")]
 
 
+@pytest.mark.parametrize("row", [b'U,3,"big" box,z', b'U,3,"c\nU,4,d" disk,z', b'U,3,6" pipe,z', b'U,3,"c"""d,z'])
+@pytest.mark.parametrize(("ends", "setting"), [(b"\n", "\\n"), (b"\n", ";"), (b"", "\\n")])
+def test_a_quote_where_rfc_4180_has_none_refuses_the_file(
+    tmp_path: Path, row: bytes, ends: bytes, setting: str
+) -> None:
+    table = csv_table(tmp_path, CsvRowDelimiter=setting)
+    content = b'I,1,"a",x\nI,2,b,y\n' + row + ends
+    with pytest.raises(UnreadableFileError, match="quote") as caught:
+        table.read_file(CHANGE, content.replace(b"\n", setting.encode()) if setting == ";" else content)
+    assert (caught.value.details["file"], caught.value.details["row"]) == (CHANGE, 3)
+    assert "Rfc4180" in caught.value.remedy
+
+
+def test_a_quote_where_rfc_4180_has_none_in_a_header_refuses_the_file(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFileError, match="quote"):
+        csv_table(tmp_path).read_file(LOAD, b'id,"na"me,city\n1,a,x\n')
+
+
 def test_without_rfc_4180_quotes_are_plain_characters(tmp_path: Path) -> None:
     table = csv_table(tmp_path, Rfc4180="false")
     table.put(CHANGE, b'I,1,"a,"b"\nU,2,""c"",6" pipe\nU,3,"NULL",NULL\n')

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.raw.csv_records import RecordFormat, UnclosedQuoteError, end_of_records, records
+from cdclake.lake.raw.csv_records import RecordFormat, UnclosedQuoteError, end_of_records, has_misplaced_quote, records
 from cdclake.model.table import CsvDialect
 
 DIALECTS = st.builds(
@@ -80,6 +80,22 @@ def test_rfc_4180_text_round_trips(rows: list[list[str | None]], dialect: CsvDia
     data = dialect.row_delimiter.join(lines).encode("utf-8", "surrogatepass")
     expected = [[None if text is None else text.encode("utf-8", "surrogatepass") for text in row] for row in rows]
     assert fields(data, dialect) == expected
+
+
+@given(st.lists(st.sampled_from(['"', '"', ",", "\n", "\r\n", "a", '","', '"\n"']), min_size=1, max_size=25))
+def test_a_misplaced_quote_of_plain_text_is_that_of_one_of_its_records(pieces: list[str]) -> None:
+    data, form = "".join(pieces).encode() + b"\n", RecordFormat.of(CsvDialect())
+    try:
+        marked = any(record.misplaced_quote for record in records(data, form, whole=True))
+    except UnclosedQuoteError:
+        return
+    assert has_misplaced_quote(data, form) == marked
+
+
+def test_without_quoting_no_quote_is_misplaced() -> None:
+    form = RecordFormat.of(CsvDialect(quoting=False))
+    assert not has_misplaced_quote(b'1,"a" b\n', form)
+    assert not any(record.misplaced_quote for record in records(b'1,"a" b\n', form, whole=True))
 
 
 def test_without_quoting_quotes_are_plain_characters() -> None:

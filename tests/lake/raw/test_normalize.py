@@ -50,7 +50,7 @@ def bad_and_good(table: Table, relative: str = CHANGE) -> tuple[list[tuple[int |
         (b"\xff,1,a,5", "A value of column Op is not UTF-8 text"),
         (b"I,1,a", "A row has 3 fields instead of 4"),
         (b"I,1,a,5,6", "A row has 5 fields instead of 4"),
-        (b'I,1,"a"b,c,5', "A row has 5 fields instead of 4"),
+        (b'I,1,"a",b,5', "A row has 5 fields instead of 4"),
         (b"I,\xff", "A row has 2 fields instead of 4"),
     ],
 )

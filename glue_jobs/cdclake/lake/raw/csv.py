@@ -14,8 +14,16 @@ import pyarrow.csv as pa_csv
 from cdclake.adapters.filesystem import folder_exists, open_stream
 from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw.csv_layout import CsvLayout, OperationCheck, csv_layout
-from cdclake.lake.raw.csv_records import Record, RecordFormat, UnclosedQuoteError, end_of_records, records
+from cdclake.lake.raw.csv_records import (
+    Record,
+    RecordFormat,
+    UnclosedQuoteError,
+    end_of_records,
+    has_misplaced_quote,
+    records,
+)
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows
+from cdclake.model.names import Attribute
 from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
@@ -37,7 +45,7 @@ def column_names(fs: FileSystem, file: RawFile, settings: TableSettings) -> tupl
     """Names of a file's columns, including `Op`.
 
     Raises:
-        UnreadableFileError: The file is empty, or ends inside a quoted field.
+        UnreadableFileError: The file is empty, ends inside a quoted field, or has a quote where RFC 4180 forbids it.
         SchemaMismatchError: The columns have no known names, or two readings are possible.
         ConfigurationError: The file is a transaction file, and the table's Schema attribute is not set.
     """
@@ -139,6 +147,8 @@ def _layout(head: bytes, file: RawFile, settings: TableSettings, *, is_tail: boo
     form = replace(RecordFormat.of(settings.csv), null=None)
     with _unclosed_quotes_reported(file):
         sampled = list(islice((r for r in records(head, form, whole=is_tail) if not r.blank), _SAMPLED_RECORDS))
+    if sampled and sampled[0].misplaced_quote:
+        raise _misplaced_quote(file, 1)
     return csv_layout(sampled, settings, file)
 
 
@@ -209,6 +219,7 @@ class _Parser:
     def parse(self, chunk: bytes, *, is_tail: bool) -> RawRows:
         """Parse the next chunk."""
         plain = not is_tail and self._owner is None and self._form.is_plain(chunk)
+        plain = plain and not has_misplaced_quote(chunk, self._form)
         columns = self._by_arrow(chunk) if plain else None
         if columns is None:
             return self._by_records(chunk)
@@ -246,6 +257,8 @@ class _Parser:
             for record in records(chunk, self._form, whole=True):
                 if record.blank and width > 1:
                     continue
+                if record.misplaced_quote:
+                    raise _misplaced_quote(self._file, self._next_row + 1)
                 fields = record.fields
                 if owner and len(fields) >= names.stop and not owner.owns(fields[names], self._next_row):
                     pass  # a row of another table: only counted
@@ -266,6 +279,16 @@ class _Parser:
         line = line.removesuffix(b"\r") if self._form.row_delimiter == b"\n" else line
         text = line.decode("utf-8", "backslashreplace")
         return BadRow(self._file.relative, self._next_row, BadRowKind.WIDTH, reason, text)
+
+
+def _misplaced_quote(file: RawFile, row: int) -> UnreadableFileError:
+    """If the quotes of one row have no meaning, those of other rows may have none either, and end other rows."""
+    message = "A row of a raw CSV file has text after a closing quote, or a quote within a field without quotes"
+    remedy = (
+        f"Nothing of it was applied. If the DMS endpoint has {Attribute.RFC4180} set to false, set the attribute"
+        f" {Attribute.RFC4180} to false; else have DMS write the file again"
+    )
+    return UnreadableFileError(message, remedy=remedy, file=file.relative, row=row)
 
 
 def _transaction_columns(file: RawFile, settings: TableSettings) -> tuple[str, ...]:

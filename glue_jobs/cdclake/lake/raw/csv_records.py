@@ -1,14 +1,15 @@
 """Splits CSV text into records by any dialect: any row delimiter, with or without quoting, including broken rows.
 
 It is slower than Arrow's parser, which reads the plain parts of a file. Both agree on every text that both can read: a
-quote is special only at the start of a field, and text after a closing quote belongs to the field.
+quote is special only at the start of a field, and text after a closing quote belongs to the field. RFC 4180 forbids
+such text, and a quote within a field without quotes: their records are marked.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,11 +32,13 @@ class Record(NamedTuple):
         fields: The values; None where an unquoted field equals the null text.
         start: Offset of the first byte.
         end: Offset after the row delimiter.
+        misplaced_quote: Whether there is a quote where RFC 4180 has none, so that the fields may be others.
     """
 
     fields: list[bytes | None]
     start: int
     end: int
+    misplaced_quote: bool
 
     @property
     def blank(self) -> bool:
@@ -99,6 +102,7 @@ def _record(data: bytes, at: int, form: RecordFormat) -> Record | None:
     """Read the record at an offset. Its end is -1 if it has no row delimiter. None if it ends in a quoted field."""
     start = at
     fields: list[bytes | None] = []
+    misplaced = False
     while True:
         quoted = form.quoting and data.startswith(_QUOTE, at)
         value = b""
@@ -108,13 +112,15 @@ def _record(data: bytes, at: int, form: RecordFormat) -> Record | None:
                 return None
             value, at = data[at + 1 : close].replace(b'""', _QUOTE), close + 1
         terminator = form.terminator.search(data, at)
-        value += data[at : terminator.start() if terminator else len(data)]
+        rest = data[at : terminator.start() if terminator else len(data)]
+        misplaced |= form.quoting and (bool(rest) if quoted else _QUOTE in rest)
+        value += rest
         fields.append(None if value == form.null and not quoted else value)
         if terminator is None:
-            return Record(fields, start, -1)
+            return Record(fields, start, -1, misplaced)
         at = terminator.end()
         if terminator[1] is not None:
-            return Record(fields, start, at)
+            return Record(fields, start, at, misplaced)
 
 
 def _closing_quote(data: bytes, at: int) -> int:
@@ -141,14 +147,26 @@ def _end_by_quotes(data: bytes, form: RecordFormat) -> int | None:
     In such text a newline ends a record if an even number of quotes precedes it.
     """
     text = np.frombuffer(data, np.uint8)
-    quotes = np.flatnonzero(text == ord(_QUOTE))
-    opening, closing = quotes[0::2], quotes[1::2]
-    before = text[opening[opening > 0] - 1]
-    after = text[closing[closing < len(data) - 1] + 1]
-    if not (
-        np.isin(before, list(form.delimiter + b'\n"')).all() and np.isin(after, list(form.delimiter + b'\r\n"')).all()
-    ):
+    quotes = _well_placed_quotes(text, form)
+    if quotes is None:
         return None
     newlines = np.flatnonzero(text == ord(b"\n"))
     ends = newlines[np.searchsorted(quotes, newlines) % 2 == 0]
     return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def has_misplaced_quote(data: bytes, form: RecordFormat) -> bool:
+    """Whether a record of plain text has one, see `Record`."""
+    if not form.quoting or _QUOTE not in data:
+        return False
+    return _well_placed_quotes(np.frombuffer(data, np.uint8), form) is None
+
+
+def _well_placed_quotes(text: np.ndarray[Any, np.dtype[np.uint8]], form: RecordFormat) -> np.ndarray[Any, Any] | None:
+    """Offsets of the quotes in plain text. None if one is neither around a field nor doubled inside it."""
+    quotes = np.flatnonzero(text == ord(_QUOTE))
+    opening, closing = quotes[0::2], quotes[1::2]
+    before, after = np.zeros(256, dtype=bool), np.zeros(256, dtype=bool)
+    before[list(form.delimiter + b'\n"')] = after[list(form.delimiter + b'\r\n"')] = True
+    placed = before[text[opening[opening > 0] - 1]].all() and after[text[closing[closing < len(text) - 1] + 1]].all()
+    return quotes if placed else None
