@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.errors import (
     ConfigurationError,
     InputError,
@@ -18,6 +19,7 @@ from cdclake.errors import (
 )
 from cdclake.lake.raw import csv
 from cdclake.lake.storage.keys import UNSENT
+from cdclake.model.table import TableSettings
 from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:
@@ -94,6 +96,27 @@ def test_a_file_with_other_columns_than_declared_is_refused(tmp_path: Path) -> N
 def test_a_byte_order_mark_is_not_part_of_the_first_name(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     assert values(table.read_file(LOAD, b"\xef\xbb\xbfid,name\n1,a\n"), "id", "name") == [("1", "a")]
+
+
+@pytest.mark.parametrize("name", ["id,name\n", "\ufeffid,name\n"])
+def test_a_byte_order_mark_after_the_header_is_data(tmp_path: Path, name: str) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    batch = table.read_file(LOAD, (name + "\ufeffx,1\ny,2\n").encode())
+    assert values(batch, "id", "name") == [("\ufeffx", "1"), ("y", "2")]
+
+
+def test_only_one_byte_order_mark_of_a_file_without_header_is_dropped(tmp_path: Path) -> None:
+    table = csv_table(tmp_path, Schema="id string, n int")
+    batch = table.read_file(LOAD, "\ufeff\ufeffx,1\n\ufeffy,2\n".encode())
+    assert values(batch, "id", "n") == [("\ufeffx", 1), ("\ufeffy", 2)]
+
+
+def test_a_value_that_becomes_the_first_of_a_file_keeps_its_byte_order_mark(tmp_path: Path) -> None:
+    table = csv_table(tmp_path, Schema="id string, n int")
+    table.put(LOAD, "x,1\n\ufeffy,2\n".encode())
+    fs = lake_filesystem(table.raw.as_uri()).open()
+    content = csv.without_rows(fs, table.raw_file(LOAD), TableSettings.from_item(table.item), {0})
+    assert values(table.read_file(LOAD, content), "id", "n") == [("\ufeffy", 2)]
 
 
 @pytest.mark.parametrize(

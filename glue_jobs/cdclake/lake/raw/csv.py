@@ -109,7 +109,8 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, exclude
                     is_excluded = is_row and next_row in excluded
                     kept.append(placeholder if is_excluded else chunk[at + record.start : at + record.end])
                     next_row += is_row
-    return b"".join(kept)
+    content = b"".join(kept)
+    return _BYTE_ORDER_MARK + content if content.startswith(_BYTE_ORDER_MARK) else content
 
 
 def _chunks(stream: pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterator[tuple[bytes, bool]]:
@@ -228,6 +229,8 @@ class _Parser:
 
     def _by_arrow(self, chunk: bytes) -> pa.RecordBatch | None:
         """Return None if a row has too few or too many fields, or if there is no row."""
+        if chunk.startswith(_BYTE_ORDER_MARK):
+            chunk = _BYTE_ORDER_MARK + chunk  # Arrow drops one; here it is data
         read = pa_csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(chunk) + 1)
         parse = pa_csv.ParseOptions(
             delimiter=self._dialect.delimiter,
