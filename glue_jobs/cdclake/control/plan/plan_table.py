@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     from cdclake.model.rawfiles import RawFile, RawFiles
 
+NO_CHANGE_EXPECTED = timedelta(days=1)
+"""How long after its full load a table may be without changes until that is a finding."""
+
 
 def plan_table(
     state: TableState, files: RawFiles, now: datetime, lake: Snapshot | None = None, dms_state: str | None = None
@@ -39,12 +43,13 @@ def plan_table(
     decision = _plan_files(state, files, now, lake, dms_state)
     found = OpenFindings.of(state.item)
     opened = found.texts(state.name) if found else ()
-    return replace(decision, findings=(*decision.findings, *_without_transactions(state, files), *opened))
+    return replace(decision, findings=(*decision.findings, *_without_transactions(state, files, now), *opened))
 
 
-def _without_transactions(state: TableState, files: RawFiles) -> tuple[str, ...]:
-    """A finding if the folder of a table's transaction files holds none: `CdcPath` may be mistyped."""
-    if not files.no_transactions:
+def _without_transactions(state: TableState, files: RawFiles, now: datetime) -> tuple[str, ...]:
+    """A finding if no change was ever read, and there is none a day after the full load: `CdcPath` may be mistyped."""
+    loaded_utc = max([state.last_full_load_utc, *(file.modified_utc for file in files.full_load)])
+    if not files.no_transactions or state.checked_watermark or now - loaded_utc < NO_CHANGE_EXPECTED:
         return ()
     folder = f"{state.bucket}/{state.transactions_folder}"
     text = (
