@@ -165,7 +165,20 @@ class PostgresGrammar(Grammar):
         full = [table.name for table in self.tables if table.is_deferrable or self.chance(3)]
         has_large = [table for table in self.tables if not self.tellable.old_keys or self.chance(3)]
         large = [sql for table in has_large for sql in self.add_large(table, table.name in full)]
-        return [collation, *created, *(f"alter table {name} replica identity full" for name in full), *large]
+        unique = [sql for table in self.tables if table.is_deferrable for sql in self.refuse_used_keys(table)]
+        return [collation, *created, *(f"alter table {name} replica identity full" for name in full), *large, *unique]
+
+    def refuse_used_keys(self, table: TableDraft) -> list[str]:
+        """Let each insert check its key at once, as the change files cannot tell such a row from one sent again."""
+        used = " and ".join(f"{self.quoted(name)} = new.{self.quoted(name)}" for name in table.key)
+        body = (
+            f"begin if exists (select from {table.name} where {used}) then raise unique_violation; end if;"
+            " return new; end"
+        )
+        return [
+            f"create function refuse_{table.name}() returns trigger language plpgsql as $${body}$$",
+            f"create trigger refuse before insert on {table.name} for each row execute function refuse_{table.name}()",
+        ]
 
     def add_large(self, table: TableDraft, is_full: bool) -> list[str]:
         """Add a column whose values are stored outside of their row.
