@@ -45,6 +45,7 @@ READ_MORE = {
     Attribute.LAST_PENDING: "../operations.md#raw-files-that-vanish",
     Attribute.LAST_LEFT_OUT: "../operations.md#files-that-are-left-out",
     Attribute.LAST_PAGE_END: "../operations.md#many-tables",
+    Attribute.LAST_KNOWN_FILES: "../operations.md#files-that-are-left-out",
     Attribute.LAST_LOOK_FROM: "../operations.md#many-tables",
     Attribute.LAST_CATALOG_ERROR: "../athena.md",
     Attribute.LEASE_HOLDER: "../architecture.md#one-writer",

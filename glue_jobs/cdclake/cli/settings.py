@@ -29,6 +29,7 @@ _SET_BY_JOBS = WRITTEN_BY_STORE | {
     Attribute.LAST_FULL_LOAD_FILES,
     Attribute.LAST_LEFT_OUT,
     Attribute.LAST_RECORDED,
+    Attribute.LAST_KNOWN_FILES,
     Attribute.LAST_LOOK_FROM,
     Attribute.LAST_PAGE_END,
     Attribute.LAST_ERROR,

@@ -149,7 +149,7 @@ def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: Ta
 
 def _decide(inputs: PlanInputs, state: TableState, scan: RawScan, now: datetime) -> Decision:
     dms_state = dms_table_state(inputs.statistics, state, scan.files.full_load)
-    return plan_table(state, scan.files, now, dms_state=dms_state)
+    return plan_table(state, scan.files, now, dms_state=dms_state, complete=scan.complete)
 
 
 def _action(decision: Decision) -> Action:

@@ -145,6 +145,9 @@ class Attribute:
     overwritten. Empty if nothing."""
     LAST_KEYS = "LastKeys"
     """`PrimaryKey`, `PartitionKey` and `OrderColumn` that the lake table was created with, as a JSON list."""
+    LAST_KNOWN_FILES = "LastKnownFiles"
+    """Digest and counts of the change files up to the watermark that the last good run saw, as JSON. If others are
+    there, a run checks them; absent until a run wrote it."""
     LAST_LOOK_FROM = "LastLookFrom"
     """Time in the name of the 800th change file before the watermark, `yyyymmdd-HHMMSS`; empty if there are fewer.
     The Controller lists new files from there at the earliest."""

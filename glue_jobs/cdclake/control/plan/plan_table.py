@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import due_loads, is_written_again, newest_load_utc, wait_reason
+from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.left_out import MAX_NAMES, LeftOut, counted
 from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.control.plan.open_findings import OpenFindings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
+    from cdclake.model.due_files import Pending
     from cdclake.model.rawfiles import RawFile, RawFiles
 
 NO_CHANGE_EXPECTED = timedelta(days=1)
@@ -31,9 +33,18 @@ NO_CHANGE_EXPECTED = timedelta(days=1)
 
 
 def plan_table(
-    state: TableState, files: RawFiles, now: datetime, lake: Snapshot | None = None, dms_state: str | None = None
+    state: TableState,
+    files: RawFiles,
+    now: datetime,
+    lake: Snapshot | None = None,
+    dms_state: str | None = None,
+    *,
+    complete: bool = True,
 ) -> Decision:
     """Decide what is due for a table, and add the open findings of its item; see `_plan_files`.
+
+    Args:
+        complete: Whether these are all files of the table. Without the lake, a part is enough, see `RawScan`.
 
     Raises:
         ConfigurationError: An attribute of the state is invalid; names it.
@@ -41,6 +52,9 @@ def plan_table(
         IntegrityError: Such a file was applied.
     """
     decision = _plan_files(state, files, now, lake, dms_state)
+    if not lake:
+        decision = _with_known_files(state, decision, files, complete=complete)
+        decision = _with_lease(state, _with_catalog(state, decision), now)
     found = OpenFindings.of(state.item)
     opened = found.texts(state.name) if found else ()
     return replace(decision, findings=(*decision.findings, *_without_transactions(state, files, now), *opened))
@@ -74,8 +88,8 @@ def _plan_files(
         now: The time of the listing.
         lake: The lake table, which knows what was applied. Only the holder of the table's lease passes it. Without it
             the decision rests on the item: a leased table is `BUSY`. A table needs a `LOOK` if a change file before the
-            watermark arrived since the last listing, if an expired lease was not released, or if the last update of the
-            catalog failed.
+            watermark was written since the last listing, or the files up to the watermark are not those of the last
+            run, if an expired lease was not released, or if the last update of the catalog failed.
         dms_state: The result of `full_load_gate.dms_table_state`.
 
     Raises:
@@ -125,7 +139,7 @@ def _plan_files(
     if lost:
         decision = _frozen(state, decision, lost)
     elif not lake:
-        decision = _with_lease(state, _with_catalog(state, _with_report(decision, stored, left_out)), now)
+        decision = _with_report(decision, stored, left_out)
     return _with_left_out(state, decision, left_out)
 
 
@@ -207,6 +221,18 @@ def _with_report(decision: Decision, stored: LeftOut, left_out: LeftOut) -> Deci
     if decision.kind is DecisionKind.NOTHING_NEW and stored.is_outdated(left_out):
         return replace(decision, kind=DecisionKind.LOOK, reason="the raw files that are left out have changed")
     return decision
+
+
+def _with_known_files(state: TableState, decision: Decision, files: RawFiles, *, complete: bool) -> Decision:
+    """Give a table a run if the change files up to the watermark are others than those that the last run saw."""
+    known = KnownFiles.parse(state.item.get(Attribute.LAST_KNOWN_FILES, ""))
+    if decision.kind is not DecisionKind.NOTHING_NEW or known is None or known.after != state.checked_watermark:
+        return decision
+    now = KnownFiles.of(state, files.changes)
+    if now.tail == known.tail and (now.cells == known.cells or not complete):
+        return decision
+    reason = f"change files up to {known.after} appeared or vanished since the last run"
+    return replace(decision, kind=DecisionKind.LOOK, reason=reason)
 
 
 def _with_catalog(state: TableState, decision: Decision) -> Decision:
@@ -305,8 +331,20 @@ def _due_files(
     batch = first_batch([*late, *changes], settings.max_files_per_run, settings.max_bytes_per_run)
     in_load = (file.relative for file in change_files if file.order <= file_order(base.floor))
     accounted = {*in_load, *base.applied_files, *(file.relative for file in pending.due)}
-    too_late, overwritten = pending.too_late, pending.overwritten
-    return _DueFiles(base, load_begin, loads, changes, late, batch, [], too_late, overwritten, accounted)
+    too_late = [*pending.too_late, *_unknown_files(state, base, pending, change_files, accounted)]
+    return _DueFiles(base, load_begin, loads, changes, late, batch, [], too_late, pending.overwritten, accounted)
+
+
+def _unknown_files(
+    state: TableState, base: Snapshot, pending: Pending, change_files: Sequence[RawFile], accounted: Collection[str]
+) -> list[RawFile]:
+    """Change files behind the late window that the last run did not see, whatever their time."""
+    known = KnownFiles.parse(state.item.get(Attribute.LAST_KNOWN_FILES, ""))
+    if known is None or known.after != base.watermark:
+        return []
+    new = {file.relative for file in (*pending.due, *pending.too_late)}
+    added = known.added([file for file in change_files if file.relative not in new])
+    return [file for file in added if file.relative not in accounted]
 
 
 def _load_begin(state: TableState, loads: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:

@@ -86,7 +86,7 @@ def scan_raw(raw: ObjectReader, state: TableState, now: datetime) -> RawScan:
     files = files._replace(no_transactions=no_transactions)
     if due_loads(state, files.full_load):
         return scan_all(raw, state)
-    return RawScan(files, listing.page_end, complete=False)
+    return RawScan(files, listing.page_end, complete=listing.complete and not state.transactions_prefix)
 
 
 def scan_all(raw: ObjectReader, state: TableState) -> RawScan:
@@ -147,6 +147,19 @@ def _tail_begin(state: TableState) -> str:
     return start_after(state.checked_watermark, stamp)
 
 
+def in_tail(state: TableState, file: RawFile) -> bool:
+    """Whether every scan lists a change file up to the watermark. Depends on nothing but the table's item.
+
+    Raises:
+        ConfigurationError: An attribute of the state is invalid; names it.
+    """
+    begin = _tail_begin(state)
+    if file.transactions:
+        return file.order >= _tail_stamp(state)
+    end = "" if _reads_transactions(state) else state.checked_watermark
+    return not begin or begin < file.relative <= end
+
+
 def _reads_transactions(state: TableState) -> bool:
     return bool(state.transactions_prefix) and is_transactions_key(state.checked_watermark)
 
@@ -154,6 +167,7 @@ def _reads_transactions(state: TableState) -> bool:
 class _PageAndTail(NamedTuple):
     objects: Iterable[ListedObject]
     page_end: str
+    complete: bool = False
 
 
 def _page_and_tail(raw: ObjectReader, state: TableState, begin: str) -> _PageAndTail:
@@ -163,7 +177,7 @@ def _page_and_tail(raw: ObjectReader, state: TableState, begin: str) -> _PageAnd
     page = list(islice(listed, PAGE_OBJECTS))
     is_last = len(page) < PAGE_OBJECTS
     if is_last and page_begin <= begin:
-        return _PageAndTail(page, "")
+        return _PageAndTail(page, "", complete=not page_begin)
     page_end = "" if is_last else page[-1].key[len(prefix) :]
     joined = page_begin <= begin <= page_end  # the tail continues the page
     tail, ended = _tail(state, listed if joined else raw.list(prefix, prefix + begin))

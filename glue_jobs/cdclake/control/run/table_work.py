@@ -14,6 +14,7 @@ from cdclake.control.jobs.arguments import item_json
 from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import dms_table_state
+from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.raw_scan import scan_start
@@ -297,6 +298,8 @@ class TableWork:
             outcome[Attribute.LAST_FULL_LOAD_FILES] = str(LoadedFiles.of_files(loads))  # of an earlier version
         if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
             outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._round.listed_utc)
+            known = KnownFiles.of(state.with_attributes(**outcome), self._round.files.changes)
+            outcome[Attribute.LAST_KNOWN_FILES] = str(known)
             found = open_findings(self._round.state, self._changes, lake)
             outcome[Attribute.LAST_FINDINGS] = str(found)
         self._record_end(RunState.SUCCEEDED, more=outcome)
