@@ -55,8 +55,9 @@ class QuarantinedFile:
 def parse_bad_rows(data: bytes) -> Iterator[dict[str, Any]]:
     """Parse the content of a quarantine file.
 
-    Each row is `{"file", "row", "reason", "content"}`. `row` is its number in the raw file, from 0, or null if unknown.
-    `content` holds its values as text by column, or the raw text of the row.
+    Each row is `{"file", "row", "reason", "columns", "content"}`. `row` is its number in the raw file, from 0, or null
+    if unknown. `columns` lists those whose values are bad; rows of earlier versions lack it. `content` holds the row's
+    values as text by column, or the raw text of the row.
     """
     return (json.loads(line) for line in data.splitlines())
 

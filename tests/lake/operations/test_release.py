@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -125,3 +126,57 @@ def test_a_reload_replaces_the_quarantine(table: TableOverTime) -> None:
     table.set_modified(LOAD, datetime.now(timezone.utc) + timedelta(minutes=1))
     assert table.load_initial()["change"]
     assert quarantined(table) == []
+
+
+EDITED = "20240305-100000000.csv"
+QUARANTINED = "U,1,1111.00\nI,4,4444.00\nI,five,5.00\nU,3,3.25,6\n"
+
+
+def edit(table: TableOverTime, *lines: str) -> None:
+    table.put(EDITED, "".join(f"{line}\n" for line in lines).encode())
+
+
+def test_a_row_is_released_from_an_edited_file_if_only_its_bad_cells_changed(table: TableOverTime) -> None:
+    change(table, EDITED, QUARANTINED)
+    edit(table, "U,1,11.00", "I,4,44.00", "I,5,5.00", 'U,3,"3.2,56"')
+    with pytest.raises(InputError, match=r"row 4"):  # 3.2,56 is not 3.25,6
+        release_files(table, EDITED)
+    edit(table, "U,1,11.00", "I,4,44.00", "I,5,5.00", 'U,3,"3.25,6"')
+    assert release_files(table, EDITED)["books"]["quarantined"] == 1  # 3.25,6 is no number: still bad
+    assert prices(table) == {1: "11.00", 3: "3.50", 4: "44.00", 5: "5.00"}
+    identities = table.log.snapshot(table.log.head()).identities
+    assert identities == table.log.snapshot(2).identities  # the other rows are not compared, so it stays overwritten
+
+
+@pytest.mark.parametrize(
+    ("lines", "row"),
+    [
+        (("U,1,11.00", "I,five,5.00", "I,4,44.00", "U,3,3.25,6"), 2),  # another order
+        (("U,1,11.00", "I,44,44.00", "I,5,5.00", "U,3,3.25,6"), 2),  # a key that was not bad
+        (("D,1,11.00", "I,4,44.00", "I,5,5.00", "U,3,3.25,6"), 1),  # another operation
+        (("I,4,44.00", "I,5,5.00", "U,3,3.25,6"), 1),  # a row less
+        (("U,1,11.00", "I,4,44.00", "I,5,5.00"), 4),  # the row is gone
+        (("U,1,11.00", "I,4,44.00", "I,5,5.00", "U,3,3.26"), 4),  # not the text of the row that did not split
+    ],
+)
+def test_a_row_that_is_not_evidently_the_corrected_one_is_not_released(
+    table: TableOverTime, lines: tuple[str, ...], row: int
+) -> None:
+    change(table, EDITED, QUARANTINED)
+    edit(table, *lines)
+    with pytest.raises(InputError, match=rf"raw file that changed .* is not evidently .*row {row}\)"):
+        release_files(table, EDITED)
+    assert table.log.head() == 2
+
+
+def test_a_row_that_an_earlier_version_quarantined_is_not_released_from_an_edited_file(table: TableOverTime) -> None:
+    change(table, EDITED, QUARANTINED)
+    for path in table.lake.rglob("quarantine/000000000002-*/*"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps({k: row[k] for k in row if k != "columns"}) + "\n" for row in rows))
+    edit(table, "U,1,11.00", "I,4,4444.00", "I,five,5.00", "U,3,3.25,6")
+    with pytest.raises(InputError, match=r"is not evidently .*row 1\)"):
+        release_files(table, EDITED)
+    table.put(EDITED, QUARANTINED.encode())
+    table.item["Schema"] = WIDE
+    assert release_files(table, EDITED)["books"]["inserted"] == 1

@@ -48,7 +48,7 @@ def test_allowed_bad_rows_are_quarantined_with_file_row_and_reason_and_good_rows
     bad_rows = quarantined(table, 2)
     assert [(one["file"], one["row"]) for one in bad_rows] == [("20240305-101500000.csv", row) for row in BAD_ROWS]
     assert "three" in str(bad_rows[0]["content"])
-    assert all(one.keys() == {"file", "row", "reason", "content"} and one["reason"] for one in bad_rows)
+    assert all(one.keys() == {"file", "row", "reason", "columns", "content"} and one["reason"] for one in bad_rows)
     books = Books(**summary["books"])
     assert (books.read, books.read_unknown, books.quarantined) == (7, 4, 4)
     assert (books.applied, books.superseded, books.inserted, books.deleted) == (2, 1, 1, 1)

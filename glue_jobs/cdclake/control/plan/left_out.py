@@ -118,8 +118,8 @@ class LeftOut(NamedTuple):
             (
                 self.overwritten,
                 "change file",
-                "overwritten since applied, and not applied again. Put the old file back, reload the table, or do"
-                f" without: {acknowledge}",
+                "overwritten since applied, and not applied again but for released rows. Put the old file back, reload"
+                f" the table, or do without: {acknowledge}",
             ),
         )
         return tuple(f"{counted(list(names), noun)} {text}" for names, noun, text in texts if names)

@@ -19,6 +19,7 @@ from cdclake.lake.operations.compute import (
     require_same_keys,
     table_shape,
 )
+from cdclake.lake.operations.corrected_rows import require_corrected
 from cdclake.lake.operations.history import base_schema
 from cdclake.lake.raw.reader import Slice
 from cdclake.lake.spark.in_process import InProcessSpark
@@ -53,35 +54,40 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
         Summary of the change; its `change` is None if the files have no quarantined rows.
 
     Raises:
-        InputError: A raw file is gone, is behind the late window or was rewritten by an erasure, or more rows are still
-            bad than may be quarantined.
+        InputError: A raw file is gone, is behind the late window or was rewritten by an erasure, a row in it is not
+            evidently the quarantined one, or more rows are still bad than may be quarantined.
         ConfigurationError: The table's keys differ from those that the lake table was created with.
     """
     started = time.perf_counter()
     before = run.current()
-    numbers: dict[str, set[int]] = {}
+    bad_rows: dict[str, dict[int, dict[str, Any]]] = {}
     quarantined_by: dict[str, int] = {}
     entries = quarantined_files(run.log, before.change)
     for entry in entries:
         if entry.raw_file in names:
-            numbers.setdefault(entry.raw_file, set()).update(row["row"] for row in entry.rows if row["row"] is not None)
+            rows = {row["row"]: row for row in entry.rows if row["row"] is not None}
+            bad_rows[entry.raw_file] = {**rows, **bad_rows.get(entry.raw_file, {})}
             quarantined_by[entry.raw_file] = entry.change  # the oldest change comes last
-    if not numbers:
+    if not bad_rows:
         return {"table": str(run.layout.name), "change": None, "reason": "these files have no quarantined rows"}
-    files = _raw_files(run, before, numbers)
+    files = _raw_files(run, before, bad_rows)
     _require_same_numbers(run, before, quarantined_by)
     inspections = inspect_raw_files(run, files)
+    for file, inspection in zip(files, inspections, strict=True):
+        if before.identities.get(file.relative, file.identity) != file.identity:
+            require_corrected(run, inspection.parts, bad_rows[file.relative])
     schema = merged_schema(base_schema(run, before, reloads=False), files, inspections)
     shape = table_shape(run, schema, before, inspections)
     require_same_keys(run, before)
     ordering = require_one_ordering(before, files, inspections)
-    parts = [Slice(file, file.size_bytes, only_rows=frozenset(numbers[file.relative])) for file in files]
+    parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
     spark = InProcessSpark()
     result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
     load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)
     after = replace(after, ordering=ordering, load_in_quarantine=load_rows_remain or bool(result.quarantine_keys))
-    after = with_identities(after, files)  # an operator may have corrected them
+    # The other rows of an edited file are not compared: a change file stays overwritten, a LOAD file is not reloaded.
+    after = with_identities(after, [file for file in files if _is_load(file.relative)])
     return commit(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
 
 

@@ -65,18 +65,20 @@ class _Rows:
         self._columns: dict[str, pa.Array] = {}
         self._unsent: dict[str, pa.Array] = {}
         self._faults: dict[int, tuple[BadRowKind, str]] = {}
+        self._bad_cells: dict[int, dict[str, None]] = {}
         self._placed: pa.Array | None = None
 
-    def _fault(self, indices: Iterable[int], kind: BadRowKind, reason: str) -> None:
+    def _fault(self, indices: Iterable[int], kind: BadRowKind, reason: str, *columns: str) -> None:
         for i in indices:
             self._faults.setdefault(i, (kind, reason))
+            self._bad_cells.setdefault(i, {}).update(dict.fromkeys(columns))
 
     def _cast(self, values: pa.Array, name: str, kind: str) -> pa.Array:
         result, bad = cast_column(values, kind)
         if bad:
             is_time = pa.types.is_time(values.type)
             expected = "a valid time of day" if is_time else "UTF-8 text" if kind == "string" else f"a valid {kind}"
-            self._fault(bad, BadRowKind.VALUE, f"A value of column {name} is not {expected}")
+            self._fault(bad, BadRowKind.VALUE, f"A value of column {name} is not {expected}", name)
         return result
 
     def read_columns(self) -> None:
@@ -101,7 +103,8 @@ class _Rows:
             return
         operations = self._cast(self._raw.columns.column(OP_COLUMN), OP_COLUMN, "string")
         known = pc.is_in(operations, value_set=pa.array([INSERT, UPDATE, DELETE]))
-        self._fault(_where(pc.invert(known)), BadRowKind.OPERATION, "The operation of a change row is not I, U or D")
+        reason = "The operation of a change row is not I, U or D"
+        self._fault(_where(pc.invert(known)), BadRowKind.OPERATION, reason, OP_COLUMN)
         self._columns[OP_COLUMN] = operations
 
     def mark_unsent(self) -> None:
@@ -125,8 +128,8 @@ class _Rows:
             missing = _where(self._columns[column.name].is_null())
             unsent = self._unsent.get(column.name)
             if unsent is not None:
-                self._fault(_where(unsent), BadRowKind.KEY, f"Key column {column.name} was not sent")
-            self._fault(missing, BadRowKind.KEY, f"Key column {column.name} is null")
+                self._fault(_where(unsent), BadRowKind.KEY, f"Key column {column.name} was not sent", column.name)
+            self._fault(missing, BadRowKind.KEY, f"Key column {column.name} is null", column.name)
 
     def _key_columns(self) -> list[Column]:
         columns = []
@@ -164,11 +167,11 @@ class _Rows:
         text = pc.utf8_trim_whitespace(self._cast(values, SEQUENCE_COLUMN, "string"))
         sent = pc.fill_null(pc.not_equal(text, ""), False)
         reason = f"{SEQUENCE_COLUMN} is empty, so the row has no place among the changes"
-        self._fault(_where(pc.invert(sent)), BadRowKind.ORDER, reason)
+        self._fault(_where(pc.invert(sent)), BadRowKind.ORDER, reason, SEQUENCE_COLUMN)
         digits = pc.match_substring_regex(text, f"^[0-9]{{1,{SEQUENCE_DIGITS}}}$")
         wrong = pc.and_(sent, pc.invert(pc.fill_null(digits, True)))
         reason = f"The value of {SEQUENCE_COLUMN} is not a number of at most {SEQUENCE_DIGITS} digits"
-        self._fault(_where(wrong), BadRowKind.ORDER, reason)
+        self._fault(_where(wrong), BadRowKind.ORDER, reason, SEQUENCE_COLUMN)
         return pc.fill_null(pc.utf8_lpad(text, SEQUENCE_DIGITS, "0"), "")
 
     def _order_column_values(self, name: str) -> pa.Array:
@@ -186,14 +189,14 @@ class _Rows:
         if missing.true_count:
             is_delete = pc.fill_null(pc.equal(self._columns[OP_COLUMN], DELETE), False)
             reason = f"The ordering column {name} is null"
-            self._fault(_where(pc.and_(missing, pc.invert(is_delete))), BadRowKind.ORDER, reason)
+            self._fault(_where(pc.and_(missing, pc.invert(is_delete))), BadRowKind.ORDER, reason, name)
             if pa.types.is_timestamp(values.type):
                 self._placed = pc.and_(missing, is_delete)
                 written = pa.scalar(file_time(self._file), values.type)
                 values = pc.if_else(self._placed, written, values)
             else:
                 reason = f"The ordering column {name} of a delete is null, and the file's time does not compare with it"
-                self._fault(_where(pc.and_(missing, is_delete)), BadRowKind.ORDER, reason)
+                self._fault(_where(pc.and_(missing, is_delete)), BadRowKind.ORDER, reason, name)
         return order_values(values, self._shape.order_type)
 
     def _refuse_numbers_as_text(self, values: pa.Array, name: str) -> None:
@@ -258,7 +261,7 @@ class _Rows:
             reason = f"An update of the key did not send column {column.name}: send it, or its before image"
             if column.name.lower() not in self._by_name:
                 reason += f"; if the source dropped the column, set {Attribute.MISSING_COLUMNS} to null"
-            self._fault(_where(missing), BadRowKind.UNSENT, reason)
+            self._fault(_where(missing), BadRowKind.UNSENT, reason, column.name, BEFORE_PREFIX + column.name)
 
     def require_partition_values(self) -> None:
         """Mark stored rows as bad that have the text for null as the name of a folder."""
@@ -273,7 +276,7 @@ class _Rows:
                 f"Partition column {column.name} is {HIVE_NULL_PARTITION}, which readers take as null: correct the"
                 f" value, or set another {Attribute.PARTITION_KEY}"
             )
-            self._fault(_where(pc.and_(stored, is_null_text)), BadRowKind.VALUE, reason)
+            self._fault(_where(pc.and_(stored, is_null_text)), BadRowKind.VALUE, reason, column.name)
 
     def _before(self, column: Column) -> pa.Array | None:
         """A column's value before an update; null if there is none or the row is not an update."""
@@ -327,9 +330,9 @@ class _Rows:
 
     def _bad_rows(self) -> tuple[BadRow, ...]:
         indices = sorted(self._faults)
-        contents = _texts(self._raw.columns.take(pa.array(indices, pa.int64())), is_csv=self._is_csv)
+        contents = row_texts(self._raw.columns.take(pa.array(indices, pa.int64())), is_csv=self._is_csv)
         bad_rows = [
-            BadRow(self._file.relative, int(self._raw.numbers[i]), *self._faults[i], content)
+            BadRow(self._file.relative, int(self._raw.numbers[i]), *self._faults[i], content, tuple(self._bad_cells[i]))
             for i, content in zip(indices, contents, strict=True)
         ]
         return tuple(sorted([*self._raw.bad_rows, *bad_rows], key=lambda bad: bad.row or 0))
@@ -371,7 +374,7 @@ def _where(mask: pa.Array) -> list[int]:
     return indices
 
 
-def _texts(rows: pa.RecordBatch, *, is_csv: bool) -> list[dict[str, str | None]]:
+def row_texts(rows: pa.RecordBatch, *, is_csv: bool) -> list[dict[str, str | None]]:
     """Rows as text by column. Bytes are decoded if the file is text, else shown as hexadecimal digits."""
     if not rows.num_rows:
         return []

@@ -75,7 +75,7 @@ class BadRowCollector:
             self._rows.clear()
 
     def write(self, fs: FileSystem, key: str) -> Quarantine:
-        """Write the bad rows as JSON lines (file, row, reason, content), unless there are none or too many.
+        """Write the bad rows as JSON lines (file, row, reason, columns, content), unless there are none or too many.
 
         Args:
             key: Object key to write to.
@@ -96,7 +96,8 @@ def quarantine_rows(fs: FileSystem, key: str, bad_rows: Sequence[BadRow], limit:
 
 
 def _stored(bad: BadRow) -> dict[str, object]:
-    return {"file": bad.file, "row": bad.row, "reason": bad.reason, "content": bad.content}
+    columns = list(bad.columns)
+    return {"file": bad.file, "row": bad.row, "reason": bad.reason, "columns": columns, "content": bad.content}
 
 
 def _counted(bad_rows: Sequence[BadRow]) -> Quarantine:

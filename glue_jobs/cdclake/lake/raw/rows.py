@@ -39,6 +39,7 @@ class BadRow:
         kind: What is wrong, for programs.
         reason: What is wrong, for the operator.
         content: The row's values as text by column, or the raw line if it does not split into the columns.
+        columns: The columns whose values are bad; empty if the row as a whole is.
     """
 
     file: str
@@ -46,6 +47,7 @@ class BadRow:
     kind: BadRowKind
     reason: str
     content: dict[str, str | None] | str
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
