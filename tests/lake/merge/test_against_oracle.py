@@ -146,6 +146,7 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
         "TargetFileBytes": feed["target"],
         "DeleteMode": feed["delete_mode"],
         "MissingColumns": "null",
+        "Schema": "code string",
         "LateWindowHours": feed["window_hours"],
     }
     if feed["order"]:

@@ -70,7 +70,7 @@ def ordered_by(folder: Path, kind: pa.DataType, settings: dict[str, str]) -> Ver
         (pa.int32(), [1, 5, 10]),
         (pa.timestamp("us", "UTC"), [MARCH + timedelta(days=days) for days in (1, 5, 10)]),
         (pa.date32(), [date(2024, 3, day) for day in (1, 5, 10)]),
-        (pa.string(), ["a", "b", "c"]),
+        (pa.string(), [f"2024-03-{day:02} 10:00:00.000000" for day in (1, 5, 10)]),
     ],
     ids=str,
 )

@@ -168,12 +168,64 @@ def test_a_delete_with_only_the_key_that_is_older_than_the_row_is_refused(table:
 
 
 @pytest.mark.parametrize("value", ["9", "-1", "10.5", "0"])
-def test_text_that_looks_like_numbers_must_be_declared(table: Table, value: str) -> None:
-    table.item["OrderColumn"] = "version"
+def test_text_that_looks_like_numbers_must_be_declared_as_numbers(table: Table, value: str) -> None:
+    table.item.update(OrderColumn="version", Schema="version string")
     table.put("20240305-101500000.csv", f"Op,id,name,version\nU,1,a,x\nU,1,b,{value}\n".encode())
     with pytest.raises(OrderingError, match="looks like a number") as caught:
         table.load_incremental()
     assert caught.value.details == {"file": "20240305-101500000.csv", "row": 2, "column": "version"}
+
+
+UNSORTABLE = [
+    "9",
+    "",
+    "v9",
+    "9:00",
+    "05-MAR-24",
+    "2024-3-9",
+    "3/5/2024 9:00:00",
+    "2024-03-05",
+    "2024-03-05T10:00:00",
+    "2024-03-05 10:00:00+02",
+    "2024-03-05 10:00:00.1234567 Z",
+]
+
+
+@pytest.mark.parametrize("value", UNSORTABLE)
+@pytest.mark.parametrize("name", ["version", "AR_H_VERSION"])
+def test_text_that_may_not_sort_like_its_values_must_be_declared(table: Table, value: str, name: str) -> None:
+    table.item["OrderColumn"] = name
+    rows = [row("D", None, **{name: None}), row("U", "a", **{name: value})]
+    write(table, FIRST, rows, **{name: pa.string()})
+    with pytest.raises(OrderingError, match="may not sort") as caught:
+        table.load_incremental()
+    assert caught.value.details == {"file": FIRST, "row": 2, "column": name}
+    assert f"{name} string" in caught.value.remedy
+
+
+def test_times_of_different_length_in_a_file_must_be_declared(table: Table) -> None:
+    table.item["OrderColumn"] = "at"
+    times = ["2024-03-05 10:00:00.1", "2024-03-05 10:00:00.10"]
+    write(table, FIRST, [row("U", "a", at=time) for time in times], at=pa.string())
+    with pytest.raises(OrderingError, match="another length") as caught:
+        table.load_incremental()
+    assert caught.value.details["row"] == 2
+
+
+@pytest.mark.parametrize("fraction", ["", ".123456"])
+def test_times_as_dms_writes_them_order_as_text(table: Table, fraction: str) -> None:
+    table.item["OrderColumn"] = "at"
+    times = {"later": f"2024-03-05 10:00:00{fraction}", "earlier": f"2024-03-05 09:59:59{fraction}"}
+    write(table, FIRST, [row("U", name, at=time) for name, time in times.items()], at=pa.string())
+    table.load_incremental()
+    assert names(table) == ["later"]
+
+
+def test_other_text_orders_by_bytes_if_declared(table: Table) -> None:
+    table.item.update(OrderColumn="version", Schema="version string")
+    write(table, FIRST, [row("U", "b", version="v09"), row("U", "a", version="v08")], version=pa.string())
+    table.load_incremental()
+    assert names(table) == ["b"]
 
 
 @pytest.mark.parametrize("name", ["version", "AR_H_VERSION"])

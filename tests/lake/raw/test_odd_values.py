@@ -51,7 +51,8 @@ def test_text_that_is_not_utf_8_makes_the_row_bad_in_any_column(tmp_path: Path, 
     good = b"ok"
     for bad in "kpov":
         columns = {name: texts(good, value if name == bad else good) for name in "kpov"}
-        batch = read(tmp_path / bad, parquet(Op=pa.array(["I", "U"]), **columns), PrimaryKey="k", OrderColumn="o")
+        item = {"PrimaryKey": "k", "OrderColumn": "o", "Schema": "o string"}
+        batch = read(tmp_path / bad, parquet(Op=pa.array(["I", "U"]), **columns), **item)
         assert batch.rows["k"].to_pylist() == ["ok"]
         assert [(row.row, row.reason) for row in batch.bad_rows] == [(1, f"A value of column {bad} is not UTF-8 text")]
         assert json.dumps(batch.bad_rows[0].content)

@@ -91,6 +91,7 @@ def _item(feed: dict[str, Any], time_column: str | None, feeds: int) -> dict[str
         "DeleteMode": feed["delete_mode"],
         "History": "true",
         "MissingColumns": "null",
+        "Schema": "code string",
         "LateWindowHours": feed["window_hours"] if feeds == 1 else "72",
     }
     return {

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import OrderingError, SchemaMismatchError
-from cdclake.lake.raw.ordering import order_values
+from cdclake.lake.raw.ordering import order_values, unsortable_text
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
@@ -178,11 +178,11 @@ class _Rows:
         """Encoded values of the ordering column. A delete without one is placed by the file's time, if they are times.
 
         Raises:
-            OrderingError: The values are text that looks like numbers.
+            OrderingError: The values are text that may sort in another order than the values it stands for.
         """
         values = self._ordering_column(name)
         if pa.types.is_string(values.type):
-            self._refuse_numbers_as_text(values, name)
+            self._refuse_unsortable_text(values, name)
         missing = values.is_null()
         if pa.types.is_floating(values.type):
             missing = pc.fill_null(pc.is_nan(values), True)
@@ -199,16 +199,25 @@ class _Rows:
                 self._fault(_where(pc.and_(missing, is_delete)), BadRowKind.ORDER, reason, name)
         return order_values(values, self._shape.order_type)
 
-    def _refuse_numbers_as_text(self, values: pa.Array, name: str) -> None:
-        """Text sorts 9 above 10. Change sequences have so many digits that all have the same number."""
-        numbers = pc.match_substring_regex(values, r"^\s*[+-]?\d+(\.\d*)?\s*$")
-        numbers = pc.and_(numbers, pc.not_equal(pc.utf8_length(values), SEQUENCE_DIGITS))
-        found = _where(pc.fill_null(numbers, False))
-        if found:
+    def _refuse_unsortable_text(self, values: pa.Array, name: str) -> None:
+        declared = self._settings.schema is not None and self._settings.schema.find(name) is not None
+        wrong = unsortable_text(values, declared=declared)
+        if wrong is None:
+            return
+        if declared:
             message = "The ordering column is text, but a value looks like a number, and text sorts 9 above 10"
             remedy = f"Nothing was applied. Declare the type of {name} in Schema, for example {name} bigint"
-            row = int(self._raw.numbers[found[0]]) + 1
-            raise OrderingError(message, remedy=remedy, file=self._file.relative, row=row, column=name)
+        else:
+            message = (
+                "The ordering column is text that may not sort like its values: it is neither a change sequence"
+                f" of {SEQUENCE_DIGITS} digits nor a time as DMS writes it, or rows before it have another length"
+            )
+            remedy = (
+                f"Nothing was applied. Declare the type of {name} in Schema, for example {name} timestamp or {name}"
+                f" bigint; {name} string says that the text sorts byte by byte in the order of the changes"
+            )
+        row = int(self._raw.numbers[wrong]) + 1
+        raise OrderingError(message, remedy=remedy, file=self._file.relative, row=row, column=name)
 
     def _ordering_column(self, name: str) -> pa.Array:
         values = self._by_name.get(name.lower())

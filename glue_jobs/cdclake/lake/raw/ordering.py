@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.model.position import NULL_ORDERING
+from cdclake.model.position import NULL_ORDERING, SEQUENCE_DIGITS
 from cdclake.model.schema import INTEGER_TYPES
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ _FRACTION = "~"
 _SHIFT = 1 << 63
 _MINUS_INFINITY, _BELOW, _ABOVE, _INFINITY, _ABOVE_INFINITY = "+", "-", "2", "3", "4"
 """First characters of numbers beyond 64-bit integers, whose digits begin with 0 or 1."""
+_NUMBER = r"^\s*[+-]?\d+(\.\d*)?\s*$"
+_SORTABLE_TEXT = rf"^(\d{{{SEQUENCE_DIGITS}}}|\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?)$"
+"""A change sequence, or a time of TimestampColumnName: `yyyy-MM-dd HH:mm:ss.SSSSSS` in the DMS API reference."""
 _NINES_COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
@@ -70,6 +73,27 @@ def order_values(values: pa.Array, first_type: str = "") -> pa.Array:
         integers = values.cast(pa.int32()) if pa.types.is_date32(kind) else values
         encoded = _twenty_digits(_without_nulls(integers.cast(pa.int64())).view(np.uint64) ^ _SIGN)
     return pc.if_else(values.is_valid(), encoded, NULL_ORDERING)
+
+
+def unsortable_text(texts: pa.Array, *, declared: bool) -> int | None:
+    """Index of the first text that may sort in another order than the values it stands for; None if there is none.
+
+    Text sorts 9 above 10, and 9:00 above 10:00. Change sequences and the form that DMS writes for TimestampColumnName
+    have leading zeros; their order is that of the values if all have the same length. A declaration as text says that
+    the order of bytes is meant, except of numbers: without a header line, Schema declares every column.
+
+    Args:
+        texts: Texts and nulls; nulls do not count.
+        declared: Whether Schema declares the column as text.
+    """
+    present = texts.drop_null()
+    sortable = pc.match_substring_regex(present, _SORTABLE_TEXT)
+    if declared:
+        sortable = pc.or_(sortable, pc.invert(pc.match_substring_regex(present, _NUMBER)))
+    elif len(present):
+        sortable = pc.and_(sortable, pc.equal(pc.utf8_length(present), pc.utf8_length(present[0])))
+    first = pc.index(sortable, False).as_py()
+    return None if first < 0 else int(pc.indices_nonzero(texts.is_valid())[first].as_py())
 
 
 def order_kind(kind: str) -> str:

@@ -258,7 +258,7 @@ def test_an_ordering_column_orders_direct_changes_too(tmp_path: Path) -> None:
 
 
 def test_an_ordering_column_outside_the_lake_orders_by_the_rows_position(tmp_path: Path) -> None:
-    table = loaded(tmp_path, OrderColumn="AR_H_TIMESTAMP")
+    table = loaded(tmp_path, OrderColumn="AR_H_TIMESTAMP", Schema="AR_H_TIMESTAMP string")
     stamped = COLUMNS.append(pa.field("AR_H_TIMESTAMP", pa.string()))
     table.columns = stamped
     table.apply_file("20240305-101500000.parquet", [("U", {**row(1, "Bonn"), "AR_H_TIMESTAMP": "b|2"})])
