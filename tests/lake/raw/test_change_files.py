@@ -241,6 +241,24 @@ def test_one_changed_key_column_yields_the_whole_old_key(tmp_path: Path) -> None
     assert batch.derived == 3
 
 
+@pytest.mark.parametrize("name", ["BI_id", "BI_score"])
+@pytest.mark.parametrize("file", ["LOAD00000001.parquet", "20240305-101500123.parquet"])
+def test_a_source_column_named_like_a_before_image_is_refused(tmp_path: Path, name: str, file: str) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    columns = pa.table({"Op": ["I", "I"], "id": [1, 2], name: [None, 7]})
+    with pytest.raises(SchemaMismatchError, match="before images only with updates") as caught:
+        table.read_file(file, columns)
+    assert caught.value.details == {"file": file, "row": 2, "column": name}
+
+
+def test_a_source_column_in_csv_named_like_a_before_image_is_refused(tmp_path: Path) -> None:
+    table = persons(tmp_path, Schema=f"{DECLARED}, BI_score int", CsvNoSupValue="?")
+    table.load_file(LOAD, b'1,a,\n2,b,""\n3,c,NULL\n4,d,?\n')
+    with pytest.raises(SchemaMismatchError, match="BI_score"):
+        table.apply_file(CHANGE, b"I,5,e,7\n")
+    assert table.log.head() == 1
+
+
 @pytest.mark.parametrize("item", [{}, {"CsvNoSupValue": "?"}])
 def test_an_empty_before_image_in_csv_counts_as_missing(tmp_path: Path, item: dict[str, str]) -> None:
     declared = "code string, name string, BI_code string"

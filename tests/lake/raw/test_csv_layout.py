@@ -103,7 +103,7 @@ def test_a_column_may_have_the_name_of_an_operation(tmp_path: Path) -> None:
     [(CHANGE, b"Op,id,name"), (CHANGE, b"Op,id,name,phone"), (LOAD, b"id,name"), (LOAD, b"name,id,AR_H_USER,BI_id")],
 )
 def test_a_header_that_lacks_a_declared_column_is_still_a_header(table: Table, name: str, header: bytes) -> None:
-    values = {"Op": "U", "id": "1", "name": "a"}
+    values = {"Op": "U", "id": "1", "name": "a", "BI_id": ""}
     row = ",".join(values.get(column, "x") for column in header.decode().split(","))
     table.put(name, header + b"\n" + row.encode() + b"\n")
     batch = table.read(name)

@@ -145,7 +145,7 @@ def test_only_the_first_fault_of_a_row_is_reported(persons: Table) -> None:
 
 def test_a_bad_before_image_makes_an_update_bad_and_is_ignored_in_other_rows(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": "id int, name string, BI_id int"})
-    table.put(CHANGE, b"U,1,a,x\nI,2,b,x\nD,3,c,x\n")
+    table.put(CHANGE, b"U,1,a,x\nD,2,b,x\nD,3,c,x\n")
     assert bad_and_good(table) == ([(0, "A value of column BI_id is not a valid int")], [(1, 2), (2, 3)])
 
 

@@ -39,11 +39,12 @@ def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSet
     The position of a full-load row contains file and row until the row is written with the empty position.
 
     Raises:
-        SchemaMismatchError: The file lacks a key column or the ordering column.
+        SchemaMismatchError: The file lacks a key column or the ordering column, or has before images of inserts.
     """
     rows = _Rows(raw, file, shape, settings)
     rows.read_columns()
     rows.read_operations()
+    rows.refuse_images_of_inserts()
     rows.mark_unsent()
     rows.require_keys()
     positions = rows.positions()
@@ -106,6 +107,26 @@ class _Rows:
         reason = "The operation of a change row is not I, U or D"
         self._fault(_where(pc.invert(known)), BadRowKind.OPERATION, reason, OP_COLUMN)
         self._columns[OP_COLUMN] = operations
+
+    def refuse_images_of_inserts(self) -> None:
+        """Refuse a source column that is named like a before image: DMS sends none with full loads and inserts.
+
+        Raises:
+            SchemaMismatchError: Such a column has a value there.
+        """
+        inserts = pc.fill_null(pc.equal(self._columns[OP_COLUMN], INSERT), False)
+        for name, values in zip(self._raw.columns.schema.names, self._raw.columns.columns, strict=True):
+            if not name.startswith(BEFORE_PREFIX):
+                continue
+            found = _where(pc.and_(inserts, pc.invert(self._without_image(values))))
+            if found:
+                message = (
+                    f"Column {name} has a value in a full load or an insert. DMS sends before images only with updates,"
+                    " so this is a column of the source"
+                )
+                remedy = "Nothing of it was applied. Rename the column with a DMS mapping rule, and reload the table"
+                row = int(self._raw.numbers[found[0]]) + 1
+                raise SchemaMismatchError(message, remedy=remedy, file=self._file.relative, row=row, column=name)
 
     def mark_unsent(self) -> None:
         """Mark what updates did not send: columns that the file lacks, and nulls that mean it."""
@@ -295,12 +316,17 @@ class _Rows:
         if before is None:
             return None
         values = self._raw.columns.column(before)
-        absent = pc.fill_null(pc.not_equal(self._columns[OP_COLUMN], UPDATE), True)
-        if self._is_csv:
-            # DMS writes an empty field for a missing before image, whatever the null text is.
-            empty = {"", self._settings.csv.no_sup_value or ""}
-            absent = pc.or_(absent, pc.is_in(values, value_set=pa.array([text.encode() for text in empty])))
+        is_other = pc.fill_null(pc.not_equal(self._columns[OP_COLUMN], UPDATE), True)
+        absent = pc.or_(is_other, self._without_image(values))
         return self._cast(pc.if_else(absent, pa.scalar(None, values.type), values), before, column.type)
+
+    def _without_image(self, values: pa.Array) -> pa.Array:
+        """Where a column of before images has none."""
+        if not self._is_csv:
+            return values.is_null()
+        # DMS writes an empty field for a missing before image, whatever the null text is.
+        empty = {"", self._settings.csv.no_sup_value or ""}
+        return pc.or_(values.is_null(), pc.is_in(values, value_set=pa.array([text.encode() for text in empty])))
 
     def to_batch(self, positions: pa.Array, old_keys: dict[str, pa.Array]) -> ReadBatch:
         """Return the good rows, followed by deletes of old keys, and the bad rows."""
