@@ -187,6 +187,13 @@ def test_a_nested_column_is_refused(tmp_path: Path, values: pa.Array, item: dict
     assert caught.value.details["file"] == LOAD
 
 
+@pytest.mark.parametrize("name", ["Op", "BI_value", "AR_H_USER"])
+def test_a_nested_column_that_the_lake_does_not_store_is_refused(table: Table, name: str) -> None:
+    with pytest.raises(SchemaMismatchError, match=f"Column {name}") as caught:
+        table.read_file(CHANGE, pa.table({"value": [1], name: pa.array([["U"]])}))
+    assert caught.value.details["file"] == CHANGE
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"PAR1", b"PAR1" + bytes(99) + b"PAR1", b"id,name\n"], ids=["empty", "cut", "footer", "csv"]
 )

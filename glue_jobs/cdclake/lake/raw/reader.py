@@ -214,15 +214,19 @@ def read_errors_reported(file: RawFile) -> Iterator[None]:
 
 def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> Schema:
     """Columns of the source, without the operation and added columns; the Schema attribute overrides types."""
-    names = _checked_names(raw, file)
-    fields = [raw.field(i) for i, name in enumerate(names) if name != OP_COLUMN and not name.startswith(ADDED_PREFIXES)]
-    inferred = schema_of(pa.schema(fields), file.relative)
+    _check_names(raw, file)
     declared = settings.schema or Schema()
-    return Schema(tuple(declared.find(column.name) or column for column in inferred))
+    return Schema(
+        tuple(
+            declared.find(column.name) or column
+            for column in schema_of(raw, file.relative)
+            if column.name != OP_COLUMN and not column.name.startswith(ADDED_PREFIXES)
+        )
+    )
 
 
-def _checked_names(raw: pa.Schema, file: RawFile) -> list[str]:
-    """Column names of a raw file.
+def _check_names(raw: pa.Schema, file: RawFile) -> None:
+    """Check the column names of a raw file.
 
     Raises:
         SchemaMismatchError: The lake cannot have a column of such a name.
@@ -240,4 +244,3 @@ def _checked_names(raw: pa.Schema, file: RawFile) -> list[str]:
             continue
         remedy = "Rename or remove the column with a DMS mapping rule"
         raise SchemaMismatchError(fault, remedy=remedy, file=file.relative, column=name)
-    return list(raw.names)
