@@ -148,7 +148,10 @@ class IntegrityError(CdclakeError):
 
 
 class RawFilesLostError(IntegrityError):
-    """Change files vanished before they were applied. The table is frozen: later change files are not applied."""
+    """Change files vanished before they were applied, or before they could be applied again after a full load.
+
+    Later change files are not applied.
+    """
 
 
 class LakeFilesError(IntegrityError):

@@ -64,6 +64,20 @@ def is_written_again(state: TableState, files: Sequence[RawFile]) -> bool:
     return bool(files) and all(file.modified_utc.replace(microsecond=0) > last for file in files)
 
 
+def is_same_load(state: TableState, files: Sequence[RawFile]) -> bool:
+    """Whether some LOAD files are those of the last full load, so that others, which are due, belong to it."""
+    return bool(_loaded_before(state, files))
+
+
+def _loaded_before(state: TableState, files: Sequence[RawFile]) -> list[str]:
+    """The LOAD files of the last full load that were not written again; none if an operator set its date."""
+    loaded, last = _loaded(state), state.last_full_load_utc
+    if state.full_load_date_by_hand:
+        return []
+    known = (file for file in files if loaded.has(file)) if loaded else iter(files)
+    return [file.relative for file in known if file.modified_utc.replace(microsecond=0) <= last]
+
+
 def _loaded(state: TableState) -> LoadedFiles:
     """The LOAD files of the last full load; none if they are unknown, or if an operator set its date."""
     by_hand = state.full_load_date_by_hand
@@ -83,11 +97,7 @@ def _mixed_loads(state: TableState, files: Sequence[RawFile]) -> WaitReason | No
         )
     loaded = _loaded(state)
     new = [file.relative for file in files if loaded.had(file)]
-    old = [
-        file.relative
-        for file in files
-        if loaded.has(file) and file.modified_utc.replace(microsecond=0) <= state.last_full_load_utc
-    ]
+    old = _loaded_before(state, files)
     if not (new and old):
         return None
     reload = f"cdclake tables set {state.name.typed} --set '{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}'"

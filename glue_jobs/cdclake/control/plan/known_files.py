@@ -121,6 +121,16 @@ class KnownFiles(NamedTuple):
             added += one or sorted(files, key=lambda file: file.modified_utc)[-more:]
         return sorted(added, key=lambda file: file.order)
 
+    def vanished(self, changes: Sequence[RawFile]) -> int:
+        """At least how many of the files are gone.
+
+        Args:
+            changes: All change files, any order.
+        """
+        end = file_order(self.after)
+        cells = _cells([file for file in changes if file.order <= end])
+        return sum(max(before.files - now.files, 0) for before, now in zip(self.cells, cells))
+
 
 def _cells(files: Sequence[RawFile]) -> tuple[_Cell, ...]:
     by_cell: list[list[RawFile]] = [[] for _ in range(CELLS)]

@@ -8,12 +8,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.full_load_gate import due_loads, is_written_again, newest_load_utc, wait_reason
+from cdclake.control.plan.full_load_gate import due_loads, is_same_load, is_written_again, newest_load_utc, wait_reason
 from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.left_out import MAX_NAMES, LeftOut, counted
 from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.errors import ConfigurationError, IntegrityError, RawFilesLostError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
@@ -50,6 +50,7 @@ def plan_table(
         ConfigurationError: An attribute of the state is invalid; names it.
         UnreadableFileError: A due change file is stamped in the future.
         IntegrityError: Such a file was applied.
+        RawFilesLostError: A LOAD file arrived late, and change files to apply again after it are gone.
     """
     decision = _plan_files(state, files, now, lake, dms_state)
     if not lake:
@@ -96,6 +97,7 @@ def _plan_files(
         ConfigurationError: An attribute of the state is invalid, or not the one that the lake table was created with.
         UnreadableFileError: A due change file is stamped in the future.
         IntegrityError: Such a file was applied.
+        RawFilesLostError: A LOAD file arrived late, and change files to apply again after it are gone.
     """
     if not state.active:
         reason = f"{Attribute.ACTIVE_FLAG} is not '{Sentinel.ACTIVE}'"
@@ -114,6 +116,8 @@ def _plan_files(
         if keys:
             keys.check(state.settings, state.name)
     work = _due_files(state, known, loads, files.changes, lake)
+    if lake and is_same_load(state, loads):
+        _check_applied_files(state, lake, work.base, files)
     left_out = stored.updated(files, work.accounted, work.too_late, work.overwritten)
     note = state.item.get(Attribute.LAST_PENDING, "")
     ignored = [file for file in files.ignored if file.order > file_order(work.base.watermark)]
@@ -174,6 +178,37 @@ def _check_watermark_by_hand(state: TableState, applied: str, lake: Snapshot | N
         f" {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
     )
     raise ConfigurationError(message, remedy=remedy, table=state.name)
+
+
+def _check_applied_files(state: TableState, lake: Snapshot, base: Snapshot, files: RawFiles) -> None:
+    """Refuse to load a table again from the LOAD files that it has, and a late one, without changes applied since.
+
+    The change files after the first LOAD file are applied again, so they must be there. A new full load contains them.
+
+    Args:
+        lake: The lake table now.
+        base: The same as the full load leaves it.
+    """
+    there, end = {file.relative for file in (*files.changes, *files.ignored)}, file_order(base.watermark)
+    gone = [name for name in lake.applied_files if name not in there and file_order(name) > end]
+    what = counted(gone, "change file") if gone else ""
+    if not gone and lake.horizon:  # the lake forgot the names of earlier ones
+        known = KnownFiles.parse(state.item.get(Attribute.LAST_KNOWN_FILES, ""))
+        vanished = known.vanished(files.changes) if known and known.after == lake.watermark else 0
+        what = f"{vanished} behind the late window" if vanished else ""
+    if not what:
+        return
+    name = state.name.typed
+    message = (
+        "A LOAD file arrived after the full load, so the table must be loaded again. But change files that were applied"
+        f" since are gone from the raw bucket: {what}"
+    )
+    remedy = (
+        "Nothing was applied. Put the change files back, or have DMS reload the table. To load the files as they are,"
+        f" without these changes: cdclake tables set {name} --set"
+        f" '{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}'"
+    )
+    raise RawFilesLostError(message, remedy=remedy, table=state.name)
 
 
 def to_activate(state: TableState) -> str:
