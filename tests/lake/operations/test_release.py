@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import BadRowError, InputError
 from cdclake.lake.operations.release import release
 from cdclake.model.change import ChangeKind
-from tests.lake.over_time import TableOverTime
+from tests.lake.over_time import START, TableOverTime
 from tests.lake.scd2.versions import version_rows
 
 if TYPE_CHECKING:
@@ -180,3 +181,52 @@ def test_a_row_that_an_earlier_version_quarantined_is_not_released_from_an_edite
     table.put(EDITED, QUARANTINED.encode())
     table.item["Schema"] = WIDE
     assert release_files(table, EDITED)["books"]["inserted"] == 1
+
+
+def versions_of(table: TableOverTime, key: int) -> list[tuple[Any, ...]]:
+    """Operation, price and change of each version, and the hours after `START` when it begins and ends."""
+
+    def hours(time: datetime | None) -> int | None:
+        return None if time is None else (time - START) // timedelta(hours=1)
+
+    rows = sorted((one for one in version_rows(table) if one["id"] == key), key=itemgetter("valid_from", "change_id"))
+    return [
+        (one["operation"], str(one["price"]), hours(one["valid_from"]), hours(one["valid_to"]), one["change_id"])
+        for one in rows
+    ]
+
+
+def load_at(table: TableOverTime, hours: int, text: bytes) -> None:
+    table.put(LOAD, text)
+    table.set_modified(LOAD, START + timedelta(hours=hours))
+    assert table.load_initial()["change"]
+
+
+@pytest.mark.parametrize("changed_since", [False, True])
+def test_a_released_row_of_a_reload_was_not_deleted_by_it(table: TableOverTime, *, changed_since: bool) -> None:
+    load_at(table, -2, b"1,1.50\n4,3.50\n")
+    load_at(table, -1, b"1,1.50\n4,3333.50\n")
+    assert versions_of(table, 4)[-1] == ("delete", "3.50", -1, None, 3)
+    if changed_since:
+        change(table, FIRST, "U,4,4.00\n")
+    table.item["Schema"] = WIDE
+    release_files(table, LOAD)
+    end, released = (0, 5) if changed_since else (None, 4)
+    since = [("update", "4.00", 0, None, 4)] if changed_since else []
+    assert versions_of(table, 4) == [
+        ("insert", "3.50", -2, -1, 2),
+        ("update", "3333.50", -1, end, released),
+        *since,
+    ]
+    assert prices(table)[4] == ("4.00" if changed_since else "3333.50")
+    assert table.load_incremental()["change"] is None
+
+
+def test_a_released_row_of_the_full_load_is_valid_from_the_load(table: TableOverTime) -> None:
+    load_at(table, -1, b"1,1.50\n2,2222.50\n4,3333.50\n")
+    change(table, FIRST, "D,2,0.00\n")
+    table.item["Schema"] = WIDE
+    table.set_modified(LOAD, START + timedelta(hours=5))  # edited since, or copied
+    release_files(table, LOAD)
+    assert versions_of(table, 2) == [("insert", "2222.50", -1, 0, 4), ("delete", "2222.50", 0, None, 3)]
+    assert versions_of(table, 4) == [("insert", "3333.50", -1, None, 4)]

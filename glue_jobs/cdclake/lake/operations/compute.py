@@ -175,6 +175,7 @@ def compute(
     parts: Sequence[Slice],
     *,
     loaded_utc: datetime | None = None,
+    released_utc: datetime | None = None,
     sets_history_time: bool = True,
 ) -> Result:
     """Compute a table's next change and stage its files.
@@ -184,6 +185,7 @@ def compute(
         parts: Slices of raw files to read.
         loaded_utc: For a full load, which replaces the table, the time since when its rows are valid; None for other
             changes.
+        released_utc: Likewise for rows of the last full load that a release applies; None if there are none.
         sets_history_time: Whether the change's rows contain, in the table's `HistoryTimeColumn`, since when they are
             valid.
 
@@ -204,7 +206,15 @@ def compute(
         if type_changes or file.partition != was.partition or (file.deleted and not shape.soft_delete)
     )
     locations = locations_of(run, before)
-    history = plan_history(run, before, shape, locations, loaded_utc=loaded_utc, sets_history_time=sets_history_time)
+    history = plan_history(
+        run,
+        before,
+        shape,
+        locations,
+        loaded_utc=loaded_utc,
+        released_utc=released_utc,
+        sets_history_time=sets_history_time,
+    )
     request = Request(
         table=run.layout.name,
         parts=tuple(parts),

@@ -39,6 +39,7 @@ def plan_history(
     locations: Locations,
     *,
     loaded_utc: datetime | None,
+    released_utc: datetime | None,
     sets_history_time: bool,
 ) -> HistoryPlan | None:
     """Plan how a table's next change affects its history; None if the table keeps none.
@@ -47,6 +48,7 @@ def plan_history(
         shape: Columns and keys after it.
         locations: Where the change reads and writes the table's own files.
         loaded_utc: For a full load, the time since when its rows are valid; None for other changes.
+        released_utc: See `cdclake.lake.operations.compute.compute`.
         sets_history_time: See `cdclake.lake.operations.compute.compute`.
 
     Raises:
@@ -82,7 +84,7 @@ def plan_history(
         tombstones=before.tombstones if has_gap and not full_load else (),
         time_column=run.settings.history_time_column,
         change_time_column=run.settings.history_time_column if sets_history_time else "",
-        loaded_utc=loaded_utc or last_full_load_utc(before) or now_utc,
+        loaded_utc=loaded_utc or released_utc or last_full_load_utc(before) or now_utc,
         now_utc=now_utc,
         rewrite_all=rewrite_all,
         locations=replace(locations, table_prefix=run.layout.history_prefix, staging=locations.staging + "history-"),

@@ -20,7 +20,7 @@ from cdclake.lake.operations.compute import (
     table_shape,
 )
 from cdclake.lake.operations.corrected_rows import require_corrected
-from cdclake.lake.operations.history import base_schema
+from cdclake.lake.operations.history import base_schema, last_full_load_utc
 from cdclake.lake.raw.reader import Slice
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.model.change import ChangeKind
@@ -30,9 +30,10 @@ from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.rawfiles import RawFile, RawFiles
     from cdclake.model.snapshot import Snapshot
 
 _MAX_NAMES = 3
@@ -70,7 +71,8 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
             quarantined_by[entry.raw_file] = entry.change  # the oldest change comes last
     if not bad_rows:
         return {"table": str(run.layout.name), "change": None, "reason": "these files have no quarantined rows"}
-    files = _raw_files(run, before, bad_rows)
+    raw = list_raw_files(run.raw, run.raw_prefix, run.settings)
+    files = _raw_files(run, before, raw, bad_rows)
     _require_same_numbers(run, before, quarantined_by)
     inspections = inspect_raw_files(run, files)
     for file, inspection in zip(files, inspections, strict=True):
@@ -82,7 +84,9 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     ordering = require_one_ordering(before, files, inspections)
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
     spark = InProcessSpark()
-    result = compute(run, spark, before, shape, parts).after_listing(time.perf_counter() - started)
+    released_utc = _loaded_utc(before, raw)
+    result = compute(run, spark, before, shape, parts, released_utc=released_utc)
+    result = result.after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
     load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)
     after = replace(after, ordering=ordering, load_in_quarantine=load_rows_remain or bool(result.quarantine_keys))
@@ -95,13 +99,12 @@ def _is_load(raw_file: str) -> bool:
     return not file_order(raw_file)
 
 
-def _raw_files(run: TableRun, before: Snapshot, names: Collection[str]) -> list[RawFile]:
+def _raw_files(run: TableRun, before: Snapshot, raw: RawFiles, names: Collection[str]) -> list[RawFile]:
     """The files in the raw bucket that have these names.
 
     Raises:
         InputError: A file does not exist, or is behind the late window.
     """
-    raw = list_raw_files(run.raw, run.raw_prefix, run.settings)
     listed = {file.relative: file for file in (*raw.full_load, *raw.changes, *raw.ignored)}
     gone = sorted(name for name in names if name not in listed)
     if gone:
@@ -112,6 +115,13 @@ def _raw_files(run: TableRun, before: Snapshot, names: Collection[str]) -> list[
         message = f"{len(old)} raw files are behind the late window, so later deletes of their keys may be forgotten"
         raise _refused(run, message, old)
     return files
+
+
+def _loaded_utc(before: Snapshot, raw: RawFiles) -> datetime | None:
+    """When the first file of the last full load was written, as far as none was written again; None if never loaded."""
+    newest = last_full_load_utc(before)
+    written = [file.modified_utc for file in raw.full_load if file.relative in before.full_load_files]
+    return min([newest, *written]) if newest else None
 
 
 def _require_same_numbers(run: TableRun, before: Snapshot, quarantined_by: Mapping[str, int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -211,12 +212,11 @@ def merge_key_range(
     existing = concat_ipc(batches[Source.HISTORY], version_schema(shape))
     rows = concat_ipc(batches[Source.CHANGE], shape.in_flight)
     rows = pa.concat_tables([rows, _missing_deletes(fs, rows, plan, shape)])
-    new = new_versions(rows, shape, plan.change, plan.change_time_column, plan.now_utc)
+    new = new_versions(rows, shape, plan.change, plan.change_time_column, plan.loaded_utc, plan.now_utc)
     if plan.compare_all:
         live = concat_ipc(batches[Source.TABLE], shape.in_flight)
-        versions = (loaded_versions if full_load else new_versions)(
-            live, shape, plan.change, plan.time_column, plan.loaded_utc
-        )
+        make = loaded_versions if full_load else partial(new_versions, default_utc=plan.loaded_utc)
+        versions = make(live, shape, plan.change, plan.time_column, plan.loaded_utc)
         ended_utc = plan.loaded_utc if full_load else plan.now_utc
         missing = missing_versions(versions, existing, shape, plan.change, plan.loads, ended_utc)
         new = pa.concat_tables([new, missing])

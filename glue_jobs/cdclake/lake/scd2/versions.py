@@ -93,17 +93,21 @@ def version_schema(table: TableShape) -> pa.Schema:
     return pa.schema([*keyed.stored, leading_key, key, pa.field(VERSION_FILE, pa.int32()), *unsent])
 
 
-def new_versions(rows: pa.Table, table: TableShape, change: int, time_column: str, default_utc: datetime) -> pa.Table:
+def new_versions(
+    rows: pa.Table, table: TableShape, change: int, time_column: str, loaded_utc: datetime, default_utc: datetime
+) -> pa.Table:
     """Make a version of each row in flight. Its operation only shows whether it is a delete.
 
     Args:
         rows: Rows in flight; the position of a full-load row is the empty one.
         change: Number of the change that makes the versions.
         time_column: Timestamp column with the time since when a row is valid; empty for none.
-        default_utc: Start of validity where neither the column nor the position contains a time.
+        loaded_utc: Start of validity of full-load rows without a time in the column.
+        default_utc: The same for other rows without a time in the column or the position.
     """
     count = rows.num_rows
-    valid_from = times_of(rows[POSITION])
+    loaded = pa.scalar(loaded_utc, TIMESTAMP)
+    valid_from = pc.if_else(pc.equal(rows[POSITION], FULL_LOAD_POSITION), loaded, times_of(rows[POSITION]))
     column = table.schema.find(time_column) if time_column else None
     if column:
         valid_from = pc.coalesce(rows[column.name], valid_from)
@@ -144,7 +148,7 @@ def loaded_versions(rows: pa.Table, table: TableShape, change: int, time_column:
     ordered = in_order(rows)
     last = ordered.filter(is_last_of_key(ordered[KEY].combine_chunks()))
     last = with_constant(last, POSITION, FULL_LOAD_POSITION)
-    return new_versions(last, table, change, time_column, loaded_utc)
+    return new_versions(last, table, change, time_column, loaded_utc, loaded_utc)
 
 
 def missing_versions(
@@ -192,10 +196,12 @@ def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def late_versions(new: pa.Table, existing: pa.Table, loads: Sequence[int]) -> pa.Table:
-    """The new versions that are older than the open version of their key."""
+    """The new versions that are older than the open version of their key, or replace it; see `_in_order`."""
     newest = take(existing, pc.index_in(new[KEY], value_set=existing[KEY].combine_chunks()))
     since_load = pa.array(_count_loads(newest[CHANGE_ID], loads) == len(loads))
-    is_before = pc.fill_null(pc.less(new[POSITION], newest[POSITION]), False)
+    is_before = pc.less(new[POSITION], newest[POSITION])
+    is_absence = pc.and_(pc.equal(newest[POSITION], FULL_LOAD_POSITION), pc.equal(newest[OPERATION], DELETED))
+    is_before = pc.fill_null(pc.or_(is_before, pc.and_(is_absence, pc.equal(new[POSITION], FULL_LOAD_POSITION))), False)
     return new.filter(pc.and_(since_load, is_before))
 
 
@@ -213,20 +219,21 @@ def merge_versions(
     Raises:
         IntegrityError: The history does not have exactly one open version of each key.
     """
-    rows = _in_order(pa.concat_tables([existing, new]), loads)
+    _require_one_open(existing)
+    rows, disproved = _in_order(pa.concat_tables([existing, new]), loads)
     rows = _settle_key_updates(rows, table, _flags(rows[VERSION_FILE].is_valid()))
     before = rows.select([OPERATION, VALID_TO, VALIDITY_FLAG])
     exists = _flags(rows[VERSION_FILE].is_valid())
     keys = rows[KEY].combine_chunks()
     last = _flags(is_last_of_key(keys))
     first = np.concatenate([[True], last[:-1]]) if len(last) else last
-    _require_one_open(rows, exists, keys)
     if table.partial:
         rows = _complete(rows, table, first)
     rows, has_other_values = _derive_from_neighbors(rows, table, first, last, exists)
     changed = exists & (has_other_values | _flags(_differ(rows, before)))
     shape = file_shape(table)
-    removed = _with_version_keys(rows.filter(pa.array(changed)), shape)
+    removed = pa.concat_tables([rows.filter(pa.array(changed)), disproved.select(rows.column_names)])
+    removed = _with_version_keys(removed, shape)
     written = _with_version_keys(rows.filter(pa.array(changed | ~exists)), shape)
     is_open = pc.equal(written[VALIDITY_FLAG], 1)
     in_place = pc.fill_null(pc.greater_equal(written[VERSION_FILE], open_files), False)
@@ -238,8 +245,15 @@ def merge_versions(
     )
 
 
-def _in_order(rows: pa.Table, loads: Sequence[int]) -> pa.Table:
-    """Sort versions by key and order, and drop new versions of change rows that have one already."""
+def _in_order(rows: pa.Table, loads: Sequence[int]) -> tuple[pa.Table, pa.Table]:
+    """Sort versions by key and order, and drop new versions of change rows that have one already.
+
+    A key that a reload lacked has a delete in place of the loaded row. If the row was in quarantine and is released, it
+    disproves the delete.
+
+    Returns:
+        The versions, and existing ones that new ones disprove.
+    """
     rows = rows.append_column(_LOAD, pa.array(_count_loads(rows[CHANGE_ID], loads)))
     columns = (LEADING_KEY, KEY, _LOAD, POSITION)
     rows = take(rows, pc.sort_indices(rows, [(name, "ascending") for name in (*columns, VERSION_FILE)]))  # nulls last
@@ -247,8 +261,16 @@ def _in_order(rows: pa.Table, loads: Sequence[int]) -> pa.Table:
     for name in columns:
         values = rows[name].combine_chunks()
         repeats = pc.and_(repeats, pc.equal(values.slice(0, len(repeats)), values.slice(1)))  # none is null
+    disproved = rows.slice(0, 0)
     if repeats.true_count:
-        rows = rows.filter(pa.concat_arrays([pa.array([True]), pc.invert(repeats)]))
+        repeated = np.concatenate([[False], _flags(repeats)])
+        is_delete = _flags(pc.equal(rows[OPERATION], DELETED))
+        is_loaded = _flags(pc.equal(rows[POSITION], FULL_LOAD_POSITION))
+        was_deleted = np.concatenate([[False], is_delete[:-1]])
+        disproves = repeated & is_loaded & was_deleted & ~is_delete
+        is_disproved = np.concatenate([disproves[1:], [False]])
+        disproved = rows.filter(pa.array(is_disproved))
+        rows = rows.filter(pa.array(~is_disproved & (disproves | ~repeated)))
     loads_before = rows[_LOAD].to_numpy()
     again = np.flatnonzero(is_delivered_again(rows))
     again = again[loads_before[again] == loads_before[again - 1]]
@@ -257,7 +279,7 @@ def _in_order(rows: pa.Table, loads: Sequence[int]) -> pa.Table:
         dropped = np.zeros(rows.num_rows, dtype=bool)
         dropped[np.where(is_new[again], again, again - 1)] = True
         rows = rows.filter(pa.array(~(dropped & is_new)))
-    return rows.drop_columns([_LOAD]).combine_chunks()
+    return rows.drop_columns([_LOAD]).combine_chunks(), disproved
 
 
 def _complete(rows: pa.Table, table: TableShape, first: NDArray[np.bool_]) -> pa.Table:
@@ -301,11 +323,11 @@ def _count_loads(change_ids: pa.ChunkedArray, loads: Sequence[int]) -> NDArray[n
     return counts
 
 
-def _require_one_open(rows: pa.Table, exists: NDArray[np.bool_], keys: pa.Array) -> None:
+def _require_one_open(existing: pa.Table) -> None:
     """Refuse existing versions unless each key has exactly one open version."""
-    existing = keys.filter(pa.array(exists))
-    opened = keys.filter(pc.equal(rows[VALIDITY_FLAG].combine_chunks(), 1))
-    if not len(pc.unique(existing)) == len(pc.unique(opened)) == len(opened):
+    keys = existing[KEY]
+    opened = keys.filter(pc.equal(existing[VALIDITY_FLAG], 1))
+    if not len(pc.unique(keys)) == len(pc.unique(opened)) == len(opened):
         message = "The history of a table does not have exactly one open version of a key"
         remedy = "Go back to an earlier change with cdclake rollback, and report this error"
         raise IntegrityError(message, remedy=remedy)
