@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cdclake.errors import BadRowError
 from cdclake.lake.raw import csv
 from cdclake.lake.storage.keys import UNSENT
+from cdclake.lake.storage.types import cast_column
 from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:
@@ -73,7 +77,12 @@ def test_a_bad_row_keeps_its_number_and_the_other_rows_are_read(
         ("decimal(5,2)", "1234.00"),
         ("double", "1e999"),
         ("double", "1,5"),
+        ("double", "9007199254740993"),
+        ("double", "0.1234567890123456789"),
+        ("double", "1e-400"),
         ("float", "1e39"),
+        ("float", "16777217"),
+        ("float", "0.1234567890"),
         ("boolean", "2"),
         ("boolean", "yes!"),
         ("bigint", "1e3"),
@@ -83,6 +92,20 @@ def test_a_value_that_does_not_parse_or_fit_makes_the_row_bad(tmp_path: Path, de
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": f"id int, v {declared}"})
     table.put(CHANGE, f'I,1,NULL\nI,2,"{bad}"\nI,3,\n'.encode())
     assert bad_and_good(table) == ([(1, f"A value of column v is not a valid {declared}")], [(0, 1), (2, 3)])
+
+
+DOUBLES, FLOATS = st.floats(-1e300, 1e300), st.floats(-(2.0**120), 2.0**120, width=32).map(np.float32)
+
+
+@given(st.tuples(st.just(("double", 15)), DOUBLES) | st.tuples(st.just(("float", 6)), FLOATS), st.integers(3, 6))
+def test_a_float_is_read_from_any_text_with_the_digits_that_it_keeps(
+    drawn: tuple[tuple[str, int], Any], more: int
+) -> None:
+    (kind, digits), number = drawn
+    texts = [str(number), f"{number:.{digits + more - 1}e}", f"{number:.{digits - 1}e}", "-0.00", "7." + "0" * 30]
+    values, bad = cast_column(pa.array(texts), kind)
+    assert bad == []
+    assert values[0].as_py() == values[1].as_py() == float(number)
 
 
 def test_a_key_that_was_not_sent_makes_the_row_bad(tmp_path: Path) -> None:

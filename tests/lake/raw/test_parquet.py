@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.errors import SchemaMismatchError, UnreadableFileError
+from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
 from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:
@@ -203,6 +203,46 @@ def test_a_damaged_parquet_file_is_refused_and_named(table: Table, content: byte
     assert caught.value.details["file"] == CHANGE
 
 
+INTEGERS, TIMES = pa.array([1709633700]), pa.array([time(1, 2, 3)], pa.time64("us"))
+
+
+@pytest.mark.parametrize(
+    ("declared", "values"),
+    [
+        ("timestamp", INTEGERS),
+        ("date", INTEGERS.cast(pa.int32())),
+        ("int", pa.array([date(2024, 3, 5)])),
+        ("bigint", INTEGERS.cast(pa.timestamp("us"))),
+        ("bigint", TIMES),
+        ("bigint", TIMES.dictionary_encode()),
+        ("timestamp", TIMES),
+        ("boolean", pa.array([1.0])),
+        ("double", pa.array([True])),
+        ("binary", INTEGERS),
+    ],
+)
+@pytest.mark.parametrize("name", ["value", "AR_H_VALUE"])
+def test_a_declared_type_that_values_cannot_have_is_refused(
+    tmp_path: Path, declared: str, values: pa.Array, name: str
+) -> None:
+    table = Table(tmp_path, IDS, {"Schema": f"{name} {declared}"})
+    with pytest.raises(ConfigurationError, match=f"declares {name} as {declared}") as caught:
+        table.read_file(LOAD, pa.table({"id": [1], name: values}))
+    assert (caught.value.details["file"], caught.value.details["column"]) == (LOAD, name)
+
+
+@pytest.mark.parametrize("attribute", ["PrimaryKey", "PartitionKey"])
+@pytest.mark.parametrize("values", [pa.array([Decimal("1.0")]), pa.array([1.0])])
+def test_a_key_or_partition_declared_as_text_of_numbers_with_a_fraction_is_refused(
+    tmp_path: Path, attribute: str, values: pa.Array
+) -> None:
+    table = Table(tmp_path, IDS, {attribute: "value", "Schema": "value string"})
+    with pytest.raises(ConfigurationError, match="one value has many texts"):
+        table.read_file(LOAD, pa.table({"value": values}))
+    whole = table.read_file(LOAD, pa.table({"value": pa.array([Decimal(1)])}))
+    assert whole.rows["value"].to_pylist() == ["1"]
+
+
 @pytest.mark.parametrize(
     ("declared", "values", "bad"),
     [
@@ -216,6 +256,11 @@ def test_a_damaged_parquet_file_is_refused_and_named(table: Table, content: byte
         ("float", pa.array([0.5, 1e300, float("inf"), float("nan")]), [1]),
         ("timestamp", pa.array([1_000, 1_001], pa.timestamp("ns")), [1]),
         ("bigint", pa.array([1, 2**64 - 1], pa.uint64()), [1]),
+        ("float", pa.array([2**24, 2**24 + 1], pa.int32()), [1]),
+        ("float", pa.array([2.0**24, 2.0**24 + 1, 0.1, 0.5]), [1, 2]),
+        ("float", pa.array([Decimal(2**24), Decimal(2**24 + 1)], pa.decimal128(10, 0)), [1]),
+        ("double", pa.array([2**53, 2**53 + 1], pa.int64()), [1]),
+        ("double", pa.array([Decimal("0.10000"), Decimal("12345678901234567890.12345")], pa.decimal128(25, 5)), [1]),
     ],
 )
 def test_a_value_that_does_not_fit_the_declared_type_makes_the_row_bad(

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cdclake.errors import InputError, SchemaMismatchError, UnreadableFileError
+from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN, normalize, order_type
 from cdclake.lake.raw.ordering import order_kind
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
 from cdclake.lake.storage.shape import with_constant
-from cdclake.lake.storage.types import schema_of
+from cdclake.lake.storage.types import from_arrow, has_fraction, is_convertible, schema_of
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
-from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Schema
+from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,7 +102,8 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
     Raises:
         UnreadableFileError: The file is not of the format in its name.
         SchemaMismatchError: A column has an unsupported type or no known name.
-        ConfigurationError: It is a transaction file, and the Schema attribute is not set.
+        ConfigurationError: It is a transaction file, and the Schema attribute is not set; or that declares a type that
+            values of a column cannot have.
         InputError: The file is missing.
     """
     with read_errors_reported(file):
@@ -216,6 +217,8 @@ def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> S
     """Columns of the source, without the operation and added columns; the Schema attribute overrides types."""
     _check_names(raw, file)
     declared = settings.schema or Schema()
+    for field in raw:
+        _check_conversion(field, declared.find(field.name), file, settings)
     return Schema(
         tuple(
             declared.find(column.name) or column
@@ -223,6 +226,28 @@ def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> S
             if column.name != OP_COLUMN and not column.name.startswith(ADDED_PREFIXES)
         )
     )
+
+
+def _check_conversion(field: pa.Field, declared: Column | None, file: RawFile, settings: TableSettings) -> None:
+    """Check that the type in the Schema attribute can hold a column of a raw file.
+
+    Raises:
+        ConfigurationError: The values have no meaning as that type, or a key or partition value has several texts.
+    """
+    kind = from_arrow(field.type)
+    if declared is None or kind is None:
+        return
+    message = remedy = ""
+    named = {name.lower() for name in (*settings.primary_key, *settings.partition_key)}
+    if not is_convertible(field.type, declared.type):
+        message = f"Schema declares {declared.name} as {declared.type}, and in a raw file it is {field.type}"
+        remedy = f"declare it as {kind}, or convert it at the source or with a DMS mapping rule"
+    elif declared.type == "string" and field.name.lower() in named and has_fraction(kind):
+        message = f"Schema declares {declared.name} as string, and in a raw file it is {kind}: one value has many texts"
+        remedy = f"declare it as {kind}, and reload the table if it was loaded with the text"
+    if message:
+        remedy = f"Nothing of it was applied. In Schema, {remedy}"
+        raise ConfigurationError(message, remedy=remedy, file=file.relative, column=field.name)
 
 
 def _check_names(raw: pa.Schema, file: RawFile) -> None:

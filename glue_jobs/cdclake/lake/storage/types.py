@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError
-from cdclake.model.schema import Column, Schema, decimal_parts
+from cdclake.model.schema import INTEGER_TYPES, Column, Schema, decimal_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,13 @@ _ANY_INTEGER = pa.decimal128(20, 0)
 _TRUE = pa.array(["true", "t", "1", "y"])
 _FALSE = pa.array(["false", "f", "0", "n"])
 """Booleans of MySQL, PostgreSQL and Oracle as text."""
+
+_CONVERTIBLE = (
+    frozenset({*INTEGER_TYPES, "decimal", "float", "double"}),
+    frozenset({*INTEGER_TYPES, "boolean"}),
+    frozenset({"date", "timestamp"}),
+)
+"""Types whose values convert to each other."""
 
 _TO_ARROW = {
     "boolean": pa.bool_(),
@@ -78,9 +86,29 @@ def from_arrow(kind: pa.DataType) -> str | None:
     return _FROM_ARROW.get(kind)
 
 
+def is_convertible(raw: pa.DataType, kind: str) -> bool:
+    """Whether values of a raw Arrow type have a meaning as a lake type, if they fit it.
+
+    Every value has a text, and text may be of any type. Numbers are no times, because nothing says their unit.
+    """
+    if pa.types.is_dictionary(raw):
+        return is_convertible(raw.value_type, kind)
+    source = "time" if pa.types.is_time(raw) else from_arrow(raw) or ""
+    if kind in (source, "string") or source in ("string", "binary"):
+        return True
+    pair = {"decimal" if decimal_parts(each) else each for each in (source, kind)}
+    return any(pair <= kinds for kinds in _CONVERTIBLE)
+
+
 def text_depends_on_type(kind: str) -> bool:
     """Whether a number has another text as a value of this type than as one of a narrower type: 5, 5.00."""
     return kind in {"float", "double"} or decimal_parts(kind) is not None
+
+
+def has_fraction(kind: str) -> bool:
+    """Whether a number of this type has several texts, of which the scale or the writer decides: 5, 5.0, 5.00."""
+    parts = decimal_parts(kind)
+    return kind in {"float", "double"} or (parts is not None and parts[1] > 0)
 
 
 def without_negative_zero(values: pa.Array) -> pa.Array:
@@ -183,13 +211,16 @@ def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
     """Cast a column to a lake type, without truncating or rounding.
 
     Raises:
-        pa.ArrowInvalid: A value does not parse or fit.
+        pa.ArrowInvalid: A value does not parse or fit, or no value of its type means something as the lake type.
     """
     target = to_arrow(kind)
     values = _plain(values)
     source = values.type
     if source == target:
         return values
+    if not is_convertible(source, kind):
+        message = f"{source} does not convert to {kind}"
+        raise pa.ArrowInvalid(message)
     if pa.types.is_binary(source) and not pa.types.is_binary(target):
         values = values.cast(pa.string())
         source = values.type
@@ -227,6 +258,8 @@ def _plain(values: pa.Array) -> pa.Array:
 def _cast_without_loss(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast, and refuse what Arrow would silently round or truncate."""
     source = values.type
+    if pa.types.is_decimal(source) and pa.types.is_floating(target):
+        return _parse_text(values.cast(pa.string()), target)
     result = values.cast(target)
     if (
         (pa.types.is_floating(source) and pa.types.is_decimal(target))
@@ -235,7 +268,7 @@ def _cast_without_loss(values: pa.Array, target: pa.DataType) -> pa.Array:
     ):
         _require_all(pc.equal(result.cast(source), values))
     elif pa.types.is_floating(source) and pa.types.is_float32(target):
-        _require_all(pc.or_(pc.is_finite(result), pc.invert(pc.is_finite(values))))
+        _require_all(pc.or_(pc.equal(result.cast(source), values), pc.is_nan(values)))
     return result
 
 
@@ -254,7 +287,34 @@ def _parse_text(values: pa.Array, target: pa.DataType) -> pa.Array:
     result = text.cast(target)
     if pa.types.is_floating(target):
         _require_all(pc.or_(pc.is_finite(result), pc.match_substring_regex(text, "^[+-]?(inf|nan)", ignore_case=True)))
+        _require_digits_kept(text, result)
     return result
+
+
+def _require_digits_kept(texts: pa.Array, numbers: pa.Array) -> None:
+    """Refuse numbers in text with more digits than a float keeps: it must be the text if rounded to as many digits.
+
+    A double keeps 15 digits and a float 6 (`DBL_DIG` and `FLT_DIG` of C), unless it is smaller than every normal one.
+    """
+    limits = np.finfo(numbers.type.to_pandas_dtype())
+    is_short = pc.less_equal(pc.utf8_length(texts), limits.precision)
+    kept = pc.and_(is_short, pc.greater_equal(pc.abs(numbers), float(limits.tiny)))
+    doubtful = pc.and_(pc.is_finite(numbers), pc.invert(kept))
+    texts, numbers = texts.filter(doubtful), numbers.filter(doubtful)
+    differs = pc.not_equal(numbers.cast(pa.string()), texts)
+    pairs = zip(texts.filter(differs).to_pylist(), numbers.filter(differs).to_pylist(), strict=True)
+    if not all(_keeps_digits(text, number) for text, number in set(pairs)):
+        message = "a number has more digits than its type keeps"
+        raise pa.ArrowInvalid(message)
+
+
+def _keeps_digits(text: str, number: float) -> bool:
+    digits = _significant_digits(text)
+    return digits == _significant_digits(f"{number:.{max(0, len(digits) - 1)}e}")
+
+
+def _significant_digits(text: str) -> str:
+    return text.lower().partition("e")[0].lstrip("+-").replace(".", "").strip("0")
 
 
 def _parse_booleans(text: pa.Array) -> pa.Array:
