@@ -201,6 +201,7 @@ def test_attributes_contain_only_values_other_than_the_default() -> None:
     assert attributes_for(settings_from(names), columns, [], ["id"], ["BI_id"]) == {
         "PrimaryKey": "null",
         "PartitionKey": "id",
+        "AddColumnName": "false",
         "CsvDelimiter": "\\t",
         "CsvNullValue": "",
         "Rfc4180": "false",

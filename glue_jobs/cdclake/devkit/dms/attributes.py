@@ -59,6 +59,7 @@ def attributes_for(
         item[Attribute.RFC4180] = "false"
     if settings.unsent_text is not None:
         item[Attribute.CSV_NO_SUP_VALUE] = settings.unsent_text
+    item[Attribute.ADD_COLUMN_NAME] = str(settings.add_column_name).lower()
     item[Attribute.SCHEMA] = _schema(settings, columns, [] if settings.add_column_name else list(added))
     return item
 
