@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from datetime import date, datetime, timezone
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.errors import BadRowError, InputError, SchemaMismatchError
+from cdclake.errors import BadRowError, InputError, SchemaMismatchError, UnreadableFileError
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -213,6 +214,26 @@ def test_a_column_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 def test_a_csv_header_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatchError, match="name of a column of a raw file is not UTF-8"):
         read(tmp_path, b"id,caf\xe9\n1,a\n", "LOAD00000001.csv")
+
+
+PARQUET = parquet(id=pa.array([1]))
+
+
+@pytest.mark.parametrize(
+    "content", [PARQUET, b"id,v\r1,a\r", "id,v\n1,a\n".encode("utf-16"), gzip.compress(b"id\n1\n")]
+)
+def test_a_csv_file_without_readable_names_says_to_check_its_format(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(SchemaMismatchError) as caught:
+        read(tmp_path, content, "LOAD00000001.csv")
+    assert "CsvRowDelimiter" in caught.value.remedy
+    assert "UTF-8" in caught.value.remedy
+
+
+@pytest.mark.parametrize("item", [{}, {"Schema": "id int, v string"}])
+def test_a_csv_file_of_empty_lines_alone_is_refused(tmp_path: Path, item: dict[str, str]) -> None:
+    with pytest.raises(UnreadableFileError, match="only empty lines") as caught:
+        read(tmp_path, b"\n\r\n", "LOAD00000001.csv", **item)
+    assert "IgnoreFiles" in caught.value.remedy
 
 
 @pytest.mark.parametrize("settings", [{}, {"CsvNoSupValue": "<none>"}, {"DeleteMode": "soft"}, {"History": "true"}])

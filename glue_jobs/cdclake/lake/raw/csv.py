@@ -22,7 +22,7 @@ from cdclake.lake.raw.csv_records import (
     has_misplaced_quote,
     records,
 )
-from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows
+from cdclake.lake.raw.rows import REWRITE_OR_IGNORE, BadRow, BadRowKind, RawRows
 from cdclake.model.names import Attribute
 from cdclake.model.schema import OP_COLUMN
 
@@ -123,8 +123,7 @@ def _chunks(stream: pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterat
     form = RecordFormat.of(dialect)
     data, size = stream.read(_HEAD_BYTES).removeprefix(_BYTE_ORDER_MARK), _HEAD_BYTES
     if not data:
-        remedy = "Have DMS write it again, or move it out of the raw folder"
-        raise UnreadableFileError("A raw CSV file is empty", remedy=remedy, file=file.relative)
+        raise UnreadableFileError("A raw CSV file is empty", remedy=REWRITE_OR_IGNORE, file=file.relative)
     while True:
         end = end_of_records(data, form)
         if end:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import SchemaMismatchError
+from cdclake.errors import SchemaMismatchError, UnreadableFileError
+from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
@@ -59,6 +60,7 @@ def csv_layout(sampled: Sequence[Record], settings: TableSettings, file: RawFile
         sampled: The first records that are not blank, without nulls; empty if the file has only empty lines.
 
     Raises:
+        UnreadableFileError: The file has only empty lines, although it has more columns or a header.
         SchemaMismatchError: The columns have no known names, or two readings are possible.
         UnicodeDecodeError: A name in the header is not UTF-8 text.
     """
@@ -122,6 +124,9 @@ def _declared_names(sampled: Sequence[Record], declared: tuple[str, ...], file: 
     width = len(declared)
     if declared and (widths[width] or widths[width + 1]):
         return declared if widths[width] >= widths[width + 1] else (OP_COLUMN, *declared)
+    if not sampled:
+        message = "A raw CSV file has only empty lines"
+        raise UnreadableFileError(message, remedy=REWRITE_OR_IGNORE, file=file.relative)
     found = widths.most_common(1)[0][0]
     message = f"A raw CSV file has {found} fields, and the Schema attribute names {width} columns"
     raise SchemaMismatchError(message, remedy=_REMEDY, file=file.relative)

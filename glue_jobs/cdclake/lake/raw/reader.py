@@ -14,6 +14,7 @@ from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, 
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN, normalize, order_type
 from cdclake.lake.raw.ordering import order_kind
+from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import from_arrow, has_fraction, is_convertible, schema_of
@@ -202,15 +203,14 @@ def read_errors_reported(file: RawFile) -> Iterator[None]:
         raise InputError("A raw file vanished before it was read", remedy=remedy, file=file.relative) from error
     except UnicodeDecodeError as error:  # values are checked row by row, so this is a name
         message = "The name of a column of a raw file is not UTF-8 text"
-        remedy = "Nothing of it was applied. Rename or remove the column with a DMS mapping rule"
+        remedy = f"Nothing of it was applied. {_remedy_of_name(file)}"
         raise SchemaMismatchError(message, remedy=remedy, file=file.relative) from error
     except (OSError, pa.ArrowInvalid, EOFError) as error:
         # Arrow reports broken compressed data and truncated Parquet pages as plain OSError without an errno.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         message = f"A raw file cannot be read as {file.format.value}: {error}"
-        remedy = "Nothing of it was applied. Have DMS write it again, or move it out of the raw folder"
-        raise UnreadableFileError(message, remedy=remedy, file=file.relative) from error
+        raise UnreadableFileError(message, remedy=REWRITE_OR_IGNORE, file=file.relative) from error
 
 
 def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> Schema:
@@ -250,6 +250,17 @@ def _check_conversion(field: pa.Field, declared: Column | None, file: RawFile, s
         raise ConfigurationError(message, remedy=remedy, file=file.relative, column=field.name)
 
 
+def _remedy_of_name(file: RawFile) -> str:
+    """What to do about a column that the lake cannot have: in CSV its name may be no name at all."""
+    remedy = "Rename or remove the column with a DMS mapping rule"
+    if file.format is RawFormat.PARQUET:
+        return remedy
+    return (
+        "Check that the file is CSV in UTF-8, and that CsvDelimiter and CsvRowDelimiter match the DMS endpoint. If so:"
+        f" {remedy[0].lower()}{remedy[1:]}"
+    )
+
+
 def _check_names(raw: pa.Schema, file: RawFile) -> None:
     """Check the column names of a raw file.
 
@@ -267,5 +278,4 @@ def _check_names(raw: pa.Schema, file: RawFile) -> None:
         else:
             seen.add(name.lower())
             continue
-        remedy = "Rename or remove the column with a DMS mapping rule"
-        raise SchemaMismatchError(fault, remedy=remedy, file=file.relative, column=name)
+        raise SchemaMismatchError(fault, remedy=_remedy_of_name(file), file=file.relative, column=name)

@@ -9,6 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cdclake.model.names import Attribute
+
+REWRITE_OR_IGNORE = (
+    "Nothing of it was applied. Have DMS write it again, or, if its rows are not needed, add it to"
+    f" {Attribute.IGNORE_FILES}"
+)
+"""Remedy for a file that cannot be read. A file that is removed instead counts as vanished, and freezes its table."""
+
 
 class BadRowKind(Enum):
     """What is wrong with a bad row."""
