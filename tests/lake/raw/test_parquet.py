@@ -201,6 +201,7 @@ def test_a_damaged_parquet_file_is_refused_and_named(table: Table, content: byte
     with pytest.raises(UnreadableFileError) as caught:
         table.read_file(CHANGE, content)
     assert caught.value.details["file"] == CHANGE
+    assert "IgnoreFiles" in caught.value.remedy
 
 
 INTEGERS, TIMES = pa.array([1709633700]), pa.array([time(1, 2, 3)], pa.time64("us"))
