@@ -230,3 +230,61 @@ def test_a_released_row_of_the_full_load_is_valid_from_the_load(table: TableOver
     release_files(table, LOAD)
     assert versions_of(table, 2) == [("insert", "2222.50", -1, 0, 4), ("delete", "2222.50", 0, None, 3)]
     assert versions_of(table, 4) == [("insert", "3333.50", -1, None, 4)]
+
+
+PARTIAL = {"PrimaryKey": "id", "MaxQuarantinedRows": "5", "Schema": "id bigint, note string, price decimal(4,2)"}
+
+
+def partial_table(tmp_path: Path, rows: str) -> TableOverTime:
+    """A table with the rows 1 and 2 whose first change file has these rows, with prices that are too wide."""
+    columns = pa.schema([("id", pa.int64()), ("note", pa.string()), ("price", pa.decimal128(10, 2))])
+    table = TableOverTime(tmp_path, columns, dict(PARTIAL))
+    table.load_file(LOAD, b"id,note,price\n1,a,1.00\n2,b,2.00\n")
+    change(table, FIRST, f"Op,id,note,price\n{rows}")
+    return table
+
+
+def widen_and_release(table: TableOverTime) -> dict[str, Any]:
+    table.item["Schema"] = PARTIAL["Schema"].replace("(4,", "(10,")
+    return release_files(table, FIRST)
+
+
+@pytest.mark.parametrize("row", ["I,3,x,3333.00", "U,2,x,2222.00"])
+def test_a_row_whose_values_a_later_change_did_not_send_is_not_released(tmp_path: Path, row: str) -> None:
+    table = partial_table(tmp_path, f"{row}\n")
+    change(table, SECOND, f"Op,id,note\nU,{row[2]},later\n")
+    with pytest.raises(InputError, match=rf"may lack column price, .*file {FIRST}, row 1"):
+        widen_and_release(table)
+    assert table.log.head() == 3
+
+
+def test_a_row_is_released_if_the_changes_since_sent_its_values_or_left_no_row(tmp_path: Path) -> None:
+    table = partial_table(tmp_path, "I,3,x,3333.00\nI,4,x,4444.00\nU,2,x,2222.00\nU,1,x,1111.00\n")
+    change(table, SECOND, "Op,id,note,price\nU,3,y,3.00\nI,4,y,4.00\nD,4,y,4.00\nD,2,y,2.00\n")
+    change(table, THIRD, "Op,id,note\nU,3,later\nI,5,later\n")
+    books = widen_and_release(table)["books"]
+    assert (books["superseded"], books["updated"]) == (3, 1)
+    assert prices(table) == {1: "1111.00", 3: "3.00", 5: "None"}
+
+
+def test_values_that_were_sent_are_not_refused(tmp_path: Path) -> None:
+    table = partial_table(tmp_path, "U,2,x,2222.00\n")
+    change(table, SECOND, "Op,id,note,price\nU,2,later,2.50\n")
+    assert widen_and_release(table)["books"]["superseded"] == 1
+    assert prices(table)[2] == "2.50"
+
+
+def test_a_null_that_may_mean_a_value_was_not_sent_is_refused(tmp_path: Path) -> None:
+    table = partial_table(tmp_path, "I,3,x,3333.00\n")
+    table.item["NullMeansUnsent"] = "price"
+    change(table, SECOND, "Op,id,note,price\nU,3,later,\n")
+    with pytest.raises(InputError, match="may lack column price"):
+        widen_and_release(table)
+
+
+def test_a_row_that_stayed_bad_in_a_release_is_not_released_later_either(tmp_path: Path) -> None:
+    table = partial_table(tmp_path, "I,3,x,3333.00\n")
+    change(table, SECOND, "Op,id,note\nU,3,later\n")
+    assert release_files(table, FIRST)["books"]["quarantined"] == 1
+    with pytest.raises(InputError, match="may lack column price"):
+        widen_and_release(table)

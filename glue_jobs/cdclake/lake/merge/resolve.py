@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import BadRowError, IntegrityError
+from cdclake.errors import BadRowError, InputError, IntegrityError
 from cdclake.lake.merge.key_updates import KeyMoves, SettledRows, settle_key_updates
 from cdclake.lake.merge.placed_deletes import check_placed_deletes
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.wide_rows import take
@@ -83,6 +83,7 @@ def resolve(
     *,
     forgotten: str = "",
     overlap_end: str = GREATEST_SEQUENCE,
+    may_be_unsent: Sequence[str] = (),
 ) -> ResolvedBatch:
     """Resolve all change rows of some keys.
 
@@ -93,9 +94,11 @@ def resolve(
         tombstones: Tombstones of these keys: key and position; a key may have several.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: The full load contains no change whose sequence is greater.
+        may_be_unsent: Columns that the lake's rows may lack from the rows, because changes since did not send them.
 
     Raises:
         BadRowError: A row might be older than a forgotten delete of its key.
+        InputError: The lake's row may lack a value of an older row.
         IntegrityError: The lake contains a key twice.
         OrderingError: A delete without an ordering value has no certain place.
         UnsettledKeyError: It is unknown which of two rows a key keeps.
@@ -106,6 +109,7 @@ def resolve(
     rows, live = in_order(rows), existing_rows.filter(pc.invert(existing_rows[SOFT_DELETED]))
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
     check_placed_deletes(rows, existing_rows, tombstones)
+    _require_sent(rows.filter(is_known), live, shape, may_be_unsent)
     before = SettledRows(rows, is_known, has_tombstone)
     settled = settle_key_updates(before, existing_rows, live, tombstones, shape, overlap_end)
     rows, is_known, has_tombstone = settled.rows, settled.is_known, settled.has_tombstone
@@ -148,6 +152,39 @@ def _require_later(new_rows: pa.Table, forgotten: str) -> None:
     message = "A row is older than a delete that is forgotten, so its key may have been deleted since"
     remedy = "Nothing was applied. Reload the table, or move the file out of the raw folder if it repeats old changes"
     raise BadRowError(message, remedy=remedy, file=file, row=row + 1)
+
+
+def _require_sent(older_rows: pa.Table, live: pa.Table, shape: TableShape, may_be_unsent: Sequence[str]) -> None:
+    """Refuse rows that are older than the lake's, but have a value that the changes since may not have sent.
+
+    The lake's row then has null if the key was inserted by such a change, else the value from before the older row. An
+    insert has no row before, so another value than null was sent since.
+    """
+    if not (may_be_unsent and older_rows.num_rows):
+        return
+    is_stored = pc.not_equal(older_rows[OP_COLUMN], DELETE)
+    rows = older_rows.filter(pc.and_(is_stored, matches(older_rows[KEY], live[KEY])))
+    now = _matching(live, rows[KEY])
+    is_insert = pc.equal(rows[OP_COLUMN], INSERT)
+    unsent = unsent_matrix(rows, len(shape.schema)) if shape.partial and rows.num_rows else None
+    for i, column in enumerate(shape.schema):
+        if column.name not in may_be_unsent:
+            continue
+        values, stored = (comparable(_one_chunk(table[column.name])) for table in (rows, now))
+        is_other = pc.fill_null(pc.not_equal(values, stored), pc.xor(values.is_null(), stored.is_null()))
+        lost = pc.if_else(is_insert, pc.and_(values.is_valid(), stored.is_null()), is_other)
+        if unsent is not None:
+            lost = pc.and_(lost, pa.array(~unsent[:, i]))
+        refused = rows[POSITION].filter(lost)
+        if len(refused):
+            raise _not_sent(column.name, refused[0].as_py())
+
+
+def _not_sent(column: str, position: str) -> InputError:
+    message = f"The table's row is later, but changes since the row may lack column {column}, whose value would be lost"
+    remedy = "Nothing was applied. Leave the file out and correct the row by hand, or reload the table"
+    file, row = file_and_row(position) if position else (None, None)
+    return InputError(message, remedy=remedy, file=file, row=None if row is None else row + 1)
 
 
 def _to_remember(deleted: pa.Table, displacements: pa.Table | None) -> pa.Table:

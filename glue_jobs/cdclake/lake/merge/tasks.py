@@ -321,6 +321,7 @@ def resolve_key_range(
     tombstones: Sequence[TombstoneFile],
     forgotten: str,
     overlap_end: str,
+    may_be_unsent: Sequence[str],
     counting: InsertCounting,
     complete: bool,
 ) -> Iterator[Resolution]:
@@ -331,6 +332,7 @@ def resolve_key_range(
         complete: Whether the lake's rows have all columns.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
+        may_be_unsent: See `resolve`.
         counting: How to count the new rows.
     """
     batches: dict[bool, list[bytes]] = {True: [], False: []}
@@ -341,7 +343,15 @@ def resolve_key_range(
     rows = concat_ipc(batches[False], shape.in_flight)
     existing_rows = concat_ipc(batches[True], existing_rows_schema(shape, complete=complete))
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
-    resolved = resolve(rows, existing_rows, remembered, shape, forgotten=forgotten, overlap_end=overlap_end)
+    resolved = resolve(
+        rows,
+        existing_rows,
+        remembered,
+        shape,
+        forgotten=forgotten,
+        overlap_end=overlap_end,
+        may_be_unsent=may_be_unsent,
+    )
     yield to_resolution(resolved, counting)
 
 

@@ -69,6 +69,7 @@ class Request:
         locations: Where to read and write.
         outdated: Indices of data files to rewrite even if none of their rows changes.
         history: How the history changes; None if the table keeps none.
+        may_be_unsent: See `cdclake.lake.merge.resolve.resolve`.
     """
 
     table: TableName
@@ -84,6 +85,7 @@ class Request:
     full_load: bool
     outdated: frozenset[int]
     history: HistoryPlan | None = None
+    may_be_unsent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ class Engine:
     def _resolve(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
         shape, locations = request.shape, request.locations
         settles_keys = read.derived > 0 and request.settings.unique_checks != IMMEDIATE
-        complete = shape.partial or settles_keys
+        complete = shape.partial or settles_keys or bool(request.may_be_unsent)
         entries = cogroup_by_key(self._spark, batches, read, request.files, shape, locations, complete=complete)
         resolve = _task(
             tasks.resolve_key_range,
@@ -273,6 +275,7 @@ class Engine:
             tombstones=request.tombstones,
             forgotten=request.forgotten,
             overlap_end=request.overlap_end,
+            may_be_unsent=request.may_be_unsent,
             counting=_counting(request),
             complete=complete,
         )
