@@ -218,7 +218,7 @@ class TableWork:
         if decision.kind is DecisionKind.FROZEN:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
         if decision.work:
-            state = self._store_note(state, decision.note)
+            state = self._store_note(state, decision)
         self._round = _RoundState(listed_utc, files, dms_state, change, state, lake, decision)
 
     def is_due(self, job: str) -> bool:
@@ -361,12 +361,18 @@ class TableWork:
         state = self._record_lake(state, lake)
         return self._sync_catalog(state, lake), lake
 
-    def _store_note(self, state: TableState, note: str) -> TableState:
-        """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`."""
-        attributes = {Attribute.LAST_PENDING: note}
-        if state.item.get(Attribute.LAST_PENDING, "") != note:
-            self._states.record_run(self.path, attributes)
-        return state.with_attributes(**attributes)
+    def _store_note(self, state: TableState, decision: Decision) -> TableState:
+        """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`.
+
+        A full load makes change files due again, so the files that the last run saw are unknown from then on.
+        """
+        attributes = {Attribute.LAST_PENDING: decision.note}
+        if decision.full_load:
+            attributes[Attribute.LAST_KNOWN_FILES] = ""
+        changed = {name: value for name, value in attributes.items() if state.item.get(name, "") != value}
+        if changed:
+            self._states.record_run(self.path, changed)
+        return state.with_attributes(**changed)
 
     def _keep_alive(self) -> None:
         self._renew_leases()
