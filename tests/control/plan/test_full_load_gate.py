@@ -174,3 +174,88 @@ def test_a_complete_dms_task_does_not_end_the_quiet_period(world: World):
     world.add_table(load(1), DmsTask=TASK, FullLoadQuietMinutes="10")
     world.statistics.words[TASK, "shop.orders"] = "Table completed"
     assert world.decision().kind is DecisionKind.WAITING
+
+
+def loaded(world: World, *names: str) -> None:
+    """A table that was loaded from these files, with the default quiet period, which is over."""
+    quiet(world)
+    world.put(*names)
+    world.clock.advance(10 * MINUTE)
+    assert not world.process().error
+    assert not world.decision().work
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "days", "sign"),
+    [
+        (load(1), "SEGMENT1_" + load(1), 0, "named otherwise"),
+        ("SEGMENT1_" + load(1), load(1), 0, "named otherwise"),
+        (load(1), "p1/" + load(1), 0, "named otherwise"),
+        (load(1), load(2), 2, "written more than a day after"),
+    ],
+)
+def test_load_files_of_another_full_load_wait_for_an_operator(
+    world: World, before: str, after: str, days: int, sign: str
+):
+    loaded(world, before)
+    world.clock.advance(days * 86_400)
+    world.put(after)
+    assert world.decision().to_do == ""
+    world.clock.advance(10 * MINUTE)
+    decision = world.decision()
+    assert decision.kind is DecisionKind.WAITING
+    assert f"mixed: 1 file ({after}) {sign}" in decision.reason
+    assert f"1 file ({before}) not" in decision.reason
+    assert "delete the files of the older full load" in decision.to_do
+    world.states.set_attributes(ORDERS, {"LastFullLoadDate": "1900-01-01 00:00:00"})
+    assert (world.decision().kind, world.decision().files) == (DecisionKind.FULL_LOAD, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(load(1), load(2)), ("SEGMENT1_" + load(1), "SEGMENT12_" + load(1)), ("north/" + load(1), "east/" + load(1))],
+)
+def test_a_late_file_of_the_same_full_load_is_loaded(world: World, before: str, after: str):
+    loaded(world, before)
+    world.clock.advance(20 * 60 * MINUTE)
+    world.put(after)
+    world.clock.advance(10 * MINUTE)
+    assert (world.decision().kind, world.decision().files) == (DecisionKind.FULL_LOAD, 2)
+
+
+def written_again_without_one(world: World) -> None:
+    """A table of which DMS wrote the first LOAD file again with the same content, and removed the second."""
+    loaded(world, load(1), load(2))
+    key = f"{ORDERS.partition('/')[2]}{load(1)}"
+    content = world.raw.get(key)
+    assert content
+    world.clock.advance(60 * MINUTE)
+    world.raw.delete([f"{ORDERS.partition('/')[2]}{load(2)}"])
+    assert not world.decision().work
+    world.raw.put(key, content)
+
+
+def test_the_same_load_files_without_one_of_them_wait_for_an_operator(world: World):
+    written_again_without_one(world)
+    assert (world.decision().kind, world.decision().to_do) == (DecisionKind.WAITING, "")
+    world.clock.advance(10 * MINUTE)
+    decision = world.process().rounds[0].decision
+    assert decision.kind is DecisionKind.WAITING
+    assert "1 of the last full load is gone" in decision.reason
+    assert world.decision().to_do == decision.to_do
+
+
+@pytest.mark.parametrize(
+    ("date", "kind"),
+    [("1900-01-01 00:00:00", DecisionKind.FULL_LOAD), ("2024-03-05 11:10:00", DecisionKind.NOTHING_NEW)],
+)
+def test_an_operator_decides_whether_the_same_load_files_without_one_are_a_reload(
+    world: World, date: str, kind: DecisionKind
+):
+    written_again_without_one(world)
+    world.clock.advance(10 * MINUTE)
+    assert date in world.decision().to_do
+    world.states.set_attributes(ORDERS, {"LastFullLoadDate": date})
+    assert world.decision().kind is kind
+    assert not world.process().error
+    assert world.decision().kind is DecisionKind.NOTHING_NEW

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 COMPLETED = "Table completed"
 FAILED = frozenset({"Table cancelled", "Table error"})
 """States of a table in a DMS task (`TableStatistics.TableState` of the DMS API)."""
+MAX_LATE = timedelta(days=1)
+"""How much later than the newest file of a full load another of its files may be written."""
 
 
 class WaitReason(NamedTuple):
@@ -85,7 +87,7 @@ def _loaded(state: TableState) -> LoadedFiles:
 
 
 def _mixed_loads(state: TableState, files: Sequence[RawFile]) -> WaitReason | None:
-    """Why LOAD files are not of one full load: some of the loaded ones were written again, others not."""
+    """Why LOAD files are not of one full load: some loaded ones are left, others written again or foreign."""
     by_number: dict[str, list[str]] = {}
     for file in files:
         by_number.setdefault(file.relative[: -len(file.format.value)], []).append(file.relative)
@@ -96,17 +98,57 @@ def _mixed_loads(state: TableState, files: Sequence[RawFile]) -> WaitReason | No
             "delete the files of the older full load, or have DMS reload the table",
         )
     loaded = _loaded(state)
-    new = [file.relative for file in files if loaded.had(file)]
     old = _loaded_before(state, files)
+    kinds, last = {_kind(name) for name in old}, state.last_full_load_utc
+    again = [file.relative for file in files if loaded.had(file)]
+    added = [file for file in files if file.relative not in old and file.relative not in again and not loaded.has(file)]
+    other = [file.relative for file in added if _kind(file.relative) not in kinds]
+    later = [file.relative for file in added if file.modified_utc - last > MAX_LATE]
+    signs = (
+        (again, "written again since the last full load"),
+        (other, "named otherwise than those of the last full load"),
+        (later, "written more than a day after the last full load"),
+    )
+    new, sign = next(((names, sign) for names, sign in signs if names), ([], ""))
     if not (new and old):
         return None
-    reload = f"cdclake tables set {state.name.typed} --set '{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}'"
     return WaitReason(
-        f"LOAD files of two full loads are mixed: {counted(new, 'file')} written again since the last full load,"
-        f" {counted(old, 'file')} not",
+        f"LOAD files of two full loads are mixed: {counted(new, 'file')} {sign}, {counted(old, 'file')} not",
         "check whether the DMS task is still loading. If not, delete the files of the older full load, or have DMS"
-        f" reload the table, or load the files as they are: {reload}",
+        f" reload the table, or load the files as they are: {_reload_command(state)}",
     )
+
+
+def _kind(relative: str) -> tuple[int, bool]:
+    """What the names of the LOAD files of one full load have in common: number of folders, and whether in segments."""
+    return relative.count("/"), relative.rpartition("/")[2].startswith("SEGMENT")
+
+
+def _reload_command(state: TableState) -> str:
+    return f"cdclake tables set {state.name.typed} --set '{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}'"
+
+
+def partial_reload(state: TableState, files: Sequence[RawFile], now: datetime) -> WaitReason | None:
+    """Why LOAD files with the content of the last full load may be a new one: all written again, and some are gone.
+
+    Loaded files may vanish, and files may be copied onto themselves, but both together are what a reload of fewer rows
+    looks like.
+    """
+    loaded = _loaded(state)
+    gone = len(loaded.hashes) - len(files)
+    if not (loaded and gone > 0 and is_written_again(state, files) and all(loaded.has(file) for file in files)):
+        return None
+    newest = max(file.modified_utc for file in files)
+    reason = (
+        f"all LOAD files were written again with the same content, and {gone} of the last full load"
+        f" {'is' if gone == 1 else 'are'} gone"
+    )
+    to_do = (
+        f"if DMS reloaded the table, load the files: {_reload_command(state)}. If they were only copied, put the others"
+        f" back, or skip this full load: set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
+    )
+    settled = newest + timedelta(minutes=state.settings.full_load_quiet_minutes) <= now
+    return WaitReason(reason, to_do if settled else "")
 
 
 def newest_load_utc(files: Sequence[RawFile]) -> datetime | None:

@@ -8,7 +8,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.full_load_gate import due_loads, is_same_load, is_written_again, newest_load_utc, wait_reason
+from cdclake.control.plan.full_load_gate import (
+    due_loads,
+    is_same_load,
+    is_written_again,
+    newest_load_utc,
+    partial_reload,
+    wait_reason,
+)
 from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.left_out import MAX_NAMES, LeftOut, counted
 from cdclake.control.plan.lost_files import count_vanished, pending_note
@@ -105,9 +112,11 @@ def _plan_files(
     known = _known_lake(state, lake)
     loads = due_loads(state, files.full_load)
     stored = LeftOut.parse(state.left_out)
-    wait = wait_reason(state, loads, now, dms_state) if loads else None
+    wait = wait_reason(state, loads, now, dms_state) if loads else partial_reload(state, files.full_load, now)
     if wait:
-        waiting = _blocked(DecisionKind.WAITING, *wait, known.watermark, len(loads), _oldest(loads))
+        waiting_files = loads or files.full_load
+        oldest_utc = _oldest(waiting_files)
+        waiting = _blocked(DecisionKind.WAITING, *wait, known.watermark, len(waiting_files), oldest_utc)
         return _with_left_out(state, waiting, stored.updated(files))
     if not loads:
         _check_watermark_time(state, known.watermark, now)

@@ -22,7 +22,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from cdclake.control.plan.full_load_gate import due_loads
+from cdclake.control.plan.full_load_gate import due_loads, partial_reload
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.model.due_files import window_begin
 from cdclake.model.rawfiles import file_order, is_transactions_key, raw_files, start_after
@@ -84,7 +84,7 @@ def scan_raw(raw: ObjectReader, state: TableState, now: datetime) -> RawScan:
         no_transactions = not transactions and not any(True for _ in raw.list(state.transactions_prefix))
     files = raw_files(chain(listing.objects, transactions), state.raw_prefix, state.settings.ignore_files)
     files = files._replace(no_transactions=no_transactions)
-    if due_loads(state, files.full_load):
+    if due_loads(state, files.full_load) or partial_reload(state, files.full_load, now):
         return scan_all(raw, state)
     return RawScan(files, listing.page_end, complete=listing.complete and not state.transactions_prefix)
 
