@@ -232,6 +232,17 @@ def test_a_released_row_of_the_full_load_is_valid_from_the_load(table: TableOver
     assert versions_of(table, 4) == [("insert", "3333.50", -1, None, 4)]
 
 
+@pytest.mark.parametrize("reloaded", [False, True])
+def test_of_released_load_rows_with_one_key_the_last_is_in_table_and_history(
+    table: TableOverTime, *, reloaded: bool
+) -> None:
+    load_at(table, -2, b"1,1.50\n4,4.50\n" if reloaded else b"1,1.50\n")
+    load_at(table, -1, b"1,1.50\n4,1111.00\n4,2222.00\n")
+    table.item["Schema"] = WIDE
+    release_files(table, LOAD)
+    assert prices(table)[4] == versions_of(table, 4)[-1][1] == "2222.00"
+
+
 PARTIAL = {"PrimaryKey": "id", "MaxQuarantinedRows": "5", "Schema": "id bigint, note string, price decimal(4,2)"}
 
 

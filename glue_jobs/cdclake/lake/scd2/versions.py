@@ -248,11 +248,8 @@ def merge_versions(
 def _in_order(rows: pa.Table, loads: Sequence[int]) -> tuple[pa.Table, pa.Table]:
     """Sort versions by key and order, and drop new versions of change rows that have one already.
 
-    A key that a reload lacked has a delete in place of the loaded row. If the row was in quarantine and is released, it
-    disproves the delete.
-
     Returns:
-        The versions, and existing ones that new ones disprove.
+        The versions, and existing ones that new ones disprove, see `_one_of_each_position`.
     """
     rows = rows.append_column(_LOAD, pa.array(_count_loads(rows[CHANGE_ID], loads)))
     columns = (LEADING_KEY, KEY, _LOAD, POSITION)
@@ -261,16 +258,7 @@ def _in_order(rows: pa.Table, loads: Sequence[int]) -> tuple[pa.Table, pa.Table]
     for name in columns:
         values = rows[name].combine_chunks()
         repeats = pc.and_(repeats, pc.equal(values.slice(0, len(repeats)), values.slice(1)))  # none is null
-    disproved = rows.slice(0, 0)
-    if repeats.true_count:
-        repeated = np.concatenate([[False], _flags(repeats)])
-        is_delete = _flags(pc.equal(rows[OPERATION], DELETED))
-        is_loaded = _flags(pc.equal(rows[POSITION], FULL_LOAD_POSITION))
-        was_deleted = np.concatenate([[False], is_delete[:-1]])
-        disproves = repeated & is_loaded & was_deleted & ~is_delete
-        is_disproved = np.concatenate([disproves[1:], [False]])
-        disproved = rows.filter(pa.array(is_disproved))
-        rows = rows.filter(pa.array(~is_disproved & (disproves | ~repeated)))
+    rows, disproved = _one_of_each_position(rows, _flags(repeats)) if repeats.true_count else (rows, rows.slice(0, 0))
     loads_before = rows[_LOAD].to_numpy()
     again = np.flatnonzero(is_delivered_again(rows))
     again = again[loads_before[again] == loads_before[again - 1]]
@@ -280,6 +268,29 @@ def _in_order(rows: pa.Table, loads: Sequence[int]) -> tuple[pa.Table, pa.Table]
         dropped[np.where(is_new[again], again, again - 1)] = True
         rows = rows.filter(pa.array(~(dropped & is_new)))
     return rows.drop_columns([_LOAD]).combine_chunks(), disproved
+
+
+def _one_of_each_position(rows: pa.Table, repeats: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
+    """Keep the existing version of each position, else the last new one, as in the table.
+
+    A key that a reload lacked has a delete in place of the loaded row. If the row was in quarantine and is released, it
+    disproves the delete.
+
+    Args:
+        rows: Versions in order, existing ones first.
+        repeats: Whether each but the first has the position of the one before.
+
+    Returns:
+        The versions, and existing ones that new ones disprove.
+    """
+    starts, ends = np.concatenate([[True], ~repeats]), np.concatenate([~repeats, [True]])
+    group = np.cumsum(starts) - 1
+    first, last = np.flatnonzero(starts)[group], np.flatnonzero(ends)[group]
+    exists, is_delete = _flags(rows[VERSION_FILE].is_valid()), _flags(pc.equal(rows[OPERATION], DELETED))
+    is_loaded = _flags(pc.equal(rows[POSITION], FULL_LOAD_POSITION))
+    is_disproved = starts & exists & is_delete & is_loaded & ~is_delete[last]
+    is_known = (exists & ~is_disproved)[first]
+    return rows.filter(pa.array(np.where(is_known, starts, ends))), rows.filter(pa.array(is_disproved))
 
 
 def _complete(rows: pa.Table, table: TableShape, first: NDArray[np.bool_]) -> pa.Table:
