@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cdclake.errors import CdclakeError, ConfigurationError, RefusedChangeError
+from cdclake.errors import CdclakeError, ConfigurationError, OrderingError, RefusedChangeError
 from cdclake.lake.merge import join_by_key
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.model.change import ChangeKind
@@ -255,6 +255,17 @@ def test_an_ordering_column_orders_direct_changes_too(tmp_path: Path) -> None:
     insert(table, row(2, "again", 8))
     table.apply_file("20240305-101700000.parquet", [("U", row(2, "older", 7)), ("U", row(3, "newer", 2))])
     assert [state(table)[i][1] for i in (1, 2, 3)] == ["Rom", "again", "newer"]
+
+
+@pytest.mark.parametrize(("schema", "value"), [("null", "9:00"), ("city string", "9")])
+def test_an_ordering_value_of_text_that_may_not_sort_like_its_values_is_refused(
+    tmp_path: Path, schema: str, value: str
+) -> None:
+    table = loaded(tmp_path, OrderColumn="city", Schema=schema)
+    with pytest.raises(OrderingError, match="may not sort") as caught:
+        insert(table, row(9, value))
+    assert caught.value.details["column"] == "city"
+    assert table.log.head() == 1
 
 
 def test_an_ordering_column_outside_the_lake_orders_by_the_rows_position(tmp_path: Path) -> None:

@@ -145,7 +145,9 @@ def _require_key(run: TableRun, before: Snapshot) -> None:
 
 def _prepare(run: TableRun, spark: Backend, before: Snapshot, shape: TableShape, op: str, rows: InputRows) -> Prepared:
     columns = [match_columns(op, table, shape.schema, shape.primary_key) for table in input_columns(rows)]
-    request = PrepareRequest(op, shape, run.settings.order_column, before.files, locations_of(run, before))
+    order, declared = run.settings.order_column, run.settings.schema
+    is_declared = declared is not None and declared.find(order) is not None
+    request = PrepareRequest(op, shape, order, is_declared, before.files, locations_of(run, before))
     prepared = prepare(spark, request, rows, columns)
     problem = next(_problems(op, prepared, shape.primary_key), None)
     if problem:

@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
+from cdclake.errors import OrderingError
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats
 from cdclake.lake.operations.direct.rows import InputStats, KeyStats, change_rows, convert_input
+from cdclake.lake.raw.ordering import unsortable_text
 from cdclake.lake.spark.backend import attempt_id, is_spark_dataframe, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
@@ -47,6 +49,7 @@ class PrepareRequest:
         op: `I`, `U` or `D`, for all its rows.
         shape: Columns and keys of the table.
         order_column: The table's ordering column; empty for none.
+        order_declared: Whether Schema declares its type.
         files: Live data files.
         locations: Where to read and write.
     """
@@ -54,6 +57,7 @@ class PrepareRequest:
     op: str
     shape: TableShape
     order_column: str
+    order_declared: bool
     files: tuple[DataFile, ...]
     locations: Locations
 
@@ -175,11 +179,28 @@ def _write_file(
     if not rows.num_rows:
         yield keys, None
         return
+    _require_sortable_text(rows, request)
     key = f"{request.locations.staging}direct/{task:05d}-{attempt_id()}.parquet"
     with open_output(request.locations.lake.open(), key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION)
         size_bytes = sink.tell()
     yield keys, WrittenFile(key, size_bytes, rows.num_rows)
+
+
+def _require_sortable_text(rows: pa.Table, request: PrepareRequest) -> None:
+    """Refuse ordering values that are refused in raw files.
+
+    Raises:
+        OrderingError: The ordering column is text that may not sort like its values.
+    """
+    column = request.shape.schema.find(request.order_column)
+    if column is None or column.type != "string":
+        return
+    texts = rows[column.name].combine_chunks()
+    if unsortable_text(texts, declared=request.order_declared) is not None:
+        message = "The ordering column is text, and the value of a row may not sort like the values of other rows"
+        remedy = f"Nothing was changed. Declare the type of {column.name} in Schema"
+        raise OrderingError(message, remedy=remedy, column=column.name)
 
 
 def _as_entry(batch: tuple[InputStats, bytes]) -> tuple[int, tuple[bool, bytes]]:
