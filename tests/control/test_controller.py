@@ -133,6 +133,12 @@ def test_a_cdc_path_without_any_file_is_a_finding_a_day_after_the_full_load(worl
     assert findings == {ITEMS: ()}
 
 
+def test_a_cdc_path_without_any_file_is_no_finding_before_the_full_load(world: World):
+    world.add_table(CdcPath="cdc")
+    world.clock.advance(86_400)
+    assert [table.decision.findings for table in world.plan().tables if table.decision] == [()]
+
+
 def test_a_cdc_path_whose_files_are_all_gone_is_no_finding(world: World):
     world.add_table("LOAD00000001.csv", CdcPath="cdc")
     world.raw.put("dms/cdc/CDC_TXN-20240305100001000.csv", b"rows")

@@ -70,8 +70,9 @@ def plan_table(
 
 def _without_transactions(state: TableState, files: RawFiles, now: datetime) -> tuple[str, ...]:
     """A finding if no change was ever read, and there is none a day after the full load: `CdcPath` may be mistyped."""
-    loaded_utc = max([state.last_full_load_utc, *(file.modified_utc for file in files.full_load)])
-    if not files.no_transactions or state.checked_watermark or now - loaded_utc < NO_CHANGE_EXPECTED:
+    if not files.no_transactions or state.checked_watermark or not _loaded_before(state):
+        return ()
+    if now - max([state.last_full_load_utc, *(file.modified_utc for file in files.full_load)]) < NO_CHANGE_EXPECTED:
         return ()
     folder = f"{state.bucket}/{state.transactions_folder}"
     text = (
