@@ -35,6 +35,10 @@ class ObjectReader(Protocol):
         """All distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
         ...
 
+    def list_level(self, prefix: str) -> Iterator[str]:
+        """These folders, and the keys of objects `prefix` + `<name>` without a slash in the name, in any order."""
+        ...
+
 
 class ObjectStore(ObjectReader, Protocol):
     """One writable bucket or folder.

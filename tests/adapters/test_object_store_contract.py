@@ -128,6 +128,13 @@ def test_list_folders_returns_each_folder_once_by_name(store: ObjectStore) -> No
     assert list(store.list_folders("raw/s1/t/")) == []
 
 
+def test_list_level_returns_folders_and_the_objects_beside_them(store: ObjectStore) -> None:
+    fill(store, "raw/s2/t/1", "raw/s2/1", "raw/file", "other/s3/t/1", "1")
+    assert sorted(store.list_level("")) == ["1", "other/", "raw/"]
+    assert sorted(store.list_level("raw/")) == ["raw/file", "raw/s2/"]
+    assert sorted(store.list_level("raw/s2/")) == ["raw/s2/1", "raw/s2/t/"]
+
+
 def test_a_folder_is_gone_with_its_last_object(store: ObjectStore, request: pytest.FixtureRequest) -> None:
     if request.node.callspec.params["store"] in {"versioned_s3", "suspended_s3"}:
         reason = "moto still lists the folders of deleted objects in a versioned bucket; S3 does not"

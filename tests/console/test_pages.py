@@ -244,10 +244,10 @@ def test_an_empty_raw_bucket_is_an_error_that_says_what_to_check(console: Consol
 
 def test_a_folder_that_cannot_be_listed_is_reported_above_the_tables(console: Console, lake: MemoryLake) -> None:
     class OneForbidden(MemoryStore):
-        def list_folders(self, prefix: str):
+        def list_level(self, prefix: str):
             if prefix == "shop/":
                 raise ConfigurationError("No right to list")
-            return lake.raw.list_folders(prefix)
+            return lake.raw.list_level(prefix)
 
     browser = new_browser(replace(console, lake=replace(lake, raw=OneForbidden())))
     browser.enter()

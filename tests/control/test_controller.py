@@ -148,6 +148,15 @@ def test_a_cdc_path_whose_files_are_all_gone_is_no_finding(world: World):
     assert [table.decision.findings for table in world.plan().tables if table.decision] == [()]
 
 
+def test_raw_files_of_no_table_are_findings_of_plan_and_run_but_not_of_single_tables(world: World):
+    world.add_table("LOAD00000001.csv")
+    world.raw.put("dms/shop/LOAD00000001.csv", b"rows")
+    (finding,) = world.plan().findings
+    assert "dms/shop/ not read" in finding
+    assert world.plan().to_json()["findings"] == world.run_controller().to_json()["findings"] == [finding]
+    assert world.plan(["shop.orders"]).findings == ()
+
+
 def test_a_folder_of_transaction_files_is_never_a_table(world: World):
     world.put(CHANGE)
     for number in range(9):

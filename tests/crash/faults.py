@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
 
 Value = TypeVar("Value")
-READS = frozenset({"all", "get", "is_retained", "list", "list_folders", "open"})
+READS = frozenset({"all", "get", "is_retained", "list", "list_folders", "list_level", "open"})
 """Calls that change nothing. All others count as writes."""
 _INJECTED = "injected by a test"
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, Callable
 
 from cdclake.errors import ConfigurationError, IntegrityError, file_not_retained
 from cdclake.model.layout import s3_key_fault
-from cdclake.model.rawfiles import ListedObject
+from cdclake.model.rawfiles import ListedObject, one_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,8 +61,11 @@ class FolderStore:
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`. Skips folders without any object below them, as on S3."""
-        rests = (entry.key[len(prefix) :] for entry in self._entries(prefix))
-        return iter(sorted({f"{prefix}{rest.split('/', 1)[0]}/" for rest in rests if "/" in rest}))
+        return (key for key in self.list_level(prefix) if key.endswith("/"))
+
+    def list_level(self, prefix: str) -> Iterator[str]:
+        """See `ObjectReader.list_level`."""
+        return one_level(prefix, (entry.key for entry in self._entries(prefix)))
 
     def key_fault(self, key: str) -> str:
         """See `ObjectStore.key_fault`. File systems limit each name; a whole key has S3's limit."""

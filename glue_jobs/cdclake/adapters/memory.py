@@ -11,7 +11,7 @@ from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_t
 from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError, file_not_retained
 from cdclake.model.layout import s3_key_fault
 from cdclake.model.names import Attribute
-from cdclake.model.rawfiles import ListedObject
+from cdclake.model.rawfiles import ListedObject, one_level
 from cdclake.model.table import TableState
 from cdclake.model.times import iso_utc
 from cdclake.ports import AcquiredLease, JobRun, JobState
@@ -76,9 +76,13 @@ class MemoryStore:
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`."""
+        return (key for key in self.list_level(prefix) if key.endswith("/"))
+
+    def list_level(self, prefix: str) -> Iterator[str]:
+        """See `ObjectReader.list_level`."""
         with self._lock:
-            below = [key[len(prefix) :] for key in self._objects if key.startswith(prefix)]
-        return iter(sorted({f"{prefix}{rest.split('/', 1)[0]}/" for rest in below if "/" in rest}))
+            below = [key for key in self._objects if key.startswith(prefix)]
+        return one_level(prefix, below)
 
     def get(self, key: str) -> bytes | None:
         """See `ObjectStore.get`."""

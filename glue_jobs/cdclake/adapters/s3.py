@@ -85,11 +85,18 @@ class S3Store:
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`."""
+        return (key for key in self.list_level(prefix) if key.endswith("/"))
+
+    def list_level(self, prefix: str) -> Iterator[str]:
+        """See `ObjectReader.list_level`. One request per 1,000 folders and objects."""
         pages = self._client.get_paginator("list_objects_v2")
         with self._errors(prefix):
             for page in pages.paginate(Bucket=self.bucket, Prefix=prefix, Delimiter="/"):
                 for folder in page.get("CommonPrefixes", ()):
                     yield folder["Prefix"]
+                for entry in page.get("Contents", ()):
+                    if not entry["Key"].endswith("/"):  # the marker of the folder itself
+                        yield entry["Key"]
 
     def keeps_versions(self) -> bool | None:
         """Whether the bucket's versioning is on; None if the caller may not ask."""

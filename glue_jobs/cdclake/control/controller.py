@@ -48,14 +48,18 @@ class Plan:
     Attributes:
         tables: In the order of their paths.
         errors: One line for each folder that could not be listed. The plan lacks new tables in these folders.
+        findings: One text for each folder with raw files that are in no table's folder, with the remedy; none if the
+            plan is limited to some tables.
     """
 
     tables: tuple[PlannedTable, ...]
     errors: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """JSON data."""
-        return {"tables": [table.to_json() for table in self.tables], "errors": list(self.errors)}
+        tables = [table.to_json() for table in self.tables]
+        return {"tables": tables, "errors": list(self.errors), "findings": list(self.findings)}
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[str] | None = None)
         similar = similar_names(unknown[0], (str(state.name) for state in states.values()))
         remedy = f"{similar}Write it as schema.table, as the folders in the raw bucket are named"
         raise UnknownTableError(message, remedy=remedy)
-    return Plan(tables, tuple(discovered.errors))
+    return Plan(tables, tuple(discovered.errors), () if only else tuple(discovered.findings))
 
 
 def _transaction_begins(states: Iterable[TableState], now: datetime) -> dict[str, str]:
@@ -166,6 +170,8 @@ def execute(
     Tables with little work share a run, see `cdclake.control.plan.packing`. If Glue has no room for a run, its tables
     are reported as not started. That is no failure: the next Controller run starts them.
     """
+    for finding in plan.findings:
+        logs.bind(__name__).warning(finding)
     results = []
     page_errors = _store_pages(plan, states)
     triggered = _start_runs(plan, states, jobs, now, limits)
@@ -184,7 +190,7 @@ def execute(
         reason = result.no_room or (table.decision.reason if table.decision else table.error_text)
         log.info(result.outcome or table.action.value, extra={"reason": reason, "started": result.run_id})
         results.append(result)
-    return Summary(tuple(results), plan.errors)
+    return Summary(tuple(results), plan.errors, plan.findings)
 
 
 def _store_pages(plan: Plan, states: StateStore) -> dict[str, Exception]:

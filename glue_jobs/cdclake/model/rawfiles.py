@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from cdclake.errors import UnreadableFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _EXTENSION = r"\.(?P<extension>csv\.gz|csv|parquet)"
 _FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]{8})" + _EXTENSION)
@@ -345,6 +345,21 @@ def transactions_prefix(raw_prefix: str, cdc_path: str) -> str:
 def is_transactions_key(key: str) -> bool:
     """Whether a raw key belongs to a transaction file."""
     return bool(_TRANSACTIONS.fullmatch(key.rpartition("/")[2]))
+
+
+def one_level(prefix: str, keys: Iterable[str]) -> Iterator[str]:
+    """The folders directly below a prefix, with a trailing slash, and the keys beside them, each once and by name.
+
+    Args:
+        keys: Keys that begin with the prefix, any order.
+    """
+    rests = (key[len(prefix) :].partition("/") for key in keys)
+    return iter(sorted({f"{prefix}{name}{slash}" for name, slash, _ in rests if name or slash}))
+
+
+def is_raw_name(name: str) -> bool:
+    """Whether a name without folders is that of a full-load or change file."""
+    return "/" not in name and bool(_FULL_LOAD.fullmatch(name) or _CHANGE.fullmatch(name))
 
 
 def is_data_folder(folder: str) -> bool:

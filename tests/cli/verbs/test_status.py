@@ -84,6 +84,15 @@ def test_a_new_table_needs_action_unless_new_tables_are_ignored(cdclake, lake):
     assert cdclake("status", "--ignore-new").exit_code == 0
 
 
+def test_raw_files_of_no_table_need_action_and_are_named_by_plan_too(cdclake, lake):
+    boto3.client("s3").put_object(Bucket="cdclake-raw", Key="shop/LOAD00000001.csv", Body=b"x")
+    result = cdclake("status")
+    assert result.exit_code == 6
+    assert "1 file (LOAD00000001.csv) in cdclake-raw/shop/ not read" in " ".join(result.stdout.split())
+    assert "folders with raw files of no table: 1" in " ".join(result.stderr.split())
+    assert "in cdclake-raw/shop/ not read" in " ".join(cdclake("plan").stdout.split())
+
+
 def test_a_change_missing_from_the_lake_affects_its_table_only(cdclake, lake):
     lake.record_run(STORE, {"LastChangeId": "9"})
     assert "unknown" in cdclake("status").stdout

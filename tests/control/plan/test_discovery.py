@@ -40,6 +40,20 @@ def test_control_tables_and_validation_results_of_dms_are_skipped():
     assert [str(state.name) for state in discover_tables(raw, "raw", "").tables] == ["shop.orders"]
 
 
+def test_raw_files_above_the_table_folders_are_found():
+    names = ["LOAD00000001.parquet", "20240305-100000000.csv", "readme.txt", "CDC_TXN-20240305100000000.csv"]
+    outside = [f"{folder}{name}" for folder in ("dms/", "dms/shop/", "", "dms/awsdms_x/") for name in names]
+    discovered = discover_tables(raw_with(*outside, "dms/shop/orders/LOAD00000001.csv"), "raw", "dms/")
+    assert [str(state.name) for state in discovered.tables] == ["shop.orders"]
+    root, schema = discovered.findings
+    assert root.startswith("2 files (20240305-100000000.csv, LOAD00000001.parquet) in raw/dms/ not read")
+    assert schema.startswith("2 files (20240305-100000000.csv, LOAD00000001.parquet) in raw/dms/shop/ not read")
+
+
+def test_a_location_with_only_raw_files_of_no_table_is_not_empty():
+    assert len(discover_tables(raw_with("LOAD00000001.csv"), "raw", "").findings) == 1
+
+
 def test_a_folder_without_raw_files_holds_no_table():
     raw = raw_with("shop/notes/readme.txt", "shop/orders/2024/03/05/20240305-100000000.csv.gz")
     notes, orders = discover_tables(raw, "raw", "").tables

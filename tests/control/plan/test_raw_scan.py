@@ -78,6 +78,8 @@ class Bucket:
     def list_folders(self, prefix: str) -> Iterator[str]:
         raise AssertionError(prefix)
 
+    list_level = list_folders
+
 
 def applied_up_to(relative: str, **attributes: str) -> TableState:
     """A table that is up to date unless a file is written after `NOW`."""
@@ -433,6 +435,9 @@ class BrokenFor:
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         return self._checked(prefix).list_folders(prefix)
+
+    def list_level(self, prefix: str) -> Iterator[str]:
+        return self._checked(prefix).list_level(prefix)
 
     def _checked(self, prefix: str) -> ObjectReader:
         if prefix == self._prefix:

@@ -38,6 +38,8 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
     for entry in planned.tables:
         for finding in entry.decision.findings if entry.decision else ():
             out.remark(f"{entry.state.name}: {finding}")
+    for finding in planned.findings:
+        out.remark(finding)
     failed = [entry for entry in planned.tables if entry.error]
     if failed:
         message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error_text}"

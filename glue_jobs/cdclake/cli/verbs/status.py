@@ -17,6 +17,7 @@ from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
     from cdclake.cli.output import Output
+    from cdclake.control.controller import Plan
     from cdclake.control.status import TableStatus
 
 MAX_NAMES = 3
@@ -61,9 +62,11 @@ def status(
         show(statuses, out)
     for error in planned.errors:
         out.remark(f"A folder of the raw bucket cannot be read: {error}")
+    for finding in planned.findings:
+        out.remark(finding)
     urgent = [one for one in statuses if one.needs_action and not (ignore_new and one.health is Health.NEW)]
-    if urgent or planned.errors:
-        raise AttentionError(_message(urgent, len(planned.errors)), remedy=_first_remedy(urgent))
+    if urgent or planned.errors or planned.findings:
+        raise AttentionError(_message(urgent, planned), remedy=_first_remedy(urgent, planned))
 
 
 def show(statuses: list[TableStatus], out: Output) -> None:
@@ -100,11 +103,13 @@ def _summary(statuses: list[TableStatus], omitted: int) -> str:
     return f"{text}. Not shown: {omitted:,}; --output json lists all" if omitted else text
 
 
-def _message(urgent: list[TableStatus], unreadable_folders: int) -> str:
+def _message(urgent: list[TableStatus], planned: Plan) -> str:
     names = {health: [one.table for one in urgent if one.health is health] for health in Health}
     parts = [f"{len(tables)} {health.value} ({_names(tables)})" for health, tables in names.items() if tables]
-    if unreadable_folders:
-        parts.append(f"unreadable folders: {unreadable_folders}")
+    if planned.errors:
+        parts.append(f"unreadable folders: {len(planned.errors)}")
+    if planned.findings:
+        parts.append(f"folders with raw files of no table: {len(planned.findings)}")
     return f"Action needed: {'; '.join(parts)}"
 
 
@@ -112,5 +117,7 @@ def _names(tables: list[str]) -> str:
     return ", ".join([*tables[:MAX_NAMES], *(["..."] if len(tables) > MAX_NAMES else [])])
 
 
-def _first_remedy(urgent: list[TableStatus]) -> str:
-    return f"{urgent[0].table}: {urgent[0].to_do}" if urgent else "Run again"
+def _first_remedy(urgent: list[TableStatus], planned: Plan) -> str:
+    if urgent:
+        return f"{urgent[0].table}: {urgent[0].to_do}"
+    return planned.findings[0] if planned.findings else "Run again"

@@ -7,12 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.jobs.entry import error_line
+from cdclake.control.plan.left_out import counted
 from cdclake.errors import CdclakeError, ConfigurationError
-from cdclake.model.rawfiles import is_data_folder, is_transactions_key, split_raw_key
+from cdclake.model.rawfiles import is_data_folder, is_raw_name, is_transactions_key, split_raw_key
 from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from cdclake.ports import ObjectReader
 
@@ -23,10 +24,12 @@ class Discovered(NamedTuple):
     Attributes:
         tables: A new state for each table folder, in the order of the folders' names.
         errors: One line for each folder that could not be listed.
+        findings: One text for each folder with raw files that are in no table's folder, with the remedy.
     """
 
     tables: list[TableState]
     errors: list[str]
+    findings: list[str]
 
 
 def discover_tables(
@@ -38,7 +41,7 @@ def discover_tables(
     may_be_empty: bool = False,
     concurrency: int = 1,
 ) -> Discovered:
-    """List every `<prefix><schema>/<table>/` of a raw location.
+    """List every `<prefix><schema>/<table>/` of a raw location, and raw files that are above these folders.
 
     Folders of DMS's control tables, validation results and transaction files are skipped. A folder counts even if it
     holds no data, see `has_raw_data`. A schema that cannot be listed does not stop the others.
@@ -54,23 +57,21 @@ def discover_tables(
         ConfigurationError: There is no table folder, and the location may not be empty.
         CdclakeError: The location itself cannot be listed.
     """
-    schemas = [
-        schema
-        for schema in raw.list_folders(prefix)
-        if is_data_folder(schema[len(prefix) :]) and schema not in transaction_folders
-    ]
-    discovered = Discovered([], [])
+    top = list(raw.list_level(prefix))
+    schemas = [key for key in top if _is_data_folder(key, prefix) and key not in transaction_folders]
+    discovered = Discovered([], [], _outside_tables(bucket, prefix, top))
     with ThreadPoolExecutor(concurrency) as pool:
-        for schema, listed in zip(schemas, pool.map(partial(_folders, raw), schemas)):
+        for schema, listed in zip(schemas, pool.map(partial(_level, raw), schemas)):
             if isinstance(listed, CdclakeError):
                 discovered.errors.append(error_line(listed))
                 continue
+            discovered.findings.extend(_outside_tables(bucket, schema, listed))
             discovered.tables.extend(
                 TableState.new(bucket, schema, table[len(schema) :])
                 for table in listed
-                if is_data_folder(table[len(schema) :]) and table not in transaction_folders
+                if _is_data_folder(table, schema) and table not in transaction_folders
             )
-    if not (discovered.tables or discovered.errors or transaction_folders or may_be_empty):
+    if not (any(discovered) or transaction_folders or may_be_empty):
         raise ConfigurationError(
             "The raw location is empty",
             remedy="Check that the source database has data and is set up for change data capture, "
@@ -81,9 +82,25 @@ def discover_tables(
     return discovered
 
 
-def _folders(raw: ObjectReader, prefix: str) -> list[str] | CdclakeError:
+def _is_data_folder(key: str, prefix: str) -> bool:
+    return key.endswith("/") and is_data_folder(key[len(prefix) :])
+
+
+def _outside_tables(bucket: str, prefix: str, keys: Iterable[str]) -> list[str]:
+    """A finding if LOAD or change files are among the keys of a folder that is above the table folders."""
+    names = [key[len(prefix) :] for key in keys if is_raw_name(key[len(prefix) :])]
+    if not names:
+        return []
+    text = (
+        f"{counted(names, 'file')} in {bucket}/{prefix} not read, because files of a table are in <schema>/<table>/."
+        " Move them there, or out of the raw location, and check BucketFolder and the table mappings of DMS"
+    )
+    return [text]
+
+
+def _level(raw: ObjectReader, prefix: str) -> list[str] | CdclakeError:
     try:
-        return list(raw.list_folders(prefix))
+        return [key for key in raw.list_level(prefix) if key.endswith("/") or is_raw_name(key[len(prefix) :])]
     except CdclakeError as error:
         return error
 

@@ -44,3 +44,7 @@ class SharedListings:
     def list_folders(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_folders`."""
         return self._raw.list_folders(prefix)
+
+    def list_level(self, prefix: str) -> Iterator[str]:
+        """See `ObjectReader.list_level`."""
+        return self._raw.list_level(prefix)

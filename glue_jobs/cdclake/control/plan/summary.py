@@ -49,10 +49,11 @@ class TableResult:
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of a Controller run; `errors` are those of the plan."""
+    """The result of a Controller run; `errors` and `findings` are those of the plan."""
 
     tables: tuple[TableResult, ...]
     errors: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
 
     @property
     def failed(self) -> list[TableResult]:
@@ -67,7 +68,8 @@ class Summary:
     def to_json(self) -> dict[str, object]:
         """JSON data; `error` and `not_started` are one line each, empty if there is nothing to report."""
         tables = [table.to_json() for table in self.tables]
-        return {"tables": tables, "not_started": self._not_started_line(), "error": self._error_line()}
+        lines = {"not_started": self._not_started_line(), "error": self._error_line()}
+        return {"tables": tables, "findings": list(self.findings), **lines}
 
     def _error_line(self) -> str:
         errors = [table.error for table in self.failed if table.error]
