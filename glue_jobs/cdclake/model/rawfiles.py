@@ -248,7 +248,8 @@ class RawFiles(NamedTuple):
         changes: Change files, in the order to apply them.
         unread: Relative keys of data files that are neither, by name.
         ignored: Raw files that `IgnoreFiles` covers, by name. They are in no other field.
-        no_transactions: Whether the table names a folder of transaction files, but there is none in it.
+        no_transactions: Whether the table names a folder of transaction files, but none was listed. Before the first
+            change all are listed, later those since the begin of the listing.
     """
 
     full_load: Sequence[RawFile] = ()

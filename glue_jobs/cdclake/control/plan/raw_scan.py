@@ -78,12 +78,10 @@ def scan_raw(raw: ObjectReader, state: TableState, now: datetime) -> RawScan:
         return scan_all(raw, state)
     listing = _page_and_tail(raw, state, begin)
     transactions: list[ListedObject] = []
-    no_transactions = False
     if state.transactions_prefix:
         transactions = list(raw.list(state.transactions_prefix, transactions_begin(state, now)))
-        no_transactions = not transactions and not any(True for _ in raw.list(state.transactions_prefix))
     files = raw_files(chain(listing.objects, transactions), state.raw_prefix, state.settings.ignore_files)
-    files = files._replace(no_transactions=no_transactions)
+    files = files._replace(no_transactions=bool(state.transactions_prefix) and not transactions)
     if due_loads(state, files.full_load) or partial_reload(state, files.full_load, now):
         return scan_all(raw, state)
     return RawScan(files, listing.page_end, complete=listing.complete and not state.transactions_prefix)
