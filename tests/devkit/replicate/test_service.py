@@ -19,6 +19,8 @@ from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
 from cdclake.cli.source_database import PASSWORD_VARIABLE
 from cdclake.devkit.dms.settings import DmsSettings
+from cdclake.devkit.replicate import service
+from cdclake.devkit.replicate.batch import Batch
 from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from tests.builders import eventually
@@ -27,6 +29,8 @@ from tests.dying_store import Death, DiedError, DyingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cdclake.devkit.replicate.transactions import Transaction
 
 
 TABLE = "create table t (id int primary key, v int)"
@@ -177,7 +181,7 @@ def test_raw_files_of_another_writer_are_kept(source: TestDatabase):
     assert source.raw.get(f"{source.schema}/t/LOAD00000001.parquet") == b"theirs"
 
 
-def test_files_are_written_during_a_run_and_when_it_is_stopped(source: TestDatabase):
+def test_files_are_written_during_a_run(source: TestDatabase):
     source.run(TABLE)
     stop = threading.Event()
     running = source.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
@@ -187,11 +191,27 @@ def test_files_are_written_during_a_run_and_when_it_is_stopped(source: TestDatab
         assert eventually(lambda: source.raw.get(f"awsdms_stand_in/{source.source.database}.json") is not None)
         source.run("insert into t values (1, 1)")
         assert eventually(lambda: len(source.changed("t")) == 1)
-        source.run("insert into t values (2, 2)")
     finally:
         stop.set()
         thread.join()
-    assert source.merged("t") == source.rows("t")
+
+
+def test_changes_that_were_read_are_written_when_a_run_is_stopped(
+    source: TestDatabase, monkeypatch: pytest.MonkeyPatch
+):
+    source.replicate_after(TABLE)
+    source.run("insert into t values (1, 1)")
+    was_read = threading.Event()
+
+    class WatchedBatch(Batch):
+        def add(self, transaction: Transaction, now_utc: datetime) -> None:
+            super().add(transaction, now_utc)
+            if transaction.rows:
+                was_read.set()
+
+    monkeypatch.setattr(service, "Batch", WatchedBatch)
+    source.replication(replace(WITH_KEYS, cdc_max_batch_interval=3600)).run(was_read.is_set)
+    assert source.merged("t") == source.rows("t") == [{"id": 1, "v": 1}]
 
 
 def test_change_file_names_increase_between_runs_though_the_clock_goes_back(source: TestDatabase):
