@@ -29,7 +29,9 @@ DISPLACED = ARRIVED + DEPARTED
 """Ends the position of a row that arrived at a key whose older row then left, among the remembered deletes."""
 PLACED = "?"
 """Ends the position of a delete without an ordering value, which is placed by the time of its file."""
-MARKS = PLACED + ARRIVED + DEPARTED
+SENT, UNSENT = "_", "~"
+"""The position of a lake row ends with one per column, up to the last `UNSENT`: whether its last change sent it."""
+MARKS = UNSENT + SENT + PLACED + ARRIVED + DEPARTED
 ROW_PATTERN = rf"\d{{10}}[{MARKS}]*$"
 """Regular expression of the end of a position: the row number, and marks."""
 COLUMN = "_cdc_position"

@@ -212,7 +212,7 @@ class FeedOptions:
         message = "Numbers and times contain the CsvDelimiter"
         _require(not ambiguous, message, "Choose another delimiter, or set Rfc4180 to true")
         partial = csv and settings.unsent_text is not None
-        message = "cdclake applies updates with CsvNoSupValue in order only, so no file may be late"
+        message = "cdclake refuses late files whose values later updates with CsvNoSupValue did not send"
         _require(not (partial and self.late_files), message, "Ask for no late files, or for no CsvNoSupValue")
         message = "An update with CsvNoSupValue is not a complete version, so the table cannot have a history"
         _require(not (partial and self.history), message, "Ask for no history, or for no CsvNoSupValue")

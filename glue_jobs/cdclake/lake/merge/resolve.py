@@ -17,7 +17,9 @@ from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import GREATEST_SEQUENCE, file_and_row
+from cdclake.model.position import FULL_LOAD_POSITION, GREATEST_SEQUENCE, file_and_row
+from cdclake.model.position import SENT as SENT_MARK
+from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class ResolvedBatch:
         inserts: By partition, rows that are new in it, sorted by leading key if there is one.
         tombstones: Leading key, key and position of each delete that applies; None for a table without a key.
         moves: What is known about updates that changed keys.
+        needs_values: Whether nothing was resolved, because the lake's rows must have all columns for that.
     """
 
     counts: Counts
@@ -73,6 +76,7 @@ class ResolvedBatch:
     inserts: dict[Partition, pa.Table] = field(default_factory=dict)
     tombstones: pa.Table | None = None
     moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
+    needs_values: bool = False
 
 
 def resolve(
@@ -83,7 +87,6 @@ def resolve(
     *,
     forgotten: str = "",
     overlap_end: str = GREATEST_SEQUENCE,
-    may_be_unsent: Sequence[str] = (),
 ) -> ResolvedBatch:
     """Resolve all change rows of some keys.
 
@@ -94,7 +97,6 @@ def resolve(
         tombstones: Tombstones of these keys: key and position; a key may have several.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: The full load contains no change whose sequence is greater.
-        may_be_unsent: Columns that the lake's rows may lack from the rows, because changes since did not send them.
 
     Raises:
         BadRowError: A row might be older than a forgotten delete of its key.
@@ -109,11 +111,15 @@ def resolve(
     rows, live = in_order(rows), existing_rows.filter(pc.invert(existing_rows[SOFT_DELETED]))
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
     check_placed_deletes(rows, existing_rows, tombstones)
-    _require_sent(rows.filter(is_known), live, shape, may_be_unsent)
     before = SettledRows(rows, is_known, has_tombstone)
     settled = settle_key_updates(before, existing_rows, live, tombstones, shape, overlap_end)
     rows, is_known, has_tombstone = settled.rows, settled.is_known, settled.has_tombstone
     winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(is_known, has_tombstone))), live, shape)
+    older_rows = rows.filter(pc.and_(is_known, pc.invert(has_tombstone)))
+    overtaken = _overtaken_by_partial_rows(older_rows, winners, live, shape)
+    if overtaken.num_rows and not set(shape.schema.names) <= set(live.column_names):
+        return ResolvedBatch(Counts(), needs_values=True)
+    _require_sent(overtaken, live, shape)
     is_present, is_delete = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
     is_new = pc.invert(pc.or_(is_present, is_delete))
     _require_later(winners.filter(is_new), forgotten)
@@ -125,7 +131,7 @@ def resolve(
         deleted=_count(pc.and_(is_present, is_delete)),
         absent=_count(pc.and_(pc.invert(is_present), is_delete)),
     )
-    stored, deleted = winners.filter(pc.invert(is_delete)), winners.filter(is_delete)
+    stored, deleted = _with_unsent_marks(winners.filter(pc.invert(is_delete)), shape), winners.filter(is_delete)
     if shape.soft_delete:
         is_gone = pc.invert(pc.or_(is_known, matches(rows[KEY], stored[KEY])))
         soft_deleted = _soft_deleted_rows(rows.filter(is_gone), has_tombstone.filter(is_gone), existing_rows, shape)
@@ -154,36 +160,66 @@ def _require_later(new_rows: pa.Table, forgotten: str) -> None:
     raise BadRowError(message, remedy=remedy, file=file, row=row + 1)
 
 
-def _require_sent(older_rows: pa.Table, live: pa.Table, shape: TableShape, may_be_unsent: Sequence[str]) -> None:
-    """Refuse rows that are older than the lake's, but have a value that the changes since may not have sent.
+def _with_unsent_marks(rows: pa.Table, shape: TableShape) -> pa.Table:
+    """Mark the positions of rows whose change did not send all columns."""
+    if not shape.partial:
+        return rows
+    flags = pc.utf8_rtrim(rows[UNSENT], "0")
+    marks = pc.replace_substring(pc.replace_substring(flags, "0", SENT_MARK), "1", UNSENT_MARK)
+    positions = pc.binary_join_element_wise(rows[POSITION], marks, "")
+    return rows.set_column(rows.schema.get_field_index(POSITION), POSITION, positions)
 
-    The lake's row then has null if the key was inserted by such a change, else the value from before the older row. An
-    insert has no row before, so another value than null was sent since.
+
+def _overtaken_by_partial_rows(older_rows: pa.Table, winners: pa.Table, live: pa.Table, shape: TableShape) -> pa.Table:
+    """The last of each key's older rows, if it is no delete and the change that made the lake's row lacked columns.
+
+    Columns that it did not send come from earlier rows, else from the lake's row. Rows that a later change replaces as
+    a whole do not count.
+
+    Args:
+        older_rows: Rows in order that are older than the lake's.
+        winners: The last of each key's later rows.
     """
-    if not (may_be_unsent and older_rows.num_rows):
+    partial_rows = live.filter(pc.ends_with(live[POSITION], UNSENT_MARK))
+    if not (partial_rows.num_rows and older_rows.num_rows):
+        return older_rows.slice(0, 0)
+    if shape.partial:
+        winners = winners.filter(pc.equal(winners[UNSENT], ""))
+    partial_rows = partial_rows.filter(pc.invert(matches(partial_rows[KEY], _one_chunk(winners[KEY]))))
+    last = _last_of_each_key(older_rows.filter(matches(older_rows[KEY], _one_chunk(partial_rows[KEY]))), live, shape)
+    return last.filter(pc.not_equal(last[OP_COLUMN], DELETE))
+
+
+def _require_sent(older_rows: pa.Table, live: pa.Table, shape: TableShape) -> None:
+    """Refuse rows that are older than the lake's, but have a value that the lake's row lacks.
+
+    The change that made the lake's row kept the values of the columns that it did not send, or had none to keep. They
+    are right only if all older changes were applied before it. Another change may have sent another value in between,
+    but the lake does not know.
+
+    Args:
+        older_rows: See `_overtaken_by_partial_rows`.
+
+    Raises:
+        InputError: The lake's row has another value in a column that its change did not send.
+    """
+    if not older_rows.num_rows:
         return
-    is_stored = pc.not_equal(older_rows[OP_COLUMN], DELETE)
-    rows = older_rows.filter(pc.and_(is_stored, matches(older_rows[KEY], live[KEY])))
-    now = _matching(live, rows[KEY])
-    is_insert = pc.equal(rows[OP_COLUMN], INSERT)
-    unsent = unsent_matrix(rows, len(shape.schema)) if shape.partial and rows.num_rows else None
+    now = _matching(live, older_rows[KEY])
+    marks = pc.struct_field(pc.extract_regex(now[POSITION], f"(?P<marks>[{SENT_MARK}{UNSENT_MARK}]+)$"), "marks")
+    unsent = _flag_matrix(marks, len(shape.schema), UNSENT_MARK)
     for i, column in enumerate(shape.schema):
-        if column.name not in may_be_unsent:
-            continue
-        values, stored = (comparable(_one_chunk(table[column.name])) for table in (rows, now))
-        is_other = pc.fill_null(pc.not_equal(values, stored), pc.xor(values.is_null(), stored.is_null()))
-        lost = pc.if_else(is_insert, pc.and_(values.is_valid(), stored.is_null()), is_other)
-        if unsent is not None:
-            lost = pc.and_(lost, pa.array(~unsent[:, i]))
-        refused = rows[POSITION].filter(lost)
-        if len(refused):
-            raise _not_sent(column.name, refused[0].as_py())
+        values, stored = (comparable(_one_chunk(table[column.name])) for table in (older_rows, now))
+        differs = pc.fill_null(pc.not_equal(values, stored), pc.xor(values.is_null(), stored.is_null()))
+        lost = older_rows[POSITION].filter(pc.and_(differs, pa.array(unsent[:, i])))
+        if len(lost):
+            raise _not_sent(column.name, lost[0].as_py())
 
 
 def _not_sent(column: str, position: str) -> InputError:
-    message = f"The table's row is later, but changes since the row may lack column {column}, whose value would be lost"
+    file, row = (None, None) if position == FULL_LOAD_POSITION else file_and_row(position)
+    message = f"A later change of the row was applied, which did not send column {column}: its value would be lost"
     remedy = "Nothing was applied. Leave the file out and correct the row by hand, or reload the table"
-    file, row = file_and_row(position) if position else (None, None)
     return InputError(message, remedy=remedy, file=file, row=None if row is None else row + 1)
 
 
@@ -312,9 +348,14 @@ def _spans(is_last: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 def unsent_matrix(rows: pa.Table, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Row by column: whether the value was not sent."""
-    text = "".join(pc.utf8_rpad(rows[UNSENT], columns, "0").to_pylist())
-    flags: np.ndarray[Any, np.dtype[np.bool_]] = np.frombuffer(text.encode(), dtype="S1") == b"1"
-    return flags.reshape(rows.num_rows, columns)
+    return _flag_matrix(rows[UNSENT], columns, "1")
+
+
+def _flag_matrix(texts: pa.ChunkedArray, columns: int, flag: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Text by column: whether the text has the flag there; a column after its end has none."""
+    text = "".join(pc.utf8_rpad(texts, columns, "0").to_pylist())
+    flags: np.ndarray[Any, np.dtype[np.bool_]] = np.frombuffer(text.encode(), dtype="S1") == flag.encode()
+    return flags.reshape(len(texts), columns)
 
 
 def _by_file(rows: pa.Table) -> dict[int, pa.Table]:

@@ -288,6 +288,7 @@ class Resolution:
         additions: `(partition, rows)`.
         tombstones: Deletes to remember, as Arrow IPC.
         moves: What is known about updates that changed keys.
+        needs_values: See `ResolvedBatch.needs_values`.
     """
 
     counts: Counts
@@ -299,10 +300,11 @@ class Resolution:
     additions: tuple[tuple[Partition, bytes], ...] = ()
     tombstones: bytes = b""
     moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
+    needs_values: bool = False
 
     def summary(self) -> Resolution:
         """The same without rows."""
-        return Resolution(self.counts, self.touched, self.inserts, self.deletes)
+        return Resolution(self.counts, self.touched, self.inserts, self.deletes, needs_values=self.needs_values)
 
     def __add__(self, other: Resolution) -> Resolution:
         """Add two summaries."""
@@ -310,7 +312,9 @@ class Resolution:
         for partition, stats in other.inserts.items():
             inserts[partition] = inserts[partition] + stats if partition in inserts else stats
         touched = self.touched | other.touched
-        return Resolution(self.counts + other.counts, touched, inserts, self.deletes + other.deletes)
+        needs_values = self.needs_values or other.needs_values
+        deletes = self.deletes + other.deletes
+        return Resolution(self.counts + other.counts, touched, inserts, deletes, needs_values=needs_values)
 
 
 def resolve_key_range(
@@ -321,7 +325,6 @@ def resolve_key_range(
     tombstones: Sequence[TombstoneFile],
     forgotten: str,
     overlap_end: str,
-    may_be_unsent: Sequence[str],
     counting: InsertCounting,
     complete: bool,
 ) -> Iterator[Resolution]:
@@ -332,7 +335,6 @@ def resolve_key_range(
         complete: Whether the lake's rows have all columns.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
-        may_be_unsent: See `resolve`.
         counting: How to count the new rows.
     """
     batches: dict[bool, list[bytes]] = {True: [], False: []}
@@ -343,15 +345,7 @@ def resolve_key_range(
     rows = concat_ipc(batches[False], shape.in_flight)
     existing_rows = concat_ipc(batches[True], existing_rows_schema(shape, complete=complete))
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
-    resolved = resolve(
-        rows,
-        existing_rows,
-        remembered,
-        shape,
-        forgotten=forgotten,
-        overlap_end=overlap_end,
-        may_be_unsent=may_be_unsent,
-    )
+    resolved = resolve(rows, existing_rows, remembered, shape, forgotten=forgotten, overlap_end=overlap_end)
     yield to_resolution(resolved, counting)
 
 
@@ -398,6 +392,7 @@ def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resoluti
         tuple((partition, to_ipc(rows)) for partition, rows in resolved.inserts.items()),
         to_ipc(tombstones) if tombstones else b"",
         resolved.moves,
+        resolved.needs_values,
     )
 
 

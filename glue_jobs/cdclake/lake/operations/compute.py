@@ -177,7 +177,6 @@ def compute(
     loaded_utc: datetime | None = None,
     released_utc: datetime | None = None,
     sets_history_time: bool = True,
-    may_be_unsent: tuple[str, ...] = (),
 ) -> Result:
     """Compute a table's next change and stage its files.
 
@@ -189,7 +188,6 @@ def compute(
         released_utc: Likewise for rows of the last full load that a release applies; None if there are none.
         sets_history_time: Whether the change's rows contain, in the table's `HistoryTimeColumn`, since when they are
             valid.
-        may_be_unsent: See `cdclake.lake.merge.resolve.resolve`.
 
     Raises:
         InputError: A raw file cannot be read, or too many of its rows are bad.
@@ -231,7 +229,6 @@ def compute(
         full_load=full_load,
         outdated=frozenset(outdated),
         history=history,
-        may_be_unsent=may_be_unsent,
     )
     result = Engine(spark).run(request)
     load = change if full_load else None

@@ -69,7 +69,6 @@ class Request:
         locations: Where to read and write.
         outdated: Indices of data files to rewrite even if none of their rows changes.
         history: How the history changes; None if the table keeps none.
-        may_be_unsent: See `cdclake.lake.merge.resolve.resolve`.
     """
 
     table: TableName
@@ -85,7 +84,6 @@ class Request:
     full_load: bool
     outdated: frozenset[int]
     history: HistoryPlan | None = None
-    may_be_unsent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,8 +216,13 @@ class Engine:
             if inserts_all:
                 resolutions = (batches.mapValues(resolve_inserts) if request.history else batches).map(_value)
             else:
-                resolutions = keep_on_disk(self._resolve(request, batches, read))
+                settles_keys = read.derived > 0 and request.settings.unique_checks != IMMEDIATE
+                resolutions = self._resolve(request, batches, read, complete=request.shape.partial or settles_keys)
             resolution: tasks.Resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
+            if resolution.needs_values:
+                resolutions.unpersist()
+                resolutions = self._resolve(request, batches, read, complete=True)
+                resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
             if read.derived:
                 _check_key_moves(resolutions)
         persisted = [batches, resolutions]
@@ -263,10 +266,10 @@ class Engine:
         backend = InProcessSpark() if _is_small(request) else self._spark
         return backend.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
-    def _resolve(self, request: Request, batches: DistributedRows, read: tasks.ReadStats) -> DistributedRows:
+    def _resolve(
+        self, request: Request, batches: DistributedRows, read: tasks.ReadStats, *, complete: bool
+    ) -> DistributedRows:
         shape, locations = request.shape, request.locations
-        settles_keys = read.derived > 0 and request.settings.unique_checks != IMMEDIATE
-        complete = shape.partial or settles_keys or bool(request.may_be_unsent)
         entries = cogroup_by_key(self._spark, batches, read, request.files, shape, locations, complete=complete)
         resolve = _task(
             tasks.resolve_key_range,
@@ -275,11 +278,10 @@ class Engine:
             tombstones=request.tombstones,
             forgotten=request.forgotten,
             overlap_end=request.overlap_end,
-            may_be_unsent=request.may_be_unsent,
             counting=_counting(request),
             complete=complete,
         )
-        return entries.mapPartitions(resolve)
+        return keep_on_disk(entries.mapPartitions(resolve))
 
     def _merge_versions(
         self, request: Request, history: HistoryPlan, batches: DistributedRows, read: tasks.ReadStats

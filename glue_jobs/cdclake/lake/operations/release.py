@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from cdclake.commit.ancestry import ancestry
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import InputError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.model.rawfiles import RawFile, RawFiles
-    from cdclake.model.schema import Schema
     from cdclake.model.snapshot import Snapshot
 
 _MAX_NAMES = 3
@@ -88,8 +86,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
     spark = InProcessSpark()
     released_utc = _loaded_utc(before, raw)
-    unsent = _may_be_unsent(run, before, schema, bad_rows)
-    result = compute(run, spark, before, shape, parts, released_utc=released_utc, may_be_unsent=unsent)
+    result = compute(run, spark, before, shape, parts, released_utc=released_utc)
     result = result.after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
     load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)
@@ -119,21 +116,6 @@ def _raw_files(run: TableRun, before: Snapshot, raw: RawFiles, names: Collection
         message = f"{len(old)} raw files are behind the late window, so later deletes of their keys may be forgotten"
         raise _refused(run, message, old)
     return files
-
-
-def _may_be_unsent(run: TableRun, before: Snapshot, schema: Schema, names: Collection[str]) -> tuple[str, ...]:
-    """Columns that a change since the first of these raw files was read may not have sent."""
-    settings, remaining = run.settings, set(names)
-    if settings.csv.no_sup_value is not None:
-        return tuple(schema.names)
-    columns = set(settings.null_means_unsent)
-    for record in ancestry(run.log, before.change) if settings.keep_missing_columns else ():
-        columns.update(record.missing_columns)
-        if record.kind is not ChangeKind.RELEASE:
-            remaining.difference_update(record.raw_files)
-        if not remaining:
-            break
-    return schema.spelled(columns)
 
 
 def _loaded_utc(before: Snapshot, raw: RawFiles) -> datetime | None:

@@ -38,8 +38,9 @@ from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.lake.storage.wide_rows import take
-from cdclake.model.position import ARRIVED, DISPLACED
+from cdclake.model.position import ARRIVED, DISPLACED, SENT
 from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, OP_COLUMN
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def read_table_rows(
             rows = stored.filter(pc.invert(is_deleted(stored))) if file.deleted else stored
             leading_key, key = shape.keys_of(rows, file.partition)
             columns = {**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]}
-            columns |= {POSITION: rows[POSITION], LEADING_KEY: leading_key, KEY: key}
+            positions = pc.utf8_rtrim(rows[POSITION], SENT + UNSENT_MARK)  # only rows of the table have these marks
+            columns |= {POSITION: positions, LEADING_KEY: leading_key, KEY: key}
             if shape.partial:
                 columns[UNSENT] = pa.repeat("", rows.num_rows)
             yield _batch(pa.table(columns, schema=shape.in_flight))
