@@ -42,12 +42,12 @@ test-databases: $(VENV)/.test-ready ## Replay 200 histories of SQL on MariaDB an
 mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
 	@$(DATABASE_TESTS) tests/databases/test_mutations.py
 
-test-thorough: $(VENV)/.test-ready ## Run the property tests with many more examples (over an hour)
+test-thorough: $(VENV)/.test-ready ## Run the property tests with many more examples (forty minutes)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \
 		-v -n 2 --dist loadgroup --hypothesis-show-statistics
 
-crash: $(VENV)/.test-ready ## Inject a fault at every call of every run, on folder and buckets (about an hour)
-	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal
+crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a folder, and at 10 or 30 of each on buckets (an hour)
+	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 3 --dist worksteal
 
 screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in docs/images (needs chromium)
 	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py

@@ -34,10 +34,8 @@ _INJECTED = "injected by a test"
 class Fault(Enum):
     """What happens at a call."""
 
-    KILLED_BEFORE = "killed before"
-    """SIGKILL before the call is executed."""
-    KILLED_AFTER = "killed after"
-    """SIGKILL after the call was executed."""
+    KILLED = "killed"
+    """SIGKILL after the call was executed: the same as before the next call."""
     RAISES = "raises"
     """The call raises without being executed."""
     RESPONSE_LOST = "response lost"
@@ -49,12 +47,12 @@ class Fault(Enum):
 
     @property
     def kills(self) -> bool:
-        return self in {Fault.KILLED_BEFORE, Fault.KILLED_AFTER}
+        return self is Fault.KILLED
 
     @property
     def is_after_call(self) -> bool:
         """Whether the call is executed before the fault."""
-        return self in {Fault.KILLED_AFTER, Fault.RESPONSE_LOST, Fault.CONNECTION_DROPPED}
+        return self in {Fault.KILLED, Fault.RESPONSE_LOST, Fault.CONNECTION_DROPPED}
 
 
 @dataclass(frozen=True)
@@ -197,11 +195,18 @@ class _FaultyFileSystem:
         return self._files.injector.call(name, path, do, lambda _: OSError(f"{name} {path}: {_INJECTED}"))
 
 
+_HIT_EVERY = 10
+
+
 class _FaultyOutput:
-    """A file being written. Every write goes to disk at once, so that a crashed run leaves half a file."""
+    """A file being written. Every write goes to disk at once, so that a crashed run leaves half a file.
+
+    Only the first write and every tenth after it count as calls, because each leaves the same: a part of a file.
+    """
 
     def __init__(self, path: str, file: Any, injector: Injector) -> None:
         self._path, self._file, self._injector = path, file, injector
+        self._writes = 0
 
     @property
     def closed(self) -> bool:
@@ -213,6 +218,9 @@ class _FaultyOutput:
             self._file.flush()
             return cast("int", written)
 
+        self._writes += 1
+        if self._writes % _HIT_EVERY != 1:
+            return do()
         return self._injector.call("write", self._path, do, self._error)
 
     def tell(self) -> int:

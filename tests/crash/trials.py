@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 ONLY_POINT = "CDCLAKE_CRASH_POINT"
 """Environment variable: the only point to try, as `<fault>:<number of the call>`."""
 MAX_FAILURES = 5
-UNDO_EVERY = 5
-"""In the slow embedded AWS, only every fifth trial rolls the table back."""
+TIDY_EVERY, UNDO_EVERY = 3, 6
+"""In the slow embedded AWS, only every third trial repeats the run and cleans up. Every sixth also rolls it back."""
 
 
 @dataclass
@@ -59,7 +59,12 @@ class Tally:
 
 
 def try_points(
-    environment: Environment, folder: Path, scenario: Scenario, faults: Sequence[Fault], sample: int | None = None
+    environment: Environment,
+    folder: Path,
+    scenario: Scenario,
+    faults: Sequence[Fault],
+    sample: int | None = None,
+    shift: float = 0.0,
 ) -> Iterator[Tally]:
     """Inject faults into each call of a scenario's run in turn, and check the runs that follow.
 
@@ -70,6 +75,7 @@ def try_points(
         folder: An empty folder.
         faults: The faults to try, in turn.
         sample: Number of calls to try per fault, spread over the run; None: all of them.
+        shift: From 0 to less than 1; shifts the sample.
     """
     sandbox = Sandbox(environment, folder)
     expected = scenario.prepare(sandbox)
@@ -83,12 +89,14 @@ def try_points(
         writes_only = skips_reads(environment, fault)
         sandbox.restore()
         tally.calls = _Trial(sandbox, scenario, before, expected).count(Point(fault, 0, writes_only))
-        for call in _numbers(fault, tally.calls, sample, turn / len(faults)):
+        for call in _numbers(fault, tally.calls, sample, (turn / len(faults) + shift) % 1):
             sandbox.restore()
             trial = _Trial(sandbox, scenario, before, expected)
             try:
                 trial.inject(Point(fault, call, writes_only))
-                trial.check(undo=not isinstance(environment, AwsEnvironment) or call % UNDO_EVERY == 1)
+                is_slow = isinstance(environment, AwsEnvironment)
+                tidy, undo = (not is_slow or call % every == 1 for every in (TIDY_EVERY, UNDO_EVERY))
+                trial.check(tidy=tidy, undo=undo)
             except Exception:  # noqa: BLE001 - every failure is reported at the end
                 tally.failures[call] = f"{fault.value}:{call}, {trial.hit or 'not hit'}\n{traceback.format_exc()}"
             if not trial.hit:
@@ -103,13 +111,10 @@ def try_points(
 def skips_reads(environment: Environment, fault: Fault) -> bool:
     """Whether a fault need not be injected into reads.
 
-    A read changes nothing, so a fault after a read equals a fault before it, which is tried. In the slow embedded AWS,
-    no run is killed before a read either, because that equals a kill after the last write; and reads that raise are
-    tried with one kind of bucket.
+    A read changes nothing, so a kill after a read equals one after the last write, and a lost answer to a read equals a
+    read that raises. In the slow embedded AWS, reads that raise are tried with one kind of bucket.
     """
-    if fault.is_after_call:
-        return True
-    return isinstance(environment, AwsEnvironment) and (fault.kills or not environment.versioned)
+    return fault.is_after_call or (isinstance(environment, AwsEnvironment) and not environment.versioned)
 
 
 def _numbers(fault: Fault, calls: int, sample: int | None, turn: float) -> Iterable[int]:
@@ -187,16 +192,20 @@ class _Trial:
             return error
         return None
 
-    def check(self, *, undo: bool) -> None:
+    def check(self, *, tidy: bool, undo: bool) -> None:
         """Check what readers see, then make the next runs.
 
         Args:
-            undo: Whether to roll back and reapply the last change.
+            tidy: Whether to check also that another run changes nothing, that a clean-up leaves nothing behind, and
+                that the item agrees with the lake.
+            undo: Whether to roll back and reapply the last change then.
         """
         sandbox, scenario = self._sandbox, self._scenario
         checks.check_readers(self._before, sandbox.view())
         self._next_run()
         checks.check_table(sandbox.view(), self._expected)
+        if not tidy:
+            return
         self._check_idle_run(scenario.idle_run)
         sandbox.environment.age_temporary_files()
         sandbox.runner().clean_up()

@@ -106,11 +106,9 @@ class FaultyWire:
     def _inject(
         self, watch: Watch, fault: Fault, environ: WSGIEnvironment, start_response: StartResponse
     ) -> list[bytes]:
-        if fault is Fault.KILLED_BEFORE:
-            watch.kill_client()
         if fault.is_after_call:
             list(self._app(environ, _discard_response))
-        if fault is Fault.KILLED_AFTER:
+        if fault is Fault.KILLED:
             watch.kill_client()
         if fault.kills or fault is Fault.CONNECTION_DROPPED:
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
