@@ -107,6 +107,10 @@ class OrderingError(InputError):
     """Change rows have ordering values that do not compare, so it is unknown which is the last."""
 
 
+class UnsentValueError(InputError):
+    """A change arrived late with a value that a later change did not send, so applying it now would lose the value."""
+
+
 class UnsettledKeyError(InputError):
     """An update moved a row to the key of another row, and the change files do not tell which of them remains."""
 

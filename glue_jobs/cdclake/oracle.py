@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cdclake.model.position import ARRIVED, DEPARTED
+from cdclake.model.position import ARRIVED, DEPARTED, SENT, UNSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,7 +59,8 @@ def merge(
 
     Applies the changes once each, in the order of their positions; the order of the argument does not matter. An insert
     or update replaces the row with its key. A column that it did not send keeps its value, or is null in a new row. An
-    update that changed the key also deletes the row with the old key.
+    update that changed the key also deletes the row with the old key. The row's position ends with the columns that its
+    change did not send, see `position.UNSENT`.
 
     Args:
         primary_key: Key columns. If empty, every full-load row and every insert is a row of the table.
@@ -84,7 +85,8 @@ def merge(
         else:
             before = table.get(key)
             old_row = before.row if before and before.op != "D" else dict.fromkeys(columns)
-            table[key] = LakeRow({**old_row, **change.row}, change.op, change.position)
+            flags = "".join(SENT if name in change.row else UNSENT for name in columns).rstrip(SENT)
+            table[key] = LakeRow({**old_row, **change.row}, change.op, change.position + flags)
     return [table[key] for key in sorted(table)]
 
 

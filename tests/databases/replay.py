@@ -21,7 +21,7 @@ from cdclake.devkit.dms.attributes import attributes_for
 from cdclake.devkit.dms.settings import settings_from
 from cdclake.devkit.replicate.raw_files import added_columns
 from cdclake.devkit.replicate.service import Replication, ReplicationTask
-from cdclake.errors import UnsettledKeyError
+from cdclake.errors import UnsentValueError, UnsettledKeyError
 from cdclake.lake.operations import engine
 from cdclake.model.table import TableState
 from tests.builders import LAKE, RAW, FolderInstallation
@@ -300,7 +300,7 @@ class _Trial:
         """Do what the error of a refused change says. Only late files or unknown commit times may bring one about."""
         if not self._may_be_refused:
             raise DifferenceError(refused)
-        self._tally.add("changes refused until a full load, because a key update is undecidable")
+        self._tally.add("changes refused until a full load, because the files leave a row open")
         if not self._reload():
             raise _RefusedError
 
@@ -308,7 +308,7 @@ class _Trial:
         """Run the Controller, and the jobs that it starts; returns why a change was refused, or nothing.
 
         If the source checks keys late, an update that moves a row to a used key is refused until the file arrives in
-        which the other row leaves.
+        which the other row leaves. A late value is refused if a later change of the row did not send its column.
 
         Raises:
             DifferenceError: A job failed for another reason.
@@ -328,9 +328,12 @@ class _Trial:
                 continue
             message = f"the jobs failed on table {table.name}: {error}"
             checks_at_once = dict(table.attributes).get("UniqueChecks") == "immediate"
-            if checks_at_once or UnsettledKeyError.__name__ not in error:
+            if UnsentValueError.__name__ in error:
+                self._tally.add("runs that refused a late value")
+            elif UnsettledKeyError.__name__ in error and not checks_at_once:
+                self._tally.add("runs that refused a key update")
+            else:
                 raise DifferenceError(message)
-            self._tally.add("runs that refused a key update")
             refused = message
         return refused
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.errors import InputError
+from cdclake.errors import UnsentValueError
 from tests.examples import examples
 from tests.lake.table import Table
 
@@ -47,7 +47,7 @@ def rows(table: Table) -> list[tuple[Any, ...]]:
 
 def test_a_late_value_that_a_later_update_did_not_send_is_refused(table: Table) -> None:
     change(table, 12, "U,1,a2,?")
-    with pytest.raises(InputError, match=r"did not send column city.*file 20240305-090000000\.csv, row 1"):
+    with pytest.raises(UnsentValueError, match=r"did not send column city.*file 20240305-090000000\.csv, row 1"):
         change(table, 9, "U,1,?,late")
     assert rows(table) == [(1, "a2", "x"), (2, "b", "y")]
     assert table.log.head() == 2
@@ -61,14 +61,14 @@ def test_a_late_value_that_a_later_update_sent_is_superseded(table: Table) -> No
 
 def test_the_late_insert_of_a_row_that_an_update_made_is_refused(table: Table) -> None:
     change(table, 12, "U,3,c,?")
-    with pytest.raises(InputError, match="did not send column city"):
+    with pytest.raises(UnsentValueError, match="did not send column city"):
         change(table, 9, "I,3,c,z")
 
 
 def test_the_late_insert_of_a_row_with_other_values_is_refused(table: Table) -> None:
     """The row may have been deleted before it was inserted."""
     change(table, 12, "U,1,a2,?")
-    with pytest.raises(InputError, match="did not send column city"):
+    with pytest.raises(UnsentValueError, match="did not send column city"):
         change(table, 9, "I,1,again,x2")
 
 
@@ -81,7 +81,7 @@ def test_a_late_row_before_a_late_delete_does_not_count(table: Table) -> None:
 
 def test_a_late_row_counts_no_more_after_a_change_that_sends_all_columns(table: Table) -> None:
     change(table, 12, "U,1,a2,?")
-    with pytest.raises(InputError, match="did not send column city"):
+    with pytest.raises(UnsentValueError, match="did not send column city"):
         change(table, 9, "U,1,?,late")
     change(table, 13, "U,1,a3,x3")
     assert rows(table)[0] == (1, "a3", "x3")
@@ -99,14 +99,14 @@ def test_a_late_file_with_all_columns_is_compared_with_rows_of_files_that_lacked
     change(table, 12, "U,1,a2", header="Op,id,name")
     change(table, 9, "U,1,late,x", "U,2,b2,y2")
     assert rows(table) == [(1, "a2", "x"), (2, "b2", "y2")]
-    with pytest.raises(InputError, match="did not send column city"):
+    with pytest.raises(UnsentValueError, match="did not send column city"):
         change(table, 10, "U,1,late,x2")
 
 
 def test_a_null_that_means_unsent_is_known_when_a_value_arrives_late(tmp_path: Path) -> None:
     table = new_table(tmp_path, NullMeansUnsent="city")
     change(table, 12, "U,1,a2,NULL")
-    with pytest.raises(InputError, match="did not send column city"):
+    with pytest.raises(UnsentValueError, match="did not send column city"):
         change(table, 9, "U,1,late,x2")
 
 
@@ -159,7 +159,7 @@ def test_changes_in_any_order_make_the_same_rows_or_are_refused(changes: list[Ch
                 if runs:
                     table.load_incremental()
             table.load_incremental()
-        except InputError as error:
+        except UnsentValueError as error:
             assert list(order) != sorted(order), error
             assert "did not send column" in str(error)
         else:

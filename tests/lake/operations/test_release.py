@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.commit.quarantine import quarantined_files
-from cdclake.errors import BadRowError, InputError
+from cdclake.errors import BadRowError, InputError, UnsentValueError
 from cdclake.lake.operations.release import release
 from cdclake.model.change import ChangeKind
 from tests.lake.over_time import START, TableOverTime
@@ -264,7 +264,7 @@ def widen_and_release(table: TableOverTime) -> dict[str, Any]:
 def test_a_row_whose_values_a_later_change_did_not_send_is_not_released(tmp_path: Path, row: str) -> None:
     table = partial_table(tmp_path, f"{row}\n")
     change(table, SECOND, f"Op,id,note\nU,{row[2]},later\n")
-    with pytest.raises(InputError, match=rf"did not send column price.*file {FIRST}, row 1"):
+    with pytest.raises(UnsentValueError, match=rf"did not send column price.*file {FIRST}, row 1"):
         widen_and_release(table)
     assert table.log.head() == 3
 
@@ -289,7 +289,7 @@ def test_a_null_that_may_mean_a_value_was_not_sent_is_refused(tmp_path: Path) ->
     table = partial_table(tmp_path, "I,3,x,3333.00\n")
     table.item["NullMeansUnsent"] = "price"
     change(table, SECOND, "Op,id,note,price\nU,3,later,\n")
-    with pytest.raises(InputError, match="did not send column price"):
+    with pytest.raises(UnsentValueError, match="did not send column price"):
         widen_and_release(table)
 
 
@@ -297,5 +297,5 @@ def test_a_row_that_stayed_bad_in_a_release_is_not_released_later_either(tmp_pat
     table = partial_table(tmp_path, "I,3,x,3333.00\n")
     change(table, SECOND, "Op,id,note\nU,3,later\n")
     assert release_files(table, FIRST)["books"]["quarantined"] == 1
-    with pytest.raises(InputError, match="did not send column price"):
+    with pytest.raises(UnsentValueError, match="did not send column price"):
         widen_and_release(table)

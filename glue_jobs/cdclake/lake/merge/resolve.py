@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import BadRowError, InputError, IntegrityError
+from cdclake.errors import BadRowError, IntegrityError, UnsentValueError
 from cdclake.lake.merge.key_updates import KeyMoves, SettledRows, settle_key_updates
 from cdclake.lake.merge.placed_deletes import check_placed_deletes
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, matches
@@ -100,9 +100,9 @@ def resolve(
 
     Raises:
         BadRowError: A row might be older than a forgotten delete of its key.
-        InputError: The lake's row may lack a value of an older row.
         IntegrityError: The lake contains a key twice.
         OrderingError: A delete without an ordering value has no certain place.
+        UnsentValueError: The lake's row may lack a value of an older row.
         UnsettledKeyError: It is unknown which of two rows a key keeps.
     """
     if len(pc.unique(existing_rows[KEY])) != existing_rows.num_rows:
@@ -131,11 +131,12 @@ def resolve(
         deleted=_count(pc.and_(is_present, is_delete)),
         absent=_count(pc.and_(pc.invert(is_present), is_delete)),
     )
-    stored, deleted = _with_unsent_marks(winners.filter(pc.invert(is_delete)), shape), winners.filter(is_delete)
+    stored, deleted = winners.filter(pc.invert(is_delete)), winners.filter(is_delete)
     if shape.soft_delete:
         is_gone = pc.invert(pc.or_(is_known, matches(rows[KEY], stored[KEY])))
         soft_deleted = _soft_deleted_rows(rows.filter(is_gone), has_tombstone.filter(is_gone), existing_rows, shape)
         stored = in_order(pa.concat_tables([stored, soft_deleted]))
+    stored = _with_unsent_marks(stored, shape)
     before = _matching(existing_rows, stored[KEY])
     same_partition = pc.equal(partition_ids(stored, shape.partition_key), before[PARTITION_ID])
     in_place = pc.fill_null(same_partition, False)
@@ -201,7 +202,7 @@ def _require_sent(older_rows: pa.Table, live: pa.Table, shape: TableShape) -> No
         older_rows: See `_overtaken_by_partial_rows`.
 
     Raises:
-        InputError: The lake's row has another value in a column that its change did not send.
+        UnsentValueError: The lake's row has another value in a column that its change did not send.
     """
     if not older_rows.num_rows:
         return
@@ -216,11 +217,11 @@ def _require_sent(older_rows: pa.Table, live: pa.Table, shape: TableShape) -> No
             raise _not_sent(column.name, lost[0].as_py())
 
 
-def _not_sent(column: str, position: str) -> InputError:
+def _not_sent(column: str, position: str) -> UnsentValueError:
     file, row = (None, None) if position == FULL_LOAD_POSITION else file_and_row(position)
     message = f"A later change of the row was applied, which did not send column {column}: its value would be lost"
     remedy = "Nothing was applied. Leave the file out and correct the row by hand, or reload the table"
-    return InputError(message, remedy=remedy, file=file, row=None if row is None else row + 1)
+    return UnsentValueError(message, remedy=remedy, file=file, row=None if row is None else row + 1)
 
 
 def _to_remember(deleted: pa.Table, displacements: pa.Table | None) -> pa.Table:
