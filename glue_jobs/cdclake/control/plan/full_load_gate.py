@@ -115,7 +115,7 @@ def _mixed_loads(state: TableState, files: Sequence[RawFile]) -> WaitReason | No
     return WaitReason(
         f"LOAD files of two full loads are mixed: {counted(new, 'file')} {sign}, {counted(old, 'file')} not",
         "check whether the DMS task is still loading. If not, delete the files of the older full load, or have DMS"
-        f" reload the table, or load the files as they are: {_reload_command(state)}",
+        f" reload the table, or load the files as they are: {reload_command(state)}",
     )
 
 
@@ -124,7 +124,8 @@ def _kind(relative: str) -> tuple[int, bool]:
     return relative.count("/"), relative.rpartition("/")[2].startswith("SEGMENT")
 
 
-def _reload_command(state: TableState) -> str:
+def reload_command(state: TableState) -> str:
+    """The command that makes the next run load the table again."""
     return f"cdclake tables set {state.name.typed} --set '{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}'"
 
 
@@ -144,7 +145,7 @@ def partial_reload(state: TableState, files: Sequence[RawFile], now: datetime) -
         f" {'is' if gone == 1 else 'are'} gone"
     )
     to_do = (
-        f"if DMS reloaded the table, load the files: {_reload_command(state)}. If they were only copied, put the others"
+        f"if DMS reloaded the table, load the files: {reload_command(state)}. If they were only copied, put the others"
         f" back, or skip this full load: set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
     )
     settled = newest + timedelta(minutes=state.settings.full_load_quiet_minutes) <= now

@@ -14,6 +14,7 @@ from cdclake.control.plan.full_load_gate import (
     is_written_again,
     newest_load_utc,
     partial_reload,
+    reload_command,
     wait_reason,
 )
 from cdclake.control.plan.known_files import KnownFiles
@@ -70,7 +71,7 @@ def plan_table(
 
 def _without_transactions(state: TableState, files: RawFiles, now: datetime) -> tuple[str, ...]:
     """A finding if no change was ever read, and there is none a day after the full load: `CdcPath` may be mistyped."""
-    if not files.no_transactions or state.checked_watermark or not _loaded_before(state):
+    if not files.no_transactions or state.checked_watermark or not _was_loaded(state):
         return ()
     if now - max([state.last_full_load_utc, *(file.modified_utc for file in files.full_load)]) < NO_CHANGE_EXPECTED:
         return ()
@@ -167,7 +168,7 @@ def _check_watermark_time(state: TableState, watermark: str, now: datetime) -> N
     remedy = (
         f"Move it out of the raw folder if it is there. Then undo its change (cdclake changes list {name},"
         f" cdclake rollback {name} --to <the change before>, cdclake tables activate {name}), or reload the table"
-        f" (cdclake tables set {name} --set {Attribute.LAST_FULL_LOAD_DATE}='{Sentinel.NEVER_LOADED}')"
+        f" ({reload_command(state)})"
     )
     raise IntegrityError(message, remedy=remedy, table=state.name)
 
@@ -184,8 +185,8 @@ def _check_watermark_by_hand(state: TableState, applied: str, lake: Snapshot | N
     )
     remedy = (
         f"Set it back: cdclake tables set {name} --set '{Attribute.LAST_INCREMENTAL_FILE}={recorded}'. To undo changes:"
-        f" cdclake rollback {name}. To leave files out: {Attribute.IGNORE_FILES}. To load the table again: set"
-        f" {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED}"
+        f" cdclake rollback {name}. To leave files out: {Attribute.IGNORE_FILES}. To load the table again:"
+        f" {reload_command(state)}"
     )
     raise ConfigurationError(message, remedy=remedy, table=state.name)
 
@@ -208,15 +209,13 @@ def _check_applied_files(state: TableState, lake: Snapshot, base: Snapshot, file
         what = f"{vanished} behind the late window" if vanished else ""
     if not what:
         return
-    name = state.name.typed
     message = (
         "A LOAD file arrived after the full load, so the table must be loaded again. But change files that were applied"
         f" since are gone from the raw bucket: {what}"
     )
     remedy = (
         "Nothing was applied. Put the change files back, or have DMS reload the table. To load the files as they are,"
-        f" without these changes: cdclake tables set {name} --set"
-        f" '{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}'"
+        f" without these changes: {reload_command(state)}"
     )
     raise RawFilesLostError(message, remedy=remedy, table=state.name)
 
@@ -359,7 +358,7 @@ def _due_files(
     # The first full load covers no change file, as none is known to be older than the data that it reads.
     exists = state.last_change > 0 if lake is None else lake.exists
     load_begin = _load_begin(state, loads, change_files) if loads and (state.watermark_by_hand or not exists) else ""
-    reload = bool(loads) and (exists or _loaded_before(state))
+    reload = bool(loads) and (exists or _was_loaded(state))
     base = (
         begin_after(known, load_begin or (covered_by_full_load(loads, change_files) if reload else ""))
         if loads
@@ -429,7 +428,7 @@ def _known_lake(state: TableState, lake: Snapshot | None) -> Snapshot:
     return lake if lake.exists else begin_after(lake, state.checked_watermark)
 
 
-def _loaded_before(state: TableState) -> bool:
+def _was_loaded(state: TableState) -> bool:
     return state.last_full_load_utc.strftime(TableState.DATE_FORMAT) != Sentinel.NEVER_LOADED
 
 
@@ -437,7 +436,7 @@ def _reason(state: TableState, work: _DueFiles, files: RawFiles, left_out: LeftO
     parts = []
     if work.loads:
         date = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
-        why = f"as they changed since the last full load ({date})" if _loaded_before(state) else "for the first time"
+        why = f"as they changed since the last full load ({date})" if _was_loaded(state) else "for the first time"
         parts.append(f"{_count(work.loads, 'LOAD file')} to load, {why}")
     if work.changes:
         parts.append(f"{_count(work.changes, 'change file')} after {work.base.watermark or 'the full load'}")
